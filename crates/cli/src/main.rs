@@ -1,0 +1,3 @@
+//! The `nccl-otf2` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The safe subset of OTF2 that this workspace uses.

@@ -1,0 +1,3 @@
+//! Loads a profiler plugin as NCCL does and drives it.
+
+fn main() {}

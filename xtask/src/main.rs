@@ -1,0 +1,3 @@
+//! The project's own commands: `cargo xtask demo` and `cargo xtask test`.
+
+fn main() {}
