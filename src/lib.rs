@@ -1,1 +1,6 @@
 //! NCCL profiler plugin that records what NCCL does and writes it as OTF2 archives.
+
+pub mod event;
+pub mod id;
+pub mod recorder;
+pub mod session;
