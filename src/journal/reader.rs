@@ -1,0 +1,425 @@
+//! Reads the journal of one process: every committed record, slot by slot, and what is wrong or missing.
+//!
+//! A reader needs no cooperation of the process that wrote: it trusts only committed bytes and checks
+//! every record. A bad record ends the reading of its segment; the rest is reported, not guessed at.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::layout::{
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES,
+    header, high, kind, low, mark,
+};
+use super::record::{Decoded, Record, RecordBody, Symbol, decode};
+use crate::clock::TickSource;
+use crate::event::Kind;
+
+/// Why a journal could not be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory or a file in it could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What was read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The journal was written by a newer version.
+    #[error("{}: journal format {found} is newer than this version reads ({FORMAT_VERSION}): use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+    },
+}
+
+/// A place in a journal that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What was found there.
+    pub reason: String,
+    /// How many committed bytes were left out because of it.
+    pub lost_bytes: u64,
+}
+
+/// What the recording half could not record, from the segment headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Starts not recorded, by kind.
+    pub starts: [u64; Kind::COUNT],
+    /// Stops not recorded.
+    pub stops: u64,
+    /// State changes not recorded.
+    pub states: u64,
+    /// How often a recording thread prepared a segment itself.
+    pub stalls: u64,
+}
+
+impl Losses {
+    /// All events, stops and states not recorded.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.starts.iter().sum::<u64>() + self.stops + self.states
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (total, more) in self.starts.iter_mut().zip(other.starts) {
+            *total += more;
+        }
+        self.stops += other.stops;
+        self.states += other.states;
+        self.stalls += other.stalls;
+    }
+}
+
+fn losses(head: &[u64]) -> Losses {
+    let word = |index: usize| head.get(index).copied().unwrap_or(0);
+    let mut losses = Losses {
+        stops: word(header::LOST_STOPS),
+        states: word(header::LOST_STATES),
+        stalls: word(header::STALLS),
+        ..Losses::default()
+    };
+    for (index, total) in losses.starts.iter_mut().enumerate() {
+        *total = word(header::LOST_STARTS + index);
+    }
+    losses
+}
+
+/// What reading gave beside the records.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The strings; index by [`Symbol`].
+    pub symbols: Symbols,
+    /// What could not be used.
+    pub problems: Vec<Problem>,
+    /// What was not recorded.
+    pub losses: Losses,
+    /// Records read.
+    pub records: u64,
+    /// Committed bytes of all segments.
+    pub bytes: u64,
+}
+
+/// The strings of a journal, each once.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    texts: Vec<String>,
+    numbers: BTreeMap<String, Symbol>,
+}
+
+impl Symbols {
+    /// The number of a string; a new one if it was not known.
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        if let Some(&symbol) = self.numbers.get(text) {
+            return symbol;
+        }
+        self.texts.push(text.to_owned());
+        let symbol = Symbol(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        self.numbers.insert(text.to_owned(), symbol);
+        symbol
+    }
+
+    /// The string of a number; empty for [`Symbol::NONE`].
+    #[must_use]
+    pub fn text(&self, symbol: Symbol) -> &str {
+        let index = usize::try_from(symbol.0).unwrap_or(usize::MAX);
+        index
+            .checked_sub(1)
+            .and_then(|index| self.texts.get(index))
+            .map_or("", String::as_str)
+    }
+}
+
+/// Where a segment lies.
+#[derive(Debug)]
+struct SegmentPlace {
+    path: PathBuf,
+    offset: u64,
+    order: u64,
+    committed: u64,
+    version: u32,
+}
+
+/// The journal of one process, opened.
+#[derive(Debug)]
+pub struct Journal {
+    slots: BTreeMap<u16, Vec<SegmentPlace>>,
+    /// The process tag in every id of this process.
+    pub process_tag: u16,
+    /// Process id.
+    pub process_id: u32,
+    /// Where its ticks come from.
+    pub tick_source: TickSource,
+    /// When the session began, CLOCK_REALTIME ns.
+    pub session_start_realtime_ns: u64,
+    problems: Vec<Problem>,
+    losses: BTreeMap<u16, Losses>,
+    bytes: u64,
+}
+
+impl Journal {
+    /// Finds the segments in a journal directory (`parts/<part>/journal`).
+    ///
+    /// # Errors
+    /// The directory cannot be read, or was written by a newer version.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let io_error = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Io { path, source }
+        };
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(io_error(directory))? {
+            paths.push(entry.map_err(io_error(directory))?.path());
+        }
+        paths.sort();
+        let mut journal = Self {
+            slots: BTreeMap::new(),
+            process_tag: 0,
+            process_id: 0,
+            tick_source: TickSource::Monotonic,
+            session_start_realtime_ns: 0,
+            problems: Vec::new(),
+            losses: BTreeMap::new(),
+            bytes: 0,
+        };
+        for path in paths {
+            journal.find_segments(&path)?;
+        }
+        for places in journal.slots.values_mut() {
+            places.sort_by_key(|place| place.order);
+        }
+        Ok(journal)
+    }
+
+    fn find_segments(&mut self, path: &Path) -> Result<(), Error> {
+        let mut file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) => {
+                self.problem(path, 0, format!("cannot be opened: {error}"), 0);
+                return Ok(());
+            }
+        };
+        let length = file.metadata().map(|data| data.len()).unwrap_or(0);
+        let mut offset = 0;
+        while offset + 8 * HEADER_WORDS as u64 <= length {
+            let mut bytes = [0_u8; 8 * HEADER_WORDS];
+            let read = file
+                .seek(SeekFrom::Start(offset))
+                .and_then(|_| file.read_exact(&mut bytes));
+            if let Err(error) = read {
+                self.problem(path, offset, format!("cannot be read: {error}"), 0);
+                return Ok(());
+            }
+            self.segment(path, offset, &words(&bytes))?;
+            offset += SEGMENT_BYTES as u64;
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, path: &Path, offset: u64, head: &[u64]) -> Result<(), Error> {
+        let word = |index: usize| head.get(index).copied().unwrap_or(0);
+        if word(header::MAGIC) == 0 {
+            return Ok(()); // prepared, never used
+        }
+        if word(header::MAGIC) != MAGIC {
+            self.problem(path, offset, "no segment header here".to_owned(), 0);
+            return Ok(());
+        }
+        let version = low(word(header::VERSION));
+        if version > FORMAT_VERSION {
+            return Err(Error::Newer {
+                path: path.to_owned(),
+                found: version,
+            });
+        }
+        let slot = u16::try_from(high(word(header::VERSION)) >> 16).unwrap_or(0);
+        let committed = word(header::COMMITTED).min(SEGMENT_BYTES as u64);
+        let order = word(header::ORDER);
+        let process = word(header::PROCESS);
+        self.process_tag = u16::try_from(low(process) & 0xffff).unwrap_or(0);
+        self.process_id = high(process);
+        self.tick_source = TickSource::from_number((low(process) >> 16) & 0xff);
+        self.session_start_realtime_ns = word(header::SESSION);
+        self.bytes += committed;
+        let places = self.slots.entry(slot).or_default();
+        // The counters run on from segment to segment: the newest segment of a slot has the totals.
+        if places.iter().all(|place| place.order < order) {
+            self.losses.insert(slot, losses(head));
+        }
+        places.push(SegmentPlace {
+            path: path.to_owned(),
+            offset,
+            order,
+            committed,
+            version,
+        });
+        Ok(())
+    }
+
+    fn problem(&mut self, path: &Path, offset: u64, reason: String, lost_bytes: u64) {
+        self.problems.push(Problem {
+            path: path.to_owned(),
+            offset,
+            reason,
+            lost_bytes,
+        });
+    }
+
+    /// Committed bytes of all segments.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads every committed record, slot by slot, in the order it was written in its slot.
+    #[must_use]
+    pub fn read(mut self, sink: &mut dyn FnMut(Record)) -> Outcome {
+        let mut outcome = Outcome {
+            bytes: self.bytes,
+            ..Outcome::default()
+        };
+        for (slot, places) in std::mem::take(&mut self.slots) {
+            let mut names: Vec<Symbol> = vec![Symbol::NONE];
+            for place in places {
+                self.read_segment(slot, &place, &mut names, &mut outcome, sink);
+            }
+        }
+        outcome.problems.append(&mut self.problems);
+        for losses in self.losses.values() {
+            outcome.losses.add(losses);
+        }
+        outcome
+    }
+
+    fn read_segment(
+        &mut self,
+        slot: u16,
+        place: &SegmentPlace,
+        names: &mut Vec<Symbol>,
+        outcome: &mut Outcome,
+        sink: &mut dyn FnMut(Record),
+    ) {
+        let segment = match read_words(place) {
+            Ok(segment) => segment,
+            Err(error) => {
+                self.problem(
+                    &place.path,
+                    place.offset,
+                    format!("cannot be read: {error}"),
+                    place.committed,
+                );
+                return;
+            }
+        };
+        let mut at = HEADER_WORDS;
+        while at < segment.len() {
+            match read_record(&segment, at, place.order, slot, names, &mut outcome.symbols) {
+                Ok((words, record)) => {
+                    at += words;
+                    if let Some(record) = record {
+                        outcome.records += 1;
+                        sink(record);
+                    }
+                }
+                Err(reason) => {
+                    let lost = 8 * (segment.len() - at) as u64;
+                    let reason = format!("{reason} (format {})", place.version);
+                    self.problem(&place.path, place.offset + 8 * at as u64, reason, lost);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Reads the record at `at`: how long it is, and what it says (nothing for a new string).
+fn read_record(
+    segment: &[u64],
+    at: usize,
+    order: u64,
+    slot: u16,
+    names: &mut Vec<Symbol>,
+    symbols: &mut Symbols,
+) -> Result<(usize, Option<Record>), String> {
+    let head = segment.get(at).copied().unwrap_or(0);
+    let record_kind = u8::try_from(head & 0xff).unwrap_or(0);
+    let flags = u8::try_from((head >> 8) & 0xff).unwrap_or(0);
+    let length = usize::try_from((head >> 16) & 0xffff).unwrap_or(0);
+    if high(head) != mark(order, at) {
+        return Err(format!("no record here: word {head:#018x}"));
+    }
+    if !(RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length) {
+        return Err(format!(
+            "record of kind {record_kind:#x} with a length of {length} words"
+        ));
+    }
+    let Some(record) = segment.get(at..at + length) else {
+        return Err(format!(
+            "record of kind {record_kind:#x} goes past the committed bytes"
+        ));
+    };
+    let [_, ticks, id, payload @ ..] = record else {
+        return Err("record without a header".to_owned());
+    };
+    let symbol = |number: u16| names.get(usize::from(number)).copied();
+    match decode(record_kind, flags, payload, &symbol) {
+        None => Err(format!(
+            "record of kind {record_kind:#x} and {length} words does not make sense"
+        )),
+        Some(Decoded::Body(body)) => Ok((
+            length,
+            Some(Record {
+                slot,
+                ticks: *ticks,
+                id: *id,
+                body,
+            }),
+        )),
+        Some(Decoded::Name { number, text }) => {
+            if usize::from(number) != names.len() {
+                return Err(format!(
+                    "string number {number} where {} was due",
+                    names.len()
+                ));
+            }
+            names.push(symbols.intern(&text));
+            Ok((length, None))
+        }
+    }
+}
+
+fn read_words(place: &SegmentPlace) -> io::Result<Vec<u64>> {
+    let mut file = File::open(&place.path)?;
+    file.seek(SeekFrom::Start(place.offset))?;
+    let mut bytes = vec![0; usize::try_from(place.committed).unwrap_or(0)];
+    file.read_exact(&mut bytes)?;
+    Ok(words(&bytes))
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let (chunks, _) = bytes.as_chunks::<8>();
+    chunks
+        .iter()
+        .map(|chunk| u64::from_le_bytes(*chunk))
+        .collect()
+}
+
+const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);
+
+/// Whether a record carries nothing but bookkeeping.
+#[must_use]
+pub const fn is_bookkeeping(body: &RecordBody) -> bool {
+    matches!(
+        body,
+        RecordBody::ThreadBegin { .. } | RecordBody::ThreadEnd | RecordBody::ClockPair { .. }
+    )
+}

@@ -1,0 +1,474 @@
+//! What a record says, as plain data, and how it is read from its words.
+//!
+//! The writing side ([`super::encode`]) goes from borrowed events straight to words; this is the
+//! reading side. One `match` here and one there define each record's layout.
+
+use super::layout::{flag, high, kind, low};
+use crate::event::{Kind, NetData, StateArgs};
+
+/// A string of the journal, by number. Zero stands for "no string".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Symbol(pub u32);
+
+impl Symbol {
+    /// No string.
+    pub const NONE: Self = Self(0);
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The slot it was written in.
+    pub slot: u16,
+    /// The tick source's reading when it was written.
+    pub ticks: u64,
+    /// The event or context it is about; 0 where it is about none.
+    pub id: u64,
+    /// What it says.
+    pub body: RecordBody,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "fields named after the event model or the clocks they hold"
+)]
+pub enum RecordBody {
+    ThreadBegin {
+        thread_id: u32,
+        name: String,
+    },
+    ThreadEnd,
+    ClockPair {
+        monotonic_ns: u64,
+        realtime_ns: u64,
+        monotonic_raw_ns: u64,
+        uncertainty_ticks: u64,
+    },
+    CommInit(CommRecord),
+    CommFinalize {
+        end_ticks: u64,
+    },
+    Start(StartRecord),
+    Stop,
+    State {
+        state: u32,
+        args: StateArgs,
+    },
+}
+
+/// A communicator's beginning. The record's ticks are those of the call's start.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields of event::CommInit")]
+pub struct CommRecord {
+    pub end_ticks: u64,
+    pub comm_id: u64,
+    pub name: Symbol,
+    pub nodes: i32,
+    pub ranks: i32,
+    pub rank: i32,
+    pub table: u8,
+    pub nccl_version: u32,
+    /// The how-manieth communicator with this id and size in the process, from 0.
+    pub repetition: u32,
+}
+
+/// An event's start.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields of event::Start")]
+pub struct StartRecord {
+    pub parent: u64,
+    pub context: u64,
+    pub rank: i32,
+    pub fields: Fields,
+}
+
+/// The fields of a start, by event kind: `event::Body` with strings as [`Symbol`]s.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields of event::Body")]
+pub enum Fields {
+    Group,
+    Coll {
+        sequence: u64,
+        func: Symbol,
+        send_buffer: u64,
+        recv_buffer: u64,
+        count: u64,
+        root: i32,
+        datatype: Symbol,
+        channels: u8,
+        warps: u8,
+        algorithm: Symbol,
+        protocol: Symbol,
+        parent_group: u64,
+        comm_hash: u64,
+        kernel_variant: Symbol,
+        is_symmetric: bool,
+        user_tag: u64,
+    },
+    P2p {
+        func: Symbol,
+        buffer: u64,
+        datatype: Symbol,
+        count: u64,
+        peer: i32,
+        channels: u8,
+        parent_group: u64,
+        comm_hash: u64,
+        user_tag: u64,
+    },
+    ProxyOp {
+        pid: i32,
+        channel: u8,
+        peer: i32,
+        steps: i32,
+        chunk_bytes: i32,
+        is_send: bool,
+    },
+    ProxyStep {
+        step: i32,
+    },
+    ProxyCtrl,
+    KernelCh {
+        channel: u8,
+        gpu_ns: u64,
+    },
+    NetPlugin {
+        id: i64,
+        data: NetData,
+    },
+    GroupApi {
+        graph_captured: bool,
+        depth: i32,
+    },
+    CollApi {
+        func: Symbol,
+        count: u64,
+        datatype: Symbol,
+        root: i32,
+        stream: u64,
+        graph_captured: bool,
+        user_tag: u64,
+    },
+    P2pApi {
+        func: Symbol,
+        count: u64,
+        datatype: Symbol,
+        stream: u64,
+        graph_captured: bool,
+        user_tag: u64,
+    },
+    KernelLaunch {
+        stream: u64,
+    },
+    CeColl {
+        sequence: u64,
+        func: Symbol,
+        send_buffer: u64,
+        recv_buffer: u64,
+        count: u64,
+        root: i32,
+        datatype: Symbol,
+        sync_strategy: Symbol,
+        intra_batch_sync: bool,
+        batch_size: u32,
+        batches: u32,
+        ce_sequence: u32,
+        stream: u64,
+        user_tag: u64,
+    },
+    CeSync {
+        complete: bool,
+        ranks: i32,
+    },
+    CeBatch {
+        operations: i32,
+        bytes: u64,
+        intra_sync: bool,
+    },
+    KernelPhase {
+        channel: u8,
+        phase: u8,
+        name: Symbol,
+        gpu_ns: u64,
+    },
+    Unknown {
+        event_type: u64,
+    },
+}
+
+impl Fields {
+    /// The event kind of these fields.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Group => Kind::Group,
+            Self::Coll { .. } => Kind::Coll,
+            Self::P2p { .. } => Kind::P2p,
+            Self::ProxyOp { .. } => Kind::ProxyOp,
+            Self::ProxyStep { .. } => Kind::ProxyStep,
+            Self::ProxyCtrl => Kind::ProxyCtrl,
+            Self::KernelCh { .. } => Kind::KernelCh,
+            Self::NetPlugin { .. } => Kind::NetPlugin,
+            Self::GroupApi { .. } => Kind::GroupApi,
+            Self::CollApi { .. } => Kind::CollApi,
+            Self::P2pApi { .. } => Kind::P2pApi,
+            Self::KernelLaunch { .. } => Kind::KernelLaunch,
+            Self::CeColl { .. } => Kind::CeColl,
+            Self::CeSync { .. } => Kind::CeSync,
+            Self::CeBatch { .. } => Kind::CeBatch,
+            Self::KernelPhase { .. } => Kind::KernelPhase,
+            Self::Unknown { .. } => Kind::Unknown,
+        }
+    }
+}
+
+/// A decoded record, or the one thing a reader must act on itself: a new string.
+pub(super) enum Decoded {
+    Body(RecordBody),
+    Name { number: u16, text: String },
+}
+
+const fn signed(word: u32) -> i32 {
+    word.cast_signed()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "takes one 16-bit field out of a word"
+)]
+const fn field16(word: u64, index: u32) -> u16 {
+    (word >> (16 * index)) as u16
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "takes one 8-bit field out of a word"
+)]
+const fn field8(word: u64, index: u32) -> u8 {
+    (word >> (8 * index)) as u8
+}
+
+/// Reads the text of `length` bytes that begins at `words[0]`.
+fn text(words: &[u64], length: usize) -> Option<String> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+}
+
+/// Reads a record's payload. `None` when the words do not fit the kind: the record is bad.
+pub(super) fn decode(
+    record_kind: u8,
+    flags: u8,
+    payload: &[u64],
+    symbol: &dyn Fn(u16) -> Option<Symbol>,
+) -> Option<Decoded> {
+    let word = |index: usize| payload.get(index).copied();
+    let body = match record_kind {
+        kind::THREAD_BEGIN => RecordBody::ThreadBegin {
+            thread_id: low(word(0)?),
+            name: text(payload.get(1..)?, usize::try_from(high(word(0)?)).ok()?)?,
+        },
+        kind::THREAD_END => RecordBody::ThreadEnd,
+        kind::NAME => {
+            let length = usize::try_from(high(word(0)?)).ok()?;
+            return Some(Decoded::Name {
+                number: field16(word(0)?, 0),
+                text: text(payload.get(1..)?, length)?,
+            });
+        }
+        kind::CLOCK_PAIR => RecordBody::ClockPair {
+            monotonic_ns: word(0)?,
+            realtime_ns: word(1)?,
+            monotonic_raw_ns: word(2)?,
+            uncertainty_ticks: word(3)?,
+        },
+        kind::COMM_INIT => RecordBody::CommInit(CommRecord {
+            end_ticks: word(0)?,
+            comm_id: word(1)?,
+            nodes: signed(low(word(2)?)),
+            ranks: signed(high(word(2)?)),
+            rank: signed(low(word(3)?)),
+            nccl_version: high(word(3)?),
+            name: symbol(field16(word(4)?, 0))?,
+            table: field8(word(4)?, 2),
+            repetition: high(word(4)?),
+        }),
+        kind::COMM_FINALIZE => RecordBody::CommFinalize {
+            end_ticks: word(0)?,
+        },
+        kind::STOP => RecordBody::Stop,
+        kind::STATE => RecordBody::State {
+            state: low(word(0)?),
+            args: state_args(high(word(0)?), payload)?,
+        },
+        start if (kind::START..kind::STOP).contains(&start) => {
+            let event_kind = Kind::from_number(start - kind::START)?;
+            RecordBody::Start(StartRecord {
+                parent: word(0)?,
+                context: word(1)?,
+                rank: signed(low(word(2)?)),
+                fields: fields(event_kind, flags & flag::TRUE != 0, payload, symbol)?,
+            })
+        }
+        _ => return None,
+    };
+    Some(Decoded::Body(body))
+}
+
+fn state_args(which: u32, payload: &[u64]) -> Option<StateArgs> {
+    let word = |index: usize| payload.get(index).copied();
+    Some(match which {
+        0 => StateArgs::None,
+        1 => StateArgs::ProxyOp {
+            bytes: word(1)?,
+            steps: signed(low(word(2)?)),
+        },
+        2 => StateArgs::ProxyStep { bytes: word(1)? },
+        3 => StateArgs::ProxyCtrl {
+            appended: signed(low(word(1)?)),
+        },
+        4 => StateArgs::GpuTime { gpu_ns: word(1)? },
+        5 => StateArgs::NetPlugin {
+            data: net_data(payload.get(1..)?)?,
+        },
+        _ => return None,
+    })
+}
+
+fn net_data(words: &[u64]) -> Option<NetData> {
+    let word = |index: usize| words.get(index).copied();
+    Some(match low(word(0)?) {
+        0 => NetData::Opaque,
+        1 => NetData::IbQueuePair {
+            device: signed(high(word(0)?)),
+            opcode: signed(low(word(1)?)),
+            queue_pair: signed(high(word(1)?)),
+            work_request: word(2)?,
+            bytes: word(3)?,
+        },
+        2 => NetData::Socket {
+            descriptor: signed(high(word(0)?)),
+            operation: signed(low(word(1)?)),
+            bytes: word(3)?,
+        },
+        _ => return None,
+    })
+}
+
+fn fields(
+    event_kind: Kind,
+    truth: bool,
+    payload: &[u64],
+    symbol: &dyn Fn(u16) -> Option<Symbol>,
+) -> Option<Fields> {
+    let word = |index: usize| payload.get(index).copied();
+    let name = |index: usize, part: u32| symbol(field16(payload.get(index).copied()?, part));
+    let second = signed(high(word(2)?));
+    Some(match event_kind {
+        Kind::Group => Fields::Group,
+        Kind::Coll => Fields::Coll {
+            root: second,
+            sequence: word(3)?,
+            send_buffer: word(4)?,
+            recv_buffer: word(5)?,
+            count: word(6)?,
+            parent_group: word(7)?,
+            user_tag: word(8)?,
+            comm_hash: word(9)?,
+            func: name(10, 0)?,
+            datatype: name(10, 1)?,
+            algorithm: name(10, 2)?,
+            protocol: name(10, 3)?,
+            kernel_variant: name(11, 0)?,
+            channels: field8(word(11)?, 2),
+            warps: field8(word(11)?, 3),
+            is_symmetric: truth,
+        },
+        Kind::P2p => Fields::P2p {
+            peer: second,
+            count: word(3)?,
+            buffer: word(4)?,
+            parent_group: word(5)?,
+            user_tag: word(6)?,
+            comm_hash: word(7)?,
+            func: name(8, 0)?,
+            datatype: name(8, 1)?,
+            channels: field8(word(8)?, 4),
+        },
+        Kind::ProxyOp => Fields::ProxyOp {
+            pid: second,
+            peer: signed(low(word(3)?)),
+            steps: signed(high(word(3)?)),
+            chunk_bytes: signed(low(word(4)?)),
+            channel: field8(word(4)?, 4),
+            is_send: truth,
+        },
+        Kind::ProxyStep => Fields::ProxyStep { step: second },
+        Kind::ProxyCtrl => Fields::ProxyCtrl,
+        Kind::KernelCh => Fields::KernelCh {
+            channel: field8(word(2)?, 4),
+            gpu_ns: word(3)?,
+        },
+        Kind::NetPlugin => Fields::NetPlugin {
+            id: word(3)?.cast_signed(),
+            data: net_data(payload.get(4..)?)?,
+        },
+        Kind::GroupApi => Fields::GroupApi {
+            graph_captured: truth,
+            depth: second,
+        },
+        Kind::CollApi => Fields::CollApi {
+            root: second,
+            count: word(3)?,
+            stream: word(4)?,
+            user_tag: word(5)?,
+            func: name(6, 0)?,
+            datatype: name(6, 1)?,
+            graph_captured: truth,
+        },
+        Kind::P2pApi => Fields::P2pApi {
+            count: word(3)?,
+            stream: word(4)?,
+            user_tag: word(5)?,
+            func: name(6, 0)?,
+            datatype: name(6, 1)?,
+            graph_captured: truth,
+        },
+        Kind::KernelLaunch => Fields::KernelLaunch { stream: word(3)? },
+        Kind::CeColl => Fields::CeColl {
+            root: second,
+            sequence: word(3)?,
+            send_buffer: word(4)?,
+            recv_buffer: word(5)?,
+            count: word(6)?,
+            stream: word(7)?,
+            user_tag: word(8)?,
+            func: name(9, 0)?,
+            datatype: name(9, 1)?,
+            sync_strategy: name(9, 2)?,
+            batch_size: low(word(10)?),
+            batches: high(word(10)?),
+            ce_sequence: low(word(11)?),
+            intra_batch_sync: truth,
+        },
+        Kind::CeSync => Fields::CeSync {
+            complete: truth,
+            ranks: second,
+        },
+        Kind::CeBatch => Fields::CeBatch {
+            operations: second,
+            bytes: word(3)?,
+            intra_sync: truth,
+        },
+        Kind::KernelPhase => Fields::KernelPhase {
+            channel: field8(word(2)?, 4),
+            phase: field8(word(2)?, 5),
+            name: name(2, 3)?,
+            gpu_ns: word(3)?,
+        },
+        Kind::Unknown => Fields::Unknown {
+            event_type: word(3)?,
+        },
+    })
+}
