@@ -1,6 +1,8 @@
 //! NCCL profiler plugin that records what NCCL does and writes it as OTF2 archives.
 
 pub mod clock;
+mod comm;
+pub mod config;
 pub mod event;
 pub mod id;
 pub mod journal;

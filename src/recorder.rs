@@ -1,16 +1,167 @@
-//! Appends events to the calling thread's journal.
+//! Appends events to the calling thread's journal slot.
+//!
+//! Called from every thread NCCL has, the network proxies and CUDA's host-callback thread among them: no
+//! lock, no allocation, no system call after a thread's first event. A thread gets its slot on its first
+//! event and gives it back when it ends; the next thread takes it over.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::event::{Start, State};
 use crate::id::EventId;
+use crate::journal::writer::{Cursor, Lost, Registry};
+
+/// Which recording is on: 0 for none. Read first in every callback.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+/// The recording that is on. Locked on a thread's first event and when recordings begin and end.
+static CURRENT: Mutex<Option<Recording>> = Mutex::new(None);
+/// Epochs are never used twice, so a thread notices that its slot belongs to an earlier recording.
+static LAST_EPOCH: AtomicU64 = AtomicU64::new(0);
+/// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
+/// on a thread whose slot is already gone.
+static LATE: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone)]
+struct Recording {
+    epoch: u64,
+    registry: Arc<Registry>,
+}
+
+/// A thread's slot; gives it back when the thread ends.
+struct ThreadSlot(Option<Held>);
+
+struct Held {
+    epoch: u64,
+    registry: Arc<Registry>,
+    /// Absent when this thread could not get a slot: then its events are only counted.
+    cursor: Option<Cursor>,
+}
+
+impl Drop for ThreadSlot {
+    fn drop(&mut self) {
+        // A forked child, or a recording that is over, must not touch the journal: its epoch is not on.
+        if let Some(Held {
+            epoch,
+            registry,
+            cursor: Some(cursor),
+        }) = self.0.take()
+            && EPOCH.load(Ordering::Acquire) == epoch
+        {
+            registry.retire(cursor);
+        }
+    }
+}
+
+thread_local! {
+    static SLOT: RefCell<ThreadSlot> = const { RefCell::new(ThreadSlot(None)) };
+}
 
 /// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded.
 #[must_use]
-pub fn start(_event: &Start<'_>) -> EventId {
-    EventId::NONE
+#[inline]
+pub fn start(event: &Start<'_>) -> EventId {
+    with_cursor(Lost::Start(event.body.kind()), |cursor| cursor.start(event))
+        .unwrap_or(EventId::NONE)
 }
 
-/// Records the end of an event.
-pub fn stop(_event: u64) {}
+/// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.
+#[inline]
+pub fn stop(event: u64) {
+    if event != 0 {
+        with_cursor(Lost::Stop, |cursor| cursor.stop(event));
+    }
+}
 
-/// Records a change of state.
-pub fn state(_state: &State) {}
+/// Records a change of state. NULL handles are ignored.
+#[inline]
+pub fn state(state: &State) {
+    if state.event != 0 {
+        with_cursor(Lost::State, |cursor| cursor.state(state));
+    }
+}
+
+/// Runs `action` on the calling thread's slot. None when nothing is recorded or there is no room.
+#[inline]
+pub(crate) fn with_cursor<T>(what: Lost, action: impl FnOnce(&mut Cursor) -> T) -> Option<T> {
+    let epoch = EPOCH.load(Ordering::Relaxed);
+    if epoch == 0 {
+        LATE.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    let done = SLOT.try_with(|slot| {
+        // Already borrowed only if a callback interrupts a callback on this thread (a signal handler).
+        let mut slot = slot.try_borrow_mut().ok()?;
+        if slot.0.as_ref().is_none_or(|held| held.epoch != epoch) {
+            enter(&mut slot);
+        }
+        let held = slot.0.as_mut()?;
+        match &mut held.cursor {
+            Some(cursor) => Some(action(cursor)),
+            None => {
+                held.registry.lose(what);
+                None
+            }
+        }
+    });
+    if let Ok(done) = done {
+        return done;
+    }
+    LATE.fetch_add(1, Ordering::Relaxed);
+    None
+}
+
+/// A thread's first event of a recording: gets it a slot.
+#[cold]
+fn enter(slot: &mut ThreadSlot) {
+    slot.0 = None;
+    let Some(Recording { epoch, registry }) = CURRENT.lock().clone() else {
+        return;
+    };
+    let cursor = registry.register(&thread_name()).ok();
+    slot.0 = Some(Held {
+        epoch,
+        registry,
+        cursor,
+    });
+}
+
+/// The thread's name as the system knows it (at most 15 bytes).
+fn thread_name() -> String {
+    let mut name = [0_u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let length = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned()
+}
+
+/// Begins to record into `registry`.
+pub(crate) fn begin(registry: Arc<Registry>) {
+    let epoch = LAST_EPOCH.fetch_add(1, Ordering::Relaxed) + 1;
+    *CURRENT.lock() = Some(Recording { epoch, registry });
+    EPOCH.store(epoch, Ordering::Release);
+}
+
+/// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
+pub(crate) fn end() {
+    EPOCH.store(0, Ordering::Release);
+    if let Some(recording) = CURRENT.lock().take() {
+        recording.registry.close();
+    }
+}
+
+/// Switches recording off at once and for good in this process, without a lock: for a forked child, and
+/// for the guard after a panic.
+pub(crate) fn disable() {
+    EPOCH.store(0, Ordering::Release);
+}
+
+/// Callbacks that came outside of any recording, so far.
+pub(crate) fn late_callbacks() -> u64 {
+    LATE.load(Ordering::Relaxed)
+}

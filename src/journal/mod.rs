@@ -12,6 +12,10 @@
 //!
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer.
 
+mod encode;
 pub mod layout;
+mod mapping;
+mod names;
 pub mod reader;
 pub mod record;
+pub mod writer;

@@ -1,0 +1,109 @@
+use super::*;
+
+fn read(pairs: &[(&str, &str)]) -> Config {
+    Config::from_variables(
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    )
+}
+
+#[test]
+fn every_variable_in_the_table_is_read() {
+    for variable in VARIABLES {
+        let config = read(&[(variable.name, "\u{1}nonsense")]);
+        let unknown = config
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("no such variable"));
+        assert!(!unknown, "{} is in the table but not read", variable.name);
+    }
+}
+
+#[test]
+fn a_misspelt_variable_names_the_nearest() {
+    let config = read(&[("NCCL_OTF2_EVENT", "full")]);
+    assert_eq!(config.remarks.len(), 1);
+    assert!(
+        config.remarks[0].contains("NCCL_OTF2_EVENTS"),
+        "{:?}",
+        config.remarks
+    );
+    assert_eq!(config.mask, STANDARD);
+}
+
+#[test]
+fn bad_values_keep_the_default_and_say_so() {
+    let config = read(&[
+        ("NCCL_OTF2_FINALIZE", "inlien"),
+        ("NCCL_OTF2_MAX_SIZE", "lots"),
+        ("NCCL_OTF2_EVENTS", "standart"),
+        ("NCCL_OTF2_FINALIZE_TIMEOUT", "-3"),
+    ]);
+    assert_eq!(config.remarks.len(), 4, "{:?}", config.remarks);
+    assert!(
+        config
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("nearest: inline"))
+    );
+    assert!(
+        config
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("nearest: standard"))
+    );
+    assert_eq!(
+        (config.finalize, config.max_bytes, config.mask),
+        (Finalize::Inline, 8 << 30, STANDARD)
+    );
+    assert_eq!(config.finalize_timeout, Duration::from_secs(60));
+}
+
+#[test]
+fn event_sets_by_preset_name_and_number() {
+    assert_eq!(event_mask("light,ProxyOp").unwrap(), STANDARD);
+    assert_eq!(event_mask("standard,-proxyop").unwrap(), LIGHT);
+    assert_eq!(event_mask("0x42").unwrap(), 0x42);
+    assert_eq!(event_mask("KernelCh ncclProfileColl").unwrap(), 0x42);
+    assert_eq!(event_mask("full").unwrap(), 0xffff);
+    assert_eq!(event_mask("none").unwrap(), 0);
+    // The kinds as NCCL's headers number them (v5: 0xfff is everything up to KernelLaunch).
+    assert_eq!(LIGHT, 0x7000 | 0xf00 | 0x7);
+    assert_eq!(STANDARD, LIGHT | 0x8);
+}
+
+#[test]
+fn ncclprofile_event_mask_counts_when_ours_is_absent() {
+    assert_eq!(read(&[("NCCL_PROFILE_EVENT_MASK", "2")]).mask, 2);
+    assert_eq!(
+        read(&[
+            ("NCCL_PROFILE_EVENT_MASK", "2"),
+            ("NCCL_OTF2_EVENTS", "light")
+        ])
+        .mask,
+        LIGHT
+    );
+}
+
+#[test]
+fn sizes_have_suffixes() {
+    assert_eq!(size("512M").unwrap(), 512 << 20);
+    assert_eq!(size("2 GiB").unwrap(), 2 << 30);
+    assert_eq!(size("4096").unwrap(), 4096);
+    assert!(size("99999999999T").is_err());
+}
+
+#[test]
+fn directories_expand() {
+    let place = Place {
+        host: "n1".into(),
+        process_id: 7,
+        job: Some("a/b".into()),
+        rank: None,
+    };
+    assert_eq!(
+        expand("/x/%j/%h-%p-%r%%%q", &place),
+        "/x/a_b/n1-7-unknown%%q"
+    );
+}

@@ -1,0 +1,253 @@
+//! One journal file, mapped shared into memory: space is reserved before it is touched.
+//!
+//! All of this file's `unsafe` rests on one fact: [`JournalFile`] owns the mapping from `mmap` to
+//! `munmap`, and everything that points into it ([`Segment`]) holds the `JournalFile` alive.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE};
+
+const FILE_BYTES: usize = SEGMENT_BYTES * SEGMENTS_PER_FILE;
+const PAGE_WORDS: usize = 4096 / 8;
+
+/// The words of one segment.
+pub(super) type SegmentWords = [AtomicU64; SEGMENT_WORDS];
+
+/// How far the preparation of a segment has come.
+mod preparation {
+    pub(super) const NONE: u8 = 0;
+    pub(super) const CLAIMED: u8 = 1;
+    pub(super) const DONE: u8 = 2;
+}
+
+/// A journal file and its mapping. Shared by the thread that records into it and the keeper.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    file: File,
+    base: NonNull<SegmentWords>,
+    writing: Mutex<()>,
+    prepared: [AtomicU8; SEGMENTS_PER_FILE],
+    /// The segment in use.
+    active: AtomicUsize,
+    /// Segments below this one are no longer resident.
+    released: AtomicUsize,
+}
+
+// SAFETY: `base` points to a mapping that this value owns; it is only read and written through atomics.
+unsafe impl Send for JournalFile {}
+// SAFETY: as for Send: all access to the mapped words goes through atomics, the rest is atomics and a File.
+unsafe impl Sync for JournalFile {}
+
+impl JournalFile {
+    /// Creates the file, which must not exist, and maps it. No space is reserved yet.
+    pub(super) fn create(path: &Path) -> io::Result<Arc<Self>> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        // SAFETY: a new mapping of our own file at an address of the kernel's choice; touches nothing of ours.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                FILE_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(address.cast::<SegmentWords>())
+            .ok_or_else(|| io::Error::other("mmap gave address zero"))?;
+        Ok(Arc::new(Self {
+            file,
+            base,
+            writing: Mutex::new(()),
+            prepared: [const { AtomicU8::new(preparation::NONE) }; SEGMENTS_PER_FILE],
+            active: AtomicUsize::new(0),
+            released: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Which segment is in use.
+    pub(super) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Whether a segment can be written to at once.
+    pub(super) fn is_prepared(&self, index: usize) -> bool {
+        self.prepared
+            .get(index)
+            .is_some_and(|state| state.load(Ordering::Acquire) == preparation::DONE)
+    }
+
+    /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the
+    /// keeper may both do it at once: every step may be repeated. Returns whether this call was the
+    /// first to claim it (for the account of bytes).
+    pub(super) fn prepare(&self, index: usize) -> io::Result<bool> {
+        let Some(state) = self.prepared.get(index) else {
+            return Err(io::Error::other("no such segment"));
+        };
+        let first = state
+            .compare_exchange(
+                preparation::NONE,
+                preparation::CLAIMED,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+            .is_ok();
+        self.reserve(index).inspect_err(|_| {
+            if first {
+                state.store(preparation::NONE, Ordering::Release);
+            }
+        })?;
+        self.populate(index);
+        state.store(preparation::DONE, Ordering::Release);
+        Ok(first)
+    }
+
+    /// A hole in the file would be a SIGBUS on a full disk: the space must be there before it is touched.
+    fn reserve(&self, index: usize) -> io::Result<()> {
+        let offset = index * SEGMENT_BYTES;
+        let (start, length) = (
+            libc::off_t::try_from(offset).map_err(io::Error::other)?,
+            libc::off_t::try_from(SEGMENT_BYTES).map_err(io::Error::other)?,
+        );
+        loop {
+            // SAFETY: plain system call on a descriptor that `self.file` keeps open.
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), 0, start, length) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // File systems without it (NFSv3, older Lustre): writing zeros reserves as well.
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return self.reserve_by_writing(offset),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    fn reserve_by_writing(&self, offset: usize) -> io::Result<()> {
+        // Two preparations at once would wipe each other's records. Waiting here costs the recording
+        // thread no more than writing the zeros itself, and counts as a stall all the same.
+        let _one_at_a_time = self.writing.lock();
+        let zeros = [0_u8; 1 << 16];
+        let end = (offset + SEGMENT_BYTES) as u64;
+        let mut at = self.file.metadata()?.len().max(offset as u64);
+        while at < end {
+            let length = usize::try_from(end - at)
+                .unwrap_or(zeros.len())
+                .min(zeros.len());
+            self.file
+                .write_all_at(zeros.get(..length).unwrap_or(&zeros), at)?;
+            at += length as u64;
+        }
+        Ok(())
+    }
+
+    fn populate(&self, index: usize) {
+        let words = self.words(index);
+        // SAFETY: the range is one segment of our own mapping, and its space was just reserved.
+        let done = unsafe {
+            libc::madvise(
+                words.as_ptr().cast_mut().cast(),
+                SEGMENT_BYTES,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
+        if done != 0 {
+            // Kernels before 5.14: an atomic OR with zero is a write that changes nothing.
+            for word in words.iter().step_by(PAGE_WORDS) {
+                word.fetch_or(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Lets go of the pages of segments before the active one; their data stays in the file.
+    pub(super) fn release_used(&self) {
+        let active = self.active();
+        let from = self.released.fetch_max(active, Ordering::Relaxed);
+        for index in from..active {
+            // SAFETY: a shared file mapping loses only its page table entries by this; the range is ours.
+            unsafe {
+                libc::madvise(
+                    self.words(index).as_ptr().cast_mut().cast(),
+                    SEGMENT_BYTES,
+                    libc::MADV_DONTNEED,
+                )
+            };
+        }
+    }
+
+    fn words(&self, index: usize) -> &SegmentWords {
+        let index = index.min(SEGMENTS_PER_FILE - 1);
+        // SAFETY: the mapping has SEGMENTS_PER_FILE segments and `index` is below that.
+        let pointer = unsafe { self.base.add(index) };
+        // SAFETY: the mapping lives as long as `self`, is aligned to a page, and holds plain atomics, for
+        // which every bit pattern is valid; whoever touches the words has prepared the segment first.
+        unsafe { pointer.as_ref() }
+    }
+}
+
+impl Drop for JournalFile {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `create` with this size; every user holds an Arc of this value,
+        // so no reference into it is left.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), FILE_BYTES) };
+    }
+}
+
+/// A prepared segment in the hands of the one thread that writes it.
+#[derive(Debug)]
+pub(super) struct Segment {
+    file: Arc<JournalFile>,
+    words: NonNull<SegmentWords>,
+    index: usize,
+}
+
+// SAFETY: `words` points into the mapping that `file` keeps alive; access is through atomics.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// Takes a prepared segment into use.
+    pub(super) fn take(file: Arc<JournalFile>, index: usize) -> Self {
+        file.active.store(index, Ordering::Relaxed);
+        let words = NonNull::from(file.words(index));
+        Self { file, words, index }
+    }
+
+    /// The file it lies in.
+    pub(super) fn file(&self) -> &Arc<JournalFile> {
+        &self.file
+    }
+
+    /// Its place in the file.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Deref for Segment {
+    type Target = SegmentWords;
+
+    #[inline]
+    fn deref(&self) -> &SegmentWords {
+        // SAFETY: `words` came from `JournalFile::words` and `self.file` keeps that mapping alive.
+        unsafe { self.words.as_ref() }
+    }
+}
