@@ -1,5 +1,6 @@
 //! NCCL profiler plugin that records what NCCL does and writes it as OTF2 archives.
 
+pub mod abi;
 pub mod clock;
 mod comm;
 pub mod config;

@@ -1,0 +1,66 @@
+//! Binds wrapper.h, sets the plugin's link arguments, and names the version.
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[cfg(feature = "buildtime-bindgen")]
+include!("build/bindings.rs");
+
+const CHECKED_IN: &str = "src/abi/bindings.rs";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    bind_wrapper()?;
+    // NCCL closes the plugin with the last communicator and may load it again: the keeper thread's code
+    // and the handles of late callbacks must outlive that.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl-profiler-otf2.so");
+    println!("cargo::rustc-env=NCCL_OTF2_VERSION={}", version());
+    Ok(())
+}
+
+/// Puts the bindings into OUT_DIR: the checked-in ones, or with the feature `buildtime-bindgen` new ones.
+fn bind_wrapper() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=wrapper.h");
+    println!("cargo::rerun-if-changed=build/bindings.rs");
+    println!("cargo::rerun-if-changed={CHECKED_IN}");
+    println!("cargo::rerun-if-env-changed=BINDGEN_WRITE");
+    let out =
+        PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("bindings.rs");
+    #[cfg(feature = "buildtime-bindgen")]
+    {
+        let bindings = generate_bindings(Path::new("wrapper.h"))?;
+        if env::var_os("BINDGEN_WRITE").is_some_and(|value| value == "1") {
+            fs::write(CHECKED_IN, &bindings).map_err(|error| format!("{CHECKED_IN}: {error}"))?;
+        }
+        fs::write(&out, bindings).map_err(|error| format!("{}: {error}", out.display()))?;
+    }
+    #[cfg(not(feature = "buildtime-bindgen"))]
+    fs::copy(Path::new(CHECKED_IN), &out).map_err(|error| format!("{CHECKED_IN}: {error}"))?;
+    Ok(())
+}
+
+/// The package version, and in a git tree what `git describe` adds to it.
+fn version() -> String {
+    let package = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    // The log of HEAD changes with every commit and every checkout.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
+        && Path::new(&log).exists()
+    {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    match git(&["describe", "--tags", "--always", "--dirty"]) {
+        Some(described) if described != format!("v{package}") => format!("{package} ({described})"),
+        _ => package,
+    }
+}
+
+/// What git says, or nothing where there is no git or no repository of ours.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}

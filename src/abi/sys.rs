@@ -1,0 +1,17 @@
+//! NCCL's profiler interface as C declares it: `wrapper.h`, bound.
+//!
+//! The only names here that are not NCCL's are those of the unions' members (see `wrapper.h`). A descriptor's
+//! anonymous union is the field `__bindgen_anon_1`.
+#![expect(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "bindgen's output; wrapper.h has the words"
+)]
+
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
