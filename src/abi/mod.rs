@@ -1,4 +1,60 @@
 //! NCCL's side of the plugin: the only place that knows C and versions.
+//!
+//! ```text
+//! tables     the seven exported tables ncclProfiler_v1 … v7: what NCCL's dlsym finds
+//!   └ callbacks   the functions in them, generic over the version's descriptor
+//!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
+//!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
+//! live, mask, logger, version   what libnccl lends us while a communicator lives
+//! ```
+//!
+//! NCCL calls from many threads at once: application, proxy, profiler and CUDA host-callback threads.
+//! Nothing here blocks, allocates, logs or calls back into NCCL during start, stop and state callbacks.
 
+mod callbacks;
+mod guard;
 pub mod layout;
+mod live;
+pub mod logger;
+pub mod mask;
+mod shapes;
+mod states;
 pub mod sys;
+pub mod tables;
+mod v1;
+mod v1_names;
+mod v2;
+mod v3;
+mod v4;
+mod v5;
+mod v6;
+mod v7;
+pub mod version;
+
+pub use guard::is_off;
+
+use std::ptr::NonNull;
+
+use crate::event::{Start, StateArgs};
+
+/// A descriptor of one version of the interface.
+trait Descriptor {
+    /// Reads what NCCL says about an event that begins.
+    ///
+    /// # Safety
+    /// `descriptor` points to what NCCL passed to `startEvent` of the table of this type: the header and the
+    /// union member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid for
+    /// `'a`. `tables.rs` upholds it by pairing each table with its own type; `'a` ends with the callback.
+    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a>
+    where
+        Self: 'a;
+}
+
+/// The arguments of a state, of one version of the interface.
+trait StateArguments {
+    /// Reads the member that `state` uses; states without arguments are not looked at.
+    ///
+    /// # Safety
+    /// `arguments` points to what NCCL passed to `recordEventState` of a table of this type, with `state`.
+    unsafe fn read(arguments: NonNull<Self>, state: u32) -> StateArgs;
+}

@@ -1,0 +1,210 @@
+//! The functions in the tables. Each is one call into the guard, returns success, and takes NULL in every pointer.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use crate::event::{CommInit, Name, State, StateArgs};
+use crate::id::EventId;
+use crate::session::{self, InitReply};
+use crate::{id, recorder};
+
+use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
+use super::{Descriptor, StateArguments, guard, live, logger, mask, version};
+
+/// `init` of v1 to v3: no communicator is described.
+pub(super) unsafe extern "C" fn init_v1<const TABLE: u8>(
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+) -> ncclResult_t {
+    let comm = CommInit {
+        table: TABLE,
+        comm_id: 0,
+        name: Name::NONE,
+        nodes: 0,
+        ranks: 0,
+        rank: -1,
+        nccl_version: 0,
+    };
+    // SAFETY: the pointers are NCCL's own, unchanged.
+    unsafe { init(context, mask, None, comm) }
+}
+
+/// `init` of v4.
+pub(super) unsafe extern "C" fn init_v4(
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    name: *const c_char,
+    comm_hash: u64,
+    nodes: c_int,
+    ranks: c_int,
+    rank: c_int,
+    logger: ncclDebugLogger_t,
+) -> ncclResult_t {
+    // SAFETY: the arguments are NCCL's own, in the order of v5.
+    unsafe { init_v5::<4>(context, comm_hash, mask, name, nodes, ranks, rank, logger) }
+}
+
+/// `init` of v5 to v7: the arguments of v4 in another order.
+pub(super) unsafe extern "C" fn init_v5<const TABLE: u8>(
+    context: *mut *mut c_void,
+    comm_id: u64,
+    mask: *mut c_int,
+    name: *const c_char,
+    nodes: c_int,
+    ranks: c_int,
+    rank: c_int,
+    logger: ncclDebugLogger_t,
+) -> ncclResult_t {
+    let comm = CommInit {
+        table: TABLE,
+        comm_id,
+        // SAFETY: NCCL passes NULL or the communicator's name, which lives as long as the communicator.
+        name: unsafe { Name::from_ptr(name) },
+        nodes,
+        ranks,
+        rank,
+        nccl_version: 0,
+    };
+    // SAFETY: the pointers are NCCL's own, unchanged.
+    unsafe { init(context, mask, logger, comm) }
+}
+
+/// Always succeeds, with a context of its own: an `init` that fails makes most releases crash or unload a
+/// plugin that is in use (2.23–2.27 call through NULL at the last destroy, ≥ 2.30.3 count down twice).
+///
+/// # Safety
+/// `context` is NULL or writable, `mask` NULL or an int of libnccl, `logger` NULL or NCCL's logger.
+unsafe fn init(
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    logger: ncclDebugLogger_t,
+    mut comm: CommInit<'_>,
+) -> ncclResult_t {
+    let reply = guard::always("init", || {
+        mask::remember(mask);
+        logger::remember(logger);
+        live::enter();
+        let logger = logger.map_or(ptr::null(), |logger| logger as *const c_void);
+        version::learn([mask.cast_const().cast(), logger]);
+        comm.nccl_version = version::current();
+        session::init(&comm)
+    });
+    let reply = reply.unwrap_or(InitReply {
+        context: id::ContextId::NONE,
+        mask: 0,
+    });
+    let events = if guard::is_off() { 0 } else { reply.mask };
+    if !mask.is_null() {
+        // SAFETY: not NULL, so it is NCCL's int (contract); NCCL reads it with plain loads of an aligned int.
+        let mask = unsafe { AtomicI32::from_ptr(mask) };
+        mask.store(events.cast_signed(), Ordering::Relaxed);
+    }
+    if !context.is_null() {
+        let handle = match reply.context.get() {
+            0 => stand_in_context(),
+            number => number,
+        };
+        // SAFETY: not NULL, so NCCL waits for the context there (contract).
+        unsafe { context.write(pointer(handle)) };
+    }
+    ncclSuccess
+}
+
+/// `startEvent`.
+pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    descriptor: *mut D,
+) -> ncclResult_t {
+    let Some(handle) = NonNull::new(handle) else {
+        return ncclSuccess;
+    };
+    // First of all: some callers stop whatever stands in their uninitialised variable (ProxyCtrl, all releases).
+    // SAFETY: not NULL, so NCCL waits for the handle there.
+    unsafe { handle.write(ptr::null_mut()) };
+    let event = guard::recording("startEvent", || {
+        let Some(descriptor) = NonNull::new(descriptor) else {
+            return EventId::NONE;
+        };
+        // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
+        // leave this callback.
+        let start = unsafe { D::read(descriptor, number(context)) };
+        recorder::start(&start)
+    });
+    if let Some(event) = event {
+        // SAFETY: as above.
+        unsafe { handle.write(pointer(event.get())) };
+    }
+    ncclSuccess
+}
+
+/// `stopEvent`, in every version.
+pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
+    guard::recording("stopEvent", || recorder::stop(number(handle)));
+    ncclSuccess
+}
+
+/// `recordEventState`.
+pub(super) unsafe extern "C" fn record_event_state<A: StateArguments>(
+    handle: *mut c_void,
+    state: ncclProfilerEventState_t,
+    arguments: *mut A,
+) -> ncclResult_t {
+    guard::recording("recordEventState", || {
+        let args = NonNull::new(arguments).map_or(StateArgs::None, |arguments| {
+            // SAFETY: NCCL found this function in a table whose versions have these arguments.
+            unsafe { A::read(arguments, state) }
+        });
+        recorder::state(&State {
+            event: number(handle),
+            state,
+            args,
+        });
+    });
+    ncclSuccess
+}
+
+/// `finalize`, in every version.
+pub(super) unsafe extern "C" fn finalize(context: *mut c_void) -> ncclResult_t {
+    // NULL: releases up to 2.27 finalize a communicator that failed before our `init`.
+    if !context.is_null() {
+        let context = number(context);
+        if !is_stand_in(context) {
+            guard::always("finalize", || session::finalize(context));
+        }
+        // After the session's end, which still has something to say.
+        live::leave();
+    }
+    ncclSuccess
+}
+
+/// The largest contexts are ours to give when the session gave none; a real one would have to be the 2^36th.
+const STAND_INS: u64 = 1 << 20;
+static STAND_IN: AtomicU64 = AtomicU64::new(0);
+
+/// A context that is not NULL and not given twice: up to 2.27 a NULL context turns up later, and from 2.31 on
+/// NCCL drops the events of all communicators with the same context when one ends.
+fn stand_in_context() -> u64 {
+    u64::MAX - STAND_IN.fetch_add(1, Ordering::Relaxed) % STAND_INS
+}
+
+const fn is_stand_in(context: u64) -> bool {
+    context > u64::MAX - STAND_INS
+}
+
+/// What NCCL holds for us as a number.
+#[inline]
+fn number(handle: *mut c_void) -> u64 {
+    handle.addr() as u64
+}
+
+/// A number as NCCL holds it.
+#[inline]
+fn pointer(number: u64) -> *mut c_void {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "pointers have 64 bits: layout.rs asserts LP64"
+    )]
+    ptr::without_provenance_mut(number as usize)
+}

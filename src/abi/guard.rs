@@ -1,0 +1,152 @@
+//! The one boundary between NCCL and us.
+//!
+//! A panic must neither unwind into NCCL nor abort the job: it becomes success with a NULL handle, switches
+//! recording off for the process, and is said once. What the guard runs is safe code of ours; nothing
+//! here allocates unless something panicked.
+
+use std::any::Any;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{logger, mask};
+
+static SWITCH: Switch = Switch::new();
+
+/// Whether an internal error has switched recording off for the rest of this process.
+#[inline]
+#[must_use]
+pub fn is_off() -> bool {
+    SWITCH.is_off()
+}
+
+/// Runs a start, stop or state callback, unless recording is off. `None`: it did not run to its end.
+#[inline]
+pub(super) fn recording<R>(callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+    if SWITCH.is_off() {
+        return None;
+    }
+    SWITCH.run(callback, body)
+}
+
+/// Runs `init` or `finalize`: also when recording is off, for what was recorded before is still to be written.
+pub(super) fn always<R>(callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+    SWITCH.run(callback, body)
+}
+
+/// Off once, off for good: after a panic the recorder's state cannot be trusted.
+struct Switch(AtomicBool);
+
+impl Switch {
+    const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    #[inline]
+    fn is_off(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+        // AssertUnwindSafe: whatever the panic left half-done is not looked at again, since all is off then.
+        match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(result) => Some(result),
+            Err(payload) => {
+                self.turn_off(callback, payload);
+                None
+            }
+        }
+    }
+
+    /// Stops the recording and says why, once. On stderr only: NCCL's logger asks CUDA for the device, which a
+    /// callback on CUDA's own thread must not do.
+    #[cold]
+    fn turn_off(&self, callback: &'static str, payload: Box<dyn Any + Send>) {
+        let first = !self.0.swap(true, Ordering::Relaxed);
+        mask::set_mask(0);
+        let said = catch_unwind(AssertUnwindSafe(|| {
+            if first {
+                let reason = reason(payload.as_ref());
+                logger::say_to_stderr(&format!(
+                    "internal error in {callback}: {reason}; this process records no further events, the job goes on"
+                ));
+            }
+        }));
+        forget(payload);
+        if let Err(payload) = said {
+            forget(payload);
+        }
+    }
+}
+
+/// The words of a panic.
+fn reason(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without words")
+}
+
+#[expect(
+    clippy::mem_forget,
+    reason = "dropping a payload can panic again, outside of any guard"
+)]
+fn forget(payload: Box<dyn Any + Send>) {
+    mem::forget(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::panic_any;
+
+    /// As NCCL sees a callback: a panic that gets out of it aborts the process.
+    extern "C" fn callback(switch: &Switch, plant: bool) -> u32 {
+        switch
+            .run("the test", || {
+                assert!(!plant, "planted");
+                7
+            })
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn a_panic_turns_recording_off_and_is_not_passed_on() {
+        let switch = Switch::new();
+        assert_eq!(callback(&switch, false), 7);
+        assert!(!switch.is_off());
+        assert_eq!(callback(&switch, true), 0);
+        assert!(switch.is_off());
+    }
+
+    struct PanicsWhenDropped;
+
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_dropped_is_not_dropped() {
+        extern "C" fn callback(switch: &Switch) -> bool {
+            switch
+                .run("the test", || panic_any(PanicsWhenDropped))
+                .is_none()
+        }
+        let switch = Switch::new();
+        assert!(callback(&switch));
+        assert!(switch.is_off());
+    }
+
+    #[test]
+    fn the_words_of_a_panic_are_found() {
+        let formatted: Box<dyn Any + Send> = Box::new(format!("number {}", 3));
+        let fixed: Box<dyn Any + Send> = Box::new("fixed");
+        assert_eq!(reason(formatted.as_ref()), "number 3");
+        assert_eq!(reason(fixed.as_ref()), "fixed");
+        assert_eq!(reason(&5_u8), "a panic without words");
+    }
+}

@@ -1,0 +1,64 @@
+//! v2 (2.24, 2.25): v1 with strings.
+
+use std::ptr::NonNull;
+
+use crate::event::{Body, Coll, Kind, Name, Start};
+
+use super::shapes::{kind, member, name, number, p2p_v2, proxy_op, proxy_step, start};
+use super::sys::{ncclProfilerEventDescr_v2_t, ncclProfilerEventDescr_v3_t};
+use super::{Descriptor, version};
+
+/// 2.26.2 to 2.26.5 hand a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets.
+/// (They prefer v3, which we export; but a program may ask for less.)
+#[inline]
+const fn passes_v3(version: u32) -> bool {
+    matches!(version, 22602..=22605)
+}
+
+impl Descriptor for ncclProfilerEventDescr_v2_t {
+    #[inline]
+    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+        if passes_v3(version::current()) {
+            let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();
+            // SAFETY: the contract, but these releases pass what v3 expects.
+            return unsafe { ncclProfilerEventDescr_v3_t::read(descriptor, context) };
+        }
+        // SAFETY: the contract.
+        let descriptor = unsafe { descriptor.as_ref() };
+        let event_type = u64::from(descriptor.type_);
+        let body = match kind(event_type) {
+            Kind::Group => Body::Group,
+            Kind::Coll => {
+                let raw = member!(descriptor, coll);
+                Body::Coll(Coll {
+                    sequence: raw.seqNumber,
+                    func: name!(raw.func),
+                    send_buffer: number(raw.sendBuff),
+                    recv_buffer: number(raw.recvBuff),
+                    count: raw.count as u64,
+                    root: raw.root,
+                    datatype: name!(raw.datatype),
+                    channels: raw.nMaxChannels,
+                    warps: raw.nWarps,
+                    algorithm: name!(raw.algo),
+                    protocol: name!(raw.proto),
+                    parent_group: number(descriptor.parentObj),
+                    comm_hash: raw.commHash,
+                    kernel_variant: Name::NONE,
+                    is_symmetric: false,
+                    user_tag: 0,
+                })
+            }
+            Kind::P2p => {
+                let raw = member!(descriptor, p2p);
+                // SAFETY: the contract.
+                unsafe { p2p_v2(raw, descriptor.parentObj) }
+            }
+            Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
+            Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
+            Kind::ProxyCtrl => Body::ProxyCtrl,
+            _ => Body::Unknown { event_type },
+        };
+        start(context, descriptor.parentObj, descriptor.rank, body)
+    }
+}

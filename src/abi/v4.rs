@@ -1,0 +1,58 @@
+//! v4 (2.27): the communicator is described by `init`; GPU times.
+
+use std::ptr::NonNull;
+
+use crate::event::{Body, Kind, P2p, Start};
+
+use super::shapes::{
+    coll_v4, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step, start,
+};
+use super::sys::ncclProfilerEventDescr_v4_t;
+use super::{Descriptor, version};
+
+/// From 2.28 on the descriptor is a copy in which `p2p.nChannels` is never set.
+const CHANNELS_NOT_COPIED: u32 = 22_800;
+
+impl Descriptor for ncclProfilerEventDescr_v4_t {
+    #[inline]
+    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+        // SAFETY: the contract.
+        let descriptor = unsafe { descriptor.as_ref() };
+        let event_type = u64::from(descriptor.type_);
+        let body = match kind(event_type) {
+            Kind::Group => Body::Group,
+            Kind::Coll => {
+                let raw = member!(descriptor, coll);
+                // SAFETY: the contract. The parent of an operation is its group.
+                let coll = unsafe { coll_v4(raw, descriptor.parentObj) };
+                Body::Coll(coll)
+            }
+            Kind::P2p => {
+                let raw = member!(descriptor, p2p);
+                let copied = version::current() < CHANNELS_NOT_COPIED;
+                Body::P2p(P2p {
+                    func: name!(raw.func),
+                    buffer: number(raw.buff),
+                    datatype: name!(raw.datatype),
+                    count: raw.count as u64,
+                    peer: raw.peer,
+                    channels: if copied { raw.nChannels } else { 0 },
+                    parent_group: number(descriptor.parentObj),
+                    comm_hash: 0,
+                    user_tag: 0,
+                })
+            }
+            Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
+            Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
+            Kind::ProxyCtrl => Body::ProxyCtrl,
+            Kind::KernelCh => kernel_ch(member!(descriptor, kernelCh)),
+            Kind::NetPlugin => {
+                let raw = member!(descriptor, netPlugin);
+                // SAFETY: the contract.
+                unsafe { net_plugin(raw) }
+            }
+            _ => Body::Unknown { event_type },
+        };
+        start(context, descriptor.parentObj, descriptor.rank, body)
+    }
+}
