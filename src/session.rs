@@ -1,7 +1,34 @@
-//! The life of recording in this process: first `init` to last `finalize`.
+//! The life of recording in this process: first `init` to last `finalize`, and what may come in between.
+//!
+//! A *session* begins with the first `init` and ends with the last `finalize`, or at exit when NCCL never
+//! got that far (a process that exits without `ncclCommDestroy` gets no finalize at all). An `init` after
+//! that begins a new session with a part directory of its own. A forked child never records: it has none
+//! of our threads and shares its parent's journal pages.
+//!
+//! Nothing here may fail towards NCCL: in most releases a failing `init` crashes or corrupts it later. A
+//! process that cannot record says so once, asks for no events and stays out of the way.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::abi::logger;
+use crate::clock::{self, ticks};
+use crate::comm::Communicators;
+use crate::config::{self, Config, Place, Verbosity};
+use crate::environment::JobEnvironment;
 use crate::event::CommInit;
-use crate::id::ContextId;
+use crate::hooks;
+use crate::id::{ContextId, ProcessTag};
+use crate::journal::writer::{Lost, Registry, RegistryOptions, Stop};
+use crate::keeper::{KEEPER_NAME, Keeper};
+use crate::process::{self, PROCESS_FORMAT, ProcessInfo};
+use crate::recorder;
+
+mod close;
 
 /// What NCCL gets back from `init`.
 #[derive(Clone, Copy, Debug)]
@@ -12,14 +39,336 @@ pub struct InitReply {
     pub mask: u32,
 }
 
+/// The session of this process, if one is on.
+static SESSION: Mutex<Slot> = Mutex::new(Slot {
+    session: None,
+    off: false,
+    remarks_said: false,
+});
+/// Set in forked children: they must not touch anything.
+static FORKED: AtomicBool = AtomicBool::new(false);
+/// Contexts of processes that do not record.
+static IDLE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
+
+struct Slot {
+    session: Option<Session>,
+    /// Recording was tried and could not be, or is not wanted: not tried again.
+    off: bool,
+    remarks_said: bool,
+}
+
+/// What one session needs.
+struct Session {
+    config: Config,
+    /// The job's directory.
+    out: PathBuf,
+    /// This session's part of it.
+    part: PathBuf,
+    /// Where the journal lies: in the part, or where a variable says.
+    journal: PathBuf,
+    tag: ProcessTag,
+    registry: Arc<Registry>,
+    communicators: Communicators,
+    keeper: Keeper,
+}
+
 /// A communicator begins.
 #[must_use]
-pub fn init(_comm: &CommInit<'_>) -> InitReply {
+pub fn init(comm: &CommInit<'_>) -> InitReply {
+    let begin_ticks = ticks();
+    if FORKED.load(Ordering::Relaxed) {
+        return idle();
+    }
+    let mut slot = SESSION.lock();
+    if slot.session.is_none() && !slot.off {
+        begin(&mut slot, comm);
+    }
+    let Some(session) = &mut slot.session else {
+        return idle();
+    };
+    let (context, repetition) = session.communicators.add(session.tag, comm);
+    let mask = session.config.mask;
+    recorder::with_cursor(Lost::State, |cursor| {
+        cursor.comm_init(context.get(), begin_ticks, repetition, comm)
+    });
+    InitReply { context, mask }
+}
+
+/// A communicator ends. Unknown contexts and repeated ends are ignored.
+pub fn finalize(context: u64) {
+    let begin_ticks = ticks();
+    if FORKED.load(Ordering::Relaxed) {
+        return;
+    }
+    let ended = {
+        let mut slot = SESSION.lock();
+        let Some(session) = &mut slot.session else {
+            return;
+        };
+        if !session.communicators.remove(context) {
+            return;
+        }
+        recorder::with_cursor(Lost::State, |cursor| {
+            cursor.comm_finalize(context, begin_ticks)
+        });
+        if !session.communicators.is_empty() {
+            return;
+        }
+        slot.session.take()
+    };
+    if let Some(session) = ended {
+        close::close(session);
+    }
+}
+
+fn idle() -> InitReply {
+    let sequence = IDLE_CONTEXTS.fetch_add(1, Ordering::Relaxed) + 1;
     InitReply {
-        context: ContextId::NONE,
+        context: ContextId::new(ProcessTag::new(1), sequence),
         mask: 0,
     }
 }
 
-/// A communicator ends.
-pub fn finalize(_context: u64) {}
+/// Begins a session, or says why there is none.
+fn begin(slot: &mut Slot, comm: &CommInit<'_>) {
+    let config = Config::from_environment();
+    if !slot.remarks_said {
+        slot.remarks_said = true;
+        for remark in &config.remarks {
+            logger::warn(remark);
+        }
+    }
+    if !config.enabled {
+        slot.off = true;
+        return;
+    }
+    hooks::at_fork_in_child(in_forked_child);
+    hooks::at_exit(at_exit);
+    match Session::begin(config, comm) {
+        Ok(session) => slot.session = Some(session),
+        Err(reason) => {
+            slot.off = true;
+            logger::warn(&format!("nothing is recorded: {reason}"));
+        }
+    }
+}
+
+impl Session {
+    fn begin(config: Config, comm: &CommInit<'_>) -> Result<Self, String> {
+        let environment = JobEnvironment::of_process();
+        let place = Place {
+            host: hooks::host_name(),
+            process_id: std::process::id(),
+            job: environment.job.clone(),
+            rank: environment.rank,
+        };
+        let tick_source = clock::select();
+        let started_ns = clock::realtime_ns();
+        let out = output_directory(&config, &place, started_ns)?;
+        let name = format!("{}-{}-{started_ns}", place.host, place.process_id);
+        let part = out.join("parts").join(&name);
+        private_directory(&part).map_err(|error| {
+            format!(
+                "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
+                part.display()
+            )
+        })?;
+        let journal = journal_directory(&config, &place, &part, &name)?;
+        let info = ProcessInfo {
+            format: PROCESS_FORMAT,
+            host: place.host,
+            boot_id: process::boot_id(),
+            pid: place.process_id,
+            session_start_realtime_ns: started_ns,
+            environment,
+            nccl_version: process::nccl_version_text(comm.nccl_version),
+            table: comm.table,
+            plugin_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tick_source: tick_source.name().to_owned(),
+            event_mask: config.mask,
+            events: config::event_names(config.mask)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            command: process::command(),
+            working_directory: std::env::current_dir()
+                .unwrap_or_default()
+                .display()
+                .to_string(),
+        };
+        let written = serde_json::to_vec_pretty(&info)
+            .map_err(std::io::Error::other)
+            .and_then(|json| std::fs::write(part.join("process.json"), json));
+        let tag = ProcessTag::new(hooks::random_bits());
+        let registry = Registry::new(RegistryOptions {
+            directory: journal.clone(),
+            tag,
+            tick_source,
+            session_start_realtime_ns: started_ns,
+            limit_bytes: config.max_bytes,
+        });
+        let cursor = registry.register(KEEPER_NAME);
+        let cursor = match (written, cursor) {
+            (Ok(()), Ok(cursor)) => cursor,
+            (Err(error), _) => {
+                remove_unused(&part, &journal);
+                return Err(format!("{}: {error}", part.join("process.json").display()));
+            }
+            (_, Err(stop)) => {
+                remove_unused(&part, &journal);
+                return Err(describe(&stop));
+            }
+        };
+        let keeper = Keeper::start(Arc::clone(&registry), cursor);
+        recorder::begin(Arc::clone(&registry));
+        say_start(&config, &out);
+        Ok(Self {
+            config,
+            out,
+            part,
+            journal,
+            tag,
+            registry,
+            communicators: Communicators::default(),
+            keeper,
+        })
+    }
+}
+
+/// A part that could not be begun leaves nothing behind.
+fn remove_unused(part: &Path, journal: &Path) {
+    let _best_effort = std::fs::remove_dir_all(journal);
+    let _best_effort = std::fs::remove_dir_all(part);
+}
+
+fn say_start(config: &Config, out: &Path) {
+    let events = match config.mask {
+        config::LIGHT => "light".to_owned(),
+        config::STANDARD => "standard".to_owned(),
+        config::FULL => "full".to_owned(),
+        mask => config::event_names(mask).join(","),
+    };
+    let line = format!(
+        "version {}: recording {events} events into {}",
+        env!("CARGO_PKG_VERSION"),
+        out.display()
+    );
+    match config.verbosity {
+        Verbosity::Quiet => {}
+        Verbosity::Normal => logger::info(&line),
+        Verbosity::Verbose => logger::warn(&line),
+    }
+}
+
+fn describe(stop: &Stop) -> String {
+    match stop {
+        Stop::Limit => "the size limit is reached (NCCL_OTF2_MAX_SIZE)".to_owned(),
+        Stop::System(reason) => reason.clone(),
+        Stop::Slots => "more threads at once than there are slots (4095)".to_owned(),
+    }
+}
+
+fn output_directory(config: &Config, place: &Place, now_ns: u64) -> Result<PathBuf, String> {
+    let relative = match (&config.directory, &place.job) {
+        (Some(template), _) => config::expand(template, place),
+        (None, Some(_)) => config::expand("nccl-otf2-%j", place),
+        (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)),
+    };
+    let path = std::path::absolute(&relative)
+        .map_err(|error| format!("NCCL_OTF2_DIR={relative}: {error}"))?;
+    std::fs::create_dir_all(path.join("parts")).map_err(|error| {
+        format!(
+            "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
+            path.display()
+        )
+    })?;
+    Ok(path)
+}
+
+fn journal_directory(
+    config: &Config,
+    place: &Place,
+    part: &Path,
+    name: &str,
+) -> Result<PathBuf, String> {
+    let inside = part.join("journal");
+    let Some(template) = &config.journal_directory else {
+        private_directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
+        return Ok(inside);
+    };
+    let outside = PathBuf::from(config::expand(template, place)).join(name);
+    let outside = std::path::absolute(&outside).unwrap_or(outside);
+    let made = std::fs::create_dir_all(outside.parent().unwrap_or(&outside))
+        .and_then(|()| private_directory(&outside));
+    made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
+    // The part points to its journal, so that whoever reads the part needs to know no variable.
+    std::os::unix::fs::symlink(&outside, &inside)
+        .map_err(|error| format!("{}: {error}", inside.display()))?;
+    Ok(outside)
+}
+
+fn private_directory(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// `20261121-100312` in UTC. Days to a civil date by counting from 1 March 0000, as the calendar repeats
+/// every 400 years of 146 097 days.
+fn date_and_time(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = year + era * 400 + carry;
+    format!(
+        "{year:04}{month:02}{date:02}-{:02}{:02}{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+extern "C" fn in_forked_child() {
+    FORKED.store(true, Ordering::Relaxed);
+    recorder::disable();
+}
+
+/// The process exits and NCCL has not finalized its communicators: write what there is.
+extern "C" fn at_exit() {
+    let _panicked = std::panic::catch_unwind(|| {
+        if FORKED.load(Ordering::Relaxed) {
+            return;
+        }
+        logger::forget();
+        // Another thread may be ending the session just now, or hang inside: do not wait for ever.
+        let Some(mut slot) = SESSION.try_lock_for(Duration::from_secs(90)) else {
+            return;
+        };
+        let session = slot.session.take();
+        slot.off = true;
+        drop(slot);
+        if let Some(session) = session {
+            close::close(session);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_civil() {
+        assert_eq!(date_and_time(0), "19700101-000000");
+        assert_eq!(date_and_time(951_782_399), "20000228-235959");
+        assert_eq!(date_and_time(951_782_400), "20000229-000000");
+        assert_eq!(date_and_time(1_795_255_392), "20261121-100312");
+    }
+}

@@ -1,0 +1,95 @@
+//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones, and
+//! reads the system's clocks so that ticks can be turned into time.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::ClockPair;
+use crate::hooks;
+use crate::journal::writer::{Cursor, Registry};
+
+/// The keeper's name in its own slot of the journal.
+pub(crate) const KEEPER_NAME: &str = "nccl-otf2-keeper";
+
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// A callback must not wake the keeper (a system call), so it looks by itself: often while segments fill
+/// up, seldom in a quiet job.
+const SHORTEST: Duration = Duration::from_micros(500);
+const LONGEST: Duration = Duration::from_millis(64);
+
+/// The running keeper.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    /// Absent when the system refused a thread: then recording threads prepare their own segments.
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    cursor: Mutex<Cursor>,
+    stop: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Keeper {
+    /// Records a first clock pair into `cursor`, the keeper's own slot, and starts the thread.
+    pub(crate) fn start(registry: Arc<Registry>, mut cursor: Cursor) -> Self {
+        cursor.clock_pair(&ClockPair::read());
+        let shared = Arc::new(Shared {
+            cursor: Mutex::new(cursor),
+            stop: Mutex::new(false),
+            wake: Condvar::new(),
+        });
+        let for_thread = Arc::clone(&shared);
+        let thread = hooks::without_signals(|| {
+            let builder = std::thread::Builder::new()
+                .name("nccl-otf2".to_owned())
+                .stack_size(256 * 1024);
+            builder.spawn(move || keep(&registry, &for_thread)).ok()
+        });
+        Self { shared, thread }
+    }
+
+    /// Ends the thread and records the last clock pair and what threads without a slot have lost.
+    pub(crate) fn stop(self) {
+        *self.shared.stop.lock() = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread {
+            let _panicked = thread.join();
+        }
+        let mut cursor = self.shared.cursor.lock();
+        cursor.clock_pair(&ClockPair::read());
+        cursor.adopt_losses();
+    }
+}
+
+fn keep(registry: &Registry, shared: &Shared) {
+    let mut pause = SHORTEST;
+    let mut clock_due = Instant::now() + CLOCK_INTERVAL;
+    loop {
+        {
+            let mut stop = shared.stop.lock();
+            if !*stop {
+                shared.wake.wait_for(&mut stop, pause);
+            }
+            if *stop {
+                return;
+            }
+        }
+        pause = if registry.keep() {
+            SHORTEST
+        } else {
+            (pause * 2).min(LONGEST)
+        };
+        if Instant::now() >= clock_due {
+            clock_due += CLOCK_INTERVAL;
+            let mut cursor = shared.cursor.lock();
+            cursor.clock_pair(&ClockPair::read());
+            cursor.adopt_losses();
+        }
+    }
+}
