@@ -10,8 +10,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{logger, mask};
+use crate::recorder;
 
-static SWITCH: Switch = Switch::new();
+static SWITCH: Switch = Switch::new(stop_recording);
+
+/// Nothing more is recorded, and NCCL calls no more than it must.
+fn stop_recording() {
+    recorder::disable();
+    mask::set_mask(0);
+}
 
 /// Whether an internal error has switched recording off for the rest of this process.
 #[inline]
@@ -35,16 +42,22 @@ pub(super) fn always<R>(callback: &'static str, body: impl FnOnce() -> R) -> Opt
 }
 
 /// Off once, off for good: after a panic the recorder's state cannot be trusted.
-struct Switch(AtomicBool);
+struct Switch {
+    off: AtomicBool,
+    stop: fn(),
+}
 
 impl Switch {
-    const fn new() -> Self {
-        Self(AtomicBool::new(false))
+    const fn new(stop: fn()) -> Self {
+        Self {
+            off: AtomicBool::new(false),
+            stop,
+        }
     }
 
     #[inline]
     fn is_off(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.off.load(Ordering::Relaxed)
     }
 
     #[inline]
@@ -63,10 +76,10 @@ impl Switch {
     /// callback on CUDA's own thread must not do.
     #[cold]
     fn turn_off(&self, callback: &'static str, payload: Box<dyn Any + Send>) {
-        let first = !self.0.swap(true, Ordering::Relaxed);
-        mask::set_mask(0);
+        let first = !self.off.swap(true, Ordering::Relaxed);
         let said = catch_unwind(AssertUnwindSafe(|| {
             if first {
+                (self.stop)();
                 let reason = reason(payload.as_ref());
                 logger::say_to_stderr(&format!(
                     "internal error in {callback}: {reason}; this process records no further events, the job goes on"
@@ -101,6 +114,7 @@ fn forget(payload: Box<dyn Any + Send>) {
 mod tests {
     use super::*;
     use std::panic::panic_any;
+    use std::sync::atomic::AtomicU32;
 
     /// As NCCL sees a callback: a panic that gets out of it aborts the process.
     extern "C" fn callback(switch: &Switch, plant: bool) -> u32 {
@@ -114,11 +128,16 @@ mod tests {
 
     #[test]
     fn a_panic_turns_recording_off_and_is_not_passed_on() {
-        let switch = Switch::new();
+        static STOPS: AtomicU32 = AtomicU32::new(0);
+        let switch = Switch::new(|| {
+            STOPS.fetch_add(1, Ordering::Relaxed);
+        });
         assert_eq!(callback(&switch, false), 7);
         assert!(!switch.is_off());
         assert_eq!(callback(&switch, true), 0);
         assert!(switch.is_off());
+        assert_eq!(callback(&switch, true), 0);
+        assert_eq!(STOPS.load(Ordering::Relaxed), 1);
     }
 
     struct PanicsWhenDropped;
@@ -136,8 +155,15 @@ mod tests {
                 .run("the test", || panic_any(PanicsWhenDropped))
                 .is_none()
         }
-        let switch = Switch::new();
+        let switch = Switch::new(|| {});
         assert!(callback(&switch));
+        assert!(switch.is_off());
+    }
+
+    #[test]
+    fn a_panic_while_stopping_is_caught_too() {
+        let switch = Switch::new(|| panic!("while stopping"));
+        assert_eq!(callback(&switch, true), 0);
         assert!(switch.is_off());
     }
 

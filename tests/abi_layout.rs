@@ -1,0 +1,78 @@
+//! wrapper.h, as a C and a C++ compiler see it, against the facts that the Rust bindings are asserted with.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use nccl_profiler_otf2::abi::layout::FACTS;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}; a C compiler is needed"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("the compiler prints text")
+}
+
+#[test]
+fn c_sees_the_same_layout_as_rust() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = directory.path().join("abi_layout");
+    run(Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+        .arg("-I")
+        .arg(root())
+        .arg("-o")
+        .arg(&program)
+        .arg(root().join("tests/c/abi_layout.c")));
+    let printed = run(&mut Command::new(&program));
+
+    let c: BTreeSet<String> = printed.lines().map(str::to_owned).collect();
+    let rust: BTreeSet<String> = FACTS
+        .iter()
+        .flat_map(|facts| facts.iter())
+        .map(|fact| {
+            let field = match fact.field {
+                "" => "-",
+                "type_" => "type",
+                field => field,
+            };
+            format!("{} {field} {} {}", fact.structure, fact.offset, fact.size)
+        })
+        .collect();
+    let only_c: Vec<_> = c.difference(&rust).collect();
+    let only_rust: Vec<_> = rust.difference(&c).collect();
+    assert!(
+        only_c.is_empty() && only_rust.is_empty(),
+        "only C: {only_c:#?}\nonly the facts: {only_rust:#?}"
+    );
+    // Seven descriptors, arguments and tables, and the data of two net plugins.
+    assert_eq!(FACTS.len(), 7 * 3 + 2);
+}
+
+#[test]
+fn the_header_is_clean_c_and_cpp() {
+    for arguments in [
+        ["-x", "c", "-std=c11"],
+        ["-x", "c++", "-std=c++11"],
+        ["-x", "c++", "-std=c++20"],
+    ] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let source = directory.path().join("include.c");
+        std::fs::write(&source, "#include \"wrapper.h\"\n#include \"wrapper.h\"\n").expect("write");
+        run(Command::new("cc")
+            .args(arguments)
+            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"])
+            .arg(root())
+            .arg(&source));
+    }
+}
