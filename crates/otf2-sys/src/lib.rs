@@ -38,6 +38,8 @@ pub use error_callback::*;
     unreachable_pub,
     deprecated,
     clippy::all,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
     clippy::pedantic,
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
