@@ -1,0 +1,205 @@
+//! An archive: anchor, global definitions, and local definitions for its event files.
+
+use std::path::{Path, PathBuf};
+
+use otf2_sys as sys;
+
+use crate::error::{Result, check, refused};
+use crate::global_definitions::{DefinitionState, GlobalDefinitions};
+use crate::handle::{Handle, Role, c_string};
+use crate::{EventWriter, LocalDefWriter, LocationRef};
+
+/// Writes an archive, `directory/name.otf2` and what belongs to it.
+///
+/// Nothing in the archive can be read before it is closed: the anchor is written last, and says with which
+/// chunk sizes and how many locations and definitions there are. The locations of the archive are those that
+/// [`GlobalDefinitions::location`] defined; each of them needs an event file, which this writer makes
+/// ([`ArchiveWriter::event_writer`]), or a part made and somebody moves to [`ArchiveWriter::event_file`], or
+/// which is empty ([`crate::write_stub_events`]).
+pub struct ArchiveWriter {
+    handle: Handle,
+    definitions: DefinitionState,
+}
+
+impl ArchiveWriter {
+    /// Makes `directory` (its parent must be there) and `directory/name/`.
+    ///
+    /// # Errors
+    ///
+    /// When `directory/name` exists: libotf2 does not write over an archive.
+    pub fn create(directory: &Path, name: &str) -> Result<Self> {
+        let handle = Handle::open(directory, name, &Role::Primary)?;
+        Ok(Self {
+            handle,
+            definitions: DefinitionState::default(),
+        })
+    }
+
+    /// Says which program wrote the archive, with its version.
+    ///
+    /// # Errors
+    ///
+    /// When the text has a NUL byte.
+    pub fn set_creator(&mut self, creator: &str) -> Result<()> {
+        let operation = || "set the creator".to_owned();
+        let text = c_string(creator.as_bytes(), operation)?;
+        let archive = self.handle.archive()?;
+        // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
+        check(
+            unsafe { sys::OTF2_Archive_SetCreator(archive, text.as_ptr()) },
+            operation,
+        )
+    }
+
+    /// Names the machine the trace is from.
+    ///
+    /// # Errors
+    ///
+    /// When the text has a NUL byte.
+    pub fn set_machine_name(&mut self, machine_name: &str) -> Result<()> {
+        let operation = || "set the machine name".to_owned();
+        let text = c_string(machine_name.as_bytes(), operation)?;
+        let archive = self.handle.archive()?;
+        // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
+        check(
+            unsafe { sys::OTF2_Archive_SetMachineName(archive, text.as_ptr()) },
+            operation,
+        )
+    }
+
+    /// Describes the trace for people.
+    ///
+    /// # Errors
+    ///
+    /// When the text has a NUL byte.
+    pub fn set_description(&mut self, description: &str) -> Result<()> {
+        let operation = || "set the description".to_owned();
+        let text = c_string(description.as_bytes(), operation)?;
+        let archive = self.handle.archive()?;
+        // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
+        check(
+            unsafe { sys::OTF2_Archive_SetDescription(archive, text.as_ptr()) },
+            operation,
+        )
+    }
+
+    /// Sets a trace file property. OTF2 keeps names in upper case and compares them so.
+    ///
+    /// # Errors
+    ///
+    /// When the name is not two or more words of `A-Z a-z 0-9 _ -` joined by `::`, such as
+    /// `NCCL_OTF2::DROPPED`; when the value is empty, which would remove the property.
+    pub fn set_property(&mut self, name: &str, value: &str) -> Result<()> {
+        let operation = || format!("set the property {name:?}");
+        if !is_property_name(name) {
+            let rule = "a name is two or more words of A-Z a-z 0-9 _ - joined by ::";
+            return Err(refused(operation(), rule));
+        }
+        if value.is_empty() {
+            return Err(refused(
+                operation(),
+                "the value is empty, OTF2 has no empty properties",
+            ));
+        }
+        let c_name = c_string(name.as_bytes(), operation)?;
+        let c_value = c_string(value.as_bytes(), operation)?;
+        let archive = self.handle.archive()?;
+        // SAFETY: the archive is open; libotf2 copies the NUL-terminated strings.
+        let code = unsafe {
+            sys::OTF2_Archive_SetProperty(archive, c_name.as_ptr(), c_value.as_ptr(), true)
+        };
+        check(code, operation)
+    }
+
+    /// The writer of the global definitions. Can be taken more than once; it goes on where it was.
+    ///
+    /// # Errors
+    ///
+    /// When libotf2 is out of memory.
+    pub fn definitions(&mut self) -> Result<GlobalDefinitions<'_>> {
+        GlobalDefinitions::new(&mut self.handle, &mut self.definitions)
+    }
+
+    /// The writer of one location's event file. There is one at a time, so that memory is one chunk.
+    ///
+    /// # Errors
+    ///
+    /// When the location is undefined or memory is short.
+    pub fn event_writer(&mut self, location: LocationRef) -> Result<EventWriter<'_>> {
+        EventWriter::new(&mut self.handle, location)
+    }
+
+    /// The writer of one location's local definitions: mapping tables and clock offsets.
+    ///
+    /// # Errors
+    ///
+    /// When the location is undefined or memory is short.
+    pub fn local_definitions(&mut self, location: LocationRef) -> Result<LocalDefWriter<'_>> {
+        LocalDefWriter::new(&mut self.handle, location)
+    }
+
+    /// Where the events of a location belong.
+    #[must_use]
+    pub fn event_file(&self, location: LocationRef) -> PathBuf {
+        self.handle.event_file(location)
+    }
+
+    /// Where the local definitions of a location are.
+    #[must_use]
+    pub fn definition_file(&self, location: LocationRef) -> PathBuf {
+        self.handle.definition_file(location)
+    }
+
+    /// The file that makes it an archive.
+    #[must_use]
+    pub fn anchor_file(&self) -> PathBuf {
+        self.handle.anchor_file()
+    }
+
+    /// Writes what is not written yet, the anchor last.
+    ///
+    /// # Errors
+    ///
+    /// When a file could not be written, now or before; then the archive is not to be used.
+    pub fn close(mut self) -> Result<()> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let definitions = self.definitions.close(&mut self.handle);
+        let archive = self.handle.close();
+        definitions.and(archive)
+    }
+}
+
+impl Drop for ArchiveWriter {
+    fn drop(&mut self) {
+        // Who wants to know calls `close`.
+        drop(self.finish());
+    }
+}
+
+fn is_property_name(name: &str) -> bool {
+    let is_word = |word: &str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        !word.is_empty() && word.bytes().all(is_allowed)
+    };
+    name.contains("::") && name.split("::").all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_property_name;
+
+    #[test]
+    fn property_names() {
+        for name in ["A::B", "NCCL_OTF2::DROPPED::enter-1", "a::0"] {
+            assert!(is_property_name(name), "{name}");
+        }
+        for name in [
+            "", "A", "A:B", "A::", "::A", "A::::B", "A::B C", "A::ü", "A::B:",
+        ] {
+            assert!(!is_property_name(name), "{name}");
+        }
+    }
+}

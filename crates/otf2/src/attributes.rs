@@ -1,0 +1,156 @@
+//! The attributes of one event.
+
+use crate::error::{Result, refused};
+use crate::{AttributeRef, AttributeValue, StringRef};
+
+/// Attributes for an event: a list to fill, write, clear and fill again. An attribute has one value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    entries: Vec<(AttributeRef, AttributeValue)>,
+}
+
+impl Attributes {
+    /// No attributes.
+    pub const NONE: &'static Self = &Self::new();
+
+    /// An empty list.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+
+    /// Empties the list and keeps its memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// What is in the list, in the order it was added.
+    #[must_use]
+    pub fn entries(&self) -> &[(AttributeRef, AttributeValue)] {
+        &self.entries
+    }
+
+    /// Adds a value.
+    ///
+    /// # Errors
+    ///
+    /// When the attribute is undefined or has a value already.
+    pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
+        if !attribute.is_defined() {
+            return Err(refused(
+                "add an attribute",
+                "the attribute reference is UNDEFINED",
+            ));
+        }
+        if self
+            .entries
+            .iter()
+            .any(|(present, _)| *present == attribute)
+        {
+            return Err(refused(
+                "add an attribute",
+                format!("{attribute:?} has a value already"),
+            ));
+        }
+        self.entries.push((attribute, value));
+        Ok(())
+    }
+
+    /// Adds an 8-bit unsigned value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_u8(&mut self, attribute: AttributeRef, value: u8) -> Result<()> {
+        self.add(attribute, AttributeValue::U8(value))
+    }
+
+    /// Adds a 32-bit unsigned value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_u32(&mut self, attribute: AttributeRef, value: u32) -> Result<()> {
+        self.add(attribute, AttributeValue::U32(value))
+    }
+
+    /// Adds a 32-bit signed value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_i32(&mut self, attribute: AttributeRef, value: i32) -> Result<()> {
+        self.add(attribute, AttributeValue::I32(value))
+    }
+
+    /// Adds a 64-bit unsigned value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_u64(&mut self, attribute: AttributeRef, value: u64) -> Result<()> {
+        self.add(attribute, AttributeValue::U64(value))
+    }
+
+    /// Adds a 64-bit signed value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_i64(&mut self, attribute: AttributeRef, value: i64) -> Result<()> {
+        self.add(attribute, AttributeValue::I64(value))
+    }
+
+    /// Adds a 64-bit floating point value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_f64(&mut self, attribute: AttributeRef, value: f64) -> Result<()> {
+        self.add(attribute, AttributeValue::F64(value))
+    }
+
+    /// Adds a string of the archive.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attributes::add`].
+    pub fn add_string(&mut self, attribute: AttributeRef, value: StringRef) -> Result<()> {
+        self.add(attribute, AttributeValue::String(value))
+    }
+}
+
+impl<const N: usize> TryFrom<[(AttributeRef, AttributeValue); N]> for Attributes {
+    type Error = crate::Error;
+
+    fn try_from(entries: [(AttributeRef, AttributeValue); N]) -> Result<Self> {
+        let mut attributes = Self::new();
+        for (attribute, value) in entries {
+            attributes.add(attribute, value)?;
+        }
+        Ok(attributes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_has_one_value() {
+        let mut attributes = Attributes::new();
+        let attribute = AttributeRef::new(1);
+        attributes
+            .add_u64(attribute, 1)
+            .expect("the first value is accepted");
+        attributes
+            .add_u8(attribute, 2)
+            .expect_err("the second value is refused");
+        attributes
+            .add_u8(AttributeRef::UNDEFINED, 2)
+            .expect_err("an undefined attribute is refused");
+        assert_eq!(attributes.entries(), [(attribute, AttributeValue::U64(1))]);
+    }
+}

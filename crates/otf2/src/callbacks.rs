@@ -1,0 +1,168 @@
+//! What libotf2 asks a writing archive: may it flush, and who else writes.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use otf2_sys as sys;
+
+use crate::AttributeType;
+
+/// Buffers are flushed whenever their chunk is full, and no BufferFlush event is written: it would only say
+/// what the process that converts a journal did, not what the traced one did.
+pub(crate) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks = sys::OTF2_FlushCallbacks {
+    otf2_pre_flush: Some(always_flush),
+    otf2_post_flush: None,
+};
+
+unsafe extern "C" fn always_flush(
+    _user_data: *mut c_void,
+    _file_type: sys::OTF2_FileType,
+    _location: sys::OTF2_LocationRef,
+    _caller_data: *mut c_void,
+    _final: bool,
+) -> sys::OTF2_FlushType {
+    const FLUSH: [u8; 4] = sys::OTF2_FLUSH.to_le_bytes();
+    FLUSH[0]
+}
+
+/// The answers of an archive that is never the primary one: it writes event files, no anchor and no global
+/// definitions, and waits for nobody. libotf2 aborts on a callback that is not set, so all of them are.
+pub(crate) static NEVER_PRIMARY: sys::OTF2_CollectiveCallbacks = sys::OTF2_CollectiveCallbacks {
+    otf2_release: None,
+    otf2_get_size: Some(two),
+    otf2_get_rank: Some(one),
+    otf2_create_local_comm: Some(create_local_comm),
+    otf2_free_local_comm: Some(free_local_comm),
+    otf2_barrier: Some(barrier),
+    otf2_bcast: Some(broadcast_of_zeros),
+    otf2_gather: Some(gather),
+    otf2_gatherv: Some(gatherv),
+    otf2_scatter: Some(scatter),
+    otf2_scatterv: Some(scatterv),
+};
+
+const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
+/// For what only file substrates use that are not used here.
+const REFUSED: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_ERROR;
+
+unsafe extern "C" fn two(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    size: *mut u32,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: libotf2 passes the address of a local variable.
+    unsafe { size.write(2) };
+    SUCCESS
+}
+
+unsafe extern "C" fn one(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    rank: *mut u32,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: libotf2 passes the address of a local variable.
+    unsafe { rank.write(1) };
+    SUCCESS
+}
+
+unsafe extern "C" fn barrier(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+) -> sys::OTF2_CallbackCode {
+    SUCCESS
+}
+
+/// The primary, which does not exist, sends zeros: the status of what it did, and zero is success.
+unsafe extern "C" fn broadcast_of_zeros(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    data: *mut c_void,
+    number_of_elements: u32,
+    element_type: sys::OTF2_Type,
+    _root: u32,
+) -> sys::OTF2_CallbackCode {
+    let size = match AttributeType::from_raw(element_type) {
+        AttributeType::U8 | AttributeType::I8 => 1,
+        AttributeType::U16 | AttributeType::I16 => 2,
+        AttributeType::U32 | AttributeType::I32 | AttributeType::F32 => 4,
+        AttributeType::U64 | AttributeType::I64 | AttributeType::F64 => 8,
+        _ => return REFUSED,
+    };
+    let Ok(length) = usize::try_from(number_of_elements) else {
+        return REFUSED;
+    };
+    // SAFETY: libotf2 passes a buffer of this many elements of this type.
+    unsafe { ptr::write_bytes(data.cast::<u8>(), 0, length.saturating_mul(size)) };
+    SUCCESS
+}
+
+unsafe extern "C" fn create_local_comm(
+    _: *mut c_void,
+    _: *mut *mut sys::OTF2_CollectiveContext,
+    _: *mut sys::OTF2_CollectiveContext,
+    _: u32,
+    _: u32,
+    _: u32,
+    _: u32,
+    _: u32,
+    _: u32,
+) -> sys::OTF2_CallbackCode {
+    REFUSED
+}
+
+unsafe extern "C" fn free_local_comm(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+) -> sys::OTF2_CallbackCode {
+    REFUSED
+}
+
+unsafe extern "C" fn gather(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    _: *const c_void,
+    _: *mut c_void,
+    _: u32,
+    _: sys::OTF2_Type,
+    _: u32,
+) -> sys::OTF2_CallbackCode {
+    REFUSED
+}
+
+unsafe extern "C" fn gatherv(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    _: *const c_void,
+    _: u32,
+    _: *mut c_void,
+    _: *const u32,
+    _: sys::OTF2_Type,
+    _: u32,
+) -> sys::OTF2_CallbackCode {
+    REFUSED
+}
+
+unsafe extern "C" fn scatter(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    _: *const c_void,
+    _: *mut c_void,
+    _: u32,
+    _: sys::OTF2_Type,
+    _: u32,
+) -> sys::OTF2_CallbackCode {
+    REFUSED
+}
+
+unsafe extern "C" fn scatterv(
+    _: *mut c_void,
+    _: *mut sys::OTF2_CollectiveContext,
+    _: *const c_void,
+    _: *const u32,
+    _: *mut c_void,
+    _: u32,
+    _: sys::OTF2_Type,
+    _: u32,
+) -> sys::OTF2_CallbackCode {
+    REFUSED
+}

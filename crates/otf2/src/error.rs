@@ -1,0 +1,235 @@
+//! What can go wrong, and libotf2's own words about it.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use otf2_sys as sys;
+
+/// The result of every fallible call here.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an archive could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// libotf2 reported an error.
+    #[error("{operation}: libotf2 reports {code}: {detail}")]
+    Library {
+        /// What was being done, with the file or location.
+        operation: String,
+        /// The name of OTF2's error code, such as `ENOSPC` or `INVALID_ARGUMENT`.
+        code: String,
+        /// libotf2's messages.
+        detail: String,
+    },
+    /// The call was refused before libotf2 saw it: libotf2 would write a broken archive, or abort.
+    #[error("{operation}: {reason}")]
+    Refused {
+        /// What was being done, with the file or location.
+        operation: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file or directory could not be read or written.
+    #[error("{operation} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// With which file or directory.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A file of an archive is damaged or incomplete.
+    #[error("{}: {reason}", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+pub(crate) fn refused(operation: impl Into<String>, reason: impl Into<String>) -> Error {
+    Error::Refused {
+        operation: operation.into(),
+        reason: reason.into(),
+    }
+}
+
+pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -> Error {
+    Error::Io {
+        operation,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+thread_local! {
+    /// The errors libotf2 reported on this thread since the last `forget`: the first one names the cause,
+    /// the later ones are its callers saying that they failed too.
+    static REPORTED: RefCell<Option<Report>> = const { RefCell::new(None) };
+}
+
+struct Report {
+    code: sys::OTF2_ErrorCode,
+    message: String,
+}
+
+/// Routes libotf2's messages here instead of stderr. Called before the first use of libotf2 by every
+/// constructor of this crate.
+pub(crate) fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: `Once` makes this the only registration, and every way into libotf2 in this crate passes
+        // here first, so no other thread is inside libotf2 now. The callback has C linkage and never unwinds.
+        unsafe { sys::OTF2_Error_RegisterCallback(Some(on_error), std::ptr::null_mut()) };
+    });
+    forget();
+}
+
+/// Forgets what was reported so far, so that the next error is about the next call.
+pub(crate) fn forget() {
+    // A thread that is ending may have no thread-local storage any more; then there is nothing to forget.
+    drop(REPORTED.try_with(|slot| slot.take()));
+}
+
+/// The result of a libotf2 call.
+pub(crate) fn check(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> String) -> Result<()> {
+    if code == sys::OTF2_SUCCESS {
+        return Ok(());
+    }
+    Err(library_error(code, operation()))
+}
+
+/// The result of a libotf2 call that swallows errors: closing a file reports a failed write to the error
+/// callback and still returns success.
+pub(crate) fn check_all(
+    code: sys::OTF2_ErrorCode,
+    operation: impl FnOnce() -> String,
+) -> Result<()> {
+    let reported = REPORTED.try_with(|slot| slot.borrow().as_ref().map(|report| report.code));
+    match reported {
+        Ok(Some(first)) if code == sys::OTF2_SUCCESS => Err(library_error(first, operation())),
+        _ => check(code, operation),
+    }
+}
+
+/// The error for a constructor of libotf2 that returned NULL.
+pub(crate) fn null(operation: String) -> Error {
+    let code = REPORTED.try_with(|slot| slot.borrow().as_ref().map(|report| report.code));
+    library_error(
+        code.ok().flatten().unwrap_or(sys::OTF2_ERROR_INVALID),
+        operation,
+    )
+}
+
+fn library_error(code: sys::OTF2_ErrorCode, operation: String) -> Error {
+    let report = REPORTED.try_with(|slot| slot.take()).ok().flatten();
+    let (code, detail) = match report {
+        // The first report is the cause (a full disk), the returned code often only "processed with faults".
+        Some(report) => (report.code, report.message),
+        None => (code, description(code)),
+    };
+    Error::Library {
+        operation,
+        code: name(code),
+        detail,
+    }
+}
+
+fn name(code: sys::OTF2_ErrorCode) -> String {
+    // SAFETY: takes any code and returns a string of static lifetime.
+    let name = unsafe { sys::OTF2_Error_GetName(code) };
+    text(name)
+}
+
+fn description(code: sys::OTF2_ErrorCode) -> String {
+    // SAFETY: takes any code and returns a string of static lifetime.
+    let description = unsafe { sys::OTF2_Error_GetDescription(code) };
+    text(description)
+}
+
+fn text(string: *const c_char) -> String {
+    if string.is_null() {
+        return String::new();
+    }
+    // SAFETY: not NULL, and libotf2's strings are NUL-terminated; the callers pass strings that outlive this.
+    unsafe { CStr::from_ptr(string) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// libotf2 reports an error. Runs inside libotf2, on the thread that called it; allocates, which a writer may.
+unsafe extern "C" fn on_error(
+    _user_data: *mut c_void,
+    _file: *const c_char,
+    _line: u64,
+    _function: *const c_char,
+    code: sys::OTF2_ErrorCode,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> sys::OTF2_ErrorCode {
+    // Warnings and deprecations are negative; they do not fail a call.
+    if code <= sys::OTF2_SUCCESS {
+        return code;
+    }
+    let mut buffer = [0_u8; 512];
+    // SAFETY: the buffer is writable for its length, the format and its arguments are those that libotf2
+    // passes to this callback, and they are used once.
+    let length = unsafe {
+        sys::format_arguments(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments)
+    };
+    let message = if length < 0 {
+        String::new()
+    } else {
+        CStr::from_bytes_until_nul(&buffer)
+            .map(|message| message.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    drop(REPORTED.try_with(|slot| {
+        let Ok(mut slot) = slot.try_borrow_mut() else {
+            return;
+        };
+        match slot.as_mut() {
+            None => *slot = Some(Report { code, message }),
+            Some(report) if report.message.len() < 1024 => {
+                report.message.push_str("; ");
+                report.message.push_str(&message);
+            }
+            Some(_) => {}
+        }
+    }));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_call_carries_the_words_of_libotf2() {
+        listen();
+        // SAFETY: libotf2 checks for NULL; that is the error provoked here.
+        let code = unsafe { sys::OTF2_Archive_SetCreator(std::ptr::null_mut(), c"x".as_ptr()) };
+        let error = check(code, || "set the creator of nothing".to_owned());
+        let text = error.expect_err("NULL is no archive").to_string();
+        assert!(
+            text.starts_with("set the creator of nothing: libotf2 reports INVALID_ARGUMENT"),
+            "{text}"
+        );
+        assert!(text.contains("This is no valid archive handle!"), "{text}");
+    }
+
+    #[test]
+    fn numbers_in_the_message_come_through_the_va_list() {
+        listen();
+        // SAFETY: libotf2 checks for NULL; that is the error provoked here.
+        let archive = unsafe { sys::OTF2_Reader_Open(c"/nonexistent/traces.otf2".as_ptr()) };
+        assert!(archive.is_null());
+        let text = null("open".to_owned()).to_string();
+        assert!(text.contains("/nonexistent"), "{text}");
+    }
+}

@@ -1,0 +1,212 @@
+//! An open archive in write mode, and how it is closed.
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+
+use otf2_sys as sys;
+
+use crate::callbacks::{FLUSH_CALLBACKS, NEVER_PRIMARY};
+use crate::chunks::{ChunkPool, MEMORY_CALLBACKS};
+use crate::error::{self, Result, check, check_all, refused};
+use crate::{DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, LocationRef};
+
+/// libotf2's constants are `int`s in the header and bytes in its functions.
+const WRITE: u8 = 0;
+const POSIX: u8 = 1;
+const UNCOMPRESSED: u8 = 1;
+const _: () = assert!(
+    sys::OTF2_FILEMODE_WRITE == WRITE as u32
+        && sys::OTF2_SUBSTRATE_POSIX == POSIX as u32
+        && sys::OTF2_COMPRESSION_NONE == UNCOMPRESSED as u32
+);
+
+const INCOMPLETE: &str = "a file of the archive could not be written before";
+
+pub(crate) enum Role {
+    /// Writes anchor and global definitions, and makes the directories.
+    Primary,
+    /// Writes event files only.
+    NeverPrimary,
+}
+
+/// An `OTF2_Archive*` in write mode with its memory. Closed when dropped.
+pub(crate) struct Handle {
+    /// `None` once closed, or given up.
+    archive: Option<NonNull<sys::OTF2_Archive>>,
+    /// Made by `Box::into_raw`; libotf2 has the same pointer, so it stays a pointer here.
+    pool: NonNull<ChunkPool>,
+    directory: PathBuf,
+    name: String,
+    given_up: bool,
+    /// A file of the archive is not whole.
+    failed: bool,
+}
+
+// SAFETY: `archive` and `pool` are reachable through this handle only (libotf2 keeps no archive in global or
+// thread-local state), and all methods that use them take `&mut self`; the other fields are `Send`.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    pub(crate) fn open(directory: &Path, name: &str, role: &Role) -> Result<Self> {
+        error::listen();
+        let operation = || format!("create the archive {}", directory.join(name).display());
+        if name.is_empty() || name == "." || name == ".." || name.contains('/') {
+            return Err(refused(
+                operation(),
+                "the archive name must be a plain file name",
+            ));
+        }
+        let c_directory = c_string(directory.as_os_str().as_bytes(), operation)?;
+        let c_name = c_string(name.as_bytes(), operation)?;
+        if matches!(role, Role::NeverPrimary) {
+            // Only a primary archive makes the directories.
+            let events = directory.join(name);
+            fs::create_dir_all(&events)
+                .map_err(|source| error::io("create the directory", &events, source))?;
+        }
+        // SAFETY: two NUL-terminated strings and values of the header.
+        let archive = unsafe {
+            sys::OTF2_Archive_Open(
+                c_directory.as_ptr(),
+                c_name.as_ptr(),
+                WRITE,
+                EVENT_CHUNK_BYTES,
+                DEFINITIONS_CHUNK_BYTES,
+                POSIX,
+                UNCOMPRESSED,
+            )
+        };
+        let archive = NonNull::new(archive).ok_or_else(|| error::null(operation()))?;
+        let pool = Box::into_raw(Box::<ChunkPool>::default());
+        // SAFETY: `Box::into_raw` never returns NULL.
+        let pool = unsafe { NonNull::new_unchecked(pool) };
+        let mut handle = Self {
+            archive: Some(archive),
+            pool,
+            directory: directory.to_owned(),
+            name: name.to_owned(),
+            given_up: false,
+            failed: false,
+        };
+        if let Err(error) = handle.set_callbacks(archive, role) {
+            // Closing would write an anchor, or abort for want of callbacks: this archive was never there.
+            handle.give_up();
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    fn set_callbacks(&mut self, archive: NonNull<sys::OTF2_Archive>, role: &Role) -> Result<()> {
+        let operation = || {
+            format!(
+                "create the archive {}",
+                self.directory.join(&self.name).display()
+            )
+        };
+        let archive = archive.as_ptr();
+        // SAFETY: the archive is open; the callbacks are static.
+        let code = unsafe {
+            sys::OTF2_Archive_SetFlushCallbacks(
+                archive,
+                &raw const FLUSH_CALLBACKS,
+                ptr::null_mut(),
+            )
+        };
+        check(code, operation)?;
+        let pool = self.pool.as_ptr().cast();
+        // SAFETY: the archive is open; the callbacks are static and the pool outlives the archive.
+        let code = unsafe {
+            sys::OTF2_Archive_SetMemoryCallbacks(archive, &raw const MEMORY_CALLBACKS, pool)
+        };
+        check(code, operation)?;
+        let code = match role {
+            // SAFETY: the archive is open and has no collective callbacks yet.
+            Role::Primary => unsafe { sys::OTF2_Archive_SetSerialCollectiveCallbacks(archive) },
+            // SAFETY: as above; the callbacks are static and use no contexts.
+            Role::NeverPrimary => unsafe {
+                sys::OTF2_Archive_SetCollectiveCallbacks(
+                    archive,
+                    &raw const NEVER_PRIMARY,
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                )
+            },
+        };
+        check(code, operation)
+    }
+
+    /// The open archive.
+    pub(crate) fn archive(&mut self) -> Result<*mut sys::OTF2_Archive> {
+        match self.archive {
+            Some(archive) => Ok(archive.as_ptr()),
+            None => Err(refused(self.described(), "the archive is closed")),
+        }
+    }
+
+    pub(crate) fn described(&self) -> String {
+        format!("archive {}", self.directory.join(&self.name).display())
+    }
+
+    pub(crate) fn anchor_file(&self) -> PathBuf {
+        self.directory.join(format!("{}.otf2", self.name))
+    }
+
+    pub(crate) fn event_file(&self, location: LocationRef) -> PathBuf {
+        self.directory
+            .join(&self.name)
+            .join(format!("{}.evt", location.get()))
+    }
+
+    pub(crate) fn definition_file(&self, location: LocationRef) -> PathBuf {
+        self.directory
+            .join(&self.name)
+            .join(format!("{}.def", location.get()))
+    }
+
+    /// A write has failed inside libotf2. It has freed a buffer that it will use and free again when it closes
+    /// the file, which ends the process; so the archive is never closed, and leaks instead.
+    pub(crate) fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    /// A file of the archive could not be written to its end.
+    pub(crate) fn note_failure(&mut self) {
+        self.failed = true;
+    }
+
+    pub(crate) fn close(&mut self) -> Result<()> {
+        if self.given_up {
+            self.archive = None;
+            return Err(refused(self.described(), INCOMPLETE));
+        }
+        let Some(archive) = self.archive.take() else {
+            return Ok(());
+        };
+        error::forget();
+        // SAFETY: the archive is open, all its writers are closed (they borrow this handle), and `take` makes
+        // this its last use.
+        let code = unsafe { sys::OTF2_Archive_Close(archive.as_ptr()) };
+        // SAFETY: made by `Box::into_raw` in `open`; libotf2 has closed the archive and forgotten the pointer.
+        drop(unsafe { Box::from_raw(self.pool.as_ptr()) });
+        check_all(code, || format!("close the {}", self.described()))?;
+        if self.failed {
+            return Err(refused(self.described(), INCOMPLETE));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Who wants to know calls `close`.
+        drop(self.close());
+    }
+}
+
+pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Result<CString> {
+    CString::new(bytes).map_err(|_| refused(operation(), "a NUL byte cannot be in a name or text"))
+}

@@ -1,0 +1,79 @@
+//! Typed references: a region reference cannot be used as a location reference.
+
+use std::fmt;
+
+use otf2_sys as sys;
+
+macro_rules! reference {
+    ($($(#[$doc:meta])* $name:ident($raw:ty) undefined $undefined:path;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($raw);
+
+        impl $name {
+            /// "None": OTF2 writes it where a definition has nothing to refer to.
+            pub const UNDEFINED: Self = Self($undefined);
+
+            /// The reference with this number.
+            #[must_use]
+            pub const fn new(number: $raw) -> Self {
+                Self(number)
+            }
+
+            /// The number in the archive.
+            #[must_use]
+            pub const fn get(self) -> $raw {
+                self.0
+            }
+
+            /// Whether it refers to something.
+            #[must_use]
+            pub const fn is_defined(self) -> bool {
+                self.0 != Self::UNDEFINED.0
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::UNDEFINED
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                if self.is_defined() {
+                    write!(f, concat!(stringify!($name), "({})"), self.0)
+                } else {
+                    write!(f, concat!(stringify!($name), "(UNDEFINED)"))
+                }
+            }
+        }
+    )*};
+}
+
+reference! {
+    /// A string of the archive.
+    StringRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A kind of attribute that events can carry.
+    AttributeRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A node of the system tree: machine, host, and so on.
+    SystemTreeNodeRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A group of locations: a process, or an accelerator of a process.
+    LocationGroupRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A location: one sequence of events in time order, one row of a timeline.
+    LocationRef(u64) undefined sys::OTF2_UNDEFINED_UINT64;
+    /// A region of the program, entered and left.
+    RegionRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A group of locations, ranks, regions or metrics.
+    GroupRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A communicator.
+    CommRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A window of remote memory access.
+    RmaWinRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// One value of a metric class.
+    MetricMemberRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A metric class (or a metric instance: they share their numbers).
+    MetricRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A parameter of a region.
+    ParameterRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+}

@@ -1,0 +1,158 @@
+//! Typed values, as attributes, properties and metrics carry them.
+
+use otf2_sys as sys;
+
+use crate::{
+    AttributeRef, AttributeType, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricRef,
+    ParameterRef, RegionRef, RmaWinRef, StringRef,
+};
+
+macro_rules! attribute_values {
+    ($($(#[$doc:meta])* $variant:ident($rust:ty) = $field:ident { |$value:ident| $raw:expr, $from_raw:expr };)*) => {
+        /// The value of an attribute or property.
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+        #[non_exhaustive]
+        pub enum AttributeValue {
+            $($(#[$doc])* $variant($rust),)*
+            /// A value of a type that this crate has no use for, as its bits.
+            Other {
+                /// OTF2's number for the type.
+                attribute_type: AttributeType,
+                /// The bits of the value.
+                bits: u64,
+            },
+        }
+
+        impl AttributeValue {
+            /// The type of this value.
+            #[must_use]
+            pub const fn attribute_type(self) -> AttributeType {
+                match self {
+                    $(Self::$variant(_) => AttributeType::$variant,)*
+                    Self::Other { attribute_type, .. } => attribute_type,
+                }
+            }
+
+            pub(crate) fn to_raw(self) -> sys::OTF2_AttributeValue {
+                // All bytes are set first: libotf2 may copy the whole union.
+                let mut raw = sys::OTF2_AttributeValue { uint64: 0 };
+                match self {
+                    $(Self::$variant($value) => raw.$field = $raw,)*
+                    Self::Other { bits, .. } => raw.uint64 = bits,
+                }
+                raw
+            }
+
+            pub(crate) fn from_raw(attribute_type: sys::OTF2_Type, raw: sys::OTF2_AttributeValue) -> Self {
+                match AttributeType::from_raw(attribute_type) {
+                    $(AttributeType::$variant => {
+                        // SAFETY: every field of the union is a number, for which all bits are valid, and
+                        // libotf2 fills in the one that the type names.
+                        let value = unsafe { raw.$field };
+                        Self::$variant($from_raw(value))
+                    })*
+                    attribute_type => {
+                        // SAFETY: as above.
+                        let bits = unsafe { raw.uint64 };
+                        Self::Other { attribute_type, bits }
+                    }
+                }
+            }
+        }
+    };
+}
+
+attribute_values! {
+    /// 8-bit unsigned.
+    U8(u8) = uint8 { |v| v, u8::from };
+    /// 16-bit unsigned.
+    U16(u16) = uint16 { |v| v, u16::from };
+    /// 32-bit unsigned.
+    U32(u32) = uint32 { |v| v, u32::from };
+    /// 64-bit unsigned.
+    U64(u64) = uint64 { |v| v, u64::from };
+    /// 8-bit signed.
+    I8(i8) = int8 { |v| v, i8::from };
+    /// 16-bit signed.
+    I16(i16) = int16 { |v| v, i16::from };
+    /// 32-bit signed.
+    I32(i32) = int32 { |v| v, i32::from };
+    /// 64-bit signed.
+    I64(i64) = int64 { |v| v, i64::from };
+    /// 32-bit floating point.
+    F32(f32) = float32 { |v| v, f32::from };
+    /// 64-bit floating point.
+    F64(f64) = float64 { |v| v, f64::from };
+    /// A string of the archive.
+    String(StringRef) = stringRef { |v| v.get(), StringRef::new };
+    /// An attribute.
+    Attribute(AttributeRef) = attributeRef { |v| v.get(), AttributeRef::new };
+    /// A location.
+    Location(LocationRef) = locationRef { |v| v.get(), LocationRef::new };
+    /// A region.
+    Region(RegionRef) = regionRef { |v| v.get(), RegionRef::new };
+    /// A group.
+    Group(GroupRef) = groupRef { |v| v.get(), GroupRef::new };
+    /// A metric.
+    Metric(MetricRef) = metricRef { |v| v.get(), MetricRef::new };
+    /// A communicator.
+    Comm(CommRef) = commRef { |v| v.get(), CommRef::new };
+    /// A parameter.
+    Parameter(ParameterRef) = parameterRef { |v| v.get(), ParameterRef::new };
+    /// A window.
+    RmaWin(RmaWinRef) = rmaWinRef { |v| v.get(), RmaWinRef::new };
+    /// A location group.
+    LocationGroup(LocationGroupRef) = locationGroupRef { |v| v.get(), LocationGroupRef::new };
+}
+
+/// One value of a metric event.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub enum MetricValue {
+    /// 64-bit unsigned.
+    U64(u64),
+    /// 64-bit signed.
+    I64(i64),
+    /// 64-bit floating point.
+    F64(f64),
+}
+
+impl MetricValue {
+    pub(crate) fn raw_type(self) -> sys::OTF2_Type {
+        match self {
+            Self::U64(_) => AttributeType::U64,
+            Self::I64(_) => AttributeType::I64,
+            Self::F64(_) => AttributeType::F64,
+        }
+        .raw()
+    }
+
+    pub(crate) fn to_raw(self) -> sys::OTF2_MetricValue {
+        match self {
+            Self::U64(value) => sys::OTF2_MetricValue {
+                unsigned_int: value,
+            },
+            Self::I64(value) => sys::OTF2_MetricValue { signed_int: value },
+            Self::F64(value) => sys::OTF2_MetricValue {
+                floating_point: value,
+            },
+        }
+    }
+
+    /// libotf2 widens the narrow types to 64 bits, so three fields cover all.
+    pub(crate) fn from_raw(value_type: sys::OTF2_Type, raw: sys::OTF2_MetricValue) -> Self {
+        match AttributeType::from_raw(value_type) {
+            AttributeType::F32 | AttributeType::F64 => {
+                // SAFETY: the union's fields are numbers of 64 bits, for which all bits are valid.
+                Self::F64(unsafe { raw.floating_point })
+            }
+            AttributeType::I8 | AttributeType::I16 | AttributeType::I32 | AttributeType::I64 => {
+                // SAFETY: as above.
+                Self::I64(unsafe { raw.signed_int })
+            }
+            _ => {
+                // SAFETY: as above.
+                Self::U64(unsafe { raw.unsigned_int })
+            }
+        }
+    }
+}
