@@ -1,9 +1,9 @@
 //! The process the user starts: spawns the workers, watches the clock, says what came out.
 
-use crate::exact;
 use crate::options::Options;
 use crate::pattern;
 use crate::rendezvous::{Outcome, Rendezvous};
+use crate::{exact, ops};
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -52,6 +52,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn validate(options: &Options) -> anyhow::Result<()> {
+    ops::check_names(&options.ops)?;
     let ranks = options.world_ranks();
     anyhow::ensure!(
         ranks <= pattern::MAX_RANKS,
@@ -290,17 +291,26 @@ impl Job<'_> {
             .collect();
         let sum = |of: fn(&Outcome) -> u64| -> u64 { outcomes.iter().map(of).sum() };
         let wrong = sum(|o| o.results_wrong);
-        let what = match outcomes.first() {
+        let whole = outcomes.len() == self.workers.len();
+        let nccl = match outcomes.first() {
             Some(o) => format!("NCCL {} on {}", o.nccl_version, o.device),
             None => "NCCL".to_owned(),
         };
+        let came_out = match ended {
+            Ended::Killed => "killed as asked".to_owned(),
+            Ended::TimedOut => "killed at the time limit".to_owned(),
+            _ if !whole => "FAILED".to_owned(),
+            _ => format!(
+                "{} calls, {} results checked, {wrong} wrong",
+                sum(|o| o.calls),
+                sum(|o| o.results_checked)
+            ),
+        };
         println!(
-            "nccl-host: {what}, {} ranks ({} processes × {} threads), {} calls, {} results checked, {wrong} wrong, {:.1} s",
+            "nccl-host: {nccl}, {} ranks ({} processes × {} threads), {came_out}, {:.1} s",
             self.options.world_ranks(),
             self.options.procs,
             self.options.threads,
-            sum(|o| o.calls),
-            sum(|o| o.results_checked),
             took.as_secs_f64(),
         );
         let code = match ended {
@@ -308,7 +318,7 @@ impl Job<'_> {
             Ended::TimedOut => EXIT_TIMEOUT,
             _ if wrong > 0 => EXIT_WRONG,
             Ended::Failed => EXIT_ERROR,
-            Ended::Normally if outcomes.len() < self.workers.len() => EXIT_ERROR,
+            Ended::Normally if !whole => EXIT_ERROR,
             Ended::Normally => 0,
         };
         ExitCode::from(code)

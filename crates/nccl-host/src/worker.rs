@@ -15,7 +15,6 @@ use std::time::Duration;
 
 /// Runs the ranks of this process.
 pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
-    ops::check_names(&options.ops)?;
     let dir = options
         .rendezvous
         .as_deref()
