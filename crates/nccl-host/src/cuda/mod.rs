@@ -1,0 +1,84 @@
+//! A safe view of the CUDA runtime: the preloaded stand-in's, the host's, or one found here.
+//!
+//! Device memory is only reached through `cudaMemcpyAsync`; the host never touches it. That is right for a
+//! real GPU and for the stand-in alike.
+
+mod buffer;
+mod entry;
+mod graph;
+mod stream;
+
+pub(crate) use buffer::{Buffer, DeviceSlice};
+pub(crate) use graph::Graph;
+pub(crate) use stream::Stream;
+
+use entry::Entry;
+use std::ffi::{CStr, c_char, c_int};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set by the first NCCL or CUDA error of the process.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// An operation has failed: what it left behind may be in use for ever, so nothing waits for it or frees it.
+pub(crate) fn give_up() {
+    GIVEN_UP.store(true, Ordering::Relaxed);
+}
+
+fn given_up() -> bool {
+    GIVEN_UP.load(Ordering::Relaxed)
+}
+
+/// The CUDA runtime. It stays mapped until the process ends.
+#[derive(Debug)]
+pub(crate) struct Cuda {
+    entry: Entry,
+    /// Where it came from.
+    pub(crate) origin: String,
+    /// It is the stand-in of this project.
+    pub(crate) is_fake: bool,
+}
+
+impl Cuda {
+    /// Finds the runtime: the one given, else one already in the process, else a libcudart.
+    pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<Cuda> {
+        entry::find(given)
+    }
+
+    pub(crate) fn device_count(&self) -> anyhow::Result<usize> {
+        let mut count: c_int = 0;
+        // SAFETY: CUDA writes one int through the pointer.
+        let result = unsafe { (self.entry.get_device_count)(&raw mut count) };
+        self.check("cudaGetDeviceCount", result)?;
+        let count = usize::try_from(count).unwrap_or(0);
+        anyhow::ensure!(
+            count > 0,
+            "no CUDA device (runtime: {}); without a GPU use --fake-gpu",
+            self.origin
+        );
+        Ok(count)
+    }
+
+    /// Makes a device the calling thread's.
+    pub(crate) fn set_device(&self, device: usize) -> anyhow::Result<()> {
+        let device = c_int::try_from(device)?;
+        // SAFETY: takes a number by value.
+        let result = unsafe { (self.entry.set_device)(device) };
+        self.check("cudaSetDevice", result)
+    }
+
+    fn check(&self, call: &'static str, result: c_int) -> anyhow::Result<()> {
+        if result == 0 {
+            return Ok(());
+        }
+        give_up();
+        // SAFETY: takes any code by value and returns a pointer to a constant text.
+        let text: *const c_char = unsafe { (self.entry.get_error_string)(result) };
+        if text.is_null() {
+            anyhow::bail!("{call}: error {result}");
+        }
+        // SAFETY: not NULL: a constant, NUL-terminated text inside the library, which stays mapped.
+        let text = unsafe { CStr::from_ptr(text) };
+        anyhow::bail!("{call}: {} ({result})", text.to_string_lossy())
+    }
+}

@@ -1,0 +1,52 @@
+//! A stream of the calling thread's device.
+
+use super::entry::Pointer;
+use super::{Cuda, given_up};
+use std::mem::ManuallyDrop;
+use std::ptr::null_mut;
+
+/// cudaStreamNonBlocking: not ordered with the default stream.
+const NON_BLOCKING: u32 = 1;
+
+/// A CUDA stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(super) cuda: &'static Cuda,
+    raw: Pointer,
+}
+
+impl Stream {
+    pub(crate) fn create(cuda: &'static Cuda) -> anyhow::Result<Stream> {
+        let mut raw: Pointer = null_mut();
+        // SAFETY: CUDA writes one handle through the pointer.
+        let result = unsafe { (cuda.entry.stream_create)(&raw mut raw, NON_BLOCKING) };
+        cuda.check("cudaStreamCreateWithFlags", result)?;
+        Ok(Stream { cuda, raw })
+    }
+
+    /// The handle, for NCCL.
+    pub(crate) fn raw(&self) -> Pointer {
+        self.raw
+    }
+
+    /// Leaves the stream to the end of the process.
+    pub(crate) fn leak(self) {
+        let _ = ManuallyDrop::new(self);
+    }
+
+    /// Waits until everything submitted so far is done.
+    pub(crate) fn synchronize(&self) -> anyhow::Result<()> {
+        // SAFETY: the handle is live until drop.
+        let result = unsafe { (self.cuda.entry.stream_synchronize)(self.raw) };
+        self.cuda.check("cudaStreamSynchronize", result)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !given_up() {
+            // SAFETY: the handle is live and, as this is drop, not used again. CUDA finishes pending work first.
+            let _ = unsafe { (self.cuda.entry.stream_destroy)(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Settings under which the number of network proxy operations of every call is known beforehand, and the
+//! settings that the GPU stand-in needs.
+
+/// One ring over one channel, every pair of ranks over the network: what [`crate::proxy_ops`] assumes.
+pub(crate) const EXACT: &[(&str, &str)] = &[
+    ("NCCL_ALGO", "RING"),
+    ("NCCL_MIN_NCHANNELS", "1"),
+    ("NCCL_MAX_NCHANNELS", "1"),
+    ("NCCL_MIN_P2P_NCHANNELS", "1"),
+    ("NCCL_MAX_P2P_NCHANNELS", "1"),
+    ("NCCL_NCHANNELS_PER_NET_PEER", "1"),
+    ("NCCL_P2P_DISABLE", "1"),
+    ("NCCL_SHM_DISABLE", "1"),
+    ("NCCL_PXN_DISABLE", "1"),
+    ("NCCL_COLLNET_ENABLE", "0"),
+    ("NCCL_NVLS_ENABLE", "0"),
+    ("NCCL_PAT_ENABLE", "0"),
+];
+
+/// Loopback sockets, nothing that needs hardware, no algorithm that the stand-in does not emulate.
+pub(crate) const FAKE_GPU: &[(&str, &str)] = &[
+    ("NCCL_SOCKET_IFNAME", "lo"),
+    ("NCCL_NET", "Socket"),
+    ("NCCL_IB_DISABLE", "1"),
+    ("NCCL_P2P_DISABLE", "1"),
+    ("NCCL_SHM_DISABLE", "1"),
+    ("NCCL_RAS_ENABLE", "0"),
+    ("NCCL_PAT_ENABLE", "0"),
+    ("NCCL_MAX_NCHANNELS", "2"),
+    ("NCCL_DEBUG", "WARN"),
+];
+
+/// Whether the environment of this process fixes the number of proxy operations.
+pub(crate) fn in_force(var: impl Fn(&str) -> Option<String>) -> bool {
+    EXACT
+        .iter()
+        .all(|(name, value)| var(name).is_some_and(|set| set.eq_ignore_ascii_case(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_missing_or_different_variable_is_enough() {
+        let all = |name: &str| {
+            EXACT
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| v.to_lowercase())
+        };
+        assert!(in_force(all));
+        for (name, _) in EXACT {
+            assert!(
+                !in_force(|n| if n == *name { None } else { all(n) }),
+                "{name} missing"
+            );
+            let other = |n: &str| if n == *name { Some("7".into()) } else { all(n) };
+            assert!(!in_force(other), "{name} different");
+        }
+    }
+}

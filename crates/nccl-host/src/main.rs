@@ -1,0 +1,44 @@
+//! `nccl-host`: a small NCCL job on one machine.
+//!
+//! It runs a list of NCCL operations on P processes × T threads (one rank each), checks every result and
+//! writes down, in a log of its own, each call it made: what a trace of the same run can be compared with.
+//!
+//! ```text
+//! launcher ── spawns ── worker process 0 ── thread rank 0, thread rank 1 …
+//!    │                  worker process 1 ── …
+//!    └ time limit, deliberate kills, summary; never loads NCCL or CUDA itself
+//! ```
+//!
+//! The workers are this same program, started again with two hidden options. What they agree on (the unique
+//! id, who is ready, what came out) goes through files in a temporary directory: [`rendezvous`].
+
+mod call_log;
+mod cuda;
+mod exact;
+mod launcher;
+mod nccl;
+mod ops;
+mod options;
+mod pattern;
+mod proxy_ops;
+mod rank;
+mod rendezvous;
+mod worker;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = options::Options::parse();
+    let outcome = match options.worker {
+        Some(process) => worker::run(&options, process),
+        None => launcher::run(&options),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("nccl-host: {error:#}");
+            ExitCode::from(launcher::EXIT_ERROR)
+        }
+    }
+}

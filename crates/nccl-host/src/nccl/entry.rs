@@ -1,0 +1,96 @@
+//! The entry points of NCCL, by name.
+
+use super::UniqueId;
+use anyhow::Context as _;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
+
+/// `ncclComm_t`, `cudaStream_t` and device addresses.
+pub(super) type Pointer = *mut c_void;
+
+/// send, recv, count, type, comm, stream
+type Plain = unsafe extern "C" fn(Pointer, Pointer, usize, c_int, Pointer, Pointer) -> c_int;
+/// send, recv, count, type, operator or root, comm, stream
+type WithOne =
+    unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
+/// send, recv, count, type, operator, root, comm, stream
+type WithTwo =
+    unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, c_int, Pointer, Pointer) -> c_int;
+/// buffer, count, type, peer, comm, stream
+type Message = unsafe extern "C" fn(Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
+type OnComm = unsafe extern "C" fn(Pointer) -> c_int;
+
+macro_rules! entries {
+    (
+        always { $($field:ident: $name:literal, $ty:ty;)* }
+        since_some_release { $($opt:ident: $opt_name:literal, $opt_ty:ty;)* }
+    ) => {
+        /// Addresses of NCCL's functions.
+        #[derive(Debug)]
+        pub(super) struct Entry {
+            $(pub(super) $field: $ty,)*
+            $(pub(super) $opt: Option<$opt_ty>,)*
+        }
+
+        impl Entry {
+            fn find(library: &Library) -> anyhow::Result<Entry> {
+                Ok(Entry {
+                    $($field: {
+                        // SAFETY: the type is the one nccl.h declares for this name, the same in all releases.
+                        let symbol = unsafe { library.get::<$ty>($name.as_bytes()) };
+                        *symbol.with_context(|| format!("no {} in the NCCL library", $name))?
+                    },)*
+                    $($opt: {
+                        // SAFETY: the type is the one nccl.h declares for this name since it exists.
+                        let symbol = unsafe { library.get::<$opt_ty>($opt_name.as_bytes()) };
+                        symbol.ok().map(|symbol| *symbol)
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+entries! {
+    always {
+        get_version: "ncclGetVersion", unsafe extern "C" fn(*mut c_int) -> c_int;
+        get_error_string: "ncclGetErrorString", unsafe extern "C" fn(c_int) -> *const c_char;
+        get_unique_id: "ncclGetUniqueId", unsafe extern "C" fn(*mut UniqueId) -> c_int;
+        comm_init_rank: "ncclCommInitRank", unsafe extern "C" fn(*mut Pointer, c_int, UniqueId, c_int) -> c_int;
+        comm_init_all: "ncclCommInitAll", unsafe extern "C" fn(*mut Pointer, c_int, *const c_int) -> c_int;
+        comm_split: "ncclCommSplit", unsafe extern "C" fn(Pointer, c_int, c_int, *mut Pointer, Pointer) -> c_int;
+        comm_finalize: "ncclCommFinalize", OnComm;
+        comm_destroy: "ncclCommDestroy", OnComm;
+        comm_abort: "ncclCommAbort", OnComm;
+        group_start: "ncclGroupStart", unsafe extern "C" fn() -> c_int;
+        group_end: "ncclGroupEnd", unsafe extern "C" fn() -> c_int;
+        all_reduce: "ncclAllReduce", WithOne;
+        broadcast: "ncclBroadcast", WithOne;
+        reduce: "ncclReduce", WithTwo;
+        all_gather: "ncclAllGather", Plain;
+        reduce_scatter: "ncclReduceScatter", WithOne;
+        send: "ncclSend", Message;
+        recv: "ncclRecv", Message;
+    }
+    since_some_release {
+        comm_init_rank_config: "ncclCommInitRankConfig",
+            unsafe extern "C" fn(*mut Pointer, c_int, UniqueId, c_int, Pointer) -> c_int;
+        all_to_all: "ncclAlltoAll", Plain;
+        gather: "ncclGather", WithOne;
+        scatter: "ncclScatter", WithOne;
+    }
+}
+
+impl Entry {
+    /// Maps the library, as the frameworks do: at once and with its names kept to itself.
+    pub(super) fn load(path: &Path) -> anyhow::Result<Entry> {
+        // SAFETY: runs the constructors of the library that the user named; libnccl's only set up its own data.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+            .with_context(|| format!("--lib: cannot load {}", path.display()))?;
+        let entry = Entry::find(&library)?;
+        // Never unmapped: NCCL's own threads may outlive every communicator.
+        let _ = library.into_raw();
+        Ok(entry)
+    }
+}

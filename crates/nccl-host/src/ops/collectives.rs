@@ -1,0 +1,81 @@
+//! One collective at a time.
+
+use crate::nccl::Reduction;
+use crate::pattern::{as_f32, of_rank, sum_over};
+use crate::rank::Rank;
+use std::ops::Range;
+
+/// What the stand-in for "nothing was written here" is.
+const UNTOUCHED: i32 = -1;
+
+fn ranks(rank: &Rank<'_>) -> Vec<usize> {
+    Range::collect(0..rank.ranks())
+}
+
+pub(super) fn one(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, ranks) = (rank.me(), ranks(rank));
+    let x = rank.fill(rank.count(), |i| as_f32(of_rank(me, i)))?;
+    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.expect("allreduce f32 sum in place", &x, |i| {
+        as_f32(sum_over(&ranks, i))
+    })
+}
+
+pub(super) fn all_reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n, ranks) = (rank.me(), rank.ranks(), ranks(rank));
+
+    let x = rank.fill(rank.count(), |i| as_f32(of_rank(me, i)))?;
+    let y = rank.fill(rank.count(), |_| as_f32(UNTOUCHED))?;
+    rank.all_reduce(rank.world, &x.all(), &y.all(), Reduction::Sum)?;
+    rank.expect("allreduce f32 sum", &y, |i| as_f32(sum_over(&ranks, i)))?;
+
+    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
+    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Max)?;
+    rank.expect("allreduce i32 max in place", &x, |i| of_rank(n - 1, i))?;
+
+    // Times the number of ranks, so that the average is a whole number.
+    let factor = i32::try_from(n)?;
+    let x = rank.fill(5, |i| as_f32(of_rank(me, i) * factor))?;
+    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Avg)?;
+    rank.expect("allreduce f32 average of 5", &x, |i| {
+        as_f32(sum_over(&ranks, i))
+    })
+}
+
+pub(super) fn broadcast(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, root) = (rank.me(), rank.ranks() - 1);
+    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    rank.broadcast(&x.all(), &y.all(), root)?;
+    rank.expect("broadcast", &y, |i| of_rank(root, i))
+}
+
+pub(super) fn reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, root, ranks) = (rank.me(), 0, ranks(rank));
+    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    rank.reduce(&x.all(), &y.all(), Reduction::Sum, root)?;
+    rank.expect("reduce", &y, |i| {
+        if me == root {
+            sum_over(&ranks, i)
+        } else {
+            UNTOUCHED
+        }
+    })
+}
+
+pub(super) fn all_gather(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, count) = (rank.me(), rank.count());
+    let x = rank.fill(count, |i| of_rank(me, i))?;
+    let y = rank.fill(count * rank.ranks(), |_| UNTOUCHED)?;
+    rank.all_gather(&x.all(), &y.all())?;
+    rank.expect("allgather", &y, |i| of_rank(i / count, i % count))
+}
+
+pub(super) fn reduce_scatter(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, count, ranks) = (rank.me(), rank.count(), ranks(rank));
+    let x = rank.fill(count * rank.ranks(), |i| of_rank(me, i))?;
+    let y = rank.fill(count, |_| UNTOUCHED)?;
+    rank.reduce_scatter(&x.all(), &y.all(), Reduction::Sum)?;
+    rank.expect("reducescatter", &y, |i| sum_over(&ranks, i + me * count))
+}

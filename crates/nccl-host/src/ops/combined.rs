@@ -1,0 +1,87 @@
+//! Several calls together: groups, graphs, further communicators.
+
+use crate::nccl::Reduction;
+use crate::pattern::{of_rank, sum_over};
+use crate::rank::{GRAPH_LAUNCHES, Rank};
+
+const UNTOUCHED: i32 = -1;
+
+/// Three collectives in one group.
+pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
+    let ranks: Vec<usize> = (0..n).collect();
+    let half = count / 2;
+    let x = rank.fill(count, |i| of_rank(me, i))?;
+    let sum = rank.fill(count, |_| UNTOUCHED)?;
+    let max = rank.fill(half, |_| UNTOUCHED)?;
+    let gathered = rank.fill(count * n, |_| UNTOUCHED)?;
+    rank.group(|| {
+        rank.all_reduce(rank.world, &x.all(), &sum.all(), Reduction::Sum)?;
+        rank.all_reduce(rank.world, &x.part(0..half)?, &max.all(), Reduction::Max)?;
+        rank.all_gather(&x.all(), &gathered.all())
+    })?;
+    rank.expect("group: allreduce sum", &sum, |i| sum_over(&ranks, i))?;
+    rank.expect("group: allreduce max", &max, |i| of_rank(n - 1, i))?;
+    rank.expect("group: allgather", &gathered, |i| {
+        of_rank(i / count, i % count)
+    })
+}
+
+/// An all-reduce in place and a ring of messages, captured once and launched several times.
+pub(super) fn graph(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n) = (rank.me(), rank.ranks());
+    let (next, previous) = ((me + 1) % n, (me + n - 1) % n);
+    let x = rank.fill(rank.count(), |_| 1_i32)?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    let graph = rank.capture(|| {
+        rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+        rank.group(|| {
+            rank.send(&x.all(), next)?;
+            rank.recv(&y.all(), previous)
+        })
+    })?;
+    rank.expect("graph: nothing runs during the capture", &x, |_| 1)?;
+    let mut power = 1_i32;
+    for _ in 0..GRAPH_LAUNCHES {
+        graph.launch()?;
+        // Wraps like the device's own sums do.
+        power = power.wrapping_mul(i32::try_from(n)?);
+    }
+    rank.expect("graph: allreduce", &x, |_| power)?;
+    rank.expect("graph: send/recv ring", &y, |_| power)
+}
+
+/// A broadcast from every rank, in one group.
+pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
+    let x = rank.fill(count, |i| of_rank(me, i))?;
+    let y = rank.fill(count * n, |_| UNTOUCHED)?;
+    rank.group(|| {
+        for root in 0..n {
+            rank.broadcast(&x.all(), &y.part(root * count..(root + 1) * count)?, root)?;
+        }
+        Ok(())
+    })?;
+    rank.expect("grouped broadcasts", &y, |i| of_rank(i / count, i % count))
+}
+
+/// An all-reduce in a communicator of the even or the odd ranks, in reverse order; below four ranks there is
+/// one communicator of all of them.
+pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n) = (rank.me(), rank.ranks());
+    let colors = if n >= 4 { 2 } else { 1 };
+    let color = me % colors;
+    let members: Vec<usize> = (0..n).rev().filter(|r| r % colors == color).collect();
+    let position = members.iter().position(|r| *r == me).unwrap_or(0);
+    let name = format!("split.{}.{color}", rank.round());
+    let key = -i32::try_from(me)?;
+    let comm = rank
+        .world
+        .split(color, key, name, position, members.len())?;
+    rank.log_communicator(&comm)?;
+    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    rank.all_reduce(&comm, &x.all(), &y.all(), Reduction::Sum)?;
+    rank.expect("split: allreduce", &y, |i| sum_over(&members, i))?;
+    comm.destroy()
+}

@@ -1,0 +1,68 @@
+//! Sends and receives, and the collectives that NCCL makes of them.
+
+use crate::pattern::{message, of_rank};
+use crate::rank::Rank;
+use anyhow::ensure;
+
+const UNTOUCHED: i32 = -1;
+
+/// Each rank sends to the next.
+pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n) = (rank.me(), rank.ranks());
+    let (next, previous) = ((me + 1) % n, (me + n - 1) % n);
+    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    rank.group(|| {
+        rank.send(&x.all(), next)?;
+        rank.recv(&y.all(), previous)
+    })?;
+    rank.expect("send/recv ring", &y, |i| of_rank(previous, i))
+}
+
+/// Elements that go from each rank to each.
+fn each(rank: &Rank<'_>) -> usize {
+    rank.count() / rank.ranks() + 1
+}
+
+/// Each rank sends to every rank, itself included.
+pub(super) fn all_to_all(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n, each) = (rank.me(), rank.ranks(), each(rank));
+    let x = rank.fill(each * n, |i| message(me, i / each))?;
+    let y = rank.fill(each * n, |_| UNTOUCHED)?;
+    rank.group(|| {
+        for peer in 0..n {
+            let part = peer * each..(peer + 1) * each;
+            rank.send(&x.part(part.clone())?, peer)?;
+            rank.recv(&y.part(part)?, peer)?;
+        }
+        Ok(())
+    })?;
+    rank.expect("all-to-all of send/recv", &y, |i| message(i / each, me))
+}
+
+pub(super) fn calls_of_2_28(rank: &Rank<'_>) -> anyhow::Result<()> {
+    ensure!(
+        rank.shared.nccl.has_calls_of_2_28(),
+        "NCCL {} has no ncclAlltoAll, ncclGather and ncclScatter",
+        rank.shared.version
+    );
+    let (me, n, each, root) = (rank.me(), rank.ranks(), each(rank), 0);
+    let x = rank.fill(each * n, |i| message(me, i / each))?;
+    let y = rank.fill(each * n, |_| UNTOUCHED)?;
+    rank.all_to_all(&x.all(), &y.all(), each)?;
+    rank.expect("ncclAlltoAll", &y, |i| message(i / each, me))?;
+
+    let gathered = rank.fill(each * n, |_| UNTOUCHED)?;
+    rank.gather(&x.part(0..each)?, &gathered.all(), root)?;
+    rank.expect("ncclGather", &gathered, |i| {
+        if me == root {
+            message(i / each, 0)
+        } else {
+            UNTOUCHED
+        }
+    })?;
+
+    let scattered = rank.fill(each, |_| UNTOUCHED)?;
+    rank.scatter(&x.all(), &scattered.all(), root)?;
+    rank.expect("ncclScatter", &scattered, |_| message(root, me))
+}

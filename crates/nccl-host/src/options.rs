@@ -1,0 +1,157 @@
+//! The command line.
+
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+
+/// Runs NCCL operations on a few ranks of this machine, checks the results and logs each call.
+///
+/// Ranks are threads of worker processes: `--procs 2 --threads 2` makes 4 ranks, of which process 0 hosts
+/// ranks 0 and 1. NCCL is the library given by `--lib`; the GPU is the real one, or the stand-in given by
+/// `--fake-gpu`.
+#[derive(Parser, Debug, Clone)]
+#[command(version, after_long_help = HELP)]
+pub(crate) struct Options {
+    /// The NCCL library to use (libnccl.so.2)
+    #[arg(long, value_name = "PATH", default_value = "libnccl.so.2")]
+    pub(crate) lib: PathBuf,
+
+    /// Worker processes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) procs: u16,
+
+    /// Ranks per worker process, each a thread
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+
+    /// Create the communicators with ncclCommInitAll instead of one ncclCommInitRank per thread (one process)
+    #[arg(long)]
+    pub(crate) init_all: bool,
+
+    /// Operations, by name and in this order of the list below; `all` is every one that this release runs safely
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "all",
+        value_delimiter = ','
+    )]
+    pub(crate) ops: Vec<String>,
+
+    /// Elements per operation (some use a multiple or a part)
+    #[arg(long, value_name = "ELEMENTS", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) count: u32,
+
+    /// How often the list of operations is run; 0 goes on until killed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) rounds: u64,
+
+    /// How the communicators end
+    #[arg(long, value_enum, default_value_t = End::Finalize)]
+    pub(crate) end: End,
+
+    /// Name of the communicator (NCCL 2.27 and later; not with --init-all)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Let each process claim to be on a host of its own (sets NCCL_HOSTID)
+    #[arg(long)]
+    pub(crate) hosts: bool,
+
+    /// Write each call to PREFIX.<process>.jsonl
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) log: Option<PathBuf>,
+
+    /// Set the NCCL_* variables that make the number of proxy operations of every call known, where unset
+    #[arg(long)]
+    pub(crate) exact: bool,
+
+    /// Use the GPU stand-in: preload it into the workers and set the NCCL_* variables it needs, where unset
+    ///
+    /// Without a path, libfakegpu.so from the directory of this program.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+    #[expect(
+        clippy::option_option,
+        reason = "clap's form of an option whose value may be left out"
+    )]
+    pub(crate) fake_gpu: Option<Option<PathBuf>>,
+
+    /// The CUDA runtime to use (default: the preloaded one, else libcudart.so.13, .12 or .11)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cudart: Option<PathBuf>,
+
+    /// Kill all processes after this time in seconds; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub(crate) timeout: u64,
+
+    /// Kill the workers (SIGKILL) this many seconds after all ranks have their communicator
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) kill_after: Option<f64>,
+
+    /// With --kill-after: kill only the process that hosts this rank
+    #[arg(long, value_name = "RANK", requires = "kill_after")]
+    pub(crate) kill_rank: Option<u16>,
+
+    /// Let this rank never call the last operation: the others wait for it until they are killed
+    #[arg(long, value_name = "RANK")]
+    pub(crate) skip_last: Option<u16>,
+
+    /// Internal: this is worker process N
+    #[arg(long, hide = true, value_name = "N", requires = "rendezvous")]
+    pub(crate) worker: Option<u16>,
+
+    /// Internal: where the workers meet
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) rendezvous: Option<PathBuf>,
+}
+
+/// How the communicators end.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// ncclCommFinalize, then ncclCommDestroy
+    Finalize,
+    /// ncclCommDestroy only
+    Destroy,
+    /// ncclCommAbort
+    Abort,
+    /// Rank 0 starts one more operation that nobody joins, then all abort
+    Stuck,
+    /// The process ends without a word to NCCL
+    Exit,
+}
+
+impl Options {
+    /// Ranks of the whole run.
+    pub(crate) fn world_ranks(&self) -> usize {
+        usize::from(self.procs) * usize::from(self.threads)
+    }
+
+    /// The ranks that a worker process hosts.
+    pub(crate) fn ranks_of(&self, process: u16) -> std::ops::Range<usize> {
+        let first = usize::from(process) * usize::from(self.threads);
+        first..first + usize::from(self.threads)
+    }
+}
+
+const HELP: &str = "\
+Operations (--ops):
+  one            a single ncclAllReduce, in place (not in `all`)
+  allreduce      three: f32 sum, i32 max in place, f32 average of 5 elements
+  broadcast      ncclBroadcast from the last rank
+  reduce         ncclReduce to rank 0
+  allgather, reducescatter
+  sendrecv       a ring of ncclSend and ncclRecv
+  alltoall       grouped ncclSend and ncclRecv with every rank, itself included
+  group          two all-reduces and an all-gather in one group
+  graph          an all-reduce and a ring captured into a CUDA graph, launched three times
+  bcasts         one ncclBroadcast per root in one group
+  calls28        ncclAlltoAll, ncclGather, ncclScatter (NCCL 2.28 and later)
+  split          ncclCommSplit (odd and even ranks from 4 ranks on), an all-reduce in the new communicator
+
+Exit status:
+  0 all results right   1 wrong results   2 error   3 ended by --kill-after   124 killed at --timeout
+
+Examples:
+  nccl-host --fake-gpu --lib libnccl.so.2 --procs 2 --threads 2 --exact --log calls
+  nccl-host --lib libnccl.so.2 --threads 4 --ops allreduce --rounds 100      (four real GPUs)
+  nccl-host --fake-gpu --lib libnccl.so.2 --rounds 0 --kill-after 3          (a job that is killed)
+  nccl-host --fake-gpu --lib libnccl.so.2 --skip-last 1 --timeout 10         (a job that hangs)
+";

@@ -1,0 +1,369 @@
+//! One rank: its communicator and stream, the calls it makes and what it counts.
+//!
+//! Every NCCL operation goes through here, so that each is in the log before NCCL sees it. A rank is used by
+//! one thread.
+
+use crate::call_log::{CallLine, CallLog, Line, now_unix_ns};
+use crate::cuda::{Buffer, DeviceSlice, Graph, Stream};
+use crate::nccl::{Communicator, Element, Nccl, Reduction, Version};
+use crate::proxy_ops::{self, Traffic};
+use std::cell::Cell;
+
+/// What the ranks of a process share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) nccl: &'static Nccl,
+    pub(crate) version: Version,
+    pub(crate) log: CallLog,
+    /// The number of proxy operations is known.
+    pub(crate) exact: bool,
+    pub(crate) pid: u32,
+    /// Elements per operation.
+    pub(crate) count: usize,
+}
+
+/// What a rank has done so far.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Tally {
+    pub(crate) calls: u64,
+    pub(crate) results_checked: u64,
+    pub(crate) results_wrong: u64,
+    pub(crate) proxy_ops: u64,
+}
+
+/// What is being captured into a graph will be executed this often.
+pub(crate) const GRAPH_LAUNCHES: u64 = 3;
+
+/// One rank of the run.
+#[derive(Debug)]
+pub(crate) struct Rank<'r> {
+    pub(crate) shared: &'r Shared,
+    /// The communicator of all ranks.
+    pub(crate) world: &'r Communicator,
+    pub(crate) stream: &'r Stream,
+    round: Cell<u64>,
+    groups: Cell<u64>,
+    group: Cell<Option<u64>>,
+    captured: Cell<bool>,
+    tally: Cell<Tally>,
+}
+
+impl<'r> Rank<'r> {
+    pub(crate) fn new(shared: &'r Shared, world: &'r Communicator, stream: &'r Stream) -> Rank<'r> {
+        Rank {
+            shared,
+            world,
+            stream,
+            round: Cell::new(0),
+            groups: Cell::new(0),
+            group: Cell::new(None),
+            captured: Cell::new(false),
+            tally: Cell::default(),
+        }
+    }
+
+    /// Rank in the whole run.
+    pub(crate) fn me(&self) -> usize {
+        self.world.rank
+    }
+
+    /// Ranks of the whole run.
+    pub(crate) fn ranks(&self) -> usize {
+        self.world.ranks
+    }
+
+    /// Elements per operation.
+    pub(crate) fn count(&self) -> usize {
+        self.shared.count
+    }
+
+    pub(crate) fn round(&self) -> u64 {
+        self.round.get()
+    }
+
+    pub(crate) fn set_round(&self, round: u64) {
+        self.round.set(round);
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally.get()
+    }
+
+    fn count_up(&self, change: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.get();
+        change(&mut tally);
+        self.tally.set(tally);
+    }
+
+    /// Device memory with these elements.
+    pub(crate) fn fill<T: Element>(
+        &self,
+        len: usize,
+        value: impl Fn(usize) -> T,
+    ) -> anyhow::Result<Buffer<'r, T>> {
+        Buffer::fill(self.stream, len, value)
+    }
+
+    /// Waits for the operations on the stream and compares a result.
+    pub(crate) fn expect<T: Element>(
+        &self,
+        what: &str,
+        got: &Buffer<'_, T>,
+        want: impl Fn(usize) -> T,
+    ) -> anyhow::Result<()> {
+        self.stream.synchronize()?;
+        let got = got.read()?;
+        self.count_up(|t| t.results_checked += 1);
+        let wrong = got
+            .iter()
+            .enumerate()
+            .filter(|(i, value)| **value != want(*i))
+            .count();
+        if let Some((i, value)) = got
+            .iter()
+            .enumerate()
+            .find(|(i, value)| **value != want(*i))
+        {
+            self.count_up(|t| t.results_wrong += 1);
+            eprintln!(
+                "rank {}: WRONG {what}: {wrong} of {} elements, [{i}] = {value:?}, want {:?}",
+                self.me(),
+                got.len(),
+                want(i)
+            );
+        }
+        Ok(())
+    }
+
+    /// Calls in one ncclGroupStart…ncclGroupEnd.
+    pub(crate) fn group(&self, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        self.group.set(Some(self.groups.get()));
+        self.groups.set(self.groups.get() + 1);
+        self.shared.nccl.group_start()?;
+        calls()?;
+        self.shared.nccl.group_end()?;
+        self.group.set(None);
+        Ok(())
+    }
+
+    /// Captures calls into a graph that will be launched [`GRAPH_LAUNCHES`] times.
+    pub(crate) fn capture(
+        &self,
+        calls: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Graph<'r>> {
+        self.captured.set(true);
+        let graph = self.stream.capture(calls)?;
+        self.captured.set(false);
+        Ok(graph)
+    }
+
+    /// A communicator exists.
+    pub(crate) fn log_communicator(&self, comm: &Communicator) -> anyhow::Result<()> {
+        self.shared.log.write(&Line::Communicator {
+            rank: self.me(),
+            pid: self.shared.pid,
+            comm: &comm.name,
+            comm_rank: comm.rank,
+            comm_ranks: comm.ranks,
+            time_unix_ns: now_unix_ns(),
+        })
+    }
+
+    /// `--skip-last`: this operation will not be called.
+    pub(crate) fn log_skipped(&self, op: &str) -> anyhow::Result<()> {
+        self.shared.log.write(&Line::Skipped {
+            rank: self.me(),
+            pid: self.shared.pid,
+            op,
+            round: self.round(),
+        })
+    }
+
+    fn log_call<T: Element>(
+        &self,
+        comm: &Communicator,
+        op: &str,
+        count: usize,
+        traffic: Traffic,
+    ) -> anyhow::Result<()> {
+        self.log_call_of::<T>(comm, op, count, traffic, self.shared.exact)
+    }
+
+    fn log_call_of<T: Element>(
+        &self,
+        comm: &Communicator,
+        op: &str,
+        count: usize,
+        traffic: Traffic,
+        exact: bool,
+    ) -> anyhow::Result<()> {
+        let captured = self.captured.get();
+        let launches = if captured { GRAPH_LAUNCHES } else { 1 };
+        let proxy_ops =
+            exact.then(|| launches * proxy_ops::expected(traffic, comm.rank, comm.ranks));
+        self.count_up(|t| {
+            t.calls += 1;
+            t.proxy_ops += proxy_ops.unwrap_or(0);
+        });
+        let (root, peer) = match traffic {
+            Traffic::From { root }
+            | Traffic::To { root }
+            | Traffic::Gather { root }
+            | Traffic::Scatter { root } => (Some(root), None),
+            Traffic::Peer { peer } => (None, Some(peer)),
+            Traffic::Ring | Traffic::AllToAll => (None, None),
+        };
+        self.shared.log.write(&Line::Call(CallLine {
+            rank: self.me(),
+            pid: self.shared.pid,
+            comm: &comm.name,
+            comm_rank: comm.rank,
+            comm_ranks: comm.ranks,
+            op,
+            count,
+            datatype: T::NAME,
+            bytes: count * size_of::<T>(),
+            root,
+            peer,
+            group: self.group.get(),
+            captured,
+            launches,
+            round: self.round(),
+            proxy_ops,
+            time_unix_ns: now_unix_ns(),
+        }))
+    }
+}
+
+/// The calls: each is logged, then made on this rank's stream. See the methods of [`Communicator`].
+impl Rank<'_> {
+    pub(crate) fn all_reduce<T: Element>(
+        &self,
+        comm: &Communicator,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        op: Reduction,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(comm, "ncclAllReduce", send.len(), Traffic::Ring)?;
+        comm.all_reduce(send, recv, op, self.stream)
+    }
+
+    /// An all-reduce that no other rank joins: how many proxy operations it comes to is open.
+    pub(crate) fn all_reduce_alone<T: Element>(
+        &self,
+        data: &DeviceSlice<'_, T>,
+        op: Reduction,
+    ) -> anyhow::Result<()> {
+        self.log_call_of::<T>(
+            self.world,
+            "ncclAllReduce",
+            data.len(),
+            Traffic::Ring,
+            false,
+        )?;
+        self.world.all_reduce(data, data, op, self.stream)
+    }
+
+    pub(crate) fn broadcast<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        root: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(
+            self.world,
+            "ncclBroadcast",
+            send.len(),
+            Traffic::From { root },
+        )?;
+        self.world.broadcast(send, recv, root, self.stream)
+    }
+
+    pub(crate) fn reduce<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        op: Reduction,
+        root: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, "ncclReduce", send.len(), Traffic::To { root })?;
+        self.world.reduce(send, recv, op, root, self.stream)
+    }
+
+    pub(crate) fn all_gather<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, "ncclAllGather", send.len(), Traffic::Ring)?;
+        self.world.all_gather(send, recv, self.stream)
+    }
+
+    pub(crate) fn reduce_scatter<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        op: Reduction,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, "ncclReduceScatter", recv.len(), Traffic::Ring)?;
+        self.world.reduce_scatter(send, recv, op, self.stream)
+    }
+
+    pub(crate) fn send<T: Element>(
+        &self,
+        data: &DeviceSlice<'_, T>,
+        peer: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, "ncclSend", data.len(), Traffic::Peer { peer })?;
+        self.world.send(data, peer, self.stream)
+    }
+
+    pub(crate) fn recv<T: Element>(
+        &self,
+        data: &DeviceSlice<'_, T>,
+        peer: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, "ncclRecv", data.len(), Traffic::Peer { peer })?;
+        self.world.recv(data, peer, self.stream)
+    }
+
+    pub(crate) fn all_to_all<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        count: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, "ncclAlltoAll", count, Traffic::AllToAll)?;
+        self.world.all_to_all(send, recv, count, self.stream)
+    }
+
+    pub(crate) fn gather<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        root: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(
+            self.world,
+            "ncclGather",
+            send.len(),
+            Traffic::Gather { root },
+        )?;
+        self.world.gather(send, recv, root, self.stream)
+    }
+
+    pub(crate) fn scatter<T: Element>(
+        &self,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+        root: usize,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(
+            self.world,
+            "ncclScatter",
+            recv.len(),
+            Traffic::Scatter { root },
+        )?;
+        self.world.scatter(send, recv, root, self.stream)
+    }
+}

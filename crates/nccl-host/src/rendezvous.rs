@@ -1,0 +1,79 @@
+//! What the processes of one run tell each other: files in a private directory, each made under another name
+//! and renamed, so that whoever sees one sees all of it.
+
+use crate::nccl::UniqueId;
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What came out of one process.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) nccl_version: String,
+    pub(crate) device: String,
+    pub(crate) calls: u64,
+    pub(crate) results_checked: u64,
+    pub(crate) results_wrong: u64,
+}
+
+/// The directory where the processes of a run meet.
+#[derive(Debug, Clone)]
+pub(crate) struct Rendezvous {
+    dir: PathBuf,
+}
+
+impl Rendezvous {
+    pub(crate) fn at(dir: &Path) -> Rendezvous {
+        Rendezvous {
+            dir: dir.to_owned(),
+        }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        let part = self.dir.join(format!("{name}.part"));
+        let path = self.dir.join(name);
+        std::fs::write(&part, bytes)
+            .and_then(|()| std::fs::rename(&part, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Publishes the unique id of the communicator.
+    pub(crate) fn put_id(&self, id: &UniqueId) -> anyhow::Result<()> {
+        self.put("id", id.bytes())
+    }
+
+    /// Waits for the unique id; the launcher's time limit ends the wait.
+    pub(crate) fn wait_for_id(&self) -> UniqueId {
+        loop {
+            if let Some(id) = std::fs::read(self.dir.join("id"))
+                .ok()
+                .and_then(|bytes| UniqueId::from_bytes(&bytes))
+            {
+                return id;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// All ranks of this process have their communicator.
+    pub(crate) fn put_ready(&self, process: u16) -> anyhow::Result<()> {
+        self.put(&format!("ready.{process}"), b"")
+    }
+
+    /// Whether all ranks of this process have their communicator.
+    pub(crate) fn is_ready(&self, process: u16) -> bool {
+        self.dir.join(format!("ready.{process}")).exists()
+    }
+
+    /// Publishes what came out of this process.
+    pub(crate) fn put_outcome(&self, process: u16, outcome: &Outcome) -> anyhow::Result<()> {
+        self.put(&format!("outcome.{process}"), &serde_json::to_vec(outcome)?)
+    }
+
+    /// What came out of this process, if it came that far.
+    pub(crate) fn outcome(&self, process: u16) -> Option<Outcome> {
+        let bytes = std::fs::read(self.dir.join(format!("outcome.{process}"))).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+}

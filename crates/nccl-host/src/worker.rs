@@ -1,0 +1,258 @@
+//! One worker process: a thread per rank.
+
+use crate::call_log::{CallLog, Line, now_unix_ns};
+use crate::cuda::{Buffer, Cuda, Stream};
+use crate::launcher::EXIT_WRONG;
+use crate::nccl::{Communicator, Nccl, Reduction, UniqueId, comm_init_all};
+use crate::options::{End, Options};
+use crate::rank::{Rank, Shared, Tally};
+use crate::rendezvous::{Outcome, Rendezvous};
+use crate::{exact, ops};
+use anyhow::Context as _;
+use std::process::ExitCode;
+use std::sync::{Barrier, mpsc};
+use std::time::Duration;
+
+/// Runs the ranks of this process.
+pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
+    let dir = options
+        .rendezvous
+        .as_deref()
+        .context("--worker needs --rendezvous")?;
+    let meeting = Rendezvous::at(dir);
+    // They live as long as the process: NCCL's threads and CUDA's may outlive every scope here.
+    let cuda: &'static Cuda = Box::leak(Box::new(Cuda::find(options.cudart.as_deref())?));
+    let devices = cuda.device_count()?;
+    let nccl: &'static Nccl = Box::leak(Box::new(Nccl::load(&options.lib)?));
+    let version = nccl.version()?;
+    let shared = Shared {
+        nccl,
+        version,
+        log: CallLog::create(options.log.as_deref(), process)?,
+        exact: exact::in_force(|name| std::env::var(name).ok()),
+        pid: std::process::id(),
+        count: usize::try_from(options.count)?,
+    };
+    let ranks = options.ranks_of(process);
+    shared.log.write(&Line::Start {
+        program: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
+        nccl_version: version.to_string(),
+        nccl_version_code: version.0,
+        pid: shared.pid,
+        process,
+        processes: options.procs,
+        ranks: ranks.clone().collect(),
+        world_ranks: options.world_ranks(),
+        fake_gpu: cuda.is_fake,
+        exact: shared.exact,
+        time_unix_ns: now_unix_ns(),
+    })?;
+    let job = Process {
+        options: options.clone(),
+        process,
+        meeting,
+        cuda,
+        devices,
+        shared: Box::leak(Box::new(shared)),
+        gate: Barrier::new(ranks.len()),
+    };
+    let job: &'static Process = Box::leak(Box::new(job));
+    job.run_ranks()
+}
+
+struct Process {
+    options: Options,
+    process: u16,
+    meeting: Rendezvous,
+    cuda: &'static Cuda,
+    devices: usize,
+    shared: &'static Shared,
+    /// All ranks of the process have their communicator.
+    gate: Barrier,
+}
+
+impl Process {
+    fn run_ranks(&'static self) -> anyhow::Result<ExitCode> {
+        let ranks = self.options.ranks_of(self.process);
+        self.cuda.set_device(self.device_of(ranks.start))?;
+        let mut starts = self.starts()?.into_iter();
+        let (results, done) = mpsc::channel();
+        for rank in ranks.clone() {
+            let start = starts.next().context("fewer communicators than ranks")?;
+            let results = results.clone();
+            std::thread::Builder::new()
+                .name(format!("rank{rank}"))
+                .spawn(move || {
+                    let result = self.run_rank(rank, start);
+                    // The receiver is gone only when another rank has failed already.
+                    let _ = results.send(result);
+                })
+                .context("cannot start a thread")?;
+        }
+        drop(results);
+        let mut total = Tally::default();
+        for _ in ranks {
+            // On an error the process ends without waiting for the other ranks: they may hang for ever.
+            let tally = done.recv().context("a rank panicked")??;
+            total.calls += tally.calls;
+            total.results_checked += tally.results_checked;
+            total.results_wrong += tally.results_wrong;
+            total.proxy_ops += tally.proxy_ops;
+        }
+        self.finish(total)
+    }
+
+    fn finish(&self, total: Tally) -> anyhow::Result<ExitCode> {
+        let ok = total.results_wrong == 0;
+        self.shared.log.write(&Line::End {
+            pid: self.shared.pid,
+            calls: total.calls,
+            results_checked: total.results_checked,
+            results_wrong: total.results_wrong,
+            proxy_ops: self.shared.exact.then_some(total.proxy_ops),
+            ok,
+            time_unix_ns: now_unix_ns(),
+        })?;
+        let device = if self.cuda.is_fake {
+            "the GPU stand-in".to_owned()
+        } else {
+            format!("{} GPUs ({})", self.devices, self.cuda.origin)
+        };
+        self.meeting.put_outcome(
+            self.process,
+            &Outcome {
+                nccl_version: self.shared.version.to_string(),
+                device,
+                calls: total.calls,
+                results_checked: total.results_checked,
+                results_wrong: total.results_wrong,
+            },
+        )?;
+        Ok(if ok {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(EXIT_WRONG)
+        })
+    }
+
+    fn device_of(&self, rank: usize) -> usize {
+        rank % self.devices
+    }
+
+    /// What each rank of this process needs to get its communicator.
+    fn starts(&self) -> anyhow::Result<Vec<Start>> {
+        let ranks = self.options.ranks_of(self.process);
+        if self.options.init_all {
+            let comms =
+                comm_init_all(self.shared.nccl, ranks.len()).with_context(|| self.hint())?;
+            return Ok(comms.into_iter().map(Start::Ready).collect());
+        }
+        let id = if ranks.start == 0 {
+            let id = self.shared.nccl.unique_id()?;
+            self.meeting.put_id(&id)?;
+            id
+        } else {
+            self.meeting.wait_for_id()
+        };
+        Ok(ranks.map(|_| Start::Join(id)).collect())
+    }
+
+    /// The usual reason why communicators cannot be created.
+    fn hint(&self) -> String {
+        let (ranks, devices) = (self.options.world_ranks(), self.devices);
+        if ranks > devices {
+            format!(
+                "{ranks} ranks on {devices} GPUs: NCCL refuses several ranks on one GPU, use at most {devices}"
+            )
+        } else {
+            format!("cannot create the communicator of {ranks} ranks")
+        }
+    }
+
+    fn run_rank(&'static self, rank: usize, start: Start) -> anyhow::Result<Tally> {
+        self.cuda.set_device(self.device_of(rank))?;
+        let world = match start {
+            Start::Ready(comm) => comm,
+            Start::Join(id) => {
+                let (nccl, name) = (self.shared.nccl, self.options.name.as_deref());
+                Communicator::init_rank(nccl, id, rank, self.options.world_ranks(), name)
+                    .with_context(|| self.hint())?
+            }
+        };
+        let stream = Stream::create(self.cuda)?;
+        let me = Rank::new(self.shared, &world, &stream);
+        me.log_communicator(&world)?;
+        if self.gate.wait().is_leader() {
+            self.meeting.put_ready(self.process)?;
+        }
+        self.rounds(&me)?;
+        let tally = me.tally();
+        println!(
+            "rank {rank}: {} calls, {} results checked, {} wrong",
+            tally.calls, tally.results_checked, tally.results_wrong
+        );
+        match self.options.end {
+            End::Finalize => {
+                world.finalize()?;
+                world.destroy()?;
+            }
+            End::Destroy => world.destroy()?,
+            End::Abort => {
+                // Let the other ranks end their last operation first.
+                std::thread::sleep(Duration::from_millis(300));
+                world.abort()?;
+            }
+            End::Stuck => {
+                // Outlives the abort: the device may use it until then.
+                let x = Buffer::fill(&stream, self.shared.count, |_| 0_i32)?;
+                if rank == 0 {
+                    me.all_reduce_alone(&x.all(), Reduction::Sum)?;
+                }
+                std::thread::sleep(Duration::from_millis(if rank == 0 { 300 } else { 900 }));
+                world.abort()?;
+            }
+            End::Exit => stream.leak(),
+        }
+        Ok(tally)
+    }
+
+    fn rounds(&self, rank: &Rank<'_>) -> anyhow::Result<()> {
+        let last = self.options.rounds.checked_sub(1);
+        let skips = self.options.skip_last.map(usize::from) == Some(rank.me());
+        for round in 0.. {
+            rank.set_round(round);
+            let mut operations = ops::of_round(&self.options.ops, self.shared.version, round);
+            if skips && last == Some(round) {
+                let skipped = operations.pop();
+                for operation in &operations {
+                    operation.run(rank)?;
+                }
+                if let Some(operation) = skipped {
+                    rank.log_skipped(operation.name)?;
+                }
+                wait_to_be_killed();
+            }
+            for operation in &operations {
+                operation.run(rank)?;
+            }
+            if last == Some(round) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wait_to_be_killed() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+enum Start {
+    /// ncclCommInitAll made it.
+    Ready(Communicator),
+    /// ncclCommInitRank with this id.
+    Join(UniqueId),
+}
