@@ -1,0 +1,6 @@
+//! One module per command.
+
+pub(crate) mod bindings;
+pub(crate) mod demo;
+pub(crate) mod screenshot;
+pub(crate) mod test;
