@@ -12,6 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::cache::Cache;
+use crate::cargo;
 use crate::failure::{Context as _, Failure, Result};
 use crate::process::run;
 use crate::python::Python;
@@ -66,17 +67,12 @@ fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Resul
         ))
     })?;
     let wheel = only_wheel(scratch.path())?;
-    // Written by name, not "extract all": the rest of the wheel is headers and static data.
-    let code = format!(
-        "import shutil, sys, zipfile\n\
-         with zipfile.ZipFile(sys.argv[1]) as z, z.open('{MEMBER}') as f, open(sys.argv[2], 'xb') as o:\n    \
-         shutil.copyfileobj(f, o, 1 << 20)\n"
-    );
     let unpacked = scratch.path().join("libnccl.so.2");
+    let script = cargo::root().join("xtask/python/unpack_member.py");
     run(Command::new(python.interpreter())
-        .arg("-c")
-        .arg(code)
+        .arg(script)
         .arg(&wheel)
+        .arg(MEMBER)
         .arg(&unpacked))?;
     if let Some(folder) = library.parent() {
         std::fs::create_dir_all(folder).or_fail(|| format!("create {}", folder.display()))?;

@@ -57,6 +57,9 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         nccl::library(&cache, &python, version)?;
     }
 
+    let libraries = cache.nccl();
+    drop(cache);
+
     report::heading("build");
     // Tests start built programs and load built libraries of other packages: `cargo test` alone makes only some.
     cargo::build(Profile::Debug, &[])?;
@@ -70,7 +73,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         test.arg("--workspace");
     }
     test.args(arguments)
-        .env("NCCL_OTF2_TEST_NCCL_DIR", cache.nccl())
+        .env("NCCL_OTF2_TEST_NCCL_DIR", libraries)
         .env("NCCL_OTF2_TEST_PROBE_DIR", &probes)
         .env("PYTHON", python.interpreter());
     process::run(&mut test)

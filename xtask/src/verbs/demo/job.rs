@@ -110,37 +110,24 @@ impl Job<'_> {
         if self.keep {
             command.arg("--keep-journals");
         }
-        command.arg("--");
-        match self.devices {
-            Devices::Fake(_) => {
-                // Preloaded into the job only, not into the tool.
-                command
-                    .arg("env")
-                    .arg(format!("LD_PRELOAD={}", tools.fake_gpu.display()));
-                for setting in SOCKETS_ONLY {
-                    command.arg(setting);
-                }
-            }
-            Devices::Real { .. } => {}
-        }
         command
+            .arg("--")
             .arg(&tools.nccl_host)
             .arg("--lib")
             .arg(self.library)
-            .args([
-                "--procs",
-                &processes.to_string(),
-                "--threads",
-                &threads.to_string(),
-            ])
+            .args(["--procs", &processes.to_string()])
+            .args(["--threads", &threads.to_string()])
             .args(["--ops", "all", "--rounds", "3", "--exact", "--log"])
             .arg(self.log_prefix());
-        if let Devices::Real {
-            runtime: Some(runtime),
-            ..
-        } = self.devices
-        {
-            command.arg("--cudart").arg(runtime);
+        match self.devices {
+            Devices::Fake(_) => {
+                command.arg(format!("--fake-gpu={}", tools.fake_gpu.display()));
+            }
+            Devices::Real { runtime, .. } => {
+                if let Some(runtime) = runtime {
+                    command.arg("--cudart").arg(runtime);
+                }
+            }
         }
         process::run(&mut command)
     }
@@ -167,16 +154,3 @@ impl Job<'_> {
         }
     }
 }
-
-/// Everything over the socket transport on the loopback interface, so that the proxy threads have work to show.
-const SOCKETS_ONLY: [&str; 8] = [
-    "NCCL_SOCKET_IFNAME=lo",
-    "NCCL_NET=Socket",
-    "NCCL_IB_DISABLE=1",
-    "NCCL_P2P_DISABLE=1",
-    "NCCL_SHM_DISABLE=1",
-    "NCCL_RAS_ENABLE=0",
-    // The one algorithm that is not emulated.
-    "NCCL_PAT_ENABLE=0",
-    "NCCL_DEBUG=WARN",
-];
