@@ -28,6 +28,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
 Commands:
   demo        Record a real NCCL (on emulated devices where there is no GPU), write the archive, check and count it
   test        Install what is missing, fetch NCCL, build everything and run all tests
+  setup       Only install and fetch what demo and test need
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
 
@@ -52,6 +53,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
     match verb {
         "demo" => verbs::demo::run(rest),
         "test" => verbs::test::run(rest),
+        "setup" => verbs::setup::run(rest),
         "bindings" => verbs::bindings::run(rest),
         "screenshot" => verbs::screenshot::run(rest),
         "" | "help" | "-h" | "--help" => {

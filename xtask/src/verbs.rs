@@ -3,4 +3,5 @@
 pub(crate) mod bindings;
 pub(crate) mod demo;
 pub(crate) mod screenshot;
+pub(crate) mod setup;
 pub(crate) mod test;

@@ -16,9 +16,6 @@ Needs libclang. The result is compared with what is committed by CI (git diff), 
 wrapper.h. OTF2's bindings are those of 3.0, the oldest supported release: make them on a machine that has it.
 ";
 
-/// The packages with generated code that is checked in.
-const BOUND: [&str; 2] = ["nccl-profiler-otf2", "otf2-sys"];
-
 /// Runs the command.
 pub(crate) fn run(words: &[String]) -> Result<()> {
     let mut options = Options::new(words);
@@ -32,18 +29,22 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     }
     packages::ensure(&[OTF2, LIBCLANG])?;
     report::heading("bindings");
-    for package in BOUND {
-        // The build scripts write into the source tree when they are told to, and never else.
-        let mut build = cargo::command();
-        build.args([
-            "build",
-            "--locked",
-            "--package",
-            package,
-            "--features",
-            "buildtime-bindgen",
-        ]);
-        process::run(build.env("BINDGEN_WRITE", "1"))?;
-    }
-    Ok(())
+    // Each writes into the source tree when its variable tells it to, and never else.
+    let mut profiler = cargo::command();
+    profiler
+        .args(["build", "--locked", "--package", "nccl-profiler-otf2"])
+        .args(["--features", "buildtime-bindgen"])
+        .env("BINDGEN_WRITE", "1");
+    process::run(&mut profiler)?;
+    let mut otf2 = cargo::command();
+    otf2.args([
+        "test",
+        "--locked",
+        "--package",
+        "otf2-sys",
+        "--test",
+        "bindings",
+    ])
+    .env("OTF2_SYS_UPDATE_BINDINGS", "1");
+    process::run(&mut otf2)
 }

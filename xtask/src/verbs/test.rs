@@ -3,22 +3,16 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::cache::Cache;
 use crate::cargo::{self, Profile};
 use crate::failure::Result;
-use crate::nccl;
-use crate::packages::{
-    self, BINUTILS, CMAKE, COMPILER, LIBC_SYMBOLS, LIBCLANG, OTF2, OTF2_TOOLS, PYTHON, STRACE,
-    VALGRIND,
-};
 use crate::process;
-use crate::python::Python;
 use crate::report;
+use crate::verbs::setup;
 
 const HELP: &str = "\
 Installs what is missing, fetches NCCL, builds everything and runs all tests.
 
-Usage: cargo xtask test [--] [ARGUMENTS OF cargo test]
+Usage: cargo xtask test [ARGUMENTS OF cargo test]
 
   cargo xtask test                            all tests
   cargo xtask test -p otf2                    one package
@@ -31,34 +25,13 @@ NCCL_OTF2_TEST_NCCL_DIR and PYTHON, which this command sets.
 
 /// Runs the command.
 pub(crate) fn run(words: &[String]) -> Result<()> {
-    let arguments = match words {
-        [word] if word == "-h" || word == "--help" => {
-            print!("{HELP}");
-            return Ok(());
-        }
-        [first, rest @ ..] if first == "--" => rest,
-        all => all,
-    };
-    packages::ensure(&[
-        OTF2,
-        OTF2_TOOLS,
-        PYTHON,
-        COMPILER,
-        LIBCLANG,
-        CMAKE,
-        VALGRIND,
-        LIBC_SYMBOLS,
-        STRACE,
-        BINUTILS,
-    ])?;
-    let cache = Cache::open()?;
-    let python = Python::ensure(&cache)?;
-    for version in nccl::TESTED {
-        nccl::library(&cache, &python, version)?;
+    if let [word] = words
+        && (word == "-h" || word == "--help")
+    {
+        print!("{HELP}");
+        return Ok(());
     }
-
-    let libraries = cache.nccl();
-    drop(cache);
+    let machine = setup::everything()?;
 
     report::heading("build");
     // Tests start built programs and load built libraries of other packages: `cargo test` alone makes only some.
@@ -69,13 +42,13 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     report::heading("tests");
     let mut test = cargo::command();
     test.args(["test", "--locked"]);
-    if !names_packages(arguments) {
+    if !names_packages(words) {
         test.arg("--workspace");
     }
-    test.args(arguments)
-        .env("NCCL_OTF2_TEST_NCCL_DIR", libraries)
+    test.args(words)
+        .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
         .env("NCCL_OTF2_TEST_PROBE_DIR", &probes)
-        .env("PYTHON", python.interpreter());
+        .env("PYTHON", machine.python.interpreter());
     process::run(&mut test)
 }
 
