@@ -108,7 +108,7 @@ impl Job<'_> {
         let mut command = Command::new(&tools.nccl_otf2);
         command.args(["run", "--output"]).arg(self.archive_folder());
         if self.keep {
-            command.arg("--keep-journals");
+            command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
         }
         command
             .arg("--")
