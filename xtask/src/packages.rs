@@ -94,6 +94,12 @@ pub(crate) const VITE: Need = Need {
     what: "the viewer ViTE",
     is_here: || on_path("vite"),
 };
+/// Resizes windows.
+pub(crate) const XDOTOOL: Need = Need {
+    package: "xdotool",
+    what: "xdotool",
+    is_here: || on_path("xdotool"),
+};
 /// ImageMagick's `import` takes the picture.
 pub(crate) const IMAGEMAGICK: Need = Need {
     package: "imagemagick",

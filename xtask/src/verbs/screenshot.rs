@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Context as _, Failure, Result};
 use crate::options::{Options, unknown};
-use crate::packages::{self, IMAGEMAGICK, VITE, XVFB};
+use crate::packages::{self, IMAGEMAGICK, VITE, XDOTOOL, XVFB};
 use crate::process;
 use crate::report;
 
@@ -16,7 +16,7 @@ Draws an archive with the OTF2 viewer ViTE on a display without a screen and sav
 
 Usage: cargo xtask screenshot ARCHIVE PNG [--wait SECONDS] [--size WIDTHxHEIGHT]
 
-ARCHIVE is an anchor file (traces.otf2) or the folder that has it. Installs xvfb, vite and imagemagick.
+ARCHIVE is an anchor file (traces.otf2) or the folder that has it. Installs xvfb, vite, xdotool and imagemagick.
 SECONDS (default 8) is how long the viewer may take to draw; WIDTHxHEIGHT defaults to 1400x900.
 ";
 
@@ -39,7 +39,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
             request.anchor.display()
         )));
     }
-    packages::ensure(&[XVFB, VITE, IMAGEMAGICK])?;
+    packages::ensure(&[XVFB, VITE, XDOTOOL, IMAGEMAGICK])?;
     report::heading("screenshot");
     let (_server, display) = start_display(request.size)?;
     let viewer = Command::new("vite")
@@ -51,15 +51,9 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         .spawn()
         .or_fail(|| "start vite".into())?;
     let mut viewer = Running(viewer);
-    let end = Instant::now() + request.wait;
-    while Instant::now() < end {
-        if let Some(status) = viewer.0.try_wait().or_fail(|| "wait for vite".into())? {
-            return Err(Failure::wrong(format!(
-                "vite ended early with {status}: it cannot show this archive"
-            )));
-        }
-        sleep(Duration::from_millis(100));
-    }
+    watch(&mut viewer, request.wait / 2)?;
+    fill_screen(&display)?;
+    watch(&mut viewer, request.wait / 2)?;
     process::run(
         Command::new("import")
             .args(["-display", &display, "-window", "root"])
@@ -100,6 +94,30 @@ fn parse(words: &[String]) -> Result<Option<Request<'_>>> {
         wait: Duration::from_secs(wait),
         size,
     }))
+}
+
+/// Lets the viewer draw for a while.
+fn watch(viewer: &mut Running, wait: Duration) -> Result<()> {
+    let end = Instant::now() + wait;
+    while Instant::now() < end {
+        if let Some(status) = viewer.0.try_wait().or_fail(|| "wait for vite".into())? {
+            return Err(Failure::wrong(format!(
+                "vite ended early with {status}: it cannot show this archive"
+            )));
+        }
+        sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// There is no window manager to make the window as large as the screen.
+fn fill_screen(display: &str) -> Result<()> {
+    process::run(
+        Command::new("xdotool")
+            .args(["search", "--onlyvisible", "--class", "vite"])
+            .args(["windowmove", "0", "0", "windowsize", "100%", "100%"])
+            .env("DISPLAY", display),
+    )
 }
 
 /// Starts the X server on a number of its own choice.
