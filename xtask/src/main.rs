@@ -1,3 +1,67 @@
-//! The project's own commands: `cargo xtask demo` and `cargo xtask test`.
+//! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what CI needs beside them.
+//!
+//! Nothing here is part of the product. It prepares a machine (Debian packages, a Python environment, published
+//! NCCL libraries in the user's cache), builds the workspace, and runs it. It depends on nothing but the standard
+//! library, so that it builds in seconds on a fresh clone.
 
-fn main() {}
+mod cache;
+mod cargo;
+mod failure;
+mod gpu;
+mod nccl;
+mod options;
+mod packages;
+mod process;
+mod python;
+mod report;
+mod verbs;
+
+use std::process::ExitCode;
+
+use failure::{Failure, Result};
+
+const HELP: &str = "\
+The project's own commands.
+
+Usage: cargo xtask COMMAND [OPTIONS]
+
+Commands:
+  demo        Record a real NCCL (on emulated devices where there is no GPU), write the archive, check and count it
+  test        Install what is missing, fetch NCCL, build everything and run all tests
+  setup       Only install and fetch what demo and test need
+  bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
+  screenshot  Draw an archive with the viewer ViTE on a virtual display
+
+cargo xtask COMMAND --help says more about each.
+Exit status: 0 all is well, 1 something was found wrong, 2 usage, or something is missing on this machine.
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let verb = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    match dispatch(&verb, &rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\ncargo xtask {verb}: {}", failure.message());
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
+    match verb {
+        "demo" => verbs::demo::run(rest),
+        "test" => verbs::test::run(rest),
+        "setup" => verbs::setup::run(rest),
+        "bindings" => verbs::bindings::run(rest),
+        "screenshot" => verbs::screenshot::run(rest),
+        "" | "help" | "-h" | "--help" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(Failure::usage(format!(
+            "there is no command `{other}`\n\n{HELP}"
+        ))),
+    }
+}

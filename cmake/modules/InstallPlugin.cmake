@@ -1,0 +1,19 @@
+# Installs under the names that NCCL and people look for. There are no headers: nothing links with the plugin.
+
+# NCCL_PROFILER_PLUGIN=otf2 makes NCCL look for this name on the library path.
+set(plugin_name "libnccl-profiler-otf2.so")
+
+install(FILES "${plugin_built}" RENAME "${plugin_name}" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+install(PROGRAMS "${tool_built}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(FILES
+  "${source}/README.md" "${source}/CHANGELOG.md" "${source}/LICENSE-APACHE" "${source}/LICENSE-MIT"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${source}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" FILES_MATCHING PATTERN "*.md")
+
+if(NCCL_OTF2_PLAIN_LINK)
+  # Without NCCL_PROFILER_PLUGIN, NCCL tries this name: then every NCCL job on this library path is recorded.
+  install(CODE "
+    file(CREATE_LINK \"${plugin_name}\"
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libnccl-profiler.so\" SYMBOLIC)")
+endif()

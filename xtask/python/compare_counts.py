@@ -1,0 +1,134 @@
+"""Compares what a program asked NCCL to do with what an archive says NCCL did.
+
+    compare_counts.py ANCHOR LOG_PREFIX
+
+ANCHOR is the anchor file of an OTF2 archive, LOG_PREFIX the --log of nccl-host. Both are read without any code of
+the recorder: the archive by the Python package otf2, the log as JSON. Exit status 0 when every number that NCCL
+reports in full is the same, 1 when one is not.
+"""
+
+import glob
+import json
+import sys
+from collections import Counter
+
+# The collectives whose events every supported release reports below the API, and OTF2's operation for each.
+COLLECTIVES = {
+    "ncclAllReduce": "ALLREDUCE",
+    "ncclAllGather": "ALLGATHER",
+    "ncclReduceScatter": "REDUCE_SCATTER_BLOCK",
+    "ncclReduce": "REDUCE",
+    "ncclBroadcast": "BCAST",
+}
+# API calls are events of their own from NCCL 2.28 on.
+API_EVENTS_FROM = 22800
+# From NCCL 2.29 on broadcasts have no events below the API.
+BROADCASTS_HIDDEN_FROM = 22900
+
+
+class Asked:
+    """The host program's log: every call it made, and what each must cause."""
+
+    def __init__(self, prefix):
+        self.version_code = 0
+        self.version = "?"
+        self.calls = Counter()
+        self.operations = Counter()
+        self.proxy_ops = Counter()
+        self.checked = 0
+        files = sorted(glob.glob(glob.escape(prefix) + ".*.jsonl"))
+        if not files:
+            raise SystemExit(f"compare_counts: there is no log {prefix}.*.jsonl")
+        for file in files:
+            self._read(file)
+
+    def _read(self, file):
+        ended = False
+        with open(file, encoding="utf-8") as lines:
+            for line in map(json.loads, lines):
+                if line["kind"] == "start":
+                    self.version, self.version_code = line["nccl_version"], line["nccl_version_code"]
+                elif line["kind"] == "call":
+                    self._call(file, line)
+                elif line["kind"] == "end":
+                    ended = True
+                    self.checked += line["results_checked"]
+                    if not line["ok"] or line["results_wrong"]:
+                        raise SystemExit(f"compare_counts: {file}: the program found wrong results")
+        if not ended:
+            raise SystemExit(f"compare_counts: {file}: the program did not come to its end")
+
+    def _call(self, file, line):
+        op = line["op"]
+        if line["proxy_ops"] is None:
+            raise SystemExit(f"compare_counts: {file}: proxy operations are not known; run nccl-host with --exact")
+        self.calls[op] += 1
+        # On a communicator of one rank NCCL copies, and reports nothing.
+        if line["comm_ranks"] > 1:
+            self.operations[op] += line["launches"]
+        self.proxy_ops[op] += line["proxy_ops"]
+
+
+class Found:
+    """The archive's side of the same numbers."""
+
+    def __init__(self, anchor):
+        import otf2
+
+        self.calls = Counter()
+        self.records = Counter()
+        self.proxy_ops = 0
+        self.events = 0
+        with otf2.reader.open(anchor) as trace:
+            self.locations = len(trace.definitions.locations)
+            for location, event in trace.events:
+                self.events += 1
+                if isinstance(event, otf2.events.Enter):
+                    if event.region.name in ("netSend", "netRecv"):
+                        self.proxy_ops += 1
+                    elif location.type == otf2.LocationType.CPU_THREAD:
+                        self.calls[event.region.name] += 1
+                elif isinstance(event, otf2.events.MpiCollectiveEnd):
+                    self.records[str(event.collective_op).rpartition(".")[2]] += 1
+
+
+def rows(asked, found):
+    """(what, number asked for, number found, the number without what this release does not report)"""
+    hidden = asked.version_code >= BROADCASTS_HIDDEN_FROM
+    for op, record in COLLECTIVES.items():
+        if op not in asked.calls:
+            continue
+        if asked.version_code >= API_EVENTS_FROM:
+            yield f"{op} calls", asked.calls[op], found.calls[op], asked.calls[op]
+        reported = 0 if hidden and op == "ncclBroadcast" else asked.operations[op]
+        yield f"{record} records", asked.operations[op], found.records[record], reported
+    total = sum(asked.proxy_ops.values())
+    reported = total - asked.proxy_ops["ncclBroadcast"] if hidden else total
+    yield "proxy operations", total, found.proxy_ops, reported
+
+
+def main(anchor, prefix):
+    asked = Asked(prefix)
+    found = Found(anchor)
+    print(f"   NCCL {asked.version}: {sum(asked.calls.values())} calls, {asked.checked} results checked, all right")
+    print(f"   archive: {found.events} events on {found.locations} locations, read by the Python package otf2")
+    print(f"   {'':30}{'asked':>8}{'archive':>9}")
+    wrong = 0
+    for what, want, have, reported in rows(asked, found):
+        if have == want:
+            verdict = "ok"
+        elif have == reported:
+            verdict = "ok: this release reports broadcasts as calls only (README, Limits)"
+        else:
+            verdict = "WRONG"
+            wrong += 1
+        print(f"   {what:30}{want:>8}{have:>9}  {verdict}")
+    if wrong:
+        raise SystemExit(f"compare_counts: {wrong} numbers differ between {prefix}.*.jsonl and {anchor}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        raise SystemExit(2)
+    main(sys.argv[1], sys.argv[2])

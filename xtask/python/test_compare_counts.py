@@ -1,0 +1,119 @@
+"""The comparison must notice what it is there to notice."""
+
+import io
+import json
+import os
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+
+import otf2
+from otf2.enums import CollectiveOp, LocationGroupType, LocationType
+
+import compare_counts
+
+CALL = {"kind": "call", "op": "ncclAllReduce", "comm_ranks": 4, "launches": 1, "proxy_ops": 2}
+
+
+def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True):
+    code = version[0] * 10000 + version[1] * 100 + version[2]
+    lines = [{"kind": "start", "nccl_version": ".".join(map(str, version)), "nccl_version_code": code}]
+    lines += calls
+    if ended:
+        lines.append({"kind": "end", "ok": not wrong, "results_checked": len(calls), "results_wrong": wrong})
+    prefix = os.path.join(folder, "log")
+    with open(prefix + ".0.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    return prefix
+
+
+def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLREDUCE, region="ncclAllReduce"):
+    path = os.path.join(folder, "archive")
+    with otf2.writer.open(path, timer_resolution=10**9) as trace:
+        root = trace.definitions.system_tree_node("machine")
+        process = trace.definitions.location_group("rank 0", system_tree_parent=root)
+        gpu = trace.definitions.location_group(
+            "GPU 0",
+            location_group_type=LocationGroupType.ACCELERATOR,
+            system_tree_parent=root,
+            creating_location_group=process,
+        )
+        thread = trace.event_writer("thread", group=process)
+        net = trace.event_writer("net", group=process)
+        stream = trace.definitions.location("lane", type=LocationType.ACCELERATOR_STREAM, group=gpu)
+        lane = trace.event_writer_from_location(stream)
+        call, send = trace.definitions.region(region), trace.definitions.region("netSend")
+        mpi = {"paradigm": otf2.Paradigm.MPI, "members": [stream]}
+        trace.definitions.group("locations", group_type=otf2.GroupType.COMM_LOCATIONS, **mpi)
+        ranks = trace.definitions.group("ranks", group_type=otf2.GroupType.COMM_GROUP, **mpi)
+        comm = trace.definitions.comm("comm", ranks)
+        time = 0
+        for writer, name, number in [(thread, call, calls), (net, send, proxy_ops), (lane, call, records)]:
+            for _ in range(number):
+                time += 1
+                writer.enter(time, name)
+                if writer is lane:
+                    writer.mpi_collective_begin(time)
+                    writer.mpi_collective_end(time, operation, comm, 4294967295, 1, 1)
+                writer.leave(time, name)
+    return os.path.join(path, "traces.otf2")
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = scratch.name
+
+    def compare(self, anchor, prefix):
+        out = io.StringIO()
+        with redirect_stdout(out):
+            compare_counts.main(anchor, prefix)
+        return out.getvalue()
+
+    def test_equal_numbers_pass(self):
+        said = self.compare(write_archive(self.folder, 3, 3, 6), write_log(self.folder, [CALL] * 3))
+        self.assertIn("3 calls, 3 results checked", said)
+        self.assertEqual(said.count("  ok"), 3, said)
+
+    def test_each_number_that_differs_is_wrong(self):
+        prefix = write_log(self.folder, [CALL] * 3)
+        for case, numbers in enumerate([(2, 3, 6), (4, 3, 6), (3, 2, 6), (3, 4, 6), (3, 3, 5), (3, 3, 7)]):
+            folder = os.path.join(self.folder, str(case))
+            with self.subTest(numbers=numbers), self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+                self.compare(write_archive(folder, *numbers), prefix)
+
+    def test_replayed_operations_count_once_per_launch(self):
+        captured = dict(CALL, launches=3, proxy_ops=6)
+        self.compare(write_archive(self.folder, 1, 3, 6), write_log(self.folder, [captured]))
+
+    def test_before_2_28_calls_are_no_events(self):
+        self.compare(write_archive(self.folder, 0, 1, 2), write_log(self.folder, [CALL], version=(2, 27, 7)))
+
+    def test_some_broadcasts_missing_is_not_the_same_as_none_reported(self):
+        calls = [dict(CALL, op="ncclBroadcast")] * 2
+        anchor = write_archive(self.folder, 2, 1, 2, CollectiveOp.BCAST, "ncclBroadcast")
+        with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
+            self.compare(anchor, write_log(self.folder, calls))
+
+    def test_broadcasts_may_be_missing_below_the_api_from_2_29_only(self):
+        calls = [dict(CALL, op="ncclBroadcast")]
+        anchor = write_archive(self.folder, 1, 0, 0, CollectiveOp.BCAST, "ncclBroadcast")
+        self.assertIn("broadcasts as calls only", self.compare(anchor, write_log(self.folder, calls)))
+        with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
+            self.compare(anchor, write_log(self.folder, calls, version=(2, 28, 9)))
+
+    def test_a_log_that_is_no_evidence_is_refused(self):
+        anchor = write_archive(self.folder, 1, 1, 2)
+        for message, prefix in [
+            ("wrong results", lambda: write_log(self.folder, [CALL], wrong=1)),
+            ("did not come to its end", lambda: write_log(self.folder, [CALL], ended=False)),
+            ("not known", lambda: write_log(self.folder, [dict(CALL, proxy_ops=None)])),
+            ("no log", lambda: os.path.join(self.folder, "elsewhere")),
+        ]:
+            with self.subTest(message=message), self.assertRaisesRegex(SystemExit, message):
+                self.compare(anchor, prefix())
+
+
+if __name__ == "__main__":
+    unittest.main()

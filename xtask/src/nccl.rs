@@ -1,0 +1,138 @@
+//! Published NCCL libraries: fetched once from the Python package index, kept in the user's cache.
+//!
+//! ```text
+//! <cache>/nccl/<version>/libnccl.so.2
+//! ```
+//!
+//! pip verifies the wheel against the index's SHA-256; the library is unpacked beside its final name and renamed, so
+//! what is under the final name is whole.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::cache::Cache;
+use crate::cargo;
+use crate::failure::{Context as _, Failure, Result};
+use crate::process::run;
+use crate::python::Python;
+use crate::report;
+
+/// The package that has every release from 2.23.4 on; its builds need CUDA 12 for real devices.
+const PACKAGE: &str = "nvidia-nccl-cu12";
+/// Where the library is inside the wheel.
+const MEMBER: &str = "nvidia/nccl/lib/libnccl.so.2";
+
+/// The releases that tests run: the first with a profiler interface, one with the API events, the newest known.
+pub(crate) const TESTED: [&str; 3] = ["2.23.4", "2.28.9", "2.32.3"];
+/// The release that the demo runs unless told otherwise.
+pub(crate) const NEWEST: &str = "2.32.3";
+
+/// The path of `libnccl.so.2` of a release; fetches it if it is not in the cache.
+pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<PathBuf> {
+    check(version)?;
+    report::heading(&format!("NCCL {version}"));
+    let library = cache.nccl().join(version).join("libnccl.so.2");
+    if !library.is_file() {
+        fetch(cache, python, version, &library)?;
+    }
+    report::fact(&library.display().to_string());
+    Ok(library)
+}
+
+fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Result<()> {
+    let started = Instant::now();
+    report::fact(&format!(
+        "fetching {PACKAGE}=={version} (200 to 350 MB, once)"
+    ));
+    let scratch = cache.scratch("nccl")?;
+    // No cache of pip's own: these wheels are large, and what is needed of them is kept here.
+    let mut download = python.pip();
+    download
+        .args([
+            "download",
+            "--no-deps",
+            "--no-cache-dir",
+            "--only-binary=:all:",
+            "--dest",
+        ])
+        .arg(scratch.path())
+        .arg(format!("{PACKAGE}=={version}"));
+    run(&mut download).map_err(|failure| {
+        Failure::missing(format!(
+            "{}\nNCCL {version} is needed. Without a network, take libnccl.so.2 from the wheel of {PACKAGE}=={version} \
+             ({MEMBER}) and put it here:\n  {}",
+            failure.message(),
+            library.display()
+        ))
+    })?;
+    let wheel = only_wheel(scratch.path())?;
+    let unpacked = scratch.path().join("libnccl.so.2");
+    let script = cargo::root().join("xtask/python/unpack_member.py");
+    run(Command::new(python.interpreter())
+        .arg(script)
+        .arg(&wheel)
+        .arg(MEMBER)
+        .arg(&unpacked))?;
+    if let Some(folder) = library.parent() {
+        std::fs::create_dir_all(folder).or_fail(|| format!("create {}", folder.display()))?;
+    }
+    std::fs::rename(&unpacked, library).or_fail(|| format!("rename to {}", library.display()))?;
+    let megabytes = library.metadata().map_or(0, |meta| meta.len()) / 1_000_000;
+    report::fact(&format!(
+        "{megabytes} MB in {}",
+        report::seconds(started.elapsed())
+    ));
+    Ok(())
+}
+
+fn only_wheel(folder: &Path) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(folder).or_fail(|| format!("list {}", folder.display()))?;
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .ok_or_else(|| Failure::missing(format!("pip left no wheel in {}", folder.display())))
+}
+
+/// A version goes into a path and a requirement: nothing but a version may.
+fn check(version: &str) -> Result<()> {
+    let fine = version.starts_with(|c: char| c.is_ascii_digit())
+        && !version.contains("..")
+        && version
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '.');
+    if fine {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!(
+            "`{version}` is not an NCCL version; one looks like {NEWEST}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_versions_pass_as_versions() {
+        for good in ["2.32.3", "2.26.2.post1"] {
+            check(good).unwrap();
+        }
+        for bad in [
+            "",
+            "..",
+            "2..3",
+            "../2.3",
+            "2.3/..",
+            "latest",
+            "2.3 --index-url=x",
+        ] {
+            assert_eq!(
+                check(bad).unwrap_err().exit_code(),
+                std::process::ExitCode::from(2),
+                "{bad}"
+            );
+        }
+    }
+}

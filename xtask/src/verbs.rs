@@ -1,0 +1,7 @@
+//! One module per command.
+
+pub(crate) mod bindings;
+pub(crate) mod demo;
+pub(crate) mod screenshot;
+pub(crate) mod setup;
+pub(crate) mod test;

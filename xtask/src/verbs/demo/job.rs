@@ -1,0 +1,156 @@
+//! The job that the demo records: `nccl-host` under `nccl-otf2 run`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::request::{Choice, Request};
+use crate::cargo::{self, Profile};
+use crate::failure::{Failure, Result};
+use crate::gpu;
+use crate::process;
+
+/// How many ranks the demo has when nothing limits it.
+const RANKS: usize = 4;
+
+/// The built programs and libraries.
+pub(super) struct Tools {
+    pub(super) nccl_otf2: PathBuf,
+    nccl_host: PathBuf,
+    fake_gpu: PathBuf,
+}
+
+impl Tools {
+    pub(super) fn built() -> Result<Self> {
+        // The plugin is not named here: the tool finds it beside itself, as in an installation.
+        cargo::built(Profile::Release, "libnccl_profiler_otf2.so")?;
+        Ok(Self {
+            nccl_otf2: cargo::built(Profile::Release, "nccl-otf2")?,
+            nccl_host: cargo::built(Profile::Release, "nccl-host")?,
+            fake_gpu: cargo::built(Profile::Release, "libfakegpu.so")?,
+        })
+    }
+}
+
+/// What the ranks run on.
+pub(super) enum Devices {
+    /// The emulation, and why.
+    Fake(String),
+    /// This many GPUs, and the CUDA runtime if it was found.
+    Real {
+        devices: usize,
+        runtime: Option<PathBuf>,
+    },
+}
+
+impl Devices {
+    pub(super) fn choose(request: &Request) -> Result<Self> {
+        let devices = gpu::devices();
+        match request.devices {
+            Choice::Fake => Ok(Self::Fake("as asked for".into())),
+            Choice::Real if devices == 0 => {
+                Err(Failure::missing("--real: this machine shows no GPU (/dev/nvidia0); try --fake"))
+            }
+            Choice::WhatIsThere if devices == 0 => Ok(Self::Fake("this machine has no GPU".into())),
+            Choice::WhatIsThere if devices == 1 => Ok(Self::Fake(
+                "this machine has one GPU, and NCCL reports nothing about a communicator of one rank; --real uses it \
+                 all the same"
+                    .into(),
+            )),
+            Choice::WhatIsThere | Choice::Real => Ok(Self::Real { devices, runtime: gpu::cuda_runtime() }),
+        }
+    }
+
+    pub(super) fn are_real(&self) -> bool {
+        matches!(self, Self::Real { .. })
+    }
+
+    /// Processes and threads per process.
+    fn shape(&self) -> (usize, usize) {
+        match self {
+            Self::Fake(_) => (2, RANKS / 2),
+            Self::Real { devices, .. } => match devices.min(&RANKS) {
+                1 => (1, 1),
+                2 | 3 => (2, 1),
+                _ => (2, 2),
+            },
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let (processes, threads) = self.shape();
+        let ranks = processes * threads;
+        let shape = format!("{ranks} ranks: {processes} processes × {threads} threads");
+        match self {
+            Self::Fake(why) => format!("{shape}, on emulated devices ({why})"),
+            Self::Real { devices, .. } if ranks < RANKS => {
+                format!(
+                    "{shape}, one for each GPU that can be paired ({devices} here), not {RANKS} as without GPUs"
+                )
+            }
+            Self::Real { .. } => format!("{shape}, on GPUs"),
+        }
+    }
+}
+
+/// One recorded run.
+pub(super) struct Job<'a> {
+    pub(super) version: &'a str,
+    pub(super) library: &'a Path,
+    pub(super) devices: &'a Devices,
+    pub(super) folder: PathBuf,
+    pub(super) keep: bool,
+}
+
+impl Job<'_> {
+    /// Runs the job to its end; fails when a result is wrong.
+    pub(super) fn run(&self, tools: &Tools) -> Result<()> {
+        let (processes, threads) = self.devices.shape();
+        let mut command = Command::new(&tools.nccl_otf2);
+        command.args(["run", "--output"]).arg(self.archive_folder());
+        if self.keep {
+            command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
+        }
+        command
+            .arg("--")
+            .arg(&tools.nccl_host)
+            .arg("--lib")
+            .arg(self.library)
+            .args(["--procs", &processes.to_string()])
+            .args(["--threads", &threads.to_string()])
+            .args(["--ops", "all", "--rounds", "3", "--exact", "--log"])
+            .arg(self.log_prefix());
+        match self.devices {
+            Devices::Fake(_) => {
+                command.arg(format!("--fake-gpu={}", tools.fake_gpu.display()));
+            }
+            Devices::Real { runtime, .. } => {
+                if let Some(runtime) = runtime {
+                    command.arg("--cudart").arg(runtime);
+                }
+            }
+        }
+        process::run(&mut command)
+    }
+
+    /// The start of the names of the files that the host program itself logs to.
+    pub(super) fn log_prefix(&self) -> PathBuf {
+        self.folder.join("nccl-host")
+    }
+
+    fn archive_folder(&self) -> PathBuf {
+        self.folder.join("archive")
+    }
+
+    /// The archive's anchor file; it is what makes the rest an archive.
+    pub(super) fn anchor(&self) -> Result<PathBuf> {
+        let anchor = self.archive_folder().join("traces.otf2");
+        if anchor.is_file() {
+            Ok(anchor)
+        } else {
+            Err(Failure::wrong(format!(
+                "the job ended well and left no archive {}",
+                anchor.display()
+            )))
+        }
+    }
+}

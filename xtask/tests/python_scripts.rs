@@ -1,0 +1,30 @@
+//! The Python scripts have tests of their own; this runs them with the interpreter of `cargo xtask test`.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_scripts_pass_their_tests() {
+    let Some(python) = std::env::var_os("PYTHON") else {
+        let reason = "PYTHON is not set (cargo xtask test sets it)";
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "in CI nothing is skipped, and {reason}"
+        );
+        // Not println!: the test harness keeps that to itself when a test passes.
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
+    let output = Command::new(python)
+        // No __pycache__ in the source tree.
+        .args(["-B", "-m", "unittest", "-v"])
+        .current_dir(folder)
+        .output()
+        .expect("start Python");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    // unittest succeeds when it finds no test at all.
+    assert!(!said.contains("Ran 0 tests"), "{said}");
+}
