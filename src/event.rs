@@ -153,6 +153,59 @@ impl<'a> Name<'a> {
         self.pointer.addr()
     }
 
+    /// The first sixteen bytes as they lie in memory, two little-endian words; what follows the NUL is not
+    /// part of the string. None when there is no string, when reading on to sixteen bytes could leave the
+    /// page, or on a processor for which this is not written.
+    ///
+    /// This is what makes the check of a cached string cheap: no search for the NUL, no call.
+    #[must_use]
+    #[inline]
+    pub fn first_words(self) -> Option<[u64; 2]> {
+        const PAGE_BYTES: usize = 4096;
+        let pointer = self.pointer;
+        if pointer.is_null() || pointer.addr() % PAGE_BYTES > PAGE_BYTES - 16 {
+            return None;
+        }
+        let (first, second): (u64, u64);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the string's first byte is readable by `from_ptr`'s contract, and so is its page, which
+        // holds all sixteen bytes. Assembly, because the bytes after the NUL need not belong to the string's object.
+        unsafe {
+            std::arch::asm!(
+                "mov {first}, qword ptr [{pointer}]",
+                "mov {second}, qword ptr [{pointer} + 8]",
+                pointer = in(reg) pointer,
+                first = out(reg) first,
+                second = lateout(reg) second,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+        // SAFETY: as for x86-64.
+        unsafe {
+            std::arch::asm!(
+                "ldp {first}, {second}, [{pointer}]",
+                pointer = in(reg) pointer,
+                first = out(reg) first,
+                second = lateout(reg) second,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        #[cfg(not(any(
+            target_arch = "x86_64",
+            all(target_arch = "aarch64", target_endian = "little")
+        )))]
+        {
+            (first, second) = (0, 0);
+            return None;
+        }
+        #[cfg(any(
+            target_arch = "x86_64",
+            all(target_arch = "aarch64", target_endian = "little")
+        ))]
+        Some([first, second])
+    }
+
     /// The bytes without the NUL, cut at [`Self::MAX_BYTES`]; empty when there is no string.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {

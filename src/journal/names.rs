@@ -6,23 +6,45 @@ use crate::event::Name;
 /// Strings the cache can hold; NCCL has some forty. A slot that meets more records them again and again
 /// under new numbers until the numbers run out, and then as "no string".
 const ENTRIES: usize = 128;
-/// Bytes compared in the cache; longer strings are never cached.
-const CACHED_BYTES: usize = 31;
+/// The longest string that is compared as two words; longer ones are searched by content.
+const SHORT_BYTES: usize = 15;
 
 #[derive(Clone, Copy)]
 struct Entry {
     address: usize,
+    /// The string and its NUL, and which bits of the two words they take.
+    words: [u64; 2],
+    bits: [u64; 2],
     number: NameNumber,
-    length: u8,
-    bytes: [u8; CACHED_BYTES],
 }
 
+/// Matches no string: no address is zero.
 const EMPTY: Entry = Entry {
     address: 0,
+    words: [0; 2],
+    bits: [0; 2],
     number: 0,
-    length: 0,
-    bytes: [0; CACHED_BYTES],
 };
+
+impl Entry {
+    fn new(address: usize, bytes: &[u8], number: NameNumber) -> Option<Self> {
+        if bytes.len() > SHORT_BYTES {
+            return None;
+        }
+        let (mut text, mut mask) = ([0_u8; 16], [0_u8; 16]);
+        text.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        mask.get_mut(..=bytes.len())?.fill(0xff);
+        let words = |bytes: u128| {
+            [bytes, bytes >> 64].map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or(0))
+        };
+        Some(Self {
+            address,
+            words: words(u128::from_le_bytes(text)),
+            bits: words(u128::from_le_bytes(mask)),
+            number,
+        })
+    }
+}
 
 /// The strings that one slot has recorded.
 pub(super) struct NameCache {
@@ -53,8 +75,10 @@ impl NameCache {
         if entry.address != address {
             return None;
         }
-        let cached = entry.bytes.get(..usize::from(entry.length))?;
-        (cached == name.bytes()).then_some(entry.number)
+        let [first, second] = name.first_words()?;
+        let same = (first ^ entry.words[0]) & entry.bits[0] == 0
+            && (second ^ entry.words[1]) & entry.bits[1] == 0;
+        same.then_some(entry.number)
     }
 
     /// The number of a string that is not in the cache, and whether it is new to this slot.
@@ -77,15 +101,11 @@ impl NameCache {
             },
         };
         let address = name.address();
-        if let (Ok(length), Some(entry)) = (
-            u8::try_from(bytes.len()),
+        if let (Some(entry), Some(new)) = (
             self.entries.get_mut(Self::place(address)),
-        ) && let Some(room) = entry.bytes.get_mut(..bytes.len())
-        {
-            room.copy_from_slice(bytes);
-            entry.address = address;
-            entry.length = length;
-            entry.number = number;
+            Entry::new(address, bytes, number),
+        ) {
+            *entry = new;
         }
         (number, new)
     }
@@ -110,6 +130,15 @@ mod tests {
         assert_ne!(tree, ring);
         buffer.copy_from_slice(b"RING\0");
         assert_eq!(number(&mut cache, &buffer), ring);
+        // A prefix is not the string, and neither is the string a prefix of.
+        buffer.copy_from_slice(b"RIN\0G");
+        let prefix = number_of(&mut cache, &buffer);
+        assert_ne!(prefix, ring);
+    }
+
+    fn number_of(cache: &mut NameCache, buffer: &[u8]) -> NameNumber {
+        let name = Name::from_cstr(std::ffi::CStr::from_bytes_until_nul(buffer).unwrap());
+        cache.get(name).unwrap_or_else(|| cache.insert(name).0)
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::sys::{c_char, c_int, c_uint, c_ulonglong, c_void, size_t};
 use crate::{debug, kernel, warn};
 use std::cell::Cell;
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const OK: c_int = 0;
 const INVALID: c_int = 1;

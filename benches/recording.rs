@@ -1,0 +1,113 @@
+//! What a callback costs inside the plugin: the clock, and appending records of the common kinds.
+//!
+//! Compare lines of one run with each other; `plugin-host bench` measures the whole callback through the
+//! exported table and beside an empty plugin.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use nccl_profiler_otf2::clock;
+use nccl_profiler_otf2::event::{Body, Coll, Name, Start, State, StateArgs};
+use nccl_profiler_otf2::id::ProcessTag;
+use nccl_profiler_otf2::journal::writer::{Cursor, Registry, RegistryOptions};
+
+fn clocks(criterion: &mut Criterion) {
+    clock::select();
+    let mut group = criterion.benchmark_group("clock");
+    group.bench_function("ticks", |bencher| bencher.iter(clock::ticks));
+    group.bench_function("clock_gettime", |bencher| bencher.iter(clock::monotonic_ns));
+    group.finish();
+}
+
+fn coll() -> Body<'static> {
+    Body::Coll(Coll {
+        sequence: 1,
+        func: Name::from_cstr(c"AllReduce"),
+        send_buffer: 2,
+        recv_buffer: 3,
+        count: 1 << 20,
+        root: 0,
+        datatype: Name::from_cstr(c"ncclFloat32"),
+        channels: 2,
+        warps: 8,
+        algorithm: Name::from_cstr(c"RING"),
+        protocol: Name::from_cstr(c"SIMPLE"),
+        parent_group: 4,
+        comm_hash: 0,
+        kernel_variant: Name::NONE,
+        is_symmetric: false,
+        user_tag: 0,
+    })
+}
+
+/// Times `count` appends in bursts of at most half a segment. Between bursts, outside the timing, the
+/// keeper's round prepares the next segment, as it does in a job, where callbacks leave it the time.
+fn in_bursts(registry: &Registry, count: u64, mut append: impl FnMut()) -> Duration {
+    const BURST: u64 = 2_000;
+    let mut total = Duration::ZERO;
+    let mut left = count;
+    while left > 0 {
+        registry.keep();
+        let burst = left.min(BURST);
+        let begin = Instant::now();
+        for _ in 0..burst {
+            append();
+        }
+        total += begin.elapsed();
+        left -= burst;
+    }
+    total
+}
+
+fn append(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("append");
+    group.throughput(Throughput::Elements(1));
+    group
+        .measurement_time(Duration::from_secs(1))
+        .warm_up_time(Duration::from_millis(300));
+    let mut bench = |name: &str, append: &mut dyn FnMut(&mut Cursor)| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let registry = Registry::new(RegistryOptions {
+            directory: directory.path().to_owned(),
+            tag: ProcessTag::new(1),
+            tick_source: clock::select(),
+            session_start_realtime_ns: 0,
+            limit_bytes: 16 << 30,
+        });
+        let mut cursor = registry.register("bench").expect("a slot");
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|count| in_bursts(&registry, count, || append(&mut cursor)));
+        });
+        assert_eq!(
+            registry.stop_reason(),
+            None,
+            "the disk is full: the figures above are not of appends"
+        );
+    };
+    bench("stop", &mut |cursor| cursor.stop(black_box(1)));
+    let state = State {
+        event: 1,
+        state: 9,
+        args: StateArgs::ProxyStep { bytes: 4096 },
+    };
+    bench("state", &mut |cursor| cursor.state(black_box(&state)));
+    for (name, body) in [
+        ("start ProxyStep", Body::ProxyStep { step: 3 }),
+        ("start Coll", coll()),
+    ] {
+        let start = Start {
+            context: 1,
+            parent: 2,
+            rank: 0,
+            body,
+        };
+        bench(name, &mut |cursor| {
+            let _id = cursor.start(black_box(&start));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, clocks, append);
+criterion_main!(benches);
