@@ -5,7 +5,9 @@ use crate::event::Name;
 
 /// Strings the cache can hold; NCCL has some forty. A slot that meets more records them again and again
 /// under new numbers until the numbers run out, and then as "no string".
-const ENTRIES: usize = 128;
+const ENTRIES: usize = 256;
+/// Places a string may be in, one after the other: the first free one from where its address points.
+const PROBES: usize = 8;
 /// The longest string that is compared as two words; longer ones are searched by content.
 const SHORT_BYTES: usize = 15;
 
@@ -61,24 +63,43 @@ impl NameCache {
         }
     }
 
-    /// Static strings lie a few bytes apart: mix the low bits.
+    /// Where the search for a string begins (the high bits of a product mix all bits of the address).
     #[inline]
     const fn place(address: usize) -> usize {
-        (address ^ (address >> 7)) % ENTRIES
+        address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - ENTRIES.ilog2())
     }
 
     /// The number of a string that is in the cache.
     #[inline]
     pub(super) fn get(&self, name: Name<'_>) -> Option<NameNumber> {
         let address = name.address();
-        let entry = self.entries.get(Self::place(address))?;
-        if entry.address != address {
-            return None;
+        let first = Self::place(address);
+        for probe in 0..PROBES {
+            let entry = self.entries.get((first + probe) % ENTRIES)?;
+            if entry.address == address {
+                let [low, high] = name.first_words()?;
+                let same = (low ^ entry.words[0]) & entry.bits[0] == 0
+                    && (high ^ entry.words[1]) & entry.bits[1] == 0;
+                return same.then_some(entry.number);
+            }
+            if entry.address == 0 {
+                return None;
+            }
         }
-        let [first, second] = name.first_words()?;
-        let same = (first ^ entry.words[0]) & entry.bits[0] == 0
-            && (second ^ entry.words[1]) & entry.bits[1] == 0;
-        same.then_some(entry.number)
+        None
+    }
+
+    /// Where a string of this address goes: its own place, the first free one, or over the first.
+    fn place_for(&self, address: usize) -> usize {
+        let first = Self::place(address);
+        let free = (0..PROBES)
+            .map(|probe| (first + probe) % ENTRIES)
+            .find(|place| {
+                self.entries
+                    .get(*place)
+                    .is_some_and(|entry| entry.address == address || entry.address == 0)
+            });
+        free.unwrap_or(first)
     }
 
     /// The number of a string that is not in the cache, and whether it is new to this slot.
@@ -139,6 +160,24 @@ mod tests {
     fn number_of(cache: &mut NameCache, buffer: &[u8]) -> NameNumber {
         let name = Name::from_cstr(std::ffi::CStr::from_bytes_until_nul(buffer).unwrap());
         cache.get(name).unwrap_or_else(|| cache.insert(name).0)
+    }
+
+    #[test]
+    fn a_crowd_of_strings_stays_in_the_cache() {
+        let mut cache = NameCache::new();
+        let strings: Vec<std::ffi::CString> = (0..60)
+            .map(|n| std::ffi::CString::new(format!("name{n}")).unwrap())
+            .collect();
+        let numbers: Vec<NameNumber> = strings
+            .iter()
+            .map(|string| cache.insert(Name::from_cstr(string)).0)
+            .collect();
+        for (string, number) in strings.iter().zip(numbers) {
+            let name = Name::from_cstr(string);
+            // A string at the very end of a page is never compared as words.
+            let expected = name.first_words().map(|_| number);
+            assert_eq!(cache.get(name), expected);
+        }
     }
 
     #[test]
