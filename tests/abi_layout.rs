@@ -71,7 +71,14 @@ fn the_header_is_clean_c_and_cpp() {
         std::fs::write(&source, "#include \"wrapper.h\"\n#include \"wrapper.h\"\n").expect("write");
         run(Command::new("cc")
             .args(arguments)
-            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"])
+            .args([
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pedantic",
+                "-fsyntax-only",
+                "-I",
+            ])
             .arg(root())
             .arg(&source));
     }

@@ -185,11 +185,11 @@ static STAND_IN: AtomicU64 = AtomicU64::new(0);
 
 /// A context that is not NULL and not given twice: up to 2.27 a NULL context turns up later, and from 2.31 on
 /// NCCL drops the events of all communicators with the same context when one ends.
-fn stand_in_context() -> u64 {
+pub(super) fn stand_in_context() -> u64 {
     u64::MAX - STAND_IN.fetch_add(1, Ordering::Relaxed) % STAND_INS
 }
 
-const fn is_stand_in(context: u64) -> bool {
+pub(super) const fn is_stand_in(context: u64) -> bool {
     context > u64::MAX - STAND_INS
 }
 
