@@ -106,7 +106,7 @@ unsafe fn init(
             number => number,
         };
         // SAFETY: not NULL, so NCCL waits for the context there (contract).
-        unsafe { context.write(pointer(handle)) };
+        unsafe { context.write(guard::pointer(handle)) };
     }
     ncclSuccess
 }
@@ -117,13 +117,7 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
     handle: *mut *mut c_void,
     descriptor: *mut D,
 ) -> ncclResult_t {
-    let Some(handle) = NonNull::new(handle) else {
-        return ncclSuccess;
-    };
-    // First of all: some callers stop whatever stands in their uninitialised variable (ProxyCtrl, all releases).
-    // SAFETY: not NULL, so NCCL waits for the handle there.
-    unsafe { handle.write(ptr::null_mut()) };
-    let event = guard::recording("startEvent", || {
+    let body = || {
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
@@ -131,11 +125,9 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
         // leave this callback.
         let start = unsafe { D::read(descriptor, number(context)) };
         recorder::start(&start)
-    });
-    if let Some(event) = event {
-        // SAFETY: as above.
-        unsafe { handle.write(pointer(event.get())) };
-    }
+    };
+    // SAFETY: NCCL passes NULL or where it wants the handle.
+    unsafe { guard::start(handle, body) };
     ncclSuccess
 }
 
@@ -185,11 +177,11 @@ static STAND_IN: AtomicU64 = AtomicU64::new(0);
 
 /// A context that is not NULL and not given twice: up to 2.27 a NULL context turns up later, and from 2.31 on
 /// NCCL drops the events of all communicators with the same context when one ends.
-fn stand_in_context() -> u64 {
+pub(super) fn stand_in_context() -> u64 {
     u64::MAX - STAND_IN.fetch_add(1, Ordering::Relaxed) % STAND_INS
 }
 
-const fn is_stand_in(context: u64) -> bool {
+pub(super) const fn is_stand_in(context: u64) -> bool {
     context > u64::MAX - STAND_INS
 }
 
@@ -197,14 +189,4 @@ const fn is_stand_in(context: u64) -> bool {
 #[inline]
 fn number(handle: *mut c_void) -> u64 {
     handle.addr() as u64
-}
-
-/// A number as NCCL holds it.
-#[inline]
-fn pointer(number: u64) -> *mut c_void {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "pointers have 64 bits: layout.rs asserts LP64"
-    )]
-    ptr::without_provenance_mut(number as usize)
 }

@@ -5,11 +5,14 @@
 //! here allocates unless something panicked.
 
 use std::any::Any;
+use std::ffi::c_void;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{logger, mask};
+use crate::id::EventId;
 use crate::recorder;
 
 static SWITCH: Switch = Switch::new(stop_recording);
@@ -27,13 +30,22 @@ pub fn is_off() -> bool {
     SWITCH.is_off()
 }
 
-/// Runs a start, stop or state callback, unless recording is off. `None`: it did not run to its end.
+/// Runs `startEvent`, unless recording is off, and writes the handle in every case.
+///
+/// # Safety
+/// `handle` is NULL or writable.
 #[inline]
-pub(super) fn recording<R>(callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
-    if SWITCH.is_off() {
-        return None;
+pub(super) unsafe fn start(handle: *mut *mut c_void, body: impl FnOnce() -> EventId) {
+    // SAFETY: the same contract.
+    unsafe { SWITCH.start(handle, body) }
+}
+
+/// Runs a stop or state callback, unless recording is off.
+#[inline]
+pub(super) fn recording(callback: &'static str, body: impl FnOnce()) {
+    if !SWITCH.is_off() {
+        SWITCH.run(callback, body);
     }
-    SWITCH.run(callback, body)
 }
 
 /// Runs `init` or `finalize`: also when recording is off, for what was recorded before is still to be written.
@@ -58,6 +70,26 @@ impl Switch {
     #[inline]
     fn is_off(&self) -> bool {
         self.off.load(Ordering::Relaxed)
+    }
+
+    /// # Safety
+    /// `handle` is NULL or writable.
+    #[inline]
+    unsafe fn start(&self, handle: *mut *mut c_void, body: impl FnOnce() -> EventId) {
+        let Some(handle) = NonNull::new(handle) else {
+            return;
+        };
+        // First of all: some callers stop whatever stands in their uninitialised variable (ProxyCtrl, in all
+        // releases), and a child can start on another thread at once.
+        // SAFETY: not NULL, so writable (contract).
+        unsafe { handle.write(ptr::null_mut()) };
+        if self.is_off() {
+            return;
+        }
+        if let Some(event) = self.run("startEvent", body) {
+            // SAFETY: as above.
+            unsafe { handle.write(pointer(event.get())) };
+        }
     }
 
     #[inline]
@@ -91,6 +123,16 @@ impl Switch {
             forget(payload);
         }
     }
+}
+
+/// A number as NCCL holds it.
+#[inline]
+pub(super) fn pointer(number: u64) -> *mut c_void {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "pointers have 64 bits: layout.rs asserts LP64"
+    )]
+    ptr::without_provenance_mut(number as usize)
 }
 
 /// The words of a panic.
@@ -138,6 +180,24 @@ mod tests {
         assert!(switch.is_off());
         assert_eq!(callback(&switch, true), 0);
         assert_eq!(STOPS.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn the_handle_is_written_also_when_nothing_is_recorded() {
+        let start = |switch: &Switch, body: fn() -> EventId| {
+            let mut handle = pointer(0xdead_0000);
+            // SAFETY: a variable of ours.
+            unsafe { switch.start(&raw mut handle, body) };
+            handle.addr()
+        };
+        let switch = Switch::new(|| {});
+        assert_eq!(start(&switch, || EventId::from_raw(0xabcd)), 0xabcd);
+        assert_eq!(start(&switch, || EventId::NONE), 0);
+        assert_eq!(start(&switch, || panic!("planted")), 0);
+        assert!(switch.is_off());
+        assert_eq!(start(&switch, || EventId::from_raw(0xabcd)), 0);
+        // SAFETY: NULL is not written to.
+        unsafe { switch.start(ptr::null_mut(), || EventId::NONE) };
     }
 
     struct PanicsWhenDropped;

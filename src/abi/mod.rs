@@ -21,6 +21,8 @@ mod shapes;
 mod states;
 pub mod sys;
 pub mod tables;
+#[cfg(test)]
+mod tests;
 mod v1;
 mod v1_names;
 mod v2;

@@ -78,3 +78,28 @@ fn call(symbol: *mut c_void) -> Option<u32> {
         .ok()
         .filter(|&version| result == ncclSuccess && version > 0)
 }
+
+/// Runs `action` as if this NCCL were calling. One at a time: the version is the process's.
+#[cfg(test)]
+pub(super) fn pretend<R>(version: u32, action: impl FnOnce() -> R) -> R {
+    static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock();
+    VERSION.store(version, Ordering::Relaxed);
+    let result = action();
+    VERSION.store(0, Ordering::Relaxed);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_outside_of_any_library_or_without_nccl_answers_nothing() {
+        let on_the_heap = Box::new(0);
+        assert_eq!(ask((&raw const *on_the_heap).cast()), None);
+        assert_eq!(ask(std::ptr::null()), None);
+        // In this program, which has no NCCL.
+        assert_eq!(ask((&raw const VERSION).cast()), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! The built plugin: what it exports, how it is linked, and what its functions survive.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The cdylib that cargo built for this test.
+fn plugin() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let directories = test.ancestors().skip(1).take(2);
+    directories
+        .map(|directory| directory.join("libnccl_profiler_otf2.so"))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("no libnccl_profiler_otf2.so beside {}", test.display()))
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn text(command: &mut Command) -> String {
+    String::from_utf8(run(command).stdout).expect("text")
+}
+
+#[test]
+fn the_seven_tables_and_nothing_else_are_exported() {
+    let listed = text(
+        Command::new("nm")
+            .args(["-D", "--defined-only", "--format=posix"])
+            .arg(plugin()),
+    );
+    let mut exported: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    exported.sort_unstable();
+    let expected: Vec<String> = (1..=7)
+        .map(|version| format!("ncclProfiler_v{version}"))
+        .collect();
+    assert_eq!(exported, expected);
+}
+
+#[test]
+fn the_tables_are_read_only_after_loading_and_128_bytes() {
+    let symbols = text(
+        Command::new("readelf")
+            .args(["-W", "--dyn-syms"])
+            .arg(plugin()),
+    );
+    let sections = text(Command::new("readelf").args(["-W", "-S"]).arg(plugin()));
+    let relro = sections
+        .lines()
+        .find(|line| line.contains(" .data.rel.ro "))
+        .and_then(|line| line.split(['[', ']']).nth(1))
+        .expect("a section .data.rel.ro")
+        .trim()
+        .to_owned();
+    let tables: Vec<Vec<&str>> = symbols
+        .lines()
+        .filter(|line| line.contains("ncclProfiler_v"))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(tables.len(), 7);
+    for table in tables {
+        // Num: Value Size Type Bind Vis Ndx Name
+        assert_eq!((table[2], table[6]), ("128", relro.as_str()), "{table:?}");
+    }
+}
+
+#[test]
+fn the_plugin_is_pinned_and_has_its_name() {
+    let dynamic = text(Command::new("readelf").args(["-W", "-d"]).arg(plugin()));
+    assert!(dynamic.contains("NODELETE"), "{dynamic}");
+    assert!(
+        dynamic.contains("Library soname: [libnccl-profiler-otf2.so]"),
+        "{dynamic}"
+    );
+}
+
+#[test]
+fn every_function_survives_what_nccl_may_pass() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let host = directory.path().join("abi_calls");
+    run(Command::new("cc")
+        .args([
+            "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I",
+        ])
+        .arg(root())
+        .arg("-o")
+        .arg(&host)
+        .arg(root().join("tests/c/abi_calls.c"))
+        .arg("-ldl"));
+    run(Command::new(&host)
+        .arg(plugin())
+        .current_dir(directory.path())
+        .env("NCCL_OTF2_DIR", directory.path().join("out")));
+}
