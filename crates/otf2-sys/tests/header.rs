@@ -18,11 +18,11 @@ fn linked_library_has_the_version_of_the_header() {
         sys::OTF2_Archive_Open(
             path.as_ptr(),
             c"traces".as_ptr(),
-            sys::OTF2_FILEMODE_WRITE as u8,
+            byte(sys::OTF2_FILEMODE_WRITE),
             sys::OTF2_CHUNK_SIZE_MIN,
             sys::OTF2_CHUNK_SIZE_MIN,
-            sys::OTF2_SUBSTRATE_POSIX as u8,
-            sys::OTF2_COMPRESSION_NONE as u8,
+            byte(sys::OTF2_SUBSTRATE_POSIX),
+            byte(sys::OTF2_COMPRESSION_NONE),
         )
     };
     assert!(!archive.is_null());
@@ -111,4 +111,9 @@ fn constants_written_by_hand_are_those_of_the_header() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// The header declares its enumerations as `int` and takes them as bytes.
+fn byte(constant: u32) -> u8 {
+    u8::try_from(constant).expect("an enumeration that OTF2 stores in a byte")
 }

@@ -189,7 +189,7 @@ unsafe extern "C" fn on_error(
             .map(|message| message.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
-    drop(REPORTED.try_with(|slot| {
+    let reported = REPORTED.try_with(|slot| {
         let Ok(mut slot) = slot.try_borrow_mut() else {
             return;
         };
@@ -201,7 +201,9 @@ unsafe extern "C" fn on_error(
             }
             Some(_) => {}
         }
-    }));
+    });
+    // A thread that is ending has no place to keep it; its call still returns the code.
+    reported.unwrap_or(());
     code
 }
 

@@ -1,4 +1,105 @@
-//! A safe subset of OTF2.
+//! A safe subset of OTF2, the Open Trace Format 2: write archives, and read them.
+//!
+//! ```text
+//!   in every process                       once                                 anybody
+//!   ────────────────                       ────                                 ───────
+//!   PartWriter                             ArchiveWriter                        Archive
+//!    └ EventWriter ──▶ 0.evt ──rename──▶    ├ event_file(location)               ├ definitions
+//!      (own references)                     ├ local_definitions ──▶ 4.def        └ for_each_event
+//!                                           │  (own → global references, clock)
+//!                                           ├ definitions ──▶ traces.def
+//!                                           └ close ──▶ traces.otf2, the anchor
+//! ```
+//!
+//! libotf2 does the work; this crate stands between it and its callers:
+//!
+//! * References are typed, and definitions are checked: dense, in order, referring to what is defined.
+//! * What libotf2 would answer with `abort()`, a broken archive or an endless loop is an [`Error`] before it
+//!   gets there. Its messages on stderr are taken away and become part of the [`Error`].
+//! * A writer has one chunk of memory and writes it when it is full; there is one event writer at a time.
+//! * An error while a file is written is never lost: `close` returns it, and so does the `close` of the
+//!   archive. A dropped writer is closed, too, but tells nobody.
+//! * One thread owns a writer: writers can move between threads and cannot be shared.
+//! * The vocabulary is that of OTF2 3.0, so that every reader of this decade understands it.
+//!
+//! ```
+//! use otf2::records::{ClockProperties, Location, LocationGroup, Region, SystemTreeNode};
+//! use otf2::{
+//!     ArchiveWriter, Attributes, LocationGroupRef, LocationGroupType, LocationRef, LocationType,
+//!     RegionRef, StringRef, SystemTreeNodeRef,
+//! };
+//!
+//! # fn main() -> otf2::Result<()> {
+//! # let scratch = std::env::temp_dir().join(format!("otf2-example-{}", std::process::id()));
+//! # let directory = scratch.as_path();
+//! let mut archive = ArchiveWriter::create(directory, "traces")?;
+//! archive.set_creator("example 1.0")?;
+//!
+//! let thread = LocationRef::new(0);
+//! let work = RegionRef::new(0);
+//! let mut events = archive.event_writer(thread)?;
+//! events.enter(100, work, Attributes::NONE)?;
+//! events.leave(250, work, Attributes::NONE)?;
+//! let number_of_events = events.close()?;
+//!
+//! let mut definitions = archive.definitions()?;
+//! definitions.clock_properties(&ClockProperties {
+//!     timer_resolution: 1_000_000_000,
+//!     global_offset: 100,
+//!     trace_length: 151,
+//!     realtime_timestamp: u64::MAX,
+//! })?;
+//! for (number, text) in (0..).zip(["host", "machine", "process", "thread", "work"]) {
+//!     definitions.string(StringRef::new(number), text)?;
+//! }
+//! let name = StringRef::new;
+//! definitions.system_tree_node(
+//!     SystemTreeNodeRef::new(0),
+//!     &SystemTreeNode { name: name(0), class_name: name(1), ..SystemTreeNode::default() },
+//! )?;
+//! definitions.location_group(
+//!     LocationGroupRef::new(0),
+//!     &LocationGroup {
+//!         name: name(2),
+//!         group_type: LocationGroupType::Process,
+//!         system_tree_parent: SystemTreeNodeRef::new(0),
+//!         creator: LocationGroupRef::UNDEFINED,
+//!         properties: Vec::new(),
+//!     },
+//! )?;
+//! definitions.location(
+//!     thread,
+//!     &Location {
+//!         name: name(3),
+//!         location_type: LocationType::CpuThread,
+//!         number_of_events,
+//!         group: LocationGroupRef::new(0),
+//!         properties: Vec::new(),
+//!     },
+//! )?;
+//! definitions.region(work, &Region { name: name(4), ..Region::default() })?;
+//! archive.local_definitions(thread)?.close()?;
+//! archive.close()?;
+//!
+//! let archive = otf2::Archive::open(&directory.join("traces.otf2"))?;
+//! assert_eq!(archive.definitions()?.string(name(4)), Some("work"));
+//! # std::fs::remove_dir_all(directory).ok();
+//! # Ok(())
+//! # }
+//! ```
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::print_stdout,
+        clippy::print_stderr
+    )
+)]
 
 mod archive_writer;
 mod attributes;
@@ -11,6 +112,7 @@ mod global_definitions;
 mod handle;
 mod local_definitions;
 mod part;
+mod read;
 pub mod records;
 mod refs;
 mod stub;
@@ -24,6 +126,7 @@ pub use event_writer::{Collective, EventWriter, Message, RmaAccess};
 pub use global_definitions::GlobalDefinitions;
 pub use local_definitions::LocalDefWriter;
 pub use part::PartWriter;
+pub use read::{Archive, Definitions, Event, EventKind, check_event_file};
 pub use refs::{
     AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
     ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,

@@ -1,0 +1,262 @@
+//! From libotf2's event callbacks to [`Event`]s.
+//!
+//! A callback only puts the event into the [`Inbox`]; the caller's code runs when libotf2 has returned, so a
+//! panic in it never passes through C.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use otf2_sys as sys;
+
+use super::{Event, EventKind, other_events};
+use crate::error::{self, Result, check};
+use crate::{
+    AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, LocationRef, MeasurementMode,
+    Message, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess, RmaWinRef, StringRef,
+};
+
+pub(super) const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
+
+/// The event that libotf2 delivered last. Its address is the callbacks' user data.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) event: Option<(LocationRef, Event)>,
+}
+
+/// A table of event callbacks, for a reader to copy.
+pub(super) struct EventCallbacks(NonNull<sys::OTF2_GlobalEvtReaderCallbacks>);
+
+impl Drop for EventCallbacks {
+    fn drop(&mut self) {
+        // SAFETY: made by libotf2 and deleted only here; readers have a copy.
+        unsafe { sys::OTF2_GlobalEvtReaderCallbacks_Delete(self.0.as_ptr()) };
+    }
+}
+
+/// Puts an event into the inbox.
+///
+/// # Safety
+///
+/// The arguments are those of an event callback that was registered with the address of an [`Inbox`].
+pub(super) unsafe fn deliver(
+    location: sys::OTF2_LocationRef,
+    time: sys::OTF2_TimeStamp,
+    user_data: *mut c_void,
+    list: *mut sys::OTF2_AttributeList,
+    kind: EventKind,
+) {
+    // SAFETY: `event_loop` registers its inbox, which lives as long as the reader, and does not touch it while
+    // libotf2 runs.
+    let inbox = unsafe { &mut *user_data.cast::<Inbox>() };
+    // SAFETY: the list is alive during the callback.
+    let attributes = unsafe { attributes(list) };
+    inbox.event = Some((
+        LocationRef::new(location),
+        Event {
+            time,
+            kind,
+            attributes,
+        },
+    ));
+}
+
+/// Copies an attribute list.
+///
+/// # Safety
+///
+/// The list is one that libotf2 passed to the callback that runs now.
+unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, AttributeValue)> {
+    // SAFETY: the caller passes a live list; NULL counts as empty.
+    let count = unsafe { sys::OTF2_AttributeList_GetNumberOfElements(list) };
+    let mut entries = Vec::new();
+    for index in 0..count {
+        let (mut attribute, mut value_type) = (0, 0);
+        let mut value = sys::OTF2_AttributeValue { uint64: 0 };
+        // SAFETY: a live list, an index below its length, and three places to write to.
+        let code = unsafe {
+            sys::OTF2_AttributeList_GetAttributeByIndex(
+                list,
+                index,
+                &raw mut attribute,
+                &raw mut value_type,
+                &raw mut value,
+            )
+        };
+        if code == sys::OTF2_SUCCESS {
+            let value = AttributeValue::from_raw(value_type, value);
+            entries.push((AttributeRef::new(attribute), value));
+        }
+    }
+    entries
+}
+
+/// Copies an array that libotf2 passed to a callback.
+///
+/// # Safety
+///
+/// NULL, or `length` values that are alive now.
+pub(super) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
+    if values.is_null() || length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: not NULL, and the caller vouches for the rest.
+    unsafe { std::slice::from_raw_parts(values, length) }.to_vec()
+}
+
+macro_rules! event_callbacks {
+    ($table:ident; $($set:ident($($name:ident: $argument:ty),*) => $kind:expr;)*) => {$({
+        unsafe extern "C" fn callback(
+            location: sys::OTF2_LocationRef,
+            time: sys::OTF2_TimeStamp,
+            user_data: *mut c_void,
+            attributes: *mut sys::OTF2_AttributeList,
+            $($name: $argument,)*
+        ) -> sys::OTF2_CallbackCode {
+            // SAFETY: the arguments are those that libotf2 passed to this event callback.
+            unsafe { deliver(location, time, user_data, attributes, $kind) };
+            SUCCESS
+        }
+        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        let code = unsafe { sys::$set($table, Some(callback)) };
+        check(code, || "register an event callback".to_owned())?;
+    })*};
+}
+
+fn collective(op: u8, comm: u32, root: u32, bytes_sent: u64, bytes_received: u64) -> Collective {
+    Collective {
+        op: CollectiveOp::from_raw(op),
+        comm: CommRef::new(comm),
+        root: (root != sys::OTF2_COLLECTIVE_ROOT_NONE).then_some(root),
+        bytes_sent,
+        bytes_received,
+    }
+}
+
+fn message(peer: u32, comm: u32, tag: u32, bytes: u64) -> Message {
+    Message {
+        peer,
+        comm: CommRef::new(comm),
+        tag,
+        bytes,
+    }
+}
+
+fn access(win: u32, remote: u32, bytes: u64, matching: u64) -> RmaAccess {
+    RmaAccess {
+        win: RmaWinRef::new(win),
+        remote,
+        bytes,
+        matching,
+    }
+}
+
+fn metric(metric: u32, types: &[u8], values: &[sys::OTF2_MetricValue]) -> EventKind {
+    let values = types
+        .iter()
+        .zip(values)
+        .map(|(value_type, value)| MetricValue::from_raw(*value_type, *value));
+    EventKind::Metric {
+        metric: MetricRef::new(metric),
+        values: values.collect(),
+    }
+}
+
+unsafe extern "C" fn on_metric(
+    location: sys::OTF2_LocationRef,
+    time: sys::OTF2_TimeStamp,
+    user_data: *mut c_void,
+    attributes: *mut sys::OTF2_AttributeList,
+    reference: sys::OTF2_MetricRef,
+    count: u8,
+    types: *const sys::OTF2_Type,
+    values: *const sys::OTF2_MetricValue,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: libotf2 passes arrays of `count` elements.
+    let types = unsafe { array(types, usize::from(count)) };
+    // SAFETY: as above.
+    let values = unsafe { array(values, usize::from(count)) };
+    let kind = metric(reference, &types, &values);
+    // SAFETY: the arguments are those that libotf2 passed to this event callback.
+    unsafe { deliver(location, time, user_data, attributes, kind) };
+    SUCCESS
+}
+
+impl EventCallbacks {
+    pub(super) fn new() -> Result<Self> {
+        error::forget();
+        // SAFETY: takes nothing, returns a table or NULL.
+        let table = unsafe { sys::OTF2_GlobalEvtReaderCallbacks_New() };
+        let table = NonNull::new(table)
+            .ok_or_else(|| error::null("make a table of event callbacks".to_owned()))?;
+        let callbacks = Self(table);
+        register(table.as_ptr())?;
+        other_events::register(table.as_ptr())?;
+        Ok(callbacks)
+    }
+
+    pub(super) fn as_ptr(&self) -> *const sys::OTF2_GlobalEvtReaderCallbacks {
+        self.0.as_ptr()
+    }
+}
+
+fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
+    event_callbacks! { table;
+        OTF2_GlobalEvtReaderCallbacks_SetEnterCallback(region: u32)
+            => EventKind::Enter(RegionRef::new(region));
+        OTF2_GlobalEvtReaderCallbacks_SetLeaveCallback(region: u32)
+            => EventKind::Leave(RegionRef::new(region));
+        OTF2_GlobalEvtReaderCallbacks_SetMpiCollectiveBeginCallback()
+            => EventKind::MpiCollectiveBegin;
+        OTF2_GlobalEvtReaderCallbacks_SetMpiCollectiveEndCallback(
+            op: u8, comm: u32, root: u32, sent: u64, received: u64
+        ) => EventKind::MpiCollectiveEnd(collective(op, comm, root, sent, received));
+        OTF2_GlobalEvtReaderCallbacks_SetNonBlockingCollectiveRequestCallback(request: u64)
+            => EventKind::NonBlockingCollectiveRequest { request };
+        OTF2_GlobalEvtReaderCallbacks_SetNonBlockingCollectiveCompleteCallback(
+            op: u8, comm: u32, root: u32, sent: u64, received: u64, request: u64
+        ) => EventKind::NonBlockingCollectiveComplete {
+            collective: collective(op, comm, root, sent, received),
+            request,
+        };
+        OTF2_GlobalEvtReaderCallbacks_SetMpiSendCallback(peer: u32, comm: u32, tag: u32, bytes: u64)
+            => EventKind::MpiSend(message(peer, comm, tag, bytes));
+        OTF2_GlobalEvtReaderCallbacks_SetMpiRecvCallback(peer: u32, comm: u32, tag: u32, bytes: u64)
+            => EventKind::MpiRecv(message(peer, comm, tag, bytes));
+        OTF2_GlobalEvtReaderCallbacks_SetMpiIsendCallback(
+            peer: u32, comm: u32, tag: u32, bytes: u64, request: u64
+        ) => EventKind::MpiIsend { message: message(peer, comm, tag, bytes), request };
+        OTF2_GlobalEvtReaderCallbacks_SetMpiIsendCompleteCallback(request: u64)
+            => EventKind::MpiIsendComplete { request };
+        OTF2_GlobalEvtReaderCallbacks_SetMpiIrecvRequestCallback(request: u64)
+            => EventKind::MpiIrecvRequest { request };
+        OTF2_GlobalEvtReaderCallbacks_SetMpiIrecvCallback(
+            peer: u32, comm: u32, tag: u32, bytes: u64, request: u64
+        ) => EventKind::MpiIrecv { message: message(peer, comm, tag, bytes), request };
+        OTF2_GlobalEvtReaderCallbacks_SetRmaPutCallback(
+            win: u32, remote: u32, bytes: u64, matching: u64
+        ) => EventKind::RmaPut(access(win, remote, bytes, matching));
+        OTF2_GlobalEvtReaderCallbacks_SetRmaGetCallback(
+            win: u32, remote: u32, bytes: u64, matching: u64
+        ) => EventKind::RmaGet(access(win, remote, bytes, matching));
+        OTF2_GlobalEvtReaderCallbacks_SetRmaOpCompleteBlockingCallback(win: u32, matching: u64)
+            => EventKind::RmaOpCompleteBlocking { win: RmaWinRef::new(win), matching };
+        OTF2_GlobalEvtReaderCallbacks_SetRmaOpCompleteNonBlockingCallback(win: u32, matching: u64)
+            => EventKind::RmaOpCompleteNonBlocking { win: RmaWinRef::new(win), matching };
+        OTF2_GlobalEvtReaderCallbacks_SetParameterStringCallback(parameter: u32, value: u32)
+            => EventKind::ParameterString {
+                parameter: ParameterRef::new(parameter),
+                value: StringRef::new(value),
+            };
+        OTF2_GlobalEvtReaderCallbacks_SetParameterIntCallback(parameter: u32, value: i64)
+            => EventKind::ParameterInt { parameter: ParameterRef::new(parameter), value };
+        OTF2_GlobalEvtReaderCallbacks_SetParameterUnsignedIntCallback(parameter: u32, value: u64)
+            => EventKind::ParameterUnsignedInt { parameter: ParameterRef::new(parameter), value };
+        OTF2_GlobalEvtReaderCallbacks_SetMeasurementOnOffCallback(mode: u8)
+            => EventKind::MeasurementOnOff(MeasurementMode::from_raw(mode));
+        OTF2_GlobalEvtReaderCallbacks_SetUnknownCallback() => EventKind::Other("Unknown");
+    }
+    // SAFETY: the table is alive, and the callback has the type that the header gives it.
+    let code =
+        unsafe { sys::OTF2_GlobalEvtReaderCallbacks_SetMetricCallback(table, Some(on_metric)) };
+    check(code, || "register an event callback".to_owned())
+}

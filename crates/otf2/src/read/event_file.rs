@@ -1,0 +1,75 @@
+//! Is an event file whole? libotf2 reads one that was cut short for ever.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use crate::error::{Error, Result, io};
+
+/// `03`, endianness, first event, last event.
+const HEADER_BYTES: u64 = 18;
+const HEADER_MARK: u8 = 3;
+const LITTLE_ENDIAN: u8 = 0x42;
+const BIG_ENDIAN: u8 = 0x23;
+/// End of file, end of buffer.
+const END: [u8; 2] = [2, 1];
+
+/// Checks an event file's chunks and its end, and returns how many events are in it. Reads a few bytes per
+/// chunk, not the events.
+///
+/// # Errors
+///
+/// When the file cannot be read, was cut short, or has chunks of another size.
+pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
+    let damaged = |reason: String| Error::Damaged {
+        path: path.to_owned(),
+        reason,
+    };
+    let read = |source| io("read the event file", path, source);
+    let mut file = File::open(path).map_err(read)?;
+    let size = file.metadata().map_err(read)?.len();
+    let cut_short = || {
+        damaged(
+            "was cut short: it has no end (the process was killed while it was written)".to_owned(),
+        )
+    };
+    if size < HEADER_BYTES + 2 || chunk_bytes < HEADER_BYTES {
+        return Err(cut_short());
+    }
+    let mut end = [0; 2];
+    file.seek(SeekFrom::Start(size - 2)).map_err(read)?;
+    file.read_exact(&mut end).map_err(read)?;
+    if end != END {
+        return Err(cut_short());
+    }
+    let mut events = 0;
+    let mut start = 0;
+    while start + HEADER_BYTES <= size {
+        let mut mark = [0; 2];
+        let (mut first, mut last) = ([0; 8], [0; 8]);
+        file.seek(SeekFrom::Start(start)).map_err(read)?;
+        file.read_exact(&mut mark).map_err(read)?;
+        file.read_exact(&mut first).map_err(read)?;
+        file.read_exact(&mut last).map_err(read)?;
+        let (first, last) = match mark {
+            [HEADER_MARK, LITTLE_ENDIAN] => (u64::from_le_bytes(first), u64::from_le_bytes(last)),
+            [HEADER_MARK, BIG_ENDIAN] => (u64::from_be_bytes(first), u64::from_be_bytes(last)),
+            _ => {
+                let reason = format!(
+                    "has no chunk at byte {start}: it is damaged, or its chunks are not of {chunk_bytes} bytes"
+                );
+                return Err(damaged(reason));
+            }
+        };
+        if first != events + 1 || last < events {
+            let reason = format!(
+                "has a chunk at byte {start} with events {first} to {last} after event {events}: \
+                 parts of it are missing"
+            );
+            return Err(damaged(reason));
+        }
+        events = last;
+        start += chunk_bytes;
+    }
+    Ok(events)
+}

@@ -1,0 +1,214 @@
+//! Local definitions first, then all events in the order of time.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use otf2_sys as sys;
+
+use super::event_callbacks::{EventCallbacks, Inbox};
+use super::reader::Reader;
+use super::{Archive, Event, check_event_file};
+use crate::LocationRef;
+use crate::error::{self, Error, Result, check, refused};
+
+/// What must hold for the events of a location, so that a damaged file ends in an error and not in a loop.
+struct Expected {
+    events: u64,
+    seen: u64,
+    time: u64,
+}
+
+pub(super) fn read(
+    archive: &Archive,
+    locations: &[LocationRef],
+    mut each: impl FnMut(LocationRef, Event) -> ControlFlow<()>,
+) -> Result<u64> {
+    let mut expected = HashMap::with_capacity(locations.len());
+    for location in locations {
+        let file = archive.event_file(*location);
+        let events = check_event_file(&file, archive.event_chunk_bytes())?;
+        if expected
+            .insert(
+                *location,
+                Expected {
+                    events,
+                    seen: 0,
+                    time: 0,
+                },
+            )
+            .is_some()
+        {
+            return Err(refused(
+                "read events",
+                format!("{location:?} is asked for twice"),
+            ));
+        }
+    }
+    // libotf2 takes no global reader without locations for an answer.
+    if locations.is_empty() {
+        return Ok(0);
+    }
+    let mut reader = Reader::open(archive.anchor_file())?;
+    select(&mut reader, archive, locations)?;
+    let events = Events::open(&mut reader, locations)?;
+    let mut total = 0;
+    while let Some((location, event)) = events.next()? {
+        let damaged = |reason| Error::Damaged {
+            path: archive.event_file(location),
+            reason,
+        };
+        let Some(expected) = expected.get_mut(&location) else {
+            return Err(refused(
+                "read events",
+                format!("{location:?} was not asked for"),
+            ));
+        };
+        expected.seen += 1;
+        if expected.seen > expected.events {
+            return Err(damaged(format!(
+                "has more events than the {} it counts",
+                expected.events
+            )));
+        }
+        if event.time < expected.time {
+            let reason = format!("time goes from {} back to {}", expected.time, event.time);
+            return Err(damaged(reason));
+        }
+        expected.time = event.time;
+        total += 1;
+        if each(location, event).is_break() {
+            return Ok(total);
+        }
+    }
+    for location in locations {
+        if let Some(Expected { events, seen, .. }) =
+            expected.get(location).filter(|it| it.seen < it.events)
+        {
+            let reason = format!("gave {seen} of the {events} events it counts");
+            return Err(Error::Damaged {
+                path: archive.event_file(*location),
+                reason,
+            });
+        }
+    }
+    Ok(total)
+}
+
+/// Selects the locations and reads their mapping tables and clock offsets.
+fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> Result<()> {
+    let pointer = reader.as_ptr();
+    for location in locations {
+        // SAFETY: the reader is open.
+        let code = unsafe { sys::OTF2_Reader_SelectLocation(pointer, location.get()) };
+        check(code, || format!("select {location:?}"))?;
+    }
+    // SAFETY: the reader is open.
+    let code = unsafe { sys::OTF2_Reader_OpenDefFiles(pointer) };
+    check(code, || "open the local definition files".to_owned())?;
+    for location in locations {
+        let file = archive.definition_file(*location);
+        // A location without local definitions has an identity mapping and no clock offsets.
+        if !file.exists() {
+            continue;
+        }
+        let operation = || format!("read {}", file.display());
+        error::forget();
+        // SAFETY: the reader is open and the location selected.
+        let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
+        if definitions.is_null() {
+            return Err(error::null(operation()));
+        }
+        let mut read = 0;
+        // SAFETY: both readers are open.
+        let code = unsafe {
+            sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut read)
+        };
+        let result = check(code, operation);
+        // SAFETY: both readers are open, and this one is not used again.
+        let code = unsafe { sys::OTF2_Reader_CloseDefReader(pointer, definitions) };
+        result?;
+        check(code, operation)?;
+    }
+    // SAFETY: the reader is open.
+    let code = unsafe { sys::OTF2_Reader_CloseDefFiles(pointer) };
+    check(code, || "close the local definition files".to_owned())
+}
+
+/// The events of the selected locations, one after the other.
+struct Events<'a> {
+    /// Closes the event readers when it is closed.
+    _reader: &'a mut Reader,
+    events: *mut sys::OTF2_GlobalEvtReader,
+    /// Libotf2 has its address: made by `Box::into_raw`, so that no reference of ours competes with it.
+    inbox: *mut Inbox,
+}
+
+impl<'a> Events<'a> {
+    fn open(reader: &'a mut Reader, locations: &[LocationRef]) -> Result<Self> {
+        let pointer = reader.as_ptr();
+        // SAFETY: the reader is open.
+        let code = unsafe { sys::OTF2_Reader_OpenEvtFiles(pointer) };
+        check(code, || "open the event files".to_owned())?;
+        for location in locations {
+            error::forget();
+            // SAFETY: the reader is open and the location selected.
+            let events = unsafe { sys::OTF2_Reader_GetEvtReader(pointer, location.get()) };
+            if events.is_null() {
+                return Err(error::null(format!("open the events of {location:?}")));
+            }
+        }
+        error::forget();
+        // SAFETY: the reader is open and has event readers.
+        let events = unsafe { sys::OTF2_Reader_GetGlobalEvtReader(pointer) };
+        if events.is_null() {
+            return Err(error::null("read the first events".to_owned()));
+        }
+        let callbacks = EventCallbacks::new()?;
+        let opened = Self {
+            _reader: reader,
+            events,
+            inbox: Box::into_raw(Box::default()),
+        };
+        // SAFETY: both readers are open, libotf2 copies the table, and the inbox is freed after its last use.
+        let code = unsafe {
+            sys::OTF2_Reader_RegisterGlobalEvtCallbacks(
+                pointer,
+                events,
+                callbacks.as_ptr(),
+                opened.inbox.cast(),
+            )
+        };
+        check(code, || "register the event callbacks".to_owned())?;
+        Ok(opened)
+    }
+
+    fn next(&self) -> Result<Option<(LocationRef, Event)>> {
+        loop {
+            let mut more = 0;
+            // SAFETY: the event reader is open.
+            let code = unsafe { sys::OTF2_GlobalEvtReader_HasEvent(self.events, &raw mut more) };
+            check(code, || "read the next event".to_owned())?;
+            if more == 0 {
+                return Ok(None);
+            }
+            error::forget();
+            // SAFETY: the event reader is open.
+            let code = unsafe { sys::OTF2_GlobalEvtReader_ReadEvent(self.events) };
+            check(code, || "read the next event".to_owned())?;
+            // SAFETY: libotf2 has returned, so nothing else refers to the inbox now.
+            let inbox = unsafe { &mut *self.inbox };
+            // A newer libotf2 may know kinds of events that have no callback here; they pass unseen.
+            if let Some(event) = inbox.event.take() {
+                return Ok(Some(event));
+            }
+        }
+    }
+}
+
+impl Drop for Events<'_> {
+    fn drop(&mut self) {
+        // The reader is closed later and frees the event readers without calling back.
+        // SAFETY: made by `Box::into_raw` in `open`, and freed only here.
+        drop(unsafe { Box::from_raw(self.inbox) });
+    }
+}

@@ -1,0 +1,143 @@
+//! An `OTF2_Reader*`, and the strings it gives away.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+
+use otf2_sys as sys;
+
+use crate::error::{self, Result, check, io, refused};
+use crate::handle::c_string;
+
+/// An open reader. Closed when dropped, and with it everything that was got from it.
+pub(crate) struct Reader {
+    reader: NonNull<sys::OTF2_Reader>,
+}
+
+// SAFETY: the reader is reachable through this value only, libotf2 keeps no readers in global or thread-local
+// state, and all methods take `&mut self`.
+unsafe impl Send for Reader {}
+
+impl Reader {
+    pub(crate) fn open(anchor: &Path) -> Result<Self> {
+        let operation = || format!("open the archive {}", anchor.display());
+        error::listen();
+        if anchor
+            .extension()
+            .is_none_or(|extension| extension != "otf2")
+        {
+            return Err(refused(
+                operation(),
+                "the anchor file of an archive ends in .otf2",
+            ));
+        }
+        // libotf2's message for a missing file does not name it.
+        std::fs::File::open(anchor).map_err(|source| io("open the archive", anchor, source))?;
+        let path = c_string(anchor.as_os_str().as_bytes(), operation)?;
+        // SAFETY: a NUL-terminated string.
+        let reader = unsafe { sys::OTF2_Reader_Open(path.as_ptr()) };
+        let reader = NonNull::new(reader).ok_or_else(|| error::null(operation()))?;
+        let opened = Self { reader };
+        // SAFETY: the reader is open and has no collective callbacks yet.
+        let code = unsafe { sys::OTF2_Reader_SetSerialCollectiveCallbacks(reader.as_ptr()) };
+        check(code, operation)?;
+        Ok(opened)
+    }
+
+    pub(crate) fn as_ptr(&mut self) -> *mut sys::OTF2_Reader {
+        self.reader.as_ptr()
+    }
+
+    /// Asks for a string that libotf2 allocates for the caller.
+    pub(crate) fn string(
+        &mut self,
+        what: &str,
+        get: unsafe extern "C" fn(*mut sys::OTF2_Reader, *mut *mut c_char) -> sys::OTF2_ErrorCode,
+    ) -> Result<String> {
+        let mut text = ptr::null_mut();
+        // SAFETY: all functions passed here take an open reader and a place for a string.
+        let code = unsafe { get(self.reader.as_ptr(), &raw mut text) };
+        let text = Allocated::new(text);
+        check(code, || format!("read the {what}"))?;
+        Ok(text.map(|text| text.to_string()).unwrap_or_default())
+    }
+
+    /// All trace file properties.
+    pub(crate) fn properties(&mut self) -> Result<Vec<(String, String)>> {
+        let operation = || "read the properties".to_owned();
+        let (mut count, mut names) = (0_u32, ptr::null_mut());
+        // SAFETY: an open reader and two places to write to.
+        let code = unsafe {
+            sys::OTF2_Reader_GetPropertyNames(self.reader.as_ptr(), &raw mut count, &raw mut names)
+        };
+        // One allocation holds the array and the names in it.
+        let array = Allocated::new(names.cast());
+        check(code, operation)?;
+        let mut properties = Vec::new();
+        if array.is_none() {
+            return Ok(properties);
+        }
+        for index in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: libotf2 says the array has `count` elements.
+            let place = unsafe { names.add(index) };
+            // SAFETY: as above, and the array is alive.
+            let name = unsafe { place.read() };
+            let mut value = ptr::null_mut();
+            // SAFETY: an open reader, a name that libotf2 gave, and a place to write to.
+            let code =
+                unsafe { sys::OTF2_Reader_GetProperty(self.reader.as_ptr(), name, &raw mut value) };
+            let value = Allocated::new(value);
+            check(code, operation)?;
+            let value = value.map(|value| value.to_string()).unwrap_or_default();
+            properties.push((copied(name), value));
+        }
+        properties.sort();
+        Ok(properties)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // SAFETY: open until here; a failure to close a file that was only read loses nothing.
+        unsafe { sys::OTF2_Reader_Close(self.reader.as_ptr()) };
+    }
+}
+
+/// A string that libotf2 allocated with C's `malloc`.
+struct Allocated(NonNull<c_char>);
+
+unsafe extern "C" {
+    /// C's `free`.
+    fn free(memory: *mut c_void);
+}
+
+impl Allocated {
+    fn new(text: *mut c_char) -> Option<Self> {
+        NonNull::new(text).map(Self)
+    }
+}
+
+impl std::fmt::Display for Allocated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&copied(self.0.as_ptr()))
+    }
+}
+
+impl Drop for Allocated {
+    fn drop(&mut self) {
+        // SAFETY: allocated by libotf2 with `malloc` for the caller to free, and freed only here.
+        unsafe { free(self.0.as_ptr().cast()) };
+    }
+}
+
+/// Copies a C string of libotf2; bytes that are not UTF-8 become replacement characters.
+pub(crate) fn copied(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: not NULL, and libotf2's strings are NUL-terminated and alive when they are passed here.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}

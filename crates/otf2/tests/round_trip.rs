@@ -1,0 +1,196 @@
+//! What is written is read back: by this crate, by otf2-print, by the Python package.
+
+mod common;
+
+use std::ops::ControlFlow;
+
+use common::{GPU_LANE, HOST_THREAD, QUIET};
+use otf2::{Archive, EVENT_CHUNK_BYTES, Event, EventKind, LocationRef, RegionRef};
+
+#[test]
+fn definitions_and_properties_come_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let events = common::sample_events();
+    let anchor = common::write_archive(directory.path(), &events).expect("the sample is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    assert_eq!(archive.creator(), "otf2 tests 1.0");
+    assert_eq!(archive.machine_name(), "cluster");
+    assert_eq!(archive.description(), "a sample\nof two lines");
+    assert_eq!(archive.property("sample::dropped"), Some("17"));
+    assert_eq!(archive.properties().len(), 1);
+    assert_eq!(archive.number_of_locations(), 3);
+    assert_eq!(archive.event_chunk_bytes(), EVENT_CHUNK_BYTES);
+    let definitions = archive.definitions().expect("the definitions are read");
+    let written = common::sample_definitions([2, u64::try_from(events.len()).expect("few")]);
+    assert_eq!(definitions, written);
+    assert_eq!(definitions.string(common::string("NCCL")), Some("NCCL"));
+}
+
+#[test]
+fn every_kind_of_event_comes_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let events = common::sample_events();
+    let anchor = common::write_archive(directory.path(), &events).expect("the sample is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    let read = common::read_events(&archive, &[GPU_LANE, QUIET]).expect("the events are read");
+    let expected: Vec<_> = events.into_iter().map(|event| (GPU_LANE, event)).collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn events_of_several_locations_come_in_the_order_of_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor =
+        common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    let read = common::read_events(&archive, &[HOST_THREAD, GPU_LANE]).expect("it is read");
+    assert!(read.is_sorted_by_key(|(_, event)| event.time));
+    assert_eq!(
+        read.first().map(|(location, _)| *location),
+        Some(HOST_THREAD)
+    );
+    assert_eq!(
+        read.last().map(|(location, _)| *location),
+        Some(HOST_THREAD)
+    );
+}
+
+#[test]
+fn reading_stops_when_asked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor =
+        common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    let mut seen = 0;
+    let total = archive.for_each_event(&[GPU_LANE], |_, _| {
+        seen += 1;
+        if seen == 3 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    assert_eq!((total.expect("it is read"), seen), (3, 3));
+}
+
+#[test]
+fn no_locations_have_no_events() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor = common::write_archive(directory.path(), &[]).expect("it is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    assert_eq!(
+        common::read_events(&archive, &[]).expect("nothing is read"),
+        []
+    );
+    assert_eq!(
+        common::read_events(&archive, &[QUIET, GPU_LANE]).expect("nothing is read"),
+        []
+    );
+}
+
+#[test]
+fn many_chunks_come_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let count = 500_000_u64;
+    let events: Vec<Event> = (0..count)
+        .map(|number| Event {
+            time: 1000 + number,
+            kind: EventKind::Enter(RegionRef::new(u32::from(number % 2 == 0))),
+            attributes: Vec::new(),
+        })
+        .collect();
+    let anchor = common::write_archive(directory.path(), &events).expect("it is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    let size = archive
+        .event_file(GPU_LANE)
+        .metadata()
+        .expect("the file is there")
+        .len();
+    assert!(
+        size > 5 * EVENT_CHUNK_BYTES,
+        "more than libotf2's file buffer of 4 MiB: {size}"
+    );
+    let mut next = events.iter();
+    let total = archive.for_each_event(&[GPU_LANE], |_, event| {
+        assert_eq!(Some(&event), next.next());
+        ControlFlow::Continue(())
+    });
+    assert_eq!(total.expect("it is read"), count);
+}
+
+/// libotf2 leaves one byte for the end of a chunk and writes two for the end of a file.
+#[test]
+fn a_chunk_that_is_full_to_the_last_byte_is_whole() {
+    // An Enter takes 9 bytes for its time, 1 for its kind and 1, 2 or 3 for the region; these are all the
+    // fill levels near the end of the first chunk.
+    for events_less in 0..4 {
+        for wide in 0..4 {
+            let directory = tempfile::tempdir().expect("a directory");
+            let count = (EVENT_CHUNK_BYTES - 18) / 12 + 1 - events_less;
+            let events: Vec<Event> = (0..count)
+                .map(|number| Event {
+                    time: 1000 + number,
+                    // Region 0 takes one byte, region 1 takes two.
+                    kind: EventKind::Enter(RegionRef::new(u32::from(number >= wide))),
+                    attributes: Vec::new(),
+                })
+                .collect();
+            let anchor = common::write_archive(directory.path(), &events).expect("it is written");
+            let archive = Archive::open(&anchor).expect("the archive opens");
+            let read = common::read_events(&archive, &[GPU_LANE]).expect("it is read");
+            assert_eq!(read.len(), events.len(), "less {events_less}, wide {wide}");
+        }
+    }
+}
+
+#[test]
+fn otf2_print_has_nothing_to_complain_about() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor =
+        common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
+    let Some(output) = common::otf2_print(&anchor) else {
+        return common::skip("otf2-print is not installed (apt-get install otf2-tools)");
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(!text.contains("UNKNOWN"), "{text}");
+    let enters = text
+        .lines()
+        .filter(|line| line.starts_with("ENTER "))
+        .count();
+    assert_eq!(enters, 2, "{text}");
+    assert!(text.contains("\"NCCL\""), "{text}");
+}
+
+#[test]
+fn the_python_package_reads_the_same() {
+    const PROGRAM: &str = r#"
+import sys, otf2
+with otf2.reader.open(sys.argv[1]) as trace:
+    assert trace.definitions.clock_properties.global_offset == 1000
+    for location, event in trace.events:
+        print(location.name, type(event).__name__, event.time, len(event.attributes or {}))
+"#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let events = common::sample_events();
+    let anchor = common::write_archive(directory.path(), &events).expect("it is written");
+    let Some(output) = common::python(PROGRAM, &[&anchor]) else {
+        return common::skip("no Python with the package otf2 (set PYTHON; pip install otf2==3.2)");
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    let all: [LocationRef; 3] = [HOST_THREAD, GPU_LANE, QUIET];
+    let read = common::read_events(&archive, &all).expect("it is read");
+    assert_eq!(text.lines().count(), read.len(), "{text}");
+    for (line, (_, event)) in text.lines().zip(&read) {
+        let words: Vec<&str> = line.split(' ').rev().collect();
+        assert_eq!(words[0], event.attributes.len().to_string(), "{line}");
+        assert_eq!(words[1], event.time.to_string(), "{line}");
+    }
+}
