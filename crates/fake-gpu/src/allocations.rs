@@ -1,0 +1,90 @@
+//! "Device" and pinned host memory: both are ordinary memory of the process, in whole pages.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+
+/// What kind of memory a pointer is to, with the codes of `cudaMemoryType`.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Host = 1,
+    Device = 2,
+}
+
+/// An allocation.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) base: usize,
+    pub(crate) size: usize,
+    pub(crate) kind: Kind,
+    pub(crate) device: i32,
+}
+
+static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
+
+const PAGE: usize = 4096;
+
+/// Maps memory of at least this size; the address of it.
+pub(crate) fn alloc(size: usize, kind: Kind, device: i32) -> Option<usize> {
+    let size = size.max(1).checked_next_multiple_of(PAGE)?;
+    // SAFETY: a new private mapping at an address that the kernel chooses touches no existing memory.
+    let mapped = unsafe {
+        libc::mmap(
+            null_mut(),
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return None;
+    }
+    let base = mapped.expose_provenance();
+    let block = Block {
+        base,
+        size,
+        kind,
+        device,
+    };
+    BLOCKS.lock().insert(base, block);
+    Some(base)
+}
+
+/// Gives memory back; false if it is not the start of an allocation.
+pub(crate) fn free(address: usize) -> bool {
+    if address == 0 {
+        return true;
+    }
+    let Some(block) = BLOCKS.lock().remove(&address) else {
+        return false;
+    };
+    // SAFETY: the block is a mapping of `alloc`, taken out of the table, so unmapped once. That nobody uses it
+    // any more is the promise of whoever frees it, as with CUDA.
+    unsafe { libc::munmap(with_exposed_provenance_mut(block.base), block.size) };
+    true
+}
+
+/// The allocation that an address lies in.
+pub(crate) fn find(address: usize) -> Option<Block> {
+    let blocks = BLOCKS.lock();
+    let (_, block) = blocks.range(..=address).next_back()?;
+    (address < block.base + block.size).then_some(*block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_inside_is_found_and_one_behind_is_not() {
+        let base = alloc(5000, Kind::Device, 3).unwrap();
+        let block = find(base + 8191).unwrap();
+        assert_eq!((block.base, block.size, block.device), (base, 8192, 3));
+        assert!(find(base + 8192).is_none_or(|b| b.base != base));
+        assert!(!free(base + 4096), "not the start of an allocation");
+        assert!(free(base));
+        assert!(!free(base), "freed already");
+    }
+}

@@ -1,0 +1,59 @@
+//! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
+//! it is mapped.
+
+use crate::c_args::Text;
+use crate::log::{debug, warning};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+type Dlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+
+fn real() -> Option<Dlopen> {
+    static REAL: OnceLock<Option<Dlopen>> = OnceLock::new();
+    *REAL.get_or_init(|| {
+        // SAFETY: a constant name; RTLD_NEXT is the libraries after this one.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
+        // SAFETY: NULL is None, and anything else is the C library's dlopen, of this type.
+        unsafe { std::mem::transmute::<*mut c_void, Option<Dlopen>>(found) }
+    })
+}
+
+/// The file that this library was mapped from.
+fn own_path() -> Option<CString> {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    let inside: *const c_void = (own_path as *const ()).cast();
+    // SAFETY: takes any address; `info` has room for the answer.
+    let known = unsafe { libc::dladdr(inside, info.as_mut_ptr()) };
+    // SAFETY: all zeroes are valid (pointers that are NULL), whether or not dladdr wrote.
+    let info = unsafe { info.assume_init() };
+    if known == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: not NULL: the loader's name of a file that stays mapped.
+    Some(unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn dlopen(path: Text, flags: c_int) -> *mut c_void {
+    let Some(real) = real() else {
+        warning!("no dlopen in the C library");
+        return null_mut();
+    };
+    let text = path.get();
+    let file = text.rsplit('/').next().unwrap_or("");
+    if (file.starts_with("libnvidia-ml.so") || file.starts_with("libcuda.so"))
+        && let Some(own) = own_path()
+    {
+        debug!(1, "dlopen {text}: answered by the stand-in");
+        // SAFETY: the C library's function, with the path of this library, which is mapped already.
+        return unsafe { real(own.as_ptr(), flags) };
+    }
+    // SAFETY: the C library's function, with what its caller passed.
+    let handle = unsafe { real(path.pointer(), flags) };
+    if !handle.is_null() {
+        super::scan();
+    }
+    handle
+}

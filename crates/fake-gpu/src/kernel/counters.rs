@@ -1,0 +1,149 @@
+//! The counters through which the kernel tells the host which works it has begun and ended. NCCL makes its
+//! kernel-channel events of them.
+
+use super::batch::{Batch, Kind};
+use crate::device_memory::Addr;
+use crate::layout::{Layout, p2p};
+use crate::prims::Env;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Wall clock, in nanoseconds: the global timer of a GPU that was started in 1970.
+pub(super) fn now_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn made_up_phases() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| std::env::var("FAKEGPU_PHASES").is_ok_and(|v| v == "1"))
+}
+
+/// Slots per channel.
+const SLOTS: u64 = 64;
+/// A slot: counter, timestamp.
+const SLOT_LEN: usize = 16;
+/// A slot with the phases of a work: counter, four timestamps.
+const PHASE_SLOT_LEN: usize = 40;
+const PHASES: usize = 4;
+
+fn slot(table: Addr, channel: usize, number: u64, len: usize) -> Addr {
+    table.field((channel * SLOTS as usize + (number % SLOTS) as usize) * len)
+}
+
+/// The counters of one channel.
+pub(super) struct Counters<'a> {
+    layout: &'a Layout,
+    comm: Addr,
+    channel: Addr,
+    id: usize,
+}
+
+impl<'a> Counters<'a> {
+    pub(super) fn new(env: &Env<'a>) -> Counters<'a> {
+        Counters {
+            layout: env.layout,
+            comm: env.comm,
+            channel: env.channel,
+            id: env.channel_id,
+        }
+    }
+
+    /// The works of the batch that are profiled.
+    fn profiled(batch: &Batch) -> impl Iterator<Item = usize> {
+        let enabled = |i: &usize| {
+            let work = &batch.works[*i];
+            match batch.kind {
+                Kind::P2p => work.get::<u8>(p2p::FLAGS) >> 6 & 1 == 1,
+                // The device code reads the flag of each work as if the works were of the plain collective type.
+                _ => work.get::<u8>(3) >> 7 & 1 == 1,
+            }
+        };
+        (0..batch.works.len()).filter(enabled)
+    }
+
+    fn value(&self) -> u64 {
+        self.layout
+            .work_counter
+            .map_or(0, |offset| self.channel.field(offset).read())
+    }
+
+    /// The numbers of the profiled works of a batch.
+    fn numbers(&self, batch: &Batch) -> Vec<u64> {
+        let first = self.value() + 1;
+        if self.layout.count_profiled_only {
+            (first..)
+                .zip(Self::profiled(batch))
+                .map(|(number, _)| number)
+                .collect()
+        } else {
+            Self::profiled(batch).map(|i| first + i as u64).collect()
+        }
+    }
+
+    fn note(&self, table: usize, batch: &Batch) {
+        let table = self.comm.field(table).follow();
+        if table.is_null() {
+            return;
+        }
+        if self.layout.profiler_slots {
+            for number in self.numbers(batch) {
+                let slot = slot(table, self.id, number, SLOT_LEN);
+                slot.field(8).store(now_ns());
+                slot.store(number);
+            }
+        } else {
+            table
+                .field(8 * self.id)
+                .store(self.value() + batch.works.len() as u64);
+        }
+    }
+
+    /// A batch begins.
+    pub(super) fn begin(&self, batch: &Batch) {
+        if let Some(table) = self.layout.work_started {
+            self.note(table, batch);
+        }
+    }
+
+    /// The host waits for this counter too where phases are asked for. The ring and tree kernels have no phases,
+    /// so the timestamps stay zero, unless `FAKEGPU_PHASES=1` asks for made-up ones.
+    fn phases(&self, table: usize, batch: &Batch, began_ns: u64) {
+        let table = self.comm.field(table).follow();
+        if table.is_null() {
+            return;
+        }
+        for number in self.numbers(batch) {
+            let slot = slot(table, self.id, number, PHASE_SLOT_LEN);
+            if made_up_phases() {
+                let took = now_ns().saturating_sub(began_ns);
+                for k in 0..PHASES {
+                    let share = took * k as u64 / (PHASES as u64 - 1);
+                    slot.field(8 + 8 * k).write(began_ns + share);
+                }
+            }
+            slot.store(number);
+        }
+    }
+
+    /// A batch has ended.
+    pub(super) fn end(&self, batch: &Batch, began_ns: u64) {
+        if let Some(table) = self.layout.work_phases {
+            self.phases(table, batch, began_ns);
+        }
+        if let Some(table) = self.layout.work_completed {
+            self.note(table, batch);
+        }
+        if let Some(offset) = self.layout.work_counter {
+            let counted = if self.layout.count_profiled_only {
+                Self::profiled(batch).count()
+            } else {
+                batch.works.len()
+            };
+            self.channel
+                .field(offset)
+                .write(self.value() + counted as u64);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! CPU emulation of the NCCL device kernels: walks the work batches of a launch and moves the data as the GPU
+//! blocks would.
+//!
+//! The blocks of a kernel, and the parts of a block that run side by side, are cooperative tasks ([`tasks`]) on
+//! the thread of the stream.
+
+mod all_gather_v;
+mod batch;
+mod counters;
+mod function_table;
+mod messages;
+mod part;
+mod ring;
+pub(crate) mod tasks;
+mod tree;
+
+pub(crate) use function_table::{Coll, Func, decode_table};
+
+use crate::cuda;
+use crate::device_memory::{Addr, Record};
+use crate::layout::{Layout, comm};
+use crate::log::{debug, warning};
+use crate::prims::{Env, Math, Proto, Shape};
+use crate::reduce::Op;
+use batch::Batch;
+use counters::{Counters, now_ns};
+use function_table::{ALGO_RING, ALGO_TREE};
+use std::collections::HashMap;
+use tasks::Task;
+
+/// What is known about the mapped library.
+pub(crate) struct Library {
+    /// CUDA version that it was built with, e.g. 12090
+    pub(crate) cuda: i32,
+    pub(crate) layout: Layout,
+    /// by function number
+    pub(crate) funcs: HashMap<i32, Func>,
+    /// names by address of the host-side stub
+    pub(crate) kernels: HashMap<usize, String>,
+}
+
+/// A launch: a private copy of the kernel's argument block.
+pub(crate) struct Launch {
+    args: Record,
+}
+
+/// `ncclDevKernelArgs`: communicator, channel mask, where the work is, work ring and its size less one; batches
+/// follow.
+mod args {
+    pub(super) const COMM: usize = 0;
+    pub(super) const CHANNEL_MASK: usize = 8;
+    pub(super) const STORAGE: usize = 16;
+}
+
+/// The works are in a ring that the host fills, and wants to know how far it has been read.
+const STORAGE_FIFO: u8 = 1;
+
+impl Launch {
+    /// The argument block has `len` bytes.
+    pub(crate) fn copy(from: Addr, len: usize) -> Launch {
+        let mut args = from.bytes(len);
+        args.resize(len.next_multiple_of(16), 0);
+        Launch {
+            args: Record::from_bytes(args),
+        }
+    }
+
+    /// Does all the work of the launch.
+    pub(crate) fn run(&self, library: &Library) {
+        let comm = self.args.addr(args::COMM);
+        let mask: u64 = self.args.get(args::CHANNEL_MASK);
+        debug!(
+            1,
+            "kernel {comm:?} rank={} channels={mask:#x} storage={}",
+            comm.field(comm::RANK).read::<i32>(),
+            self.args.get::<u8>(args::STORAGE)
+        );
+        let tasks = (0..64)
+            .filter(|channel| mask >> channel & 1 == 1)
+            .enumerate()
+            .map(|(block, channel)| -> Task<'_> {
+                Box::pin(run_block(library, &self.args, comm, channel, block))
+            })
+            .collect();
+        tasks::run(tasks);
+    }
+}
+
+/// The batches of one block, which serves one channel.
+async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, block: usize) {
+    let layout = &library.layout;
+    let env = Env {
+        layout,
+        comm,
+        channel: comm.field(layout.channels + id * layout.chan_size),
+        channel_id: id,
+    };
+    let counters = Counters::new(&env);
+    let storage: u8 = args.get(args::STORAGE);
+    let mut next = Some(block);
+    while let Some(index) = next {
+        let batch = Batch::load(layout, args, index);
+        if let (Some(consumed), STORAGE_FIFO) = (layout.work_consumed, storage) {
+            comm.field(consumed)
+                .follow()
+                .field(4 * id)
+                .store_u32(batch.consumed);
+        }
+        let began = now_ns();
+        counters.begin(&batch);
+        match library.funcs.get(&batch.func) {
+            Some(&func) => run_batch(&env, &batch, func).await,
+            None => {
+                warning!("device function {} is not in the table", batch.func);
+                cuda::break_device();
+            }
+        }
+        if env.aborted() {
+            return;
+        }
+        counters.end(&batch, began);
+        next = batch.next;
+    }
+}
+
+async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
+    debug!(
+        1,
+        "  rank {} channel {}: {func:?}, {} works of kind {:?}",
+        env.rank(),
+        env.channel_id,
+        batch.works.len(),
+        batch.kind
+    );
+    match func.coll {
+        Coll::SendRecv => messages::run(env, batch).await,
+        Coll::AllGatherV => all_gather_v::run(env, batch, func).await,
+        _ => {
+            for work in &batch.works {
+                match (func.coll, func.algo) {
+                    (Coll::AllReduce, ALGO_TREE) => tree::run(env, work, func).await,
+                    (_, ALGO_RING) => ring::run(env, work, func).await,
+                    _ => {
+                        warning!(
+                            "{:?} with algorithm {} is not emulated",
+                            func.coll,
+                            func.algo
+                        );
+                        cuda::break_device();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How the device code of a collective cuts its data.
+fn shape(func: Func) -> Shape {
+    let (slices, steps) = match func.coll {
+        Coll::AllReduce if func.algo == ALGO_TREE => (1, 1),
+        Coll::AllReduce | Coll::AllGather | Coll::ReduceScatter => (2, 2),
+        _ => (1, 1),
+    };
+    Shape {
+        proto: func.proto,
+        slices,
+        steps,
+    }
+}
+
+/// `redOpArgIsPtr` in the flags of a work
+const ARGUMENT_IS_POINTER: u8 = 1;
+
+/// What the collective does to the data.
+fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
+    let mut arg: u64 = work.get(env.layout.coll_redop);
+    if work.get::<u8>(3) & ARGUMENT_IS_POINTER != 0
+        && matches!(func.op, Op::PreMulSum | Op::SumPostDiv)
+    {
+        let at = work.addr(env.layout.coll_redop);
+        arg = match func.ty.size() {
+            1 => u64::from(at.read::<u8>()),
+            2 => u64::from(at.read::<u16>()),
+            4 => u64::from(at.read::<u32>()),
+            _ => at.read::<u64>(),
+        };
+    }
+    Math {
+        ty: func.ty,
+        op: func.op,
+        arg,
+    }
+}
+
+/// Both neighbours in the ring of a channel.
+fn neighbours(env: &Env<'_>) -> (i32, i32) {
+    (env.channel.field(8).read(), env.channel.field(12).read())
+}
+
+fn simple_step_bytes(env: &Env<'_>) -> usize {
+    env.step_bytes(Proto::Simple)
+}

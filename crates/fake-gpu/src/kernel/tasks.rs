@@ -1,0 +1,106 @@
+//! A tiny cooperative executor: futures polled in turn by the thread of the stream. Waiting for a counter is
+//! [`poll_until`]: NCCL's proxy threads do not wake anybody.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A part of a kernel.
+pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+thread_local! {
+    /// Counts what came to its end on this thread: while it grows there is no reason to rest.
+    static PROGRESS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn progress() {
+    PROGRESS.set(PROGRESS.get() + 1);
+}
+
+struct Until<F>(F);
+
+impl<F: FnMut() -> bool + Unpin> Future for Until<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if (self.0)() {
+            progress();
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// Waits for a condition, letting the other parts run.
+pub(crate) async fn poll_until<F: FnMut() -> bool + Unpin>(condition: F) {
+    Until(condition).await;
+}
+
+/// Polls every task in turn until all of them are done.
+pub(crate) struct JoinAll<'a>(pub(crate) Vec<Task<'a>>);
+
+impl Future for JoinAll<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.0
+            .retain_mut(|task| task.as_mut().poll(context).is_pending());
+        if self.0.is_empty() {
+            progress();
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// Polls without progress after which a rest is worth its cost.
+const BUSY_POLLS: u32 = 4;
+/// Polls without progress after which the wait will be long.
+const EAGER_POLLS: u32 = 2000;
+
+/// Runs the tasks of a kernel to their end.
+pub(crate) fn run(tasks: Vec<Task<'_>>) {
+    let mut all = Box::pin(JoinAll(tasks));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut idle = 0_u32;
+    let mut seen = PROGRESS.get();
+    while all.as_mut().poll(&mut context).is_pending() {
+        let now = PROGRESS.get();
+        if now != seen {
+            seen = now;
+            idle = 0;
+            continue;
+        }
+        idle = idle.saturating_add(1);
+        match idle {
+            ..BUSY_POLLS => std::thread::yield_now(),
+            BUSY_POLLS..EAGER_POLLS => std::thread::sleep(Duration::from_micros(20)),
+            EAGER_POLLS.. => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn tasks_wait_for_each_other() {
+        let said = RefCell::new(Vec::new());
+        let turn = Cell::new(1);
+        let task = |own: i32| -> Task<'_> {
+            let (said, turn) = (&said, &turn);
+            Box::pin(async move {
+                poll_until(|| turn.get() == own).await;
+                said.borrow_mut().push(own);
+                turn.set(own - 1);
+            })
+        };
+        run(vec![task(0), task(1)]);
+        assert_eq!(*said.borrow(), [1, 0]);
+    }
+}

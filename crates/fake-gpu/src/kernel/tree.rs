@@ -1,0 +1,71 @@
+//! The tree algorithm of all-reduce: sums go up while results come down.
+
+use super::function_table::Func;
+use super::part::Part;
+use super::tasks::{JoinAll, Task};
+use super::{math, shape, simple_step_bytes};
+use crate::device_memory::Record;
+use crate::prims::{Env, Peers, Prims, Src, Step};
+
+const NOBODY: i32 = -1;
+
+pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
+    let layout = env.layout;
+    let up: i32 = env.channel.field(layout.tree_up).read();
+    let down: [i32; 3] = [0, 4, 8].map(|k| env.channel.field(layout.tree_down + k).read());
+    let data = (
+        work.addr(layout.coll_sendbuff),
+        work.addr(layout.coll_recvbuff),
+    );
+    let pieces: Vec<(i64, i64)> = Part::of(env, work, func).chunks().collect();
+    let open = |recv: &[i32], send: &[i32]| {
+        let peers = Peers {
+            recv,
+            send,
+            connection: 0,
+        };
+        Prims::new(
+            env,
+            shape(func),
+            math(env, work, func),
+            &peers,
+            data,
+            simple_step_bytes(env),
+        )
+    };
+    if up == NOBODY {
+        let mut prims = open(&down, &down);
+        for (o, e) in pieces {
+            prims.recv_reduce_copy_send(o, o, e).await;
+        }
+        prims.close();
+        return;
+    }
+    let leaf = down[0] == NOBODY;
+    let mut reduce = open(&down, &[up]);
+    let mut spread = open(&[up], &down);
+    let own_pieces = pieces.clone();
+    let rising: Task<'_> = Box::pin(async move {
+        for (o, e) in own_pieces {
+            if leaf {
+                reduce.send(Src::Input(o), e).await;
+            } else {
+                reduce.recv_reduce_send(o, e).await;
+            }
+        }
+        reduce.close();
+    });
+    let falling: Task<'_> = Box::pin(async move {
+        for (o, e) in pieces {
+            let step = Step {
+                recv: true,
+                dst: Some(o),
+                send: !leaf,
+                ..Step::new(Src::None, e)
+            };
+            spread.step(step).await;
+        }
+        spread.close();
+    });
+    JoinAll(vec![rising, falling]).await;
+}

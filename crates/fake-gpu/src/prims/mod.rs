@@ -1,0 +1,335 @@
+//! The send/receive step of the device code over one or more connections, for the three wire protocols. The
+//! counters and sizes are those that NCCL's proxy threads watch.
+
+mod connection;
+mod lines;
+mod simple;
+
+use crate::device_memory::Addr;
+use crate::kernel::tasks::poll_until;
+use crate::layout::{Layout, comm};
+use crate::reduce::{self, Op, Type};
+use connection::Connection;
+
+/// Steps in the buffer of a connection.
+const STEPS: u64 = 8;
+
+/// A wire protocol.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Proto {
+    Ll,
+    Ll128,
+    Simple,
+}
+
+impl Proto {
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Bytes of a grain, the unit in which chunk sizes are given.
+    pub(crate) fn grain(self) -> usize {
+        match self {
+            Proto::Ll => 16,
+            Proto::Ll128 => 1920,
+            Proto::Simple => 512,
+        }
+    }
+}
+
+/// What all parts of one block share.
+pub(crate) struct Env<'a> {
+    pub(crate) layout: &'a Layout,
+    /// `ncclKernelComm`
+    pub(crate) comm: Addr,
+    /// `ncclDevChannel`
+    pub(crate) channel: Addr,
+    pub(crate) channel_id: usize,
+}
+
+impl Env<'_> {
+    pub(crate) fn rank(&self) -> i32 {
+        self.comm.field(comm::RANK).read()
+    }
+
+    pub(crate) fn n_ranks(&self) -> usize {
+        self.comm.field(comm::N_RANKS).read::<i32>() as usize
+    }
+
+    /// Bytes of a step in the buffers of a protocol.
+    pub(crate) fn step_bytes(&self, proto: Proto) -> usize {
+        let buffer = self.comm.field(comm::BUFF_SIZES + 4 * proto.index());
+        buffer.read::<i32>() as usize / STEPS as usize
+    }
+
+    /// The host has aborted the communicator.
+    pub(crate) fn aborted(&self) -> bool {
+        let flag = self.comm.field(self.layout.abort_flag).follow();
+        !flag.is_null() && flag.load_u32() != 0
+    }
+
+    /// `ncclDevChannelPeer` of a rank
+    fn peer(&self, rank: i32) -> Addr {
+        self.channel.follow().field(8 * rank as usize).follow()
+    }
+}
+
+/// Where a step takes own data from: nowhere, or this element of the input.
+#[derive(Clone, Copy)]
+pub(crate) enum Src {
+    None,
+    Input(i64),
+}
+
+/// Protocol, and slices and steps of a chunk.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) proto: Proto,
+    pub(crate) slices: u64,
+    pub(crate) steps: u64,
+}
+
+/// What is done to the data.
+#[derive(Clone, Copy)]
+pub(crate) struct Math {
+    pub(crate) ty: Type,
+    pub(crate) op: Op,
+    pub(crate) arg: u64,
+}
+
+/// Data that is only moved.
+pub(crate) const BYTES: Math = Math {
+    ty: Type::I8,
+    op: Op::Sum,
+    arg: 0,
+};
+
+/// Ranks to receive from and to send to, up to the first that is negative, and over which of their connections.
+pub(crate) struct Peers<'p> {
+    pub(crate) recv: &'p [i32],
+    pub(crate) send: &'p [i32],
+    pub(crate) connection: usize,
+}
+
+/// One primitive: take own data and/or what arrives, combine, store to the output and/or send on.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) src: Src,
+    pub(crate) recv: bool,
+    /// element of the output
+    pub(crate) dst: Option<i64>,
+    pub(crate) send: bool,
+    /// elements
+    pub(crate) n: usize,
+    /// the value is the result: apply what the operator does at the end
+    pub(crate) finish: bool,
+}
+
+impl Step {
+    /// A step that takes data and does nothing with it yet.
+    pub(crate) fn new(src: Src, n: i64) -> Step {
+        Step {
+            src,
+            recv: false,
+            dst: None,
+            send: false,
+            n: n.max(0) as usize,
+            finish: false,
+        }
+    }
+}
+
+/// The open connections of a part of a block.
+pub(crate) struct Prims<'a> {
+    env: &'a Env<'a>,
+    shape: Shape,
+    math: Math,
+    recvs: Vec<Connection>,
+    sends: Vec<Connection>,
+    input: Addr,
+    output: Addr,
+    /// size of a step in elements, the unit of slices
+    step_elements: usize,
+}
+
+impl<'a> Prims<'a> {
+    /// `data` is input and output.
+    pub(crate) fn new(
+        env: &'a Env<'a>,
+        shape: Shape,
+        math: Math,
+        peers: &Peers<'_>,
+        data: (Addr, Addr),
+        step_bytes: usize,
+    ) -> Prims<'a> {
+        let multiple = match shape.proto {
+            Proto::Simple => shape.slices * shape.steps,
+            Proto::Ll | Proto::Ll128 => 1,
+        };
+        let open = |ranks: &[i32], sending| -> Vec<Connection> {
+            ranks
+                .iter()
+                .take_while(|&&rank| rank >= 0)
+                .map(|&rank| {
+                    Connection::open(env, shape.proto, rank, peers.connection, sending, multiple)
+                })
+                .collect()
+        };
+        Prims {
+            env,
+            shape,
+            math,
+            recvs: open(peers.recv, false),
+            sends: open(peers.send, true),
+            input: data.0,
+            output: data.1,
+            step_elements: step_bytes / math.ty.size(),
+        }
+    }
+
+    /// Does one primitive.
+    pub(crate) async fn step(&mut self, step: Step) {
+        match self.shape.proto {
+            Proto::Simple => self.step_simple(step).await,
+            Proto::Ll | Proto::Ll128 => self.step_lines(step).await,
+        }
+    }
+
+    /// Sends own data.
+    pub(crate) async fn send(&mut self, src: Src, n: i64) {
+        let step = Step::new(src, n);
+        self.step(Step { send: true, ..step }).await;
+    }
+
+    /// Sends own data and stores it.
+    pub(crate) async fn copy_send(&mut self, src: i64, dst: i64, n: i64) {
+        let step = Step::new(Src::Input(src), n);
+        self.step(Step {
+            dst: Some(dst),
+            send: true,
+            ..step
+        })
+        .await;
+    }
+
+    /// Stores what arrives.
+    pub(crate) async fn recv(&mut self, dst: i64, n: i64) {
+        let step = Step::new(Src::None, n);
+        self.step(Step {
+            recv: true,
+            dst: Some(dst),
+            ..step
+        })
+        .await;
+    }
+
+    /// Stores what arrives and sends it on.
+    pub(crate) async fn recv_copy_send(&mut self, dst: i64, n: i64) {
+        let step = Step::new(Src::None, n);
+        self.step(Step {
+            recv: true,
+            dst: Some(dst),
+            send: true,
+            ..step
+        })
+        .await;
+    }
+
+    /// Combines own data with what arrives and sends it on.
+    pub(crate) async fn recv_reduce_send(&mut self, src: i64, n: i64) {
+        let step = Step::new(Src::Input(src), n);
+        self.step(Step {
+            recv: true,
+            send: true,
+            ..step
+        })
+        .await;
+    }
+
+    /// Combines own data with what arrives: the result, which is stored.
+    pub(crate) async fn recv_reduce_copy(&mut self, src: i64, dst: i64, n: i64) {
+        let step = Step::new(Src::Input(src), n);
+        self.step(Step {
+            recv: true,
+            dst: Some(dst),
+            finish: true,
+            ..step
+        })
+        .await;
+    }
+
+    /// Combines own data with what arrives: the result, which is stored and sent on.
+    pub(crate) async fn recv_reduce_copy_send(&mut self, src: i64, dst: i64, n: i64) {
+        let step = Step::new(Src::Input(src), n);
+        self.step(Step {
+            recv: true,
+            dst: Some(dst),
+            send: true,
+            finish: true,
+            ..step
+        })
+        .await;
+    }
+
+    /// Further input and output.
+    pub(crate) fn set_data(&mut self, input: Addr, output: Addr) {
+        self.input = input;
+        self.output = output;
+    }
+
+    /// Keeps the step numbers for the next operation.
+    pub(crate) fn close(self) {
+        for connection in self.recvs.iter().chain(&self.sends) {
+            connection.close();
+        }
+    }
+
+    fn element(&self, base: Addr, index: i64, shift: usize) -> Addr {
+        base.at((index as isize + shift as isize) * self.math.ty.size() as isize)
+    }
+
+    /// The value of `n` elements from `shift` on: own data combined with what was received.
+    fn value(&self, step: &Step, shift: usize, n: usize, mut received: Vec<Vec<u8>>) -> Vec<u8> {
+        let Math { ty, op, arg } = self.math;
+        let mut value = match step.src {
+            Src::Input(index) => {
+                let mut own = self.element(self.input, index, shift).bytes(n * ty.size());
+                reduce::pre_op(ty, op, arg, &mut own);
+                own
+            }
+            Src::None => received.remove(0),
+        };
+        for other in &received {
+            reduce::combine(ty, op, arg, &mut value, other);
+        }
+        if step.finish {
+            reduce::post_op(ty, op, arg, &mut value);
+        }
+        value
+    }
+
+    fn keep(&self, dst: Option<i64>, shift: usize, value: &[u8]) {
+        if let Some(index) = dst {
+            self.element(self.output, index, shift).copy_in(value);
+        }
+    }
+
+    /// Waits until the other sides have advanced enough, or the communicator is aborted.
+    async fn wait(&self, connections: &[Connection], steps: u64, credit: u64) {
+        let want: Vec<(Addr, u64)> = connections
+            .iter()
+            .map(|c| (c.theirs, c.step + steps))
+            .collect();
+        poll_until(|| {
+            want.iter()
+                .all(|&(counter, step)| counter.load() + credit >= step)
+                || self.env.aborted()
+        })
+        .await;
+    }
+
+    /// Waits for room to send.
+    async fn wait_to_send(&self, steps: u64) {
+        self.wait(&self.sends, steps, STEPS).await;
+    }
+}

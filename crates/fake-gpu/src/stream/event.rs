@@ -1,0 +1,90 @@
+//! Events: marks in the queue of a stream.
+
+use super::{Graph, Stream};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
+
+#[derive(Default)]
+struct State {
+    at: Option<(Arc<Stream>, u64)>,
+    time: Option<Instant>,
+    capture: Option<Weak<Graph>>,
+}
+
+/// An event.
+#[derive(Default)]
+pub(crate) struct Event {
+    state: Mutex<State>,
+}
+
+impl Event {
+    pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) {
+        if let Some(graph) = stream.capture() {
+            self.state.lock().capture = Some(Arc::downgrade(&graph));
+            return;
+        }
+        let me = self.clone();
+        stream.push_short(Box::new(move || {
+            me.state.lock().time = Some(Instant::now());
+        }));
+        let mut state = self.state.lock();
+        state.capture = None;
+        state.at = Some((stream.clone(), stream.mark()));
+    }
+
+    /// The capture in which the event was recorded, if that still goes on.
+    pub(crate) fn capture(&self) -> Option<Arc<Graph>> {
+        let graph = self.state.lock().capture.as_ref().and_then(Weak::upgrade);
+        graph.filter(|graph| graph.is_open())
+    }
+
+    /// Recorded from within a graph: done as of now.
+    pub(crate) fn touch(&self) {
+        let mut state = self.state.lock();
+        state.at = None;
+        state.time = Some(Instant::now());
+    }
+
+    /// Where it was recorded.
+    pub(crate) fn target(&self) -> Option<(Arc<Stream>, u64)> {
+        self.state.lock().at.clone()
+    }
+
+    pub(crate) fn done(&self) -> bool {
+        self.target()
+            .is_none_or(|(stream, mark)| stream.reached(mark))
+    }
+
+    pub(crate) fn sync(&self) {
+        if let Some((stream, mark)) = self.target() {
+            stream.wait(mark);
+        }
+    }
+
+    pub(crate) fn time(&self) -> Option<Instant> {
+        self.state.lock().time
+    }
+}
+
+fn events() -> &'static Mutex<HashMap<usize, Arc<Event>>> {
+    static EVENTS: OnceLock<Mutex<HashMap<usize, Arc<Event>>>> = OnceLock::new();
+    EVENTS.get_or_init(Mutex::default)
+}
+
+/// A new event; its handle.
+pub(crate) fn event_create() -> usize {
+    let event = Arc::new(Event::default());
+    let handle = Arc::as_ptr(&event) as usize;
+    events().lock().insert(handle, event);
+    handle
+}
+
+pub(crate) fn event_get(handle: usize) -> Option<Arc<Event>> {
+    events().lock().get(&handle).cloned()
+}
+
+pub(crate) fn event_destroy(handle: usize) -> bool {
+    events().lock().remove(&handle).is_some()
+}

@@ -1,0 +1,228 @@
+//! Streams. A stream is a queue; work that can take time (kernels, host functions, waits) is done by one worker
+//! thread per stream, the rest at once when nothing is queued before it.
+
+mod event;
+mod graph;
+
+pub(crate) use event::{event_create, event_destroy, event_get};
+pub(crate) use graph::{Graph, Keep, graph_add, graph_drop, graph_get};
+
+use crate::log::warning;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+/// Work that is done once.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+/// Work that a graph can repeat.
+pub(crate) type Op = Arc<dyn Fn() + Send + Sync>;
+
+struct State {
+    jobs: VecDeque<Job>,
+    submitted: u64,
+    completed: u64,
+    has_worker: bool,
+    closing: bool,
+}
+
+/// A stream of a device.
+pub(crate) struct Stream {
+    pub(crate) id: u64,
+    pub(crate) device: i32,
+    state: Mutex<State>,
+    changed: Condvar,
+    capture: Mutex<Option<Arc<Graph>>>,
+}
+
+impl Stream {
+    fn new(id: u64, device: i32) -> Arc<Stream> {
+        Arc::new(Stream {
+            id,
+            device,
+            state: Mutex::new(State {
+                jobs: VecDeque::new(),
+                submitted: 0,
+                completed: 0,
+                has_worker: false,
+                closing: false,
+            }),
+            changed: Condvar::new(),
+            capture: Mutex::new(None),
+        })
+    }
+
+    /// The graph that what is submitted goes to.
+    pub(crate) fn capture(&self) -> Option<Arc<Graph>> {
+        self.capture.lock().clone()
+    }
+
+    pub(crate) fn set_capture(&self, graph: Option<Arc<Graph>>) {
+        *self.capture.lock() = graph;
+    }
+
+    /// Queues, or keeps for a graph, work that can be repeated.
+    pub(crate) fn submit(self: &Arc<Self>, op: Op, short: bool) {
+        if let Some(graph) = self.capture() {
+            graph.push(op);
+        } else if short {
+            self.push_short(Box::new(move || op()));
+        } else {
+            self.push(Box::new(move || op()));
+        }
+    }
+
+    /// Queues a job that may take time.
+    pub(crate) fn push(self: &Arc<Self>, job: Job) {
+        let mut state = self.state.lock();
+        state.jobs.push_back(job);
+        state.submitted += 1;
+        if !state.has_worker {
+            state.has_worker = true;
+            let me = self.clone();
+            let started = std::thread::Builder::new()
+                .name(format!("fakegpu-s{}", self.id))
+                .spawn(move || me.work());
+            if let Err(error) = started {
+                state.has_worker = false;
+                warning!("stream {}: cannot start its thread: {error}", self.id);
+                crate::cuda::break_device();
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Runs a short job now if the stream is idle, else queues it.
+    pub(crate) fn push_short(self: &Arc<Self>, job: Job) {
+        if self.idle() {
+            job();
+        } else {
+            self.push(job);
+        }
+    }
+
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                // A fault of the emulation is reported by whoever waits for the stream, not by a hang.
+                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                    crate::cuda::break_device();
+                }
+                state = self.state.lock();
+                state.completed += 1;
+                self.changed.notify_all();
+            } else if state.closing {
+                state.has_worker = false;
+                return;
+            } else {
+                self.changed.wait(&mut state);
+            }
+        }
+    }
+
+    /// The place in the queue behind what was submitted so far.
+    pub(crate) fn mark(&self) -> u64 {
+        self.state.lock().submitted
+    }
+
+    pub(crate) fn reached(&self, mark: u64) -> bool {
+        self.state.lock().completed >= mark
+    }
+
+    pub(crate) fn wait(&self, mark: u64) {
+        let mut state = self.state.lock();
+        while state.completed < mark {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    pub(crate) fn sync(&self) {
+        self.wait(self.mark());
+    }
+
+    pub(crate) fn idle(&self) -> bool {
+        let state = self.state.lock();
+        state.submitted == state.completed
+    }
+
+    fn close(&self) {
+        self.state.lock().closing = true;
+        self.changed.notify_all();
+    }
+}
+
+struct Table {
+    streams: HashMap<usize, Arc<Stream>>,
+    defaults: HashMap<i32, Arc<Stream>>,
+    next: u64,
+}
+
+impl Table {
+    fn all(&self) -> Vec<Arc<Stream>> {
+        let streams = self.streams.values().chain(self.defaults.values());
+        streams.cloned().collect()
+    }
+}
+
+fn table() -> &'static Mutex<Table> {
+    static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        Mutex::new(Table {
+            streams: HashMap::new(),
+            defaults: HashMap::new(),
+            next: 16,
+        })
+    })
+}
+
+/// A new stream; its handle.
+pub(crate) fn create(device: i32) -> usize {
+    let mut table = table().lock();
+    table.next += 1;
+    let stream = Stream::new(table.next, device);
+    // A handle is an address that nobody else has, and is never 0, 1 or 2.
+    let handle = Arc::as_ptr(&stream) as usize;
+    table.streams.insert(handle, stream);
+    handle
+}
+
+/// `device` is only used for the default streams (handles 0, 1 and 2).
+pub(crate) fn get(handle: usize, device: i32) -> Option<Arc<Stream>> {
+    let mut table = table().lock();
+    if handle <= 2 {
+        let default = table
+            .defaults
+            .entry(device)
+            .or_insert_with(|| Stream::new(0, device));
+        return Some(default.clone());
+    }
+    table.streams.get(&handle).cloned()
+}
+
+/// Forgets a stream; what is queued is still done.
+pub(crate) fn destroy(handle: usize) -> bool {
+    let stream = table().lock().streams.remove(&handle);
+    stream.map(|stream| stream.close()).is_some()
+}
+
+/// Waits for all streams of a device.
+pub(crate) fn sync_device(device: i32) {
+    let all = table().lock().all();
+    for stream in all.iter().filter(|stream| stream.device == device) {
+        stream.sync();
+    }
+}
+
+/// Ends the capture into `graph` on all streams.
+pub(crate) fn end_capture(graph: &Arc<Graph>) {
+    graph.close();
+    let all = table().lock().all();
+    for stream in all {
+        let mut capture = stream.capture.lock();
+        if capture.as_ref().is_some_and(|own| Arc::ptr_eq(own, graph)) {
+            *capture = None;
+        }
+    }
+}
