@@ -41,7 +41,8 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
 
     report::heading("tests");
     let mut test = cargo::command();
-    test.args(["test", "--locked"]);
+    // One run is to show all that fails.
+    test.args(["test", "--locked", "--no-fail-fast"]);
     if !names_packages(words) {
         test.arg("--workspace");
     }
