@@ -1,3 +1,11 @@
-//! Loads a profiler plugin as NCCL does and drives it.
+//! `plugin-host`: loads a profiler plugin as NCCL does and drives it.
 
-fn main() {}
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    cli::run(cli::Arguments::parse())
+}

@@ -1,0 +1,84 @@
+//! The command line.
+
+mod replay;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use plugin_host::table::Plugin;
+use plugin_host::version::Version;
+
+/// Loads an NCCL profiler plugin as NCCL does and drives it.
+///
+/// No GPU, no NCCL: the plugin is opened with dlopen (RTLD_NOW, RTLD_LOCAL), its highest table ncclProfiler_v7 …
+/// v1 is called, and a mask, a logger and descriptors are passed as NCCL passes them. Works with any profiler
+/// plugin.
+///
+/// Exit status: 0 all is well, 1 the plugin did something wrong, 2 usage or input or output failed.
+#[derive(Parser)]
+#[command(version, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Replay(replay::Arguments),
+}
+
+/// What came out.
+pub(crate) enum Outcome {
+    /// The plugin did all it should.
+    Well,
+    /// The plugin did something wrong, and it has been said.
+    Wrong,
+}
+
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let outcome = match arguments.verb {
+        Verb::Replay(arguments) => replay::run(&arguments),
+    };
+    match outcome {
+        Ok(Outcome::Well) => ExitCode::SUCCESS,
+        Ok(Outcome::Wrong) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("plugin-host: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Which plugin, and which of its tables.
+#[derive(clap::Args, Clone)]
+pub(crate) struct PluginArguments {
+    /// The plugin's library.
+    #[arg(long, value_name = "PLUGIN.so")]
+    plugin: PathBuf,
+
+    /// Call this table instead of the highest that there is.
+    #[arg(long, value_name = "1-7", value_parser = parse_version)]
+    table: Option<Version>,
+}
+
+impl PluginArguments {
+    fn load(&self) -> anyhow::Result<Plugin> {
+        load(&self.plugin, self.table)
+    }
+}
+
+fn load(path: &std::path::Path, table: Option<Version>) -> anyhow::Result<Plugin> {
+    // A name without a slash would be searched for in the system's folders.
+    let path = std::path::absolute(path)?;
+    // SAFETY: the user named this file as the profiler plugin to run.
+    Ok(unsafe { Plugin::load(&path, table) }?)
+}
+
+fn parse_version(text: &str) -> Result<Version, String> {
+    text.trim_start_matches('v')
+        .parse()
+        .ok()
+        .and_then(Version::from_number)
+        .ok_or_else(|| "the versions of the interface are 1 to 7".to_owned())
+}

@@ -1,0 +1,11 @@
+//! Loads a profiler plugin as NCCL does and drives it.
+
+pub mod descriptor;
+pub mod fields;
+pub mod kind;
+pub mod logger;
+pub mod replay;
+pub mod state_args;
+pub mod table;
+pub mod v1_numbers;
+pub mod version;

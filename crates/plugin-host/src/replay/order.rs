@@ -1,0 +1,402 @@
+//! Recovers from a stream the order of the callbacks, and which event each address means.
+//!
+//! An address means the event that last started there. Where time stamps are equal, nesting decides: an event
+//! starts after its parent, its states lie between its start and its stop, and it stops before its parent.
+
+use std::collections::BTreeMap;
+
+use super::stream::{CommRank, Init, Moment, Stream};
+use crate::fields::Text;
+use crate::state_args::StateArgs;
+
+/// The callbacks of a stream in order.
+#[derive(Debug)]
+pub struct Ordered {
+    /// In the order of calling.
+    pub callbacks: Vec<Callback>,
+    /// The communicators; their places are the `comm` of callbacks and relations.
+    pub comms: Vec<Init>,
+    /// For each event whom it belongs to.
+    pub relations: Vec<Relation>,
+    /// Communicators whose `init` the stream lacks.
+    pub missing_inits: u64,
+    /// States of events that the stream lacks.
+    pub orphan_states: u64,
+    /// Parents that the stream lacks (they become NULL).
+    pub unknown_parents: u64,
+}
+
+/// Whom an event belongs to; all are places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relation {
+    /// Its communicator.
+    pub comm: usize,
+    /// Its parent.
+    pub parent: Option<usize>,
+    /// Its Group.
+    pub group: Option<usize>,
+}
+
+/// One callback.
+#[derive(Clone, Copy, Debug)]
+pub struct Callback {
+    /// When it was called, and by whom.
+    pub when: Moment,
+    /// What was called.
+    pub call: Call,
+}
+
+/// What was called; events and communicators by place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words are the interface's")]
+pub enum Call {
+    Init {
+        comm: usize,
+    },
+    Start {
+        event: usize,
+    },
+    State {
+        event: usize,
+        number: u32,
+        args: StateArgs,
+    },
+    Stop {
+        event: usize,
+    },
+    Finalize {
+        comm: usize,
+    },
+}
+
+/// What comes first where the time is the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Init,
+    /// A state of an event that stops now, but began before.
+    LastState,
+    /// The stop of an event that began before.
+    Stop,
+    Start,
+    State,
+    /// The stop of an event that starts now.
+    StopAtOnce,
+    Finalize,
+}
+
+/// The order of calling. Sorting is stable: where all is equal the order of the lines stays.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    at_ns: u64,
+    class: Class,
+    depth: i64,
+}
+
+impl Ordered {
+    /// Orders a stream. With `finalize_missing` communicators that were not finalized are, at the end.
+    #[must_use]
+    pub fn new(stream: &Stream, finalize_missing: bool) -> Self {
+        let (comms, missing_inits) = communicators(stream);
+        let addresses = Addresses::new(stream);
+        let mut unknown_parents = 0;
+        let mut resolve = |address: u64, event: usize, at_ns: u64| {
+            if address == 0 {
+                return None;
+            }
+            let found = addresses.find(address, at_ns, Some(event));
+            unknown_parents += u64::from(found.is_none());
+            found
+        };
+        let relations: Vec<Relation> = stream
+            .events
+            .iter()
+            .enumerate()
+            .map(|(place, event)| Relation {
+                comm: find_comm(&comms, event.who, event.start.at_ns).unwrap_or(0),
+                parent: resolve(event.parent, place, event.start.at_ns),
+                group: resolve(event.group, place, event.start.at_ns),
+            })
+            .collect();
+        let mut calls = Calls::default();
+        for (comm, init) in comms.iter().enumerate() {
+            calls.add(init.when, Class::Init, 0, Call::Init { comm });
+        }
+        calls.add_events(stream, &relations);
+        let orphan_states = calls.add_states(stream, &addresses);
+        calls.add_finalizes(stream, &comms, finalize_missing);
+        Self {
+            callbacks: calls.sorted(),
+            comms,
+            relations,
+            missing_inits,
+            orphan_states,
+            unknown_parents,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Calls(Vec<(Key, Callback)>);
+
+impl Calls {
+    fn add(&mut self, when: Moment, class: Class, depth: i64, call: Call) {
+        let key = Key {
+            at_ns: when.at_ns,
+            class,
+            depth,
+        };
+        self.0.push((key, Callback { when, call }));
+    }
+
+    fn add_events(&mut self, stream: &Stream, relations: &[Relation]) {
+        for (event, recorded) in stream.events.iter().enumerate() {
+            let depth = depth(relations, event);
+            self.add(recorded.start, Class::Start, depth, Call::Start { event });
+            if let Some(stop) = recorded.stop {
+                let class = if stop.at_ns == recorded.start.at_ns {
+                    Class::StopAtOnce
+                } else {
+                    Class::Stop
+                };
+                self.add(stop, class, -depth, Call::Stop { event });
+            }
+        }
+    }
+
+    /// Returns how many states have no event.
+    fn add_states(&mut self, stream: &Stream, addresses: &Addresses) -> u64 {
+        let mut orphans = 0;
+        for state in &stream.states {
+            let at_ns = state.when.at_ns;
+            let Some(event) = addresses.find(state.address, at_ns, None) else {
+                orphans += 1;
+                continue;
+            };
+            let recorded = &stream.events[event];
+            let stops_now = recorded.stop.is_some_and(|stop| stop.at_ns == at_ns);
+            let class = if stops_now && recorded.start.at_ns != at_ns {
+                Class::LastState
+            } else {
+                Class::State
+            };
+            let call = Call::State {
+                event,
+                number: state.number,
+                args: state.args,
+            };
+            self.add(state.when, class, 0, call);
+        }
+        orphans
+    }
+
+    fn add_finalizes(&mut self, stream: &Stream, comms: &[Init], missing_too: bool) {
+        let mut done = vec![false; comms.len()];
+        for finalize in &stream.finalizes {
+            if let Some(comm) = find_comm(comms, finalize.who, finalize.when.at_ns) {
+                done[comm] = true;
+                self.add(finalize.when, Class::Finalize, 0, Call::Finalize { comm });
+            }
+        }
+        if !missing_too {
+            return;
+        }
+        let last_ns = self.0.iter().map(|(key, _)| key.at_ns).max().unwrap_or(0);
+        for (comm, init) in comms.iter().enumerate().filter(|(comm, _)| !done[*comm]) {
+            let when = Moment {
+                at_ns: last_ns,
+                tid: init.when.tid,
+            };
+            self.add(when, Class::Finalize, 0, Call::Finalize { comm });
+        }
+    }
+
+    fn sorted(mut self) -> Vec<Callback> {
+        self.0.sort_by_key(|(key, _)| *key);
+        self.0.into_iter().map(|(_, callback)| callback).collect()
+    }
+}
+
+/// The communicators in the order of their inits; one is made up for events that have none.
+fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
+    let mut comms = stream.inits.clone();
+    let mut missing: Vec<Init> = Vec::new();
+    for event in &stream.events {
+        let known = comms
+            .iter()
+            .chain(&missing)
+            .any(|init| init.who == event.who);
+        if !known {
+            missing.push(Init {
+                when: event.start,
+                pid: 0,
+                who: event.who,
+                ranks: 0,
+                name: Text::NULL,
+            });
+        }
+    }
+    // They existed from the beginning.
+    let first_ns = stream.events.iter().map(|event| event.start.at_ns).min();
+    for init in &mut missing {
+        init.when.at_ns = first_ns.unwrap_or(0);
+        let same = stream
+            .events
+            .iter()
+            .filter(|event| event.who.comm_id == init.who.comm_id);
+        init.ranks = same.map(|event| event.who.rank).max().unwrap_or(0) + 1;
+    }
+    let count = missing.len() as u64;
+    comms.extend(missing);
+    comms.sort_by_key(|init| init.when.at_ns);
+    (comms, count)
+}
+
+/// The last init of a communicator at a time; the first one for a time before it.
+fn find_comm(comms: &[Init], who: CommRank, at_ns: u64) -> Option<usize> {
+    let same = || comms.iter().enumerate().filter(|(_, init)| init.who == who);
+    same()
+        .rfind(|(_, init)| init.when.at_ns <= at_ns)
+        .or_else(|| same().next())
+        .map(|(place, _)| place)
+}
+
+/// How deep an event lies under its parents.
+fn depth(relations: &[Relation], event: usize) -> i64 {
+    const MOST: i64 = 32; // a malformed stream could make a ring of equal times
+    let mut at = event;
+    for depth in 0..MOST {
+        match relations[at].group.or(relations[at].parent) {
+            Some(parent) => at = parent,
+            None => return depth,
+        }
+    }
+    MOST
+}
+
+/// Which events started at an address, in the order of time.
+struct Addresses(BTreeMap<u64, Vec<(u64, usize)>>);
+
+impl Addresses {
+    fn new(stream: &Stream) -> Self {
+        let mut map: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
+        for (place, event) in stream.events.iter().enumerate() {
+            map.entry(event.address)
+                .or_default()
+                .push((event.start.at_ns, place));
+        }
+        map.values_mut().for_each(|starts| starts.sort_unstable());
+        Self(map)
+    }
+
+    /// The event that last started at this address, not being `except`.
+    fn find(&self, address: u64, at_ns: u64, except: Option<usize>) -> Option<usize> {
+        let starts = self.0.get(&address)?;
+        let end = starts.partition_point(|(start, _)| *start <= at_ns);
+        let places = starts[..end].iter().rev().map(|(_, place)| *place);
+        places.into_iter().find(|place| Some(*place) != except)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::Fields;
+    use crate::kind::Kind;
+    use crate::replay::stream::{Event, State};
+
+    const WHO: CommRank = CommRank {
+        comm_id: 1,
+        rank: 0,
+    };
+
+    fn at(at_ns: u64) -> Moment {
+        Moment { at_ns, tid: 1 }
+    }
+
+    fn event(address: u64, parent: u64, start: u64, stop: u64) -> Event {
+        Event {
+            kind: Kind::GROUP,
+            start: at(start),
+            stop: Some(at(stop)),
+            address,
+            parent,
+            group: 0,
+            who: WHO,
+            fields: Fields::default(),
+        }
+    }
+
+    fn state(address: u64, at_ns: u64) -> State {
+        State {
+            when: at(at_ns),
+            address,
+            number: 19,
+            args: StateArgs::Zero,
+        }
+    }
+
+    fn words(ordered: &Ordered) -> Vec<String> {
+        let word = |callback: &Callback| match callback.call {
+            Call::Init { comm } => format!("init {comm}"),
+            Call::Start { event } => format!("start {event}"),
+            Call::State { event, .. } => format!("state {event}"),
+            Call::Stop { event } => format!("stop {event}"),
+            Call::Finalize { comm } => format!("finalize {comm}"),
+        };
+        ordered.callbacks.iter().map(word).collect()
+    }
+
+    #[test]
+    fn equal_times_nest() {
+        let stream = Stream {
+            // The child's line comes first, and all happens at one time.
+            events: vec![event(0xb, 0xa, 5, 5), event(0xa, 0, 5, 5)],
+            states: vec![state(0xb, 5)],
+            ..Stream::default()
+        };
+        let ordered = Ordered::new(&stream, true);
+        let expected = [
+            "init 0",
+            "start 1",
+            "start 0",
+            "state 0",
+            "stop 0",
+            "stop 1",
+            "finalize 0",
+        ];
+        assert_eq!(words(&ordered), expected);
+        assert_eq!(ordered.relations[0].parent, Some(1));
+        assert_eq!(ordered.missing_inits, 1);
+    }
+
+    #[test]
+    fn a_reused_address_means_the_last_event() {
+        let stream = Stream {
+            events: vec![
+                event(0xa, 0, 1, 3),
+                event(0xb, 0xa, 2, 4),
+                event(0xa, 0, 3, 9),
+                event(0xc, 0xa, 5, 6),
+                event(0xd, 0xee, 7, 8),
+            ],
+            states: vec![state(0xa, 2), state(0xa, 4), state(0xff, 4)],
+            ..Stream::default()
+        };
+        let ordered = Ordered::new(&stream, false);
+        let parents: Vec<_> = ordered
+            .relations
+            .iter()
+            .map(|relation| relation.parent)
+            .collect();
+        assert_eq!(parents, [None, Some(0), None, Some(2), None]);
+        assert_eq!((ordered.orphan_states, ordered.unknown_parents), (1, 1));
+        let expected = [
+            "init 0", "start 0", "start 1", "state 0", "stop 0", "start 2", "stop 1", "state 2",
+            "start 3", "stop 3", "start 4", "stop 4", "stop 2",
+        ];
+        let mut found = words(&ordered);
+        // At 2 the start of 1 and the state of 0 are equal in rank; both orders are right.
+        found[2..4].sort();
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,181 @@
+//! What was replayed, and what was left out and why.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+
+/// The outcome of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The stream's file.
+    pub stream: String,
+    /// The plugin's name for itself.
+    pub plugin: String,
+    /// The table that was called.
+    pub table: u8,
+    /// This process.
+    pub pid: u32,
+    /// The mask that the plugin set.
+    pub mask: u32,
+    /// Whether the mask was respected.
+    pub mask_respected: bool,
+    /// Number of threads.
+    pub threads: u64,
+    /// Calls of `init`.
+    pub inits: u64,
+    /// Calls of `finalize`.
+    pub finalizes: u64,
+    /// By kind.
+    pub kinds: BTreeMap<String, KindCounts>,
+    /// By state's name: calls of `recordEventState`.
+    pub states: BTreeMap<String, u64>,
+    /// Not called.
+    pub left_out: LeftOut,
+    /// Calls that returned something else than success, or did not write their result.
+    pub errors: BTreeMap<String, u64>,
+    /// What the stream lacks.
+    pub stream_gaps: StreamGaps,
+    /// Lines through NCCL's logger.
+    pub log_lines: u64,
+    /// Those of them without a communicator, when libnccl may be gone.
+    pub late_log_lines: u64,
+    /// How long it took.
+    pub wall_ms: u64,
+}
+
+/// The calls for one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindCounts {
+    /// `startEvent`.
+    pub start: u64,
+    /// `stopEvent`.
+    pub stop: u64,
+    /// `recordEventState`.
+    pub state: u64,
+}
+
+/// Recorded callbacks that the plugin did not get.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Starts of kinds that the table does not have.
+    pub start_not_in_table: u64,
+    /// States that the table does not have.
+    pub state_not_in_table: u64,
+    /// Starts of kinds that the mask does not ask for.
+    pub start_not_in_mask: u64,
+    /// Starts below a parent with a NULL handle (up to v4).
+    pub start_null_parent: u64,
+    /// Stops and states of events that were not started or got a NULL handle.
+    pub stop_or_state_without_handle: u64,
+}
+
+/// What the stream lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamGaps {
+    /// Communicators whose init was made up.
+    pub missing_inits: u64,
+    /// States without event.
+    pub orphan_states: u64,
+    /// Parents that became NULL.
+    pub unknown_parents: u64,
+}
+
+impl Report {
+    /// Whether every call succeeded.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.errors.is_empty() && self.late_log_lines == 0
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let respected = if self.mask_respected {
+            "respected"
+        } else {
+            "ignored"
+        };
+        writeln!(out, "{}", self.stream)?;
+        writeln!(
+            out,
+            "  plugin {:?}, table v{}, mask {:#x} ({respected}), pid {}, {} threads, {} ms",
+            self.plugin, self.table, self.mask, self.pid, self.threads, self.wall_ms
+        )?;
+        writeln!(
+            out,
+            "  {:<14} {:>8} {:>8} {:>8}",
+            "kind", "start", "state", "stop"
+        )?;
+        for (kind, counts) in &self.kinds {
+            writeln!(
+                out,
+                "  {kind:<14} {:>8} {:>8} {:>8}",
+                counts.start, counts.state, counts.stop
+            )?;
+        }
+        writeln!(
+            out,
+            "  {:<14} {:>8} {:>17}",
+            "init, finalize", self.inits, self.finalizes
+        )?;
+        let left_out = &self.left_out;
+        for (count, what) in [
+            (
+                left_out.start_not_in_table,
+                "events of kinds that this table does not have",
+            ),
+            (
+                left_out.state_not_in_table,
+                "states that this table does not have",
+            ),
+            (
+                left_out.start_not_in_mask,
+                "events that the mask does not ask for (--all-events gives them)",
+            ),
+            (left_out.start_null_parent, "events below a NULL handle"),
+            (
+                left_out.stop_or_state_without_handle,
+                "stops and states of events without a handle",
+            ),
+        ] {
+            if count > 0 {
+                writeln!(out, "  left out: {count} {what}")?;
+            }
+        }
+        let gaps = &self.stream_gaps;
+        for (count, what) in [
+            (
+                gaps.missing_inits,
+                "communicators without a recorded init (made up)",
+            ),
+            (
+                gaps.orphan_states,
+                "states of events that are not recorded (left out)",
+            ),
+            (gaps.unknown_parents, "parents that are not recorded (NULL)"),
+        ] {
+            if count > 0 {
+                writeln!(out, "  the stream has {count} {what}")?;
+            }
+        }
+        for (call, count) in &self.errors {
+            writeln!(out, "  ERROR: {call} ({count} times)")?;
+        }
+        if self.late_log_lines > 0 {
+            writeln!(
+                out,
+                "  ERROR: NCCL's logger was called without a communicator ({} times)",
+                self.late_log_lines
+            )?;
+        }
+        Ok(())
+    }
+}
