@@ -122,8 +122,9 @@ impl NameCache {
             },
         };
         let address = name.address();
+        let place = self.place_for(address);
         if let (Some(entry), Some(new)) = (
-            self.entries.get_mut(Self::place(address)),
+            self.entries.get_mut(place),
             Entry::new(address, bytes, number),
         ) {
             *entry = new;
