@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // and the handles of late callbacks must outlive that.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl-profiler-otf2.so");
-    println!("cargo::rustc-env=NCCL_OTF2_VERSION={}", version());
+    println!("cargo::rustc-env=NCCL_PROFILER_OTF2_VERSION={}", version());
     Ok(())
 }
 

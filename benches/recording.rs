@@ -71,6 +71,7 @@ fn append(criterion: &mut Criterion) {
         let registry = Registry::new(RegistryOptions {
             directory: directory.path().to_owned(),
             tag: ProcessTag::new(1),
+            process_id: std::process::id(),
             tick_source: clock::select(),
             session_start_realtime_ns: 0,
             limit_bytes: 16 << 30,

@@ -30,6 +30,9 @@ use crate::recorder;
 
 mod close;
 
+/// The plugin's version, with the commit where it was built from a checkout.
+pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
+
 /// What NCCL gets back from `init`.
 #[derive(Clone, Copy, Debug)]
 pub struct InitReply {
@@ -87,7 +90,8 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
         return idle();
     };
     let (context, repetition) = session.communicators.add(session.tag, comm);
-    let mask = session.config.mask;
+    // Releases before ours ignore bits they do not know; that is no reason to set them.
+    let mask = session.config.mask & kinds_of_table(comm.table);
     recorder::with_cursor(Lost::State, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
@@ -118,6 +122,17 @@ pub fn finalize(context: u64) {
     };
     if let Some(session) = ended {
         close::close(session);
+    }
+}
+
+/// The event kinds that a version of the interface has, as a mask.
+const fn kinds_of_table(table: u8) -> u32 {
+    match table {
+        1 | 2 => 0x3f,
+        3 | 4 => 0xff,
+        5 => 0xfff,
+        6 => 0x7fff,
+        _ => 0xffff,
     }
 }
 
@@ -183,7 +198,7 @@ impl Session {
             environment,
             nccl_version: process::nccl_version_text(comm.nccl_version),
             table: comm.table,
-            plugin_version: env!("CARGO_PKG_VERSION").to_owned(),
+            plugin_version: VERSION.to_owned(),
             tick_source: tick_source.name().to_owned(),
             event_mask: config.mask,
             events: config::event_names(config.mask)
@@ -203,6 +218,7 @@ impl Session {
         let registry = Registry::new(RegistryOptions {
             directory: journal.clone(),
             tag,
+            process_id: info.pid,
             tick_source,
             session_start_realtime_ns: started_ns,
             limit_bytes: config.max_bytes,
@@ -250,7 +266,7 @@ fn say_start(config: &Config, out: &Path) {
     };
     let line = format!(
         "version {}: recording {events} events into {}",
-        env!("CARGO_PKG_VERSION"),
+        VERSION,
         out.display()
     );
     match config.verbosity {
@@ -347,6 +363,14 @@ extern "C" fn at_exit() {
             return;
         }
         logger::forget();
+        if recorder::late_callbacks() > 0
+            && Config::from_environment().verbosity == Verbosity::Verbose
+        {
+            let late = recorder::late_callbacks();
+            logger::warn(&format!(
+                "{late} callbacks came after the recording had ended and are in no trace"
+            ));
+        }
         // Another thread may be ending the session just now, or hang inside: do not wait for ever.
         let Some(mut slot) = SESSION.try_lock_for(Duration::from_secs(90)) else {
             return;

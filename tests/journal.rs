@@ -19,6 +19,7 @@ fn registry(directory: &Path, limit_bytes: u64) -> Arc<Registry> {
     Registry::new(RegistryOptions {
         directory: directory.to_owned(),
         tag: ProcessTag::new(0x4e4f),
+        process_id: std::process::id(),
         tick_source: clock::select(),
         session_start_realtime_ns: 42,
         limit_bytes,

@@ -29,6 +29,8 @@ pub struct RegistryOptions {
     pub directory: PathBuf,
     /// The tag in every id.
     pub tag: ProcessTag,
+    /// This process. A number, because asking is a system call, and headers are written in callbacks.
+    pub process_id: u32,
     /// Where ticks come from.
     pub tick_source: TickSource,
     /// When the session began, CLOCK_REALTIME ns.
@@ -511,7 +513,7 @@ impl Cursor {
         let source = u32::from(options.tick_source as u8) << 16;
         set(
             header::PROCESS,
-            pair(u32::from(options.tag.get()) | source, std::process::id()),
+            pair(u32::from(options.tag.get()) | source, options.process_id),
         );
         set(header::SESSION, options.session_start_realtime_ns);
         set(header::BYTES, SEGMENT_BYTES as u64);

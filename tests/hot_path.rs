@@ -1,0 +1,261 @@
+//! A callback after a thread's first ones allocates nothing and asks the system for nothing.
+//!
+//! Each check runs in a process of its own, because it needs environment variables, a counting allocator
+//! and a filter that kills the process on its first system call. The callbacks go through the exported
+//! table, as NCCL calls it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::ptr;
+use std::time::Duration;
+
+use nccl_profiler_otf2::abi::{sys, tables};
+
+/// Counts what the calling thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator as it is; counting touches only a thread-local number.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's layout, unchanged.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's pointer and layout, unchanged.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CHILD: &str = "HOT_PATH_CHILD";
+
+/// Whether this process is the one that does the work of a test.
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Runs this test again, in a process of its own that records.
+fn run_child(test: &str, variant: &str) -> ExitStatus {
+    let directory = tempfile::tempdir().unwrap();
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, variant)
+        .env("NCCL_OTF2_DIR", directory.path())
+        .env("NCCL_OTF2_EVENTS", "full")
+        .env("NCCL_OTF2_FINALIZE", "offline")
+        .status()
+        .unwrap()
+}
+
+/// NCCL as far as this test needs it.
+struct Caller {
+    context: *mut c_void,
+}
+
+type Fields = sys::ncclProfilerEventDescr_v7_t__bindgen_ty_1;
+
+impl Caller {
+    fn new() -> Self {
+        let init = tables::ncclProfiler_v7.table.init.unwrap();
+        let (mut context, mut mask): (*mut c_void, c_int) = (ptr::null_mut(), 0);
+        // SAFETY: the arguments are those NCCL would pass; name and logger may be NULL.
+        unsafe {
+            init(
+                &raw mut context,
+                7,
+                &raw mut mask,
+                ptr::null(),
+                1,
+                2,
+                0,
+                None,
+            )
+        };
+        assert_ne!(mask, 0, "this process does not record");
+        Self { context }
+    }
+
+    fn event(&self, kind: u64, fields: Fields, states: &[u32]) {
+        let table = &tables::ncclProfiler_v7.table;
+        let (start, stop, record) = (
+            table.startEvent.unwrap(),
+            table.stopEvent.unwrap(),
+            table.recordEventState.unwrap(),
+        );
+        let mut descriptor = sys::ncclProfilerEventDescr_v7_t {
+            type_: kind,
+            parentObj: ptr::null_mut(),
+            rank: 0,
+            __bindgen_anon_1: fields,
+        };
+        let mut handle = ptr::null_mut();
+        // SAFETY: the context came from init, the descriptor is of v7 and filled for its type.
+        unsafe { start(self.context, &raw mut handle, &raw mut descriptor) };
+        for state in states {
+            let mut arguments = sys::ncclProfilerEventStateArgs_v7_t {
+                proxyStep: sys::ncclProfilerProxyStepArgs_v4_t { transSize: 4096 },
+            };
+            // SAFETY: the handle came from start; the arguments are of v7.
+            unsafe { record(handle, *state, &raw mut arguments) };
+        }
+        // SAFETY: the handle came from start.
+        unsafe { stop(handle) };
+    }
+
+    /// One collective with its proxy work, in callbacks.
+    fn collective(&self) {
+        let coll = sys::ncclProfilerColl_v7_t {
+            func: c"AllReduce".as_ptr(),
+            count: 1 << 20,
+            datatype: c"ncclFloat32".as_ptr(),
+            nChannels: 2,
+            algo: c"RING".as_ptr(),
+            proto: c"SIMPLE".as_ptr(),
+            // SAFETY: integers and pointers: zeroes are valid.
+            ..unsafe { std::mem::zeroed() }
+        };
+        let api = sys::ncclProfilerCollApi_v7_t {
+            func: c"AllReduce".as_ptr(),
+            count: 1 << 20,
+            datatype: c"ncclFloat32".as_ptr(),
+            // SAFETY: integers, booleans and pointers: zeroes are valid.
+            ..unsafe { std::mem::zeroed() }
+        };
+        // SAFETY: as above.
+        let proxy: sys::ncclProfilerProxyOp_v1_t = unsafe { std::mem::zeroed() };
+        let step = sys::ncclProfilerProxyStep_v1_t { step: 1 };
+        let group = sys::ncclProfilerGroupApi_v5_t {
+            graphCaptured: 0,
+            groupDepth: 1,
+        };
+        self.event(
+            u64::from(sys::ncclProfileGroupApi),
+            Fields { groupApi: group },
+            &[23, 24],
+        );
+        self.event(
+            u64::from(sys::ncclProfileCollApi),
+            Fields { collApi: api },
+            &[],
+        );
+        self.event(u64::from(sys::ncclProfileColl), Fields { coll }, &[]);
+        self.event(
+            u64::from(sys::ncclProfileProxyOp),
+            Fields { proxyOp: proxy },
+            &[19],
+        );
+        self.event(
+            u64::from(sys::ncclProfileProxyStep),
+            Fields { proxyStep: step },
+            &[8, 20, 9],
+        );
+    }
+}
+
+/// A segment holds about 1 500 collectives: this crosses one boundary, which the keeper has prepared.
+const COLLECTIVES: u32 = 2_000;
+
+fn warmed_up() -> Caller {
+    let caller = Caller::new();
+    for _ in 0..10 {
+        caller.collective();
+    }
+    // The keeper looks at least every 64 ms: now the next segment is there.
+    std::thread::sleep(Duration::from_millis(300));
+    caller
+}
+
+#[test]
+fn callbacks_allocate_nothing_after_the_first() {
+    if is_child() {
+        let caller = warmed_up();
+        let before = ALLOCATIONS.get();
+        for _ in 0..COLLECTIVES {
+            caller.collective();
+        }
+        let allocated = ALLOCATIONS.get() - before;
+        assert_eq!(allocated, 0, "allocations in {COLLECTIVES} collectives");
+        return;
+    }
+    assert!(run_child("callbacks_allocate_nothing_after_the_first", "yes").success());
+}
+
+/// The process dies by SIGSYS on any system call of this thread but its end.
+fn forbid_system_calls() {
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let exit = u32::try_from(libc::SYS_exit_group).unwrap();
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        libc::sock_filter {
+            code: u16::try_from(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K).unwrap(),
+            jt: 0,
+            jf: 1,
+            k: exit,
+        },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS),
+    ];
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).unwrap(),
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers only.
+    assert_eq!(
+        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) },
+        0
+    );
+    // SAFETY: the filter lives during the call, which copies it.
+    assert_eq!(
+        unsafe {
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const filter,
+            )
+        },
+        0
+    );
+}
+
+#[test]
+fn callbacks_make_no_system_call_after_the_first() {
+    if is_child() {
+        let ask = std::env::var_os(CHILD).is_some_and(|variant| variant == "ask");
+        let caller = warmed_up();
+        forbid_system_calls();
+        for _ in 0..COLLECTIVES {
+            caller.collective();
+        }
+        if ask {
+            // SAFETY: no preconditions. This shows that the filter works.
+            unsafe { libc::getppid() };
+        }
+        // SAFETY: ends the process without running anything else; the one system call that is allowed.
+        unsafe { libc::_exit(0) };
+    }
+    let test = "callbacks_make_no_system_call_after_the_first";
+    let status = run_child(test, "yes");
+    assert_eq!((status.code(), status.signal()), (Some(0), None));
+    let status = run_child(test, "ask");
+    assert_eq!(
+        status.signal(),
+        Some(libc::SIGSYS),
+        "the filter catches nothing: {status}"
+    );
+}
