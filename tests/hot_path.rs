@@ -216,21 +216,12 @@ fn forbid_system_calls() {
         filter: program.as_mut_ptr(),
     };
     // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers only.
-    assert_eq!(
-        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) },
-        0
-    );
+    let no_new_privileges = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(no_new_privileges, 0);
+    let address = &raw const filter;
     // SAFETY: the filter lives during the call, which copies it.
-    assert_eq!(
-        unsafe {
-            libc::prctl(
-                libc::PR_SET_SECCOMP,
-                libc::SECCOMP_MODE_FILTER,
-                &raw const filter,
-            )
-        },
-        0
-    );
+    let filtered = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, address) };
+    assert_eq!(filtered, 0);
 }
 
 #[test]
