@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use crate::event::{CommInit, Name, State, StateArgs};
+use crate::event::{Body, CommInit, Name, Start, State, StateArgs};
 use crate::id::EventId;
 use crate::session::{self, InitReply};
 use crate::{id, recorder};
@@ -121,9 +121,15 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
+        let mut start = Start {
+            context: number(context),
+            parent: 0,
+            rank: -1,
+            body: Body::Group,
+        };
         // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
         // leave this callback.
-        let start = unsafe { D::read(descriptor, number(context)) };
+        unsafe { D::read(descriptor, &mut start) };
         recorder::start(&start)
     };
     // SAFETY: NCCL passes NULL or where it wants the handle.

@@ -41,15 +41,14 @@ use crate::event::{Start, StateArgs};
 
 /// A descriptor of one version of the interface.
 trait Descriptor {
-    /// Reads what NCCL says about an event that begins.
+    /// Reads what NCCL says about an event that begins into `start`, all but the context. (In place: a
+    /// `Start` is large, and handing it up by value costs a copy in every callback.)
     ///
     /// # Safety
     /// `descriptor` points to what NCCL passed to `startEvent` of the table of this type: the header and the
-    /// union member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid for
-    /// `'a`. `tables.rs` upholds it by pairing each table with its own type; `'a` ends with the callback.
-    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a>
-    where
-        Self: 'a;
+    /// union member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid as
+    /// long as `start`. `tables.rs` upholds it by pairing each table with its own type; `start` ends with the callback.
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>);
 }
 
 /// The arguments of a state, of one version of the interface.

@@ -60,13 +60,9 @@ pub(super) fn number(pointer: *const c_void) -> u64 {
 
 /// What every version's header says.
 #[inline]
-pub(super) fn start(context: u64, parent: *mut c_void, rank: i32, body: Body<'_>) -> Start<'_> {
-    Start {
-        context,
-        parent: number(parent),
-        rank,
-        body,
-    }
+pub(super) fn header(start: &mut Start<'_>, parent: *mut c_void, rank: i32) {
+    start.parent = number(parent);
+    start.rank = rank;
 }
 
 /// All versions.

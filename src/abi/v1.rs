@@ -4,19 +4,20 @@ use std::ptr::NonNull;
 
 use crate::event::{Body, Coll, Kind, Name, P2p, Start};
 
-use super::shapes::{kind, member, number, proxy_op, proxy_step, start};
+use super::shapes::{header, kind, member, number, proxy_op, proxy_step};
 use super::sys::ncclProfilerEventDescr_v1_t;
 use super::{Descriptor, v1_names};
 
 impl Descriptor for ncclProfilerEventDescr_v1_t {
     #[inline]
-    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = u64::from(descriptor.type_);
         // The parent of an operation is its group.
         let parent_group = number(descriptor.parentObj);
-        let body = match kind(event_type) {
+        header(start, descriptor.parentObj, descriptor.rank);
+        start.body = match kind(event_type) {
             Kind::Group => Body::Group,
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
@@ -58,6 +59,5 @@ impl Descriptor for ncclProfilerEventDescr_v1_t {
             Kind::ProxyCtrl => Body::ProxyCtrl,
             _ => Body::Unknown { event_type },
         };
-        start(context, descriptor.parentObj, descriptor.rank, body)
     }
 }

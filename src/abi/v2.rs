@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use crate::event::{Body, Coll, Kind, Name, Start};
 
-use super::shapes::{kind, member, name, number, p2p_v2, proxy_op, proxy_step, start};
+use super::shapes::{header, kind, member, name, number, p2p_v2, proxy_op, proxy_step};
 use super::sys::{ncclProfilerEventDescr_v2_t, ncclProfilerEventDescr_v3_t};
 use super::{Descriptor, version};
 
@@ -17,16 +17,17 @@ const fn passes_v3(version: u32) -> bool {
 
 impl Descriptor for ncclProfilerEventDescr_v2_t {
     #[inline]
-    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
         if passes_v3(version::current()) {
             let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();
             // SAFETY: the contract, but these releases pass what v3 expects.
-            return unsafe { ncclProfilerEventDescr_v3_t::read(descriptor, context) };
+            return unsafe { ncclProfilerEventDescr_v3_t::read(descriptor, start) };
         }
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = u64::from(descriptor.type_);
-        let body = match kind(event_type) {
+        header(start, descriptor.parentObj, descriptor.rank);
+        start.body = match kind(event_type) {
             Kind::Group => Body::Group,
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
@@ -59,6 +60,5 @@ impl Descriptor for ncclProfilerEventDescr_v2_t {
             Kind::ProxyCtrl => Body::ProxyCtrl,
             _ => Body::Unknown { event_type },
         };
-        start(context, descriptor.parentObj, descriptor.rank, body)
     }
 }

@@ -5,16 +5,17 @@ use std::ptr::NonNull;
 use crate::event::{Body, Coll, Kind, Name, Start};
 
 use super::Descriptor;
-use super::shapes::{kind, member, name, net_plugin, number, p2p_v2, proxy_op, proxy_step, start};
+use super::shapes::{header, kind, member, name, net_plugin, number, p2p_v2, proxy_op, proxy_step};
 use super::sys::ncclProfilerEventDescr_v3_t;
 
 impl Descriptor for ncclProfilerEventDescr_v3_t {
     #[inline]
-    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = u64::from(descriptor.type_);
-        let body = match kind(event_type) {
+        header(start, descriptor.parentObj, descriptor.rank);
+        start.body = match kind(event_type) {
             Kind::Group => Body::Group,
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
@@ -56,6 +57,5 @@ impl Descriptor for ncclProfilerEventDescr_v3_t {
             }
             _ => Body::Unknown { event_type },
         };
-        start(context, descriptor.parentObj, descriptor.rank, body)
     }
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use crate::event::{Body, Kind, P2p, Start};
 
 use super::shapes::{
-    coll_v4, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step, start,
+    coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step,
 };
 use super::sys::ncclProfilerEventDescr_v4_t;
 use super::{Descriptor, version};
@@ -15,11 +15,12 @@ const CHANNELS_NOT_COPIED: u32 = 22_800;
 
 impl Descriptor for ncclProfilerEventDescr_v4_t {
     #[inline]
-    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = u64::from(descriptor.type_);
-        let body = match kind(event_type) {
+        header(start, descriptor.parentObj, descriptor.rank);
+        start.body = match kind(event_type) {
             Kind::Group => Body::Group,
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
@@ -53,6 +54,5 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
             }
             _ => Body::Unknown { event_type },
         };
-        start(context, descriptor.parentObj, descriptor.rank, body)
     }
 }

@@ -6,7 +6,7 @@ use crate::event::{Body, Kind, P2p, Start};
 
 use super::Descriptor;
 use super::shapes::{
-    coll_v4, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step, start,
+    coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step,
 };
 use super::sys::{ncclProfilerColl_v4_t, ncclProfilerColl_v5_t, ncclProfilerEventDescr_v5_t};
 
@@ -19,11 +19,12 @@ fn as_v4(raw: &ncclProfilerColl_v5_t) -> &ncclProfilerColl_v4_t {
 
 impl Descriptor for ncclProfilerEventDescr_v5_t {
     #[inline]
-    unsafe fn read<'a>(descriptor: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = descriptor.type_;
-        let body = match kind(event_type) {
+        header(start, descriptor.parentObj, descriptor.rank);
+        start.body = match kind(event_type) {
             Kind::Group => Body::Group,
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
@@ -88,6 +89,5 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
             },
             _ => Body::Unknown { event_type },
         };
-        start(context, descriptor.parentObj, descriptor.rank, body)
     }
 }

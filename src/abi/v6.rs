@@ -5,15 +5,16 @@ use std::ptr::NonNull;
 use crate::event::{Body, CeColl, Kind, Start};
 
 use super::Descriptor;
-use super::shapes::{kind, member, name, number, start};
+use super::shapes::{header, kind, member, name, number};
 use super::sys::{ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t};
 
 impl Descriptor for ncclProfilerEventDescr_v6_t {
     #[inline]
-    unsafe fn read<'a>(pointer: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(pointer: NonNull<Self>, start: &mut Start<'_>) {
         // SAFETY: the contract.
         let descriptor = unsafe { pointer.as_ref() };
-        let body = match kind(descriptor.type_) {
+        header(start, descriptor.parentObj, descriptor.rank);
+        start.body = match kind(descriptor.type_) {
             Kind::CeColl => {
                 let raw = member!(descriptor, ceColl);
                 Body::CeColl(CeColl {
@@ -51,9 +52,8 @@ impl Descriptor for ncclProfilerEventDescr_v6_t {
             _ => {
                 let pointer = pointer.cast::<ncclProfilerEventDescr_v5_t>();
                 // SAFETY: the contract; v6 has the size of v5 and v5's members at v5's offsets (layout.rs).
-                return unsafe { ncclProfilerEventDescr_v5_t::read(pointer, context) };
+                return unsafe { ncclProfilerEventDescr_v5_t::read(pointer, start) };
             }
         };
-        start(context, descriptor.parentObj, descriptor.rank, body)
     }
 }

@@ -13,17 +13,16 @@ use super::{Descriptor, version};
 
 impl Descriptor for ncclProfilerEventDescr_v7_t {
     #[inline]
-    unsafe fn read<'a>(pointer: NonNull<Self>, context: u64) -> Start<'a> {
+    unsafe fn read(pointer: NonNull<Self>, start: &mut Start<'_>) {
         let v6 = pointer.cast::<ncclProfilerEventDescr_v6_t>();
         // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (layout.rs).
-        let mut start = unsafe { ncclProfilerEventDescr_v6_t::read(v6, context) };
+        unsafe { ncclProfilerEventDescr_v6_t::read(v6, start) };
         if version::current() >= version::FIRST_WITH_V7 {
             // SAFETY: the contract, and the release is one whose v7 this is.
             let descriptor = unsafe { pointer.as_ref() };
             // SAFETY: as above; the body was read from this descriptor.
             unsafe { add_v7(&mut start.body, descriptor) };
         }
-        start
     }
 }
 

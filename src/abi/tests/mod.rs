@@ -15,9 +15,8 @@ use std::ptr::{self, NonNull};
 
 use super::sys;
 use super::{Descriptor, version};
-use crate::event::{Body, Name, NetData};
+use crate::event::{Body, Name, NetData, Start};
 
-const CONTEXT: u64 = 0xc0_0000_0001;
 const PARENT: u64 = 0xaa_0000_0002;
 const GROUP: u64 = 0x66_0000_0003;
 const RANK: i32 = 5;
@@ -50,6 +49,22 @@ fn fill<D>(descriptor: &mut D, fill: impl FnOnce(&mut D)) {
     fill(descriptor);
 }
 
+/// Reads a descriptor.
+///
+/// # Safety
+/// As [`Descriptor::read`].
+unsafe fn read<'a, D: Descriptor + 'a>(descriptor: NonNull<D>) -> Start<'a> {
+    let mut start = Start {
+        context: 0,
+        parent: 0,
+        rank: 0,
+        body: Body::Unknown { event_type: 0 },
+    };
+    // SAFETY: the same contract.
+    unsafe { D::read(descriptor, &mut start) };
+    start
+}
+
 /// Fills a garbage descriptor, reads it as NCCL's, and compares the result.
 fn check<D: Descriptor>(fill: impl FnOnce(&mut D), expected: Body<'_>) {
     let mut memory = garbage::<D>();
@@ -57,10 +72,10 @@ fn check<D: Descriptor>(fill: impl FnOnce(&mut D), expected: Body<'_>) {
     let descriptor = unsafe { memory.assume_init_mut() };
     fill(descriptor);
     // SAFETY: `fill` has filled what this kind needs.
-    let start = unsafe { D::read(NonNull::from(descriptor), CONTEXT) };
+    let start = unsafe { read(NonNull::from(descriptor)) };
     assert_eq!(
-        (start.context, start.parent, start.rank),
-        (CONTEXT, PARENT, RANK),
+        (start.parent, start.rank),
+        (PARENT, RANK),
         "{:?}",
         start.body
     );

@@ -4,7 +4,7 @@ use super::*;
 use crate::abi::StateArguments;
 use crate::event::StateArgs;
 
-fn read<A: StateArguments>(arguments: &mut A, state: u32) -> StateArgs {
+fn read_state<A: StateArguments>(arguments: &mut A, state: u32) -> StateArgs {
     // SAFETY: all bytes of the arguments are filled.
     unsafe { A::read(NonNull::from(arguments), state) }
 }
@@ -25,7 +25,7 @@ fn v1_to_v3() {
             13..=18 => StateArgs::ProxyCtrl { appended: 9 },
             _ => StateArgs::None,
         };
-        assert_eq!(read(&mut arguments, state), expected, "state {state}");
+        assert_eq!(read_state(&mut arguments, state), expected, "state {state}");
     }
 }
 
@@ -47,7 +47,7 @@ fn v4_to_v7() {
             },
             _ => StateArgs::None,
         };
-        assert_eq!(read(&mut arguments, state), expected, "state {state}");
+        assert_eq!(read_state(&mut arguments, state), expected, "state {state}");
     }
 }
 

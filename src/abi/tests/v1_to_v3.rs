@@ -210,7 +210,7 @@ fn v2_that_is_v3_in_truth() {
             fill(descriptor, set!(sys::ncclProfileColl, coll: coll_v3()));
             let descriptor = NonNull::from(descriptor).cast::<V2>();
             // SAFETY: it is filled as these releases fill it.
-            let start = unsafe { V2::read(descriptor, CONTEXT) };
+            let start = unsafe { read(descriptor) };
             assert_eq!(
                 format!("{:?}", start.body),
                 format!("{:?}", Body::Coll(COLL))

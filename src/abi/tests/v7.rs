@@ -241,7 +241,7 @@ fn a_forks_descriptor_ends_where_v6_ends() {
         );
         let descriptor = NonNull::from(descriptor).cast::<D>();
         // SAFETY: it is filled as a fork fills it.
-        let start = unsafe { D::read(descriptor, CONTEXT) };
+        let start = unsafe { read(descriptor) };
         assert_eq!(
             format!("{:?}", start.body),
             format!(
