@@ -315,6 +315,9 @@ impl<'a> Prims<'a> {
     }
 
     /// Waits until the other sides have advanced enough, or the communicator is aborted.
+    ///
+    /// Counters wrap around as on the device: NCCL starts the head of some connections below zero, so that
+    /// nothing is sent before its proxy is there.
     async fn wait(&self, connections: &[Connection], steps: u64, credit: u64) {
         let want: Vec<(Addr, u64)> = connections
             .iter()
@@ -322,7 +325,7 @@ impl<'a> Prims<'a> {
             .collect();
         poll_until(|| {
             want.iter()
-                .all(|&(counter, step)| counter.load() + credit >= step)
+                .all(|&(counter, step)| counter.load().wrapping_add(credit) >= step)
                 || self.env.aborted()
         })
         .await;
