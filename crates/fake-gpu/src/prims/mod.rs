@@ -10,6 +10,7 @@ use crate::kernel::tasks::poll_until;
 use crate::layout::{Layout, comm};
 use crate::reduce::{self, Op, Type};
 use connection::Connection;
+use std::sync::OnceLock;
 
 /// Steps in the buffer of a connection.
 const STEPS: u64 = 8;
@@ -35,6 +36,12 @@ impl Proto {
             Proto::Simple => 512,
         }
     }
+}
+
+/// `FAKEGPU_FAULT=1`: results are stored with a wrong bit, so that the checks of results can be seen to fail.
+fn faulty() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| std::env::var("FAKEGPU_FAULT").is_ok_and(|v| v == "1"))
 }
 
 /// What all parts of one block share.
@@ -309,8 +316,13 @@ impl<'a> Prims<'a> {
     }
 
     fn keep(&self, dst: Option<i64>, shift: usize, value: &[u8]) {
-        if let Some(index) = dst {
-            self.element(self.output, index, shift).copy_in(value);
+        let Some(index) = dst else {
+            return;
+        };
+        let at = self.element(self.output, index, shift);
+        at.copy_in(value);
+        if faulty() && !value.is_empty() {
+            at.write(value[0] ^ 1);
         }
     }
 

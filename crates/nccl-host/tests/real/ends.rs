@@ -1,0 +1,89 @@
+//! How runs end, and what their log is worth then. One release will do.
+
+use crate::rig::{Run, of_kind, releases};
+
+#[test]
+fn a_wrong_result_is_seen() {
+    let Some(release) = releases().pop() else {
+        return;
+    };
+    let mut run = Run::new(&release, &["--ops", "allreduce"]);
+    run.env("FAKEGPU_FAULT", "1");
+    let text = run.expect_status(1);
+    assert!(text.contains("WRONG allreduce f32 sum"), "{text}");
+    assert_eq!(run.log(0).last().expect("a last line")["ok"], false);
+}
+
+#[test]
+fn a_killed_run_leaves_whole_lines_and_no_end() {
+    let Some(release) = releases().pop() else {
+        return;
+    };
+    let options = [
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--rounds",
+        "0",
+        "--ops",
+        "allreduce",
+        "--kill-after",
+        "0.5",
+    ];
+    let mut run = Run::new(&release, &options);
+    run.expect_status(3);
+    for process in 0..2 {
+        let log = run.log(process);
+        assert!(of_kind(&log, "call").count() > 0);
+        assert_eq!(of_kind(&log, "end").count(), 0);
+    }
+}
+
+#[test]
+fn a_missing_rank_makes_the_others_wait() {
+    let Some(release) = releases().pop() else {
+        return;
+    };
+    let options = [
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--ops",
+        "allreduce,reduce",
+        "--skip-last",
+        "1",
+        "--timeout",
+        "5",
+    ];
+    let mut run = Run::new(&release, &options);
+    let text = run.expect_status(124);
+    assert!(text.contains("is not done after 5 s"), "{text}");
+    let (waiting, missing) = (run.log(0), run.log(1));
+    let reduces = |log: &[serde_json::Value]| {
+        of_kind(log, "call")
+            .filter(|call| call["op"] == "ncclReduce")
+            .count()
+    };
+    assert_eq!((reduces(&waiting), reduces(&missing)), (1, 0));
+    assert_eq!(
+        of_kind(&missing, "skipped")
+            .next()
+            .expect("a line that says so")["op"],
+        "reduce"
+    );
+}
+
+#[test]
+fn a_library_that_is_not_there_is_named() {
+    let Some(mut release) = releases().pop() else {
+        return;
+    };
+    release.lib = "/nonexistent/libnccl.so.2".into();
+    let text = Run::new(&release, &[]).expect_status(2);
+    assert!(
+        text.contains("--lib: cannot load /nonexistent/libnccl.so.2"),
+        "{text}"
+    );
+}
