@@ -56,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) hosts: bool,
 
-    /// Write each call to PREFIX.<process>.jsonl
+    /// Write each call to PREFIX.PROCESS.jsonl, one file per worker process
     #[arg(long, value_name = "PREFIX")]
     pub(crate) log: Option<PathBuf>,
 
