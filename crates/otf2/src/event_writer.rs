@@ -94,9 +94,9 @@ impl<'a> EventWriter<'a> {
         error::forget();
         // SAFETY: archive and writer are open, `take` makes this the writer's last use.
         let code = unsafe { sys::OTF2_Archive_CloseEvtWriter(self.archive, writer.as_ptr()) };
-        check_all(code, || {
-            format!("close {}", self.handle.event_file(self.location).display())
-        })
+        let file = self.handle.event_file(self.location);
+        check_all(code, || format!("close {}", file.display()))?;
+        self.handle.write_full_chunk(&file, self.events)
     }
 
     fn event(

@@ -57,6 +57,8 @@ impl DefinitionState {
         let result = check_all(code, || {
             format!("close the global definitions of the {}", handle.described())
         });
+        let file = handle.global_definition_file();
+        let result = result.and_then(|()| handle.write_full_chunk(&file, 0));
         if result.is_err() {
             handle.note_failure();
         }
