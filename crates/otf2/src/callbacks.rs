@@ -1,4 +1,4 @@
-//! What libotf2 asks a writing archive: may it flush, and who else writes.
+//! What libotf2 asks a writing archive about the others that write.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -6,24 +6,6 @@ use std::ptr;
 use otf2_sys as sys;
 
 use crate::AttributeType;
-
-/// Buffers are flushed whenever their chunk is full, and no BufferFlush event is written: it would only say
-/// what the process that converts a journal did, not what the traced one did.
-pub(crate) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks = sys::OTF2_FlushCallbacks {
-    otf2_pre_flush: Some(always_flush),
-    otf2_post_flush: None,
-};
-
-unsafe extern "C" fn always_flush(
-    _user_data: *mut c_void,
-    _file_type: sys::OTF2_FileType,
-    _location: sys::OTF2_LocationRef,
-    _caller_data: *mut c_void,
-    _final: bool,
-) -> sys::OTF2_FlushType {
-    const FLUSH: [u8; 4] = sys::OTF2_FLUSH.to_le_bytes();
-    FLUSH[0]
-}
 
 /// The answers of an archive that is never the primary one: it writes event files, no anchor and no global
 /// definitions, and waits for nobody. libotf2 aborts on a callback that is not set, so all of them are.

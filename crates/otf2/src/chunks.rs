@@ -10,11 +10,16 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use otf2_sys as sys;
 
+use crate::full_chunk::FullChunk;
+
 /// libotf2 may write one byte past a full chunk when it appends the two bytes that end a file.
 const SLACK_BYTES: usize = 64;
+/// What that byte has until then. libotf2 writes 1 there.
+const UNWRITTEN: u8 = 0xee;
 const ALIGNMENT: usize = 64;
 
 /// Chunks that no buffer uses. Boxed by the archive that owns it and handed to libotf2 as a pointer; only the
@@ -22,7 +27,30 @@ const ALIGNMENT: usize = 64;
 #[derive(Default)]
 pub(crate) struct ChunkPool {
     free: Vec<Chunk>,
+    open: Vec<OpenBuffer>,
+    full: Option<FullChunk>,
 }
+
+impl ChunkPool {
+    /// The last chunk of the file that was just closed, if it was too full for libotf2.
+    pub(crate) fn take_full(&mut self) -> Option<FullChunk> {
+        self.full.take()
+    }
+}
+
+/// A buffer that libotf2 writes to. There is one for a file type and location.
+struct OpenBuffer {
+    file_type: sys::OTF2_FileType,
+    location: sys::OTF2_LocationRef,
+    buffer: *mut Buffer,
+}
+
+/// Buffers are flushed whenever their chunk is full, and no BufferFlush event is written: it would only say
+/// what the process that converts a journal did, not what the traced one did.
+pub(crate) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks = sys::OTF2_FlushCallbacks {
+    otf2_pre_flush: Some(pre_flush),
+    otf2_post_flush: None,
+};
 
 pub(crate) static MEMORY_CALLBACKS: sys::OTF2_MemoryCallbacks = sys::OTF2_MemoryCallbacks {
     otf2_allocate: Some(allocate),
@@ -35,6 +63,21 @@ struct Chunk {
 }
 
 impl Chunk {
+    /// The byte after the chunk.
+    fn slack(&self) -> *mut u8 {
+        self.memory.as_ptr().wrapping_add(self.size())
+    }
+
+    fn size(&self) -> usize {
+        self.layout.size() - SLACK_BYTES
+    }
+
+    /// Marks the byte after the chunk, so that writing it is noticed.
+    fn mark(&self) {
+        // SAFETY: one of the SLACK_BYTES bytes that `new` allocated after the chunk.
+        unsafe { self.slack().write(UNWRITTEN) };
+    }
+
     fn new(size: usize) -> Option<Self> {
         let layout = Layout::from_size_align(size.checked_add(SLACK_BYTES)?, ALIGNMENT).ok()?;
         // SAFETY: the layout has at least SLACK_BYTES bytes, so its size is not zero.
@@ -57,14 +100,15 @@ impl Drop for Chunk {
 struct Buffer {
     chunk: Chunk,
     in_use: bool,
+    flushed: bool,
 }
 
 /// libotf2 wants a chunk for a buffer: the first request gets one, the next ones do until the buffer says
 /// that it has flushed.
 unsafe extern "C" fn allocate(
     user_data: *mut c_void,
-    _file_type: sys::OTF2_FileType,
-    _location: sys::OTF2_LocationRef,
+    file_type: sys::OTF2_FileType,
+    location: sys::OTF2_LocationRef,
     per_buffer_data: *mut *mut c_void,
     chunk_size: u64,
 ) -> *mut c_void {
@@ -76,6 +120,7 @@ unsafe extern "C" fn allocate(
             return ptr::null_mut();
         }
         buffer.in_use = true;
+        buffer.chunk.mark();
         return buffer.chunk.memory.as_ptr().cast();
     }
     let Ok(size) = usize::try_from(chunk_size) else {
@@ -84,7 +129,7 @@ unsafe extern "C" fn allocate(
     // SAFETY: the archive passes its pool to libotf2, keeps it until libotf2 has closed the archive, and does
     // not touch it meanwhile.
     let pool = unsafe { &mut *user_data.cast::<ChunkPool>() };
-    let fits = |chunk: &Chunk| chunk.layout.size() == size.saturating_add(SLACK_BYTES);
+    let fits = |chunk: &Chunk| chunk.size() == size;
     let chunk = match pool.free.iter().position(fits) {
         Some(index) => pool.free.swap_remove(index),
         None => match Chunk::new(size) {
@@ -92,12 +137,55 @@ unsafe extern "C" fn allocate(
             None => return ptr::null_mut(),
         },
     };
+    chunk.mark();
     let memory = chunk.memory.as_ptr().cast();
-    *slot = Box::into_raw(Box::new(Buffer {
+    let buffer = Box::into_raw(Box::new(Buffer {
         chunk,
         in_use: true,
+        flushed: false,
     }));
+    pool.open.push(OpenBuffer {
+        file_type,
+        location,
+        buffer,
+    });
+    *slot = buffer;
     memory
+}
+
+/// libotf2 wants to write a buffer to its file. Declined for the end of a file that went past its chunk: see
+/// [`crate::full_chunk`].
+unsafe extern "C" fn pre_flush(
+    user_data: *mut c_void,
+    file_type: sys::OTF2_FileType,
+    location: sys::OTF2_LocationRef,
+    _caller_data: *mut c_void,
+    final_: bool,
+) -> sys::OTF2_FlushType {
+    const FLUSH: u8 = 1;
+    const NO_FLUSH: u8 = 0;
+    const _: () = assert!(sys::OTF2_FLUSH == FLUSH as u32 && sys::OTF2_NO_FLUSH == NO_FLUSH as u32);
+
+    // SAFETY: as in `allocate`.
+    let pool = unsafe { &mut *user_data.cast::<ChunkPool>() };
+    let is_this = |open: &&OpenBuffer| open.file_type == file_type && open.location == location;
+    let Some(open) = pool.open.iter().find(is_this).filter(|_| final_) else {
+        return FLUSH;
+    };
+    // SAFETY: `allocate` made it, and `free_all` takes it from the list before it frees it.
+    let buffer = unsafe { &*open.buffer };
+    // SAFETY: allocated and written by `mark`, perhaps by libotf2 since.
+    let slack = unsafe { buffer.chunk.slack().read() };
+    if slack == UNWRITTEN {
+        return FLUSH;
+    }
+    // SAFETY: a chunk that is full to its last byte, so all of it is written; libotf2 does not run on.
+    let bytes = unsafe { slice::from_raw_parts(buffer.chunk.memory.as_ptr(), buffer.chunk.size()) };
+    pool.full = Some(FullChunk {
+        bytes: bytes.to_vec(),
+        is_first: !buffer.flushed,
+    });
+    NO_FLUSH
 }
 
 /// libotf2 has flushed a buffer, or closes it.
@@ -114,6 +202,7 @@ unsafe extern "C" fn free_all(
         // SAFETY: as in `allocate`.
         if let Some(buffer) = unsafe { slot.as_mut() } {
             buffer.in_use = false;
+            buffer.flushed = true;
         }
         return;
     }
@@ -121,9 +210,10 @@ unsafe extern "C" fn free_all(
     if buffer.is_null() {
         return;
     }
-    // SAFETY: `allocate` made it with `Box::into_raw`, and the slot that held it is NULL now.
-    let buffer = unsafe { Box::from_raw(buffer) };
     // SAFETY: as in `allocate`.
     let pool = unsafe { &mut *user_data.cast::<ChunkPool>() };
+    pool.open.retain(|open| open.buffer != buffer);
+    // SAFETY: `allocate` made it with `Box::into_raw`, and slot and list forgot it above.
+    let buffer = unsafe { Box::from_raw(buffer) };
     pool.free.push(buffer.chunk);
 }

@@ -19,7 +19,8 @@ pub enum Error {
     Library {
         /// What was being done, with the file or location.
         operation: String,
-        /// The name of OTF2's error code, such as `ENOSPC` or `INVALID_ARGUMENT`.
+        /// The name of OTF2's error code, such as `INVALID_ARGUMENT`, or for errors of the operating system
+        /// what they mean, such as `No space left on device`.
         code: String,
         /// libotf2's messages.
         detail: String,
@@ -143,7 +144,13 @@ fn library_error(code: sys::OTF2_ErrorCode, operation: String) -> Error {
 fn name(code: sys::OTF2_ErrorCode) -> String {
     // SAFETY: takes any code and returns a string of static lifetime.
     let name = unsafe { sys::OTF2_Error_GetName(code) };
-    text(name)
+    let name = text(name);
+    // libotf2's names for what the operating system reports are errno's numbers: "28" for a full disk.
+    if name.parse::<i32>().is_ok() {
+        description(code)
+    } else {
+        name
+    }
 }
 
 fn description(code: sys::OTF2_ErrorCode) -> String {

@@ -8,8 +8,8 @@ use std::ptr::{self, NonNull};
 
 use otf2_sys as sys;
 
-use crate::callbacks::{FLUSH_CALLBACKS, NEVER_PRIMARY};
-use crate::chunks::{ChunkPool, MEMORY_CALLBACKS};
+use crate::callbacks::NEVER_PRIMARY;
+use crate::chunks::{ChunkPool, FLUSH_CALLBACKS, MEMORY_CALLBACKS};
 use crate::error::{self, Result, check, check_all, refused};
 use crate::{DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, LocationRef};
 
@@ -107,16 +107,12 @@ impl Handle {
             )
         };
         let archive = archive.as_ptr();
-        // SAFETY: the archive is open; the callbacks are static.
+        let pool = self.pool.as_ptr().cast();
+        // SAFETY: the archive is open; the callbacks are static and the pool outlives the archive.
         let code = unsafe {
-            sys::OTF2_Archive_SetFlushCallbacks(
-                archive,
-                &raw const FLUSH_CALLBACKS,
-                ptr::null_mut(),
-            )
+            sys::OTF2_Archive_SetFlushCallbacks(archive, &raw const FLUSH_CALLBACKS, pool)
         };
         check(code, operation)?;
-        let pool = self.pool.as_ptr().cast();
         // SAFETY: the archive is open; the callbacks are static and the pool outlives the archive.
         let code = unsafe {
             sys::OTF2_Archive_SetMemoryCallbacks(archive, &raw const MEMORY_CALLBACKS, pool)
@@ -155,6 +151,10 @@ impl Handle {
         self.directory.join(format!("{}.otf2", self.name))
     }
 
+    pub(crate) fn global_definition_file(&self) -> PathBuf {
+        self.directory.join(format!("{}.def", self.name))
+    }
+
     pub(crate) fn event_file(&self, location: LocationRef) -> PathBuf {
         self.directory
             .join(&self.name)
@@ -171,6 +171,17 @@ impl Handle {
     /// the file, which ends the process; so the archive is never closed, and leaks instead.
     pub(crate) fn give_up(&mut self) {
         self.given_up = true;
+    }
+
+    /// Writes the end of the file that libotf2 has just closed, if its last chunk was too full for libotf2.
+    pub(crate) fn write_full_chunk(&mut self, file: &Path, events: u64) -> Result<()> {
+        // SAFETY: made in `open` and freed in `close` after the last use of the archive; libotf2 uses it only
+        // while one of its functions runs, and none does.
+        let pool = unsafe { self.pool.as_mut() };
+        match pool.take_full() {
+            Some(chunk) => chunk.append_to(file, events),
+            None => Ok(()),
+        }
     }
 
     /// A file of the archive could not be written to its end.

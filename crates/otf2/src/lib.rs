@@ -108,6 +108,7 @@ mod chunks;
 mod defined;
 mod error;
 mod event_writer;
+mod full_chunk;
 mod global_definitions;
 mod handle;
 mod local_definitions;

@@ -222,7 +222,8 @@ impl<'a> LocalDefWriter<'a> {
         let code = unsafe { sys::OTF2_Archive_CloseDefWriter(self.archive, writer.as_ptr()) };
         let result = check_all(code, operation);
         self.writer = None;
-        result
+        let file = self.file();
+        result.and_then(|()| self.handle.write_full_chunk(&file, 0))
     }
 
     fn file(&self) -> PathBuf {

@@ -3,9 +3,13 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use common::{GPU_LANE, HOST_THREAD, QUIET};
-use otf2::{Archive, EVENT_CHUNK_BYTES, Event, EventKind, LocationRef, RegionRef};
+use otf2::{
+    Archive, ArchiveWriter, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, Event, EventKind,
+    LocationRef, RegionRef, StringRef,
+};
 
 #[test]
 fn definitions_and_properties_come_back() {
@@ -118,29 +122,106 @@ fn many_chunks_come_back() {
     assert_eq!(total.expect("it is read"), count);
 }
 
-/// libotf2 leaves one byte for the end of a chunk and writes two for the end of a file.
+/// libotf2 keeps one byte free for the end of a chunk and writes two at the end of a file. When the chunk is
+/// that full, it crashes. Here the first or second chunk is filled to all levels near its end.
 #[test]
 fn a_chunk_that_is_full_to_the_last_byte_is_whole() {
-    // An Enter takes 9 bytes for its time, 1 for its kind and 1, 2 or 3 for the region; these are all the
-    // fill levels near the end of the first chunk.
-    for events_less in 0..4 {
-        for wide in 0..4 {
+    const HEADER_BYTES: u64 = 18;
+    const TIME_BYTES: u64 = 9;
+    /// Time, kind, and a region that takes 1 or 5 bytes.
+    const NARROW_BYTES: u64 = TIME_BYTES + 1 + 1;
+    const WIDE_BYTES: u64 = TIME_BYTES + 1 + 5;
+    /// What libotf2 keeps free.
+    const FREE_BYTES: u64 = 1;
+    let first_room = EVENT_CHUNK_BYTES - HEADER_BYTES - FREE_BYTES;
+    // The second chunk begins with the time of its first event, which then has none.
+    for (before, room) in [(0, first_room), (first_room / WIDE_BYTES, first_room)] {
+        let mut full = 0;
+        for narrow in 0..WIDE_BYTES {
+            let wide = (room - narrow * NARROW_BYTES) / WIDE_BYTES;
+            let region = |number| {
+                let is_narrow = (before + 1..=before + narrow).contains(&number);
+                RegionRef::new(if is_narrow { 0 } else { u32::MAX - 1 })
+            };
+            let event = |number| Event {
+                time: 1000 + number,
+                kind: EventKind::Enter(region(number)),
+                attributes: Vec::new(),
+            };
+            let events: Vec<Event> = (0..before + narrow + wide).map(event).collect();
             let directory = tempfile::tempdir().expect("a directory");
-            let count = (EVENT_CHUNK_BYTES - 18) / 12 + 1 - events_less;
-            let events: Vec<Event> = (0..count)
-                .map(|number| Event {
-                    time: 1000 + number,
-                    // Region 0 takes one byte, region 1 takes two.
-                    kind: EventKind::Enter(RegionRef::new(u32::from(number >= wide))),
-                    attributes: Vec::new(),
-                })
-                .collect();
             let anchor = common::write_archive(directory.path(), &events).expect("it is written");
             let archive = Archive::open(&anchor).expect("the archive opens");
+            let file = archive.event_file(GPU_LANE);
+            let size = file.metadata().expect("the file is there").len();
+            if size % EVENT_CHUNK_BYTES == 20 {
+                full += 1;
+                check_with_otf2_print(&anchor);
+            }
+            assert_ne!(size % EVENT_CHUNK_BYTES, 1, "readers crash on it");
             let read = common::read_events(&archive, &[GPU_LANE]).expect("it is read");
-            assert_eq!(read.len(), events.len(), "less {events_less}, wide {wide}");
+            assert!(
+                read.into_iter().map(|(_, event)| event).eq(events),
+                "{before} {narrow}"
+            );
         }
+        assert_eq!(
+            full, 1,
+            "one of the fill levels after {before} events is the bad one"
+        );
     }
+}
+
+#[test]
+fn definitions_that_fill_a_chunk_to_the_last_byte_are_whole() {
+    let long = "x".repeat(usize::try_from(DEFINITIONS_CHUNK_BYTES).expect("4 MiB") - 256);
+    let mut full = 0;
+    for length in 190..250 {
+        let short = "y".repeat(length);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut archive = ArchiveWriter::create(directory.path(), "traces").expect("it is made");
+        let mut definitions = archive.definitions().expect("a writer");
+        definitions
+            .string(StringRef::new(0), &long)
+            .expect("it fits");
+        definitions
+            .string(StringRef::new(1), &short)
+            .expect("it fits");
+        let anchor = archive.anchor_file();
+        archive.close().expect("it is closed");
+        let size = directory
+            .path()
+            .join("traces.def")
+            .metadata()
+            .expect("it is there")
+            .len();
+        full += u64::from(size % DEFINITIONS_CHUNK_BYTES == 20);
+        let archive = Archive::open(&anchor).expect("the archive opens");
+        let definitions = archive.definitions().expect("it is read");
+        assert_eq!(
+            definitions.string(StringRef::new(0)),
+            Some(long.as_str()),
+            "{length}"
+        );
+        assert_eq!(
+            definitions.string(StringRef::new(1)),
+            Some(short.as_str()),
+            "{length}"
+        );
+    }
+    assert_eq!(full, 1, "one of the lengths is the bad one");
+}
+
+fn check_with_otf2_print(anchor: &Path) {
+    let Some(output) = common::otf2_print(anchor) else {
+        return common::skip("otf2-print is not installed (apt-get install otf2-tools)");
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
 #[test]

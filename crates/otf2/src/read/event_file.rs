@@ -13,6 +13,7 @@ const LITTLE_ENDIAN: u8 = 0x42;
 const BIG_ENDIAN: u8 = 0x23;
 /// End of file, end of buffer.
 const END: [u8; 2] = [2, 1];
+const END_BYTES: u64 = 2;
 
 /// Checks an event file's chunks and its end, and returns how many events are in it. Reads a few bytes per
 /// chunk, not the events.
@@ -33,14 +34,20 @@ pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
             "was cut short: it has no end (the process was killed while it was written)".to_owned(),
         )
     };
-    if size < HEADER_BYTES + 2 || chunk_bytes < HEADER_BYTES {
+    if size < HEADER_BYTES + END_BYTES || chunk_bytes < HEADER_BYTES {
         return Err(cut_short());
     }
     let mut end = [0; 2];
-    file.seek(SeekFrom::Start(size - 2)).map_err(read)?;
+    file.seek(SeekFrom::Start(size - END_BYTES)).map_err(read)?;
     file.read_exact(&mut end).map_err(read)?;
     if end != END {
         return Err(cut_short());
+    }
+    // libotf2 crashes on the rest of an end that was written past a full chunk.
+    let rest = size % chunk_bytes;
+    if rest != 0 && rest < HEADER_BYTES + END_BYTES {
+        let reason = format!("has {rest} bytes after its last chunk: they are no chunk");
+        return Err(damaged(reason));
     }
     let mut events = 0;
     let mut start = 0;

@@ -1,0 +1,274 @@
+//! Misuse is an error: libotf2 would abort, write a broken archive, or say nothing.
+
+mod common;
+
+use std::path::Path;
+
+use common::{GPU_LANE, HOST_THREAD};
+use otf2::records::{Comm, Group, Location, MetricClass, Region, RmaWin};
+use otf2::{
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef,
+    Error, GroupRef, GroupType, LocationGroupRef, LocationRef, LocationType, MappingType,
+    MetricMemberRef, MetricOccurrence, MetricRef, MetricValue, Paradigm, ParameterRef, PartWriter,
+    RecorderKind, RegionRef, Result, RmaAccess, RmaWinRef, StringRef,
+};
+
+fn refusal<T: std::fmt::Debug>(result: Result<T>) -> String {
+    match result.expect_err("misuse is refused") {
+        error @ Error::Refused { .. } => error.to_string(),
+        other => panic!("refused by libotf2 and not before it: {other}"),
+    }
+}
+
+fn archive(directory: &Path) -> ArchiveWriter {
+    ArchiveWriter::create(directory, "traces").expect("an archive is made")
+}
+
+#[test]
+fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
+    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    let region = RegionRef::new(0);
+    let attributes = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(1))])
+        .expect("one attribute");
+    events
+        .enter(10, region, &attributes)
+        .expect("the first event");
+    let text = refusal(events.leave(9, region, &attributes));
+    assert!(
+        text.contains("Leave at 9") && text.contains("the event before is at 10"),
+        "{text}"
+    );
+    events
+        .leave(10, region, &attributes)
+        .expect("the same time, the same attribute");
+    assert_eq!(events.close().expect("the file is whole"), 2);
+    part.close().expect("the part is whole");
+}
+
+#[test]
+fn events_do_not_refer_to_undefined() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
+    let undefined = part
+        .event_writer(LocationRef::UNDEFINED)
+        .map(|writer| writer.location());
+    assert!(refusal(undefined).contains("UNDEFINED"));
+    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    let none = Attributes::NONE;
+    let collective = Collective {
+        op: CollectiveOp::Barrier,
+        comm: CommRef::UNDEFINED,
+        root: None,
+        bytes_sent: 0,
+        bytes_received: 0,
+    };
+    let access = RmaAccess {
+        win: RmaWinRef::UNDEFINED,
+        remote: 0,
+        bytes: 0,
+        matching: 0,
+    };
+    let values = [MetricValue::U64(1)];
+    let parameter = ParameterRef::new(0);
+    for text in [
+        refusal(events.enter(1, RegionRef::UNDEFINED, none)),
+        refusal(events.leave(1, RegionRef::UNDEFINED, none)),
+        refusal(events.mpi_collective_end(1, &collective, none)),
+        refusal(events.non_blocking_collective_complete(1, &collective, 1, none)),
+        refusal(events.rma_put(1, &access, none)),
+        refusal(events.rma_get(1, &access, none)),
+        refusal(events.rma_op_complete_blocking(1, access.win, 1, none)),
+        refusal(events.rma_op_complete_non_blocking(1, access.win, 1, none)),
+        refusal(events.metric(1, MetricRef::UNDEFINED, &values, none)),
+        refusal(events.parameter_i64(1, ParameterRef::UNDEFINED, 1, none)),
+        refusal(events.parameter_string(1, parameter, StringRef::UNDEFINED, none)),
+    ] {
+        assert!(
+            text.contains("is UNDEFINED") && text.contains("LocationRef(4294967296)"),
+            "{text}"
+        );
+    }
+    let many = vec![MetricValue::U64(0); 256];
+    assert!(refusal(events.metric(1, MetricRef::new(0), &many, none)).contains("255"));
+    assert_eq!(events.close().expect("the file is whole"), 0);
+}
+
+#[test]
+fn definitions_are_dense_and_in_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut archive = archive(directory.path());
+    let mut definitions = archive.definitions().expect("a writer");
+    let text = refusal(definitions.string(StringRef::new(1), "b"));
+    assert!(text.contains("the next one is 0"), "{text}");
+    definitions
+        .string(StringRef::new(0), "a")
+        .expect("the first string");
+    refusal(definitions.string(StringRef::new(0), "again"));
+    refusal(definitions.string(StringRef::UNDEFINED, "none"));
+    refusal(definitions.string(StringRef::new(1), "a\0b"));
+    let huge = "x".repeat(4 * 1024 * 1024);
+    assert!(refusal(definitions.string(StringRef::new(1), &huge)).contains("at most"));
+    definitions
+        .string(StringRef::new(1), "b")
+        .expect("an error leaves the archive as it was");
+}
+
+#[test]
+fn definitions_refer_to_what_is_defined() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut archive = archive(directory.path());
+    let sample = common::sample_definitions([0, 0]);
+    let mut definitions = archive.definitions().expect("a writer");
+    common::write_definitions(&mut definitions, &sample).expect("the sample is good");
+    refusal(definitions.clock_properties(&sample.clock.expect("a clock")));
+    let name = StringRef::new(0);
+    let next_region = RegionRef::new(2);
+    let bad = Region {
+        name: StringRef::new(999),
+        ..Region::default()
+    };
+    assert!(
+        refusal(definitions.region(next_region, &bad)).contains("StringRef(999) is not defined")
+    );
+    refusal(definitions.region(next_region, &Region::default()));
+
+    let location = |group| Location {
+        name,
+        location_type: LocationType::CpuThread,
+        number_of_events: 0,
+        group,
+        properties: Vec::new(),
+    };
+    let group = LocationGroupRef::new(0);
+    assert!(refusal(definitions.location(GPU_LANE, &location(group))).contains("already"));
+    refusal(definitions.location(LocationRef::UNDEFINED, &location(group)));
+    refusal(definitions.location(LocationRef::new(99), &location(LocationGroupRef::new(2))));
+    let mut twice = location(group);
+    twice.properties = vec![(name, AttributeValue::U8(1)), (name, AttributeValue::U8(2))];
+    assert!(refusal(definitions.location(LocationRef::new(99), &twice)).contains("twice"));
+    twice.properties = vec![(name, AttributeValue::String(StringRef::new(999)))];
+    refusal(definitions.location(LocationRef::new(99), &twice));
+
+    let next_group = GroupRef::new(4);
+    let group = |group_type, paradigm, members| Group {
+        name,
+        group_type,
+        paradigm,
+        flags: 0,
+        members,
+    };
+    let comm_locations = group(
+        GroupType::CommLocations,
+        Paradigm::Mpi,
+        vec![GPU_LANE.get()],
+    );
+    assert!(refusal(definitions.group(next_group, &comm_locations)).contains("already"));
+    for bad in [
+        group(GroupType::CommGroup, Paradigm::Mpi, vec![2]),
+        group(GroupType::CommGroup, Paradigm::Cuda, vec![0]),
+        group(GroupType::Regions, Paradigm::Mpi, vec![2]),
+        group(GroupType::Locations, Paradigm::Mpi, vec![99]),
+        group(
+            GroupType::Locations,
+            Paradigm::Mpi,
+            vec![HOST_THREAD.get(); 2],
+        ),
+        group(GroupType::CommSelf, Paradigm::Mpi, vec![0]),
+        group(GroupType::Unspecified, Paradigm::Mpi, vec![]),
+        group(GroupType::Regions, Paradigm::Mpi, vec![1; 4 * 1024 * 1024]),
+    ] {
+        refusal(definitions.group(next_group, &bad));
+    }
+    let comm = |group, flags| Comm {
+        name,
+        group,
+        parent: CommRef::UNDEFINED,
+        flags,
+    };
+    refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(2), 0)));
+    refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(1), 1)));
+    refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(9), 0)));
+    refusal(definitions.rma_win(
+        RmaWinRef::new(1),
+        &RmaWin {
+            name,
+            comm: CommRef::new(1),
+            flags: 0,
+        },
+    ));
+    let class = |members| MetricClass {
+        members,
+        occurrence: MetricOccurrence::Asynchronous,
+        recorder_kind: RecorderKind::Gpu,
+    };
+    refusal(definitions.metric_class(MetricRef::new(2), &class(Vec::new())));
+    refusal(definitions.metric_class(MetricRef::new(2), &class(vec![MetricMemberRef::new(3)])));
+    refusal(definitions.paradigm(Paradigm::Mpi, &sample.paradigms[&Paradigm::Mpi]));
+}
+
+#[test]
+fn local_definitions_are_given_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut archive = archive(directory.path());
+    let undefined = archive
+        .local_definitions(LocationRef::UNDEFINED)
+        .map(|_| ());
+    refusal(undefined);
+    let mut local = archive.local_definitions(GPU_LANE).expect("a writer");
+    local
+        .mapping_table_dense(MappingType::Region, &[1, 0])
+        .expect("the first table");
+    refusal(local.mapping_table_dense(MappingType::Region, &[1, 0]));
+    refusal(local.mapping_table_sparse(MappingType::Location, &[(1, 2), (1, 3)]));
+    refusal(local.mapping_table_dense(MappingType::Unknown(77), &[1]));
+    local.clock_offset(10, -5, 0.0).expect("the first offset");
+    refusal(local.clock_offset(10, -5, 0.0));
+    refusal(local.clock_offset(11, -5, f64::NAN));
+    refusal(local.clock_offset(11, -5, -1.0));
+    local.close().expect("the file is whole");
+    archive.close().expect("the archive is whole");
+}
+
+#[test]
+fn properties_have_names_that_otf2_takes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut archive = archive(directory.path());
+    for name in ["NAME", "A::", "A::B C", ""] {
+        assert!(refusal(archive.set_property(name, "x")).contains("::"));
+    }
+    refusal(archive.set_property("A::B", ""));
+    refusal(archive.set_property("A::B", "\0"));
+    refusal(archive.set_creator("\0"));
+    archive.set_property("A::B", "1").expect("a good name");
+    archive.set_property("a::b", "2").expect("a new value");
+    let anchor = archive.anchor_file();
+    archive.close().expect("the archive is whole");
+    let archive = otf2::Archive::open(&anchor).expect("the archive opens");
+    assert_eq!(archive.properties(), [("A::B".to_owned(), "2".to_owned())]);
+}
+
+#[test]
+fn an_archive_is_not_written_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    archive(directory.path())
+        .close()
+        .expect("the archive is whole");
+    let anchor = directory.path().join("traces.otf2");
+    let before = std::fs::read(&anchor).expect("the anchor is there");
+    let second = ArchiveWriter::create(directory.path(), "traces").map(|_| ());
+    let text = second.expect_err("the directory is taken").to_string();
+    assert!(text.contains("traces"), "{text}");
+    assert_eq!(std::fs::read(&anchor).expect("the anchor is there"), before);
+}
+
+#[test]
+fn archive_names_are_file_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for name in ["", ".", "..", "a/b", "a\0b"] {
+        refusal(ArchiveWriter::create(directory.path(), name).map(|_| ()));
+        refusal(PartWriter::create(directory.path(), name).map(|_| ()));
+    }
+    assert_eq!(directory.path().read_dir().expect("a directory").count(), 0);
+}
