@@ -5,6 +5,7 @@ pub mod fields;
 pub mod kind;
 pub mod logger;
 pub mod replay;
+pub mod script;
 pub mod state_args;
 pub mod table;
 pub mod v1_numbers;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod replay;
+mod script;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     Replay(replay::Arguments),
+    Script(script::Arguments),
 }
 
 /// What came out.
@@ -39,6 +41,7 @@ pub(crate) enum Outcome {
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.verb {
         Verb::Replay(arguments) => replay::run(&arguments),
+        Verb::Script(arguments) => script::run(&arguments),
     };
     match outcome {
         Ok(Outcome::Well) => ExitCode::SUCCESS,
