@@ -1,5 +1,6 @@
 //! Loads a profiler plugin as NCCL does and drives it.
 
+pub mod bench;
 pub mod descriptor;
 pub mod fields;
 pub mod kind;

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bench;
 mod replay;
 mod script;
 
@@ -28,6 +29,7 @@ pub(crate) struct Arguments {
 enum Verb {
     Replay(replay::Arguments),
     Script(script::Arguments),
+    Bench(bench::Arguments),
 }
 
 /// What came out.
@@ -42,6 +44,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.verb {
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Script(arguments) => script::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
     };
     match outcome {
         Ok(Outcome::Well) => ExitCode::SUCCESS,
