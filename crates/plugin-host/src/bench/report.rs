@@ -23,6 +23,8 @@ pub struct Case {
     pub pinned: bool,
     /// All callbacks that were called.
     pub calls: u64,
+    /// Whether the timed part ended before its time because a thread had as many samples as it keeps.
+    pub samples_full: bool,
     /// What was read for the time.
     pub timer: String,
     /// What reading costs (median); it is subtracted from every sample.
@@ -139,6 +141,12 @@ impl Case {
             "  timer {}: {:.1} ns a read (subtracted), resolution {:.2} ns",
             self.timer, self.timer_cost_ns, self.timer_tick_ns
         )?;
+        if self.samples_full {
+            writeln!(
+                out,
+                "  the timed part ended early: a thread keeps at most 16 Mi samples"
+            )?;
+        }
         if self.overall.is_some() {
             let columns = ["p50", "p99", "p99.9", "max"]
                 .map(|name| format!("{name:>9}"))

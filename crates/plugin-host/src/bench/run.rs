@@ -148,6 +148,8 @@ fn init(plugin: &Plugin, rank: usize, ranks: usize) -> u64 {
 struct Worked {
     /// One list for each category, in ticks.
     samples: Vec<Vec<u32>>,
+    /// Whether the timed part ended because the sample arrays were full.
+    samples_full: bool,
     /// The untimed part.
     calls: u64,
     untimed: Duration,
@@ -197,6 +199,8 @@ impl<'a> Worker<'a> {
         } else {
             (0, Duration::ZERO)
         };
+        let samples_full = samples.iter().any(|array| array.len() == array.capacity())
+            && matches!(self.options.length, Length::Time(_));
         start.wait();
         let (operations, untimed) = self.repeat(|worker| {
             worker.operation();
@@ -206,6 +210,7 @@ impl<'a> Worker<'a> {
         let calls = self.program.calls.len() as u64;
         Ok(Worked {
             samples,
+            samples_full,
             calls: calls * operations,
             untimed,
             all_calls: calls * (operations + timed.0 + WARM_UP),
@@ -382,6 +387,7 @@ fn summary(measured: &Measured<'_>) -> Case {
         threads,
         pinned: measured.options.pin,
         calls,
+        samples_full: workers.iter().any(|worker| worker.samples_full),
         timer: super::timer::NAME.to_owned(),
         timer_cost_ns: timer.cost_ns(),
         timer_tick_ns: timer.tick_ns(),

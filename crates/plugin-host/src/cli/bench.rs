@@ -228,10 +228,15 @@ fn empty_plugin(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
         return Ok(Some(path.clone()));
     }
     let program = env::current_exe().context("cannot find this program's own file")?;
-    let found = program
-        .parent()
-        .map(|folder| folder.join("libnccl_profiler_empty.so"))
-        .filter(|path| path.exists());
+    let found = program.parent().and_then(|folder| {
+        [
+            "libnccl_profiler_empty.so",
+            "deps/libnccl_profiler_empty.so",
+        ]
+        .into_iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.exists())
+    });
     if found.is_none() {
         eprintln!(
             "plugin-host: no comparison: libnccl_profiler_empty.so is not beside {} (build nccl-profiler-empty, or name it with --empty)",
