@@ -18,7 +18,7 @@ use crate::version::Version;
 /// What lies behind the end of a descriptor.
 const BEHIND: u64 = 0xa5a5_a5a5_a5a5_a5a5;
 /// Larger than the largest descriptor (v7: 136 bytes).
-const WORDS: usize = 24;
+const WORDS: usize = Fields::MOST_BYTES / size_of::<u64>();
 
 /// A descriptor of any version.
 #[derive(Clone, Copy)]

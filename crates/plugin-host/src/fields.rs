@@ -108,6 +108,9 @@ macro_rules! fields {
         }
 
         impl Fields {
+            /// As many bytes as a plugin is given for a descriptor, whatever its version: more than the largest has.
+            pub const MOST_BYTES: usize = 192;
+
             /// The fields' names, as [`Self::set`] takes them.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 

@@ -1,10 +1,12 @@
 //! Loads a profiler plugin as NCCL does and drives it.
 
+pub mod bench;
 pub mod descriptor;
 pub mod fields;
 pub mod kind;
 pub mod logger;
 pub mod replay;
+pub mod script;
 pub mod state_args;
 pub mod table;
 pub mod v1_numbers;

@@ -1,6 +1,8 @@
 //! The command line.
 
+mod bench;
 mod replay;
+mod script;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +28,8 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     Replay(replay::Arguments),
+    Script(script::Arguments),
+    Bench(bench::Arguments),
 }
 
 /// What came out.
@@ -39,6 +43,8 @@ pub(crate) enum Outcome {
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.verb {
         Verb::Replay(arguments) => replay::run(&arguments),
+        Verb::Script(arguments) => script::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
     };
     match outcome {
         Ok(Outcome::Well) => ExitCode::SUCCESS,

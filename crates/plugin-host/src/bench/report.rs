@@ -1,0 +1,212 @@
+//! What a bench found.
+
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+
+use super::timer::Timer;
+
+/// One plugin with one number of threads.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Case {
+    /// The plugin's file.
+    pub file: String,
+    /// The plugin's name for itself.
+    pub plugin: String,
+    /// The table.
+    pub table: u8,
+    /// The mask that was driven.
+    pub mask: u32,
+    /// Number of threads.
+    pub threads: u64,
+    /// Whether they were pinned to cores.
+    pub pinned: bool,
+    /// All callbacks that were called.
+    pub calls: u64,
+    /// Whether the timed part ended before its time because a thread had as many samples as it keeps.
+    pub samples_full: bool,
+    /// What was read for the time.
+    pub timer: String,
+    /// What reading costs (median); it is subtracted from every sample.
+    pub timer_cost_ns: f64,
+    /// Its resolution.
+    pub timer_tick_ns: f64,
+    /// All callbacks together.
+    pub overall: Option<Quantiles>,
+    /// One by one.
+    pub by_callback: Vec<Quantiles>,
+    /// All threads together, without timing.
+    pub calls_per_second: f64,
+    /// Mean of a callback without timing, with the loop around it.
+    pub untimed_ns_per_call: f64,
+    /// Resident memory at the end less that before init and the samples, per thread.
+    pub resident_growth_kib_per_thread: u64,
+    /// Resident memory at the end less that after the warm-up: what grows with the number of callbacks.
+    pub resident_growth_after_warm_up_kib: u64,
+    /// The most resident memory of the process, samples included.
+    pub high_water_kib: u64,
+    /// What the folder gained, lengths of files.
+    pub folder_bytes_per_call: Option<f64>,
+    /// What the folder gained, blocks on disk.
+    pub folder_disk_bytes_per_call: Option<f64>,
+    /// Lines that were logged when there was no communicator any more.
+    pub late_log_lines: u64,
+}
+
+/// How long a callback takes, in ns; the cost of the timer is subtracted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Which callback.
+    pub callback: String,
+    /// How many samples.
+    pub samples: u64,
+    /// Half are faster.
+    pub p50_ns: f64,
+    /// 99 of 100 are faster.
+    pub p99_ns: f64,
+    /// 999 of 1000 are faster.
+    pub p999_ns: f64,
+    /// The slowest.
+    pub max_ns: f64,
+}
+
+impl Quantiles {
+    /// Of samples in ticks, which are sorted by this; `None` when there is none.
+    #[must_use]
+    pub fn of(callback: &str, samples: &mut [u32], timer: &Timer) -> Option<Self> {
+        samples.sort_unstable();
+        let last = samples.len().checked_sub(1)?;
+        let at = |per_mille: usize| timer.ns(samples[(samples.len() * per_mille / 1000).min(last)]);
+        Some(Self {
+            callback: callback.to_owned(),
+            samples: samples.len() as u64,
+            p50_ns: at(500),
+            p99_ns: at(990),
+            p999_ns: at(999),
+            max_ns: timer.ns(samples[last]),
+        })
+    }
+}
+
+/// The cases of one plugin, and the same cases with the empty plugin.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// The plugin's cases.
+    pub cases: Vec<Case>,
+    /// The empty plugin's.
+    pub empty: Vec<Case>,
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        for case in &self.cases {
+            case.write(out)?;
+            if let Some(empty) = self
+                .empty
+                .iter()
+                .find(|empty| empty.threads == case.threads)
+            {
+                compare(out, case, empty)?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Case {
+    fn write(&self, out: &mut String) -> fmt::Result {
+        writeln!(
+            out,
+            "{:?} ({}), table v{}, mask {:#x}, {} thread(s){}, {} callbacks",
+            self.plugin,
+            self.file,
+            self.table,
+            self.mask,
+            self.threads,
+            if self.pinned { ", pinned" } else { "" },
+            self.calls
+        )?;
+        writeln!(
+            out,
+            "  timer {}: {:.1} ns a read (subtracted), resolution {:.2} ns",
+            self.timer, self.timer_cost_ns, self.timer_tick_ns
+        )?;
+        if self.samples_full {
+            writeln!(
+                out,
+                "  the timed part ended early: a thread keeps at most 16 Mi samples"
+            )?;
+        }
+        if self.overall.is_some() {
+            let columns = ["p50", "p99", "p99.9", "max"]
+                .map(|name| format!("{name:>9}"))
+                .join("");
+            writeln!(out, "  {:<20} {:>10} {columns}   ns", "callback", "samples")?;
+        }
+        for line in self.by_callback.iter().chain(&self.overall) {
+            writeln!(
+                out,
+                "  {:<20} {:>10} {:>9.1}{:>9.1}{:>9.1}{:>9.0}",
+                line.callback, line.samples, line.p50_ns, line.p99_ns, line.p999_ns, line.max_ns
+            )?;
+        }
+        writeln!(
+            out,
+            "  without timing: {:.1} ns a callback, {:.2} million callbacks/s",
+            self.untimed_ns_per_call,
+            self.calls_per_second / 1e6
+        )?;
+        writeln!(
+            out,
+            "  resident memory: {} KiB a thread, {} KiB of it after the warm-up (all threads), high water {} KiB",
+            self.resident_growth_kib_per_thread,
+            self.resident_growth_after_warm_up_kib,
+            self.high_water_kib
+        )?;
+        if let (Some(length), Some(disk)) =
+            (self.folder_bytes_per_call, self.folder_disk_bytes_per_call)
+        {
+            writeln!(
+                out,
+                "  files: {length:.1} bytes a callback, {disk:.1} on disk"
+            )?;
+        }
+        if self.late_log_lines > 0 {
+            writeln!(
+                out,
+                "  WRONG: {} lines were logged when there was no communicator",
+                self.late_log_lines
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn compare(out: &mut String, case: &Case, empty: &Case) -> fmt::Result {
+    let difference = case.untimed_ns_per_call - empty.untimed_ns_per_call;
+    write!(
+        out,
+        "  beside the empty plugin ({:.1} ns a callback): {difference:+.1} ns",
+        empty.untimed_ns_per_call
+    )?;
+    if let (Some(case), Some(empty)) = (&case.overall, &empty.overall) {
+        write!(
+            out,
+            "; p50 {:+.1}, p99 {:+.1}, p99.9 {:+.1} ns",
+            case.p50_ns - empty.p50_ns,
+            case.p99_ns - empty.p99_ns,
+            case.p999_ns - empty.p999_ns
+        )?;
+    }
+    writeln!(out)
+}

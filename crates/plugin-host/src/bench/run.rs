@@ -1,0 +1,410 @@
+//! Runs a program of callbacks on one or more threads and times it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::memory::{Memory, folder_bytes};
+use super::mix::{Action, Call, Program, Shape};
+use super::report::{Case, Quantiles};
+use super::timer::{Timer, approximate, now};
+use crate::logger;
+use crate::table::{InitArguments, Plugin, UNWRITTEN};
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Number of threads, each with a communicator of its own.
+    pub threads: usize,
+    /// How long.
+    pub length: Length,
+    /// The mask to drive with; `None`: the one that the plugin sets.
+    pub mask: Option<u32>,
+    /// What shapes an operation.
+    pub shape: Shape,
+    /// Whether thread n is pinned to core n.
+    pub pin: bool,
+    /// Whether callbacks are timed one by one.
+    pub timing: bool,
+    /// Where the plugin writes its files.
+    pub folder: Option<&'a Path>,
+}
+
+/// How long to run.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    /// This time for the timed part, and again for the untimed one.
+    Time(Duration),
+    /// This many operations on each thread.
+    Operations(u64),
+}
+
+/// The most samples of a thread: 64 MiB.
+const MOST_SAMPLES: usize = 16 << 20;
+/// Operations before anything is measured: threads register, memory is touched, caches are warm.
+const WARM_UP: u64 = 200;
+
+/// Runs one case.
+///
+/// # Errors
+/// When a thread cannot be made or a size cannot be read, or when the plugin asks for no events at all.
+pub fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
+    let timer = Timer::calibrate();
+    let before = Memory::now()?;
+    let folder_before = options.folder.map(folder_bytes).transpose()?;
+    let contexts: Vec<u64> = (0..options.threads)
+        .map(|rank| init(plugin, rank, options.threads))
+        .collect();
+    let mask = options.mask.unwrap_or_else(logger::mask);
+    let program = Program::new(plugin.version(), mask, options.shape);
+    if program.calls.is_empty() {
+        return Err(io::Error::other(format!(
+            "the plugin's mask {mask:#x} asks for none of the events of the mix: is it switched off by its environment?"
+        )));
+    }
+    let start = Barrier::new(options.threads);
+    let workers = thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (number, context) in contexts.iter().enumerate() {
+            let start = &start;
+            let work = move || {
+                let program = Program::new(plugin.version(), mask, options.shape);
+                Worker::new(plugin, program, *context, options).measure(number, start)
+            };
+            running.push(
+                thread::Builder::new()
+                    .name(format!("bench {number}"))
+                    .spawn_scoped(scope, work)?,
+            );
+        }
+        running
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
+            })
+            .collect::<io::Result<Vec<Worked>>>()
+    })?;
+    let after = Memory::now()?;
+    for context in contexts {
+        plugin.finalize(context);
+        logger::communicator_ends();
+    }
+    let finished = Memory::now()?;
+    let folder = options.folder.map(folder_bytes).transpose()?;
+    Ok(summary(&Measured {
+        plugin,
+        options,
+        mask,
+        program: &program,
+        timer,
+        workers: &workers,
+        memory: [before, after, finished],
+        folder: folder_before.zip(folder).map(|(before, after)| {
+            (
+                after.length.saturating_sub(before.length),
+                after.allocated.saturating_sub(before.allocated),
+            )
+        }),
+    }))
+}
+
+/// Calls nothing but the callbacks, for instruction counts: no clock, no samples, one thread.
+///
+/// Returns the number of callbacks.
+pub fn run_bare(plugin: &Plugin, options: Options<'_>, operations: u64) -> u64 {
+    let context = init(plugin, 0, 1);
+    let mask = options.mask.unwrap_or_else(logger::mask);
+    let program = Program::new(plugin.version(), mask, options.shape);
+    let calls = program.calls.len() as u64;
+    let mut worker = Worker::new(plugin, program, context, options);
+    for _ in 0..operations {
+        worker.operation();
+    }
+    plugin.finalize(context);
+    calls * operations
+}
+
+fn init(plugin: &Plugin, rank: usize, ranks: usize) -> u64 {
+    let mut context = 0;
+    let arguments = InitArguments {
+        comm_id: 0x0bec_0bec_0bec_0bec,
+        comm_name: Some(c"bench"),
+        nodes: 1,
+        ranks: i32::try_from(ranks).unwrap_or(i32::MAX),
+        rank: i32::try_from(rank).unwrap_or(0),
+        mask: Some(&logger::MASK),
+        logger: true,
+    };
+    logger::communicator_begins();
+    plugin.init(Some(&mut context), &arguments);
+    if context == UNWRITTEN { 0 } else { context }
+}
+
+/// What a thread brings back.
+struct Worked {
+    /// One list for each category, in ticks.
+    samples: Vec<Vec<u32>>,
+    /// Whether the timed part ended because the sample arrays were full.
+    samples_full: bool,
+    /// The untimed part.
+    calls: u64,
+    untimed: Duration,
+    /// All parts.
+    all_calls: u64,
+    /// Memory of the process when this thread had warmed up and touched its samples.
+    warm: Memory,
+}
+
+struct Worker<'a> {
+    plugin: &'a Plugin,
+    program: Program,
+    handles: Vec<u64>,
+    context: u64,
+    options: Options<'a>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(plugin: &'a Plugin, program: Program, context: u64, options: Options<'a>) -> Self {
+        Self {
+            plugin,
+            handles: vec![0; program.slots],
+            program,
+            context,
+            options,
+        }
+    }
+
+    fn measure(mut self, number: usize, start: &Barrier) -> io::Result<Worked> {
+        // Errors are kept until the barriers are behind: the other threads wait there.
+        let pinned = if self.options.pin {
+            pin(number)
+        } else {
+            Ok(())
+        };
+        let mut samples = self.sample_arrays();
+        start.wait();
+        for _ in 0..WARM_UP {
+            self.operation();
+        }
+        // Each reads it when all have warmed up and none has gone on.
+        start.wait();
+        let warm = Memory::now();
+        start.wait();
+        let timed = if self.options.timing {
+            self.repeat(|worker| worker.timed_operation(&mut samples))
+        } else {
+            (0, Duration::ZERO)
+        };
+        let samples_full = samples.iter().any(|array| array.len() == array.capacity())
+            && matches!(self.options.length, Length::Time(_));
+        start.wait();
+        let (operations, untimed) = self.repeat(|worker| {
+            worker.operation();
+            true
+        });
+        pinned?;
+        let calls = self.program.calls.len() as u64;
+        Ok(Worked {
+            samples,
+            samples_full,
+            calls: calls * operations,
+            untimed,
+            all_calls: calls * (operations + timed.0 + WARM_UP),
+            warm: warm?,
+        })
+    }
+
+    /// Repeats an operation until the length is reached or it says that it cannot go on.
+    fn repeat(&mut self, mut operation: impl FnMut(&mut Self) -> bool) -> (u64, Duration) {
+        let begin = Instant::now();
+        let mut done = 0;
+        loop {
+            let enough = match self.options.length {
+                Length::Operations(operations) => done >= operations,
+                Length::Time(time) => done % 16 == 0 && begin.elapsed() >= time,
+            };
+            if enough || !operation(self) {
+                return (done, begin.elapsed());
+            }
+            done += 1;
+        }
+    }
+
+    /// Arrays for the samples, large enough and touched, so that the loop has no page fault of its own.
+    fn sample_arrays(&self) -> Vec<Vec<u32>> {
+        if !self.options.timing {
+            return Vec::new();
+        }
+        let all = self.program.calls.len();
+        let most = MOST_SAMPLES / all.max(1);
+        let operations = match self.options.length {
+            Length::Operations(operations) => usize::try_from(operations).unwrap_or(most).min(most),
+            // No callback is faster than about 5 ns.
+            Length::Time(time) => {
+                (usize::try_from(time.as_nanos() / 5).unwrap_or(most) / all.max(1)).min(most)
+            }
+        };
+        let mut arrays = Vec::new();
+        for category in 0..self.program.categories.len() {
+            let calls = self
+                .program
+                .calls
+                .iter()
+                .filter(|call| call.category == category);
+            let mut array = vec![1; (operations + 1) * calls.count()];
+            array.clear();
+            arrays.push(array);
+        }
+        arrays
+    }
+
+    #[inline]
+    fn operation(&mut self) {
+        for place in 0..self.program.calls.len() {
+            let call = self.program.calls[place];
+            self.call(call);
+        }
+    }
+
+    /// Returns whether there is room for another one.
+    #[inline]
+    fn timed_operation(&mut self, samples: &mut [Vec<u32>]) -> bool {
+        for place in 0..self.program.calls.len() {
+            let call = self.program.calls[place];
+            let begin = now();
+            self.call(call);
+            let ticks = now().wrapping_sub(begin);
+            let array = &mut samples[call.category];
+            if array.len() == array.capacity() {
+                return false;
+            }
+            array.push(u32::try_from(ticks).unwrap_or(u32::MAX));
+        }
+        true
+    }
+
+    #[inline]
+    fn call(&mut self, call: Call) {
+        match call.action {
+            Action::Start {
+                slot,
+                kind,
+                parent,
+                group,
+                descriptor,
+            } => {
+                let handle_of = |slot: Option<usize>| slot.map_or(0, |slot| self.handles[slot]);
+                let (parent, group) = (handle_of(parent), handle_of(group));
+                let descriptor = &mut self.program.descriptors[descriptor];
+                descriptor.set_parent(parent);
+                if group != 0 {
+                    descriptor.set_parent_group(self.plugin.version(), kind, group);
+                }
+                self.plugin.start(
+                    self.context,
+                    Some(&mut self.handles[slot]),
+                    Some(descriptor),
+                );
+            }
+            Action::State { slot, number, args } => {
+                let args = args.map(|place| &mut self.program.args[place]);
+                self.plugin.state(self.handles[slot], number, args);
+            }
+            Action::Stop { slot } => {
+                self.plugin.stop(self.handles[slot]);
+            }
+        }
+    }
+}
+
+/// Pins the calling thread to a core.
+fn pin(core: usize) -> io::Result<()> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    // SAFETY: all zeros is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the number is smaller than the number of cores, which the set has room for.
+    unsafe { libc::CPU_SET(core % cores, &mut set) };
+    // SAFETY: the set lives during the call; 0 is the calling thread.
+    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+struct Measured<'a> {
+    plugin: &'a Plugin,
+    options: Options<'a>,
+    mask: u32,
+    program: &'a Program,
+    timer: Timer,
+    workers: &'a [Worked],
+    /// Before init, after the last callback, after finalize.
+    memory: [Memory; 3],
+    /// Length and blocks that the folder gained.
+    folder: Option<(u64, u64)>,
+}
+
+fn summary(measured: &Measured<'_>) -> Case {
+    let (workers, timer) = (measured.workers, &measured.timer);
+    let mut all: Vec<u32> = Vec::new();
+    let mut by_callback = Vec::new();
+    for (category, name) in measured.program.categories.iter().enumerate() {
+        let mut samples: Vec<u32> = workers
+            .iter()
+            .filter_map(|worker| worker.samples.get(category))
+            .flatten()
+            .copied()
+            .collect();
+        all.extend_from_slice(&samples);
+        by_callback.extend(Quantiles::of(name, &mut samples, timer));
+    }
+    let rate = |worker: &Worked| approximate(worker.calls) / worker.untimed.as_secs_f64().max(1e-9);
+    let calls: u64 = workers.iter().map(|worker| worker.all_calls).sum();
+    let threads = workers.len() as u64;
+    let warm = workers
+        .iter()
+        .map(|worker| worker.warm.resident_kib)
+        .max()
+        .unwrap_or(0);
+    let per_call = |bytes: u64| approximate(bytes) / approximate(calls.max(1));
+    let sample_bytes = workers
+        .iter()
+        .flat_map(|worker| &worker.samples)
+        .map(Vec::capacity)
+        .sum::<usize>()
+        * 4;
+    let samples_kib = sample_bytes as u64 / 1024;
+    let [before, after, finished] = measured.memory;
+    Case {
+        file: measured.plugin.path().display().to_string(),
+        plugin: measured.plugin.name().to_owned(),
+        table: measured.plugin.version().number(),
+        mask: measured.mask,
+        threads,
+        pinned: measured.options.pin,
+        calls,
+        samples_full: workers.iter().any(|worker| worker.samples_full),
+        timer: super::timer::NAME.to_owned(),
+        timer_cost_ns: timer.cost_ns(),
+        timer_tick_ns: timer.tick_ns(),
+        overall: Quantiles::of("all callbacks", &mut all, timer),
+        by_callback,
+        calls_per_second: workers.iter().map(rate).sum(),
+        untimed_ns_per_call: workers.iter().map(|worker| 1e9 / rate(worker)).sum::<f64>()
+            / approximate(threads),
+        resident_growth_kib_per_thread: after
+            .resident_kib
+            .saturating_sub(before.resident_kib)
+            .saturating_sub(samples_kib)
+            / threads,
+        resident_growth_after_warm_up_kib: after.resident_kib.saturating_sub(warm),
+        high_water_kib: finished.high_water_kib,
+        folder_bytes_per_call: measured.folder.map(|(length, _)| per_call(length)),
+        folder_disk_bytes_per_call: measured.folder.map(|(_, blocks)| per_call(blocks)),
+        late_log_lines: logger::lines().1,
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads time as cheaply as the machine can, and knows what that costs.
+
+use std::time::{Duration, Instant};
+
+/// Ticks and what they are worth.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    ns_per_tick: f64,
+    /// Ticks between two reads with nothing between them: subtracted from every sample.
+    cost_ticks: u64,
+}
+
+/// Now, in ticks.
+#[inline(always)]
+#[must_use]
+pub fn now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: reads a counter; every x86-64 has it.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: reads the virtual counter, which Linux lets programs read; touches no memory.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+        ticks
+    }
+}
+
+/// What `now` reads.
+pub const NAME: &str = if cfg!(target_arch = "x86_64") {
+    "rdtsc"
+} else {
+    "cntvct_el0"
+};
+
+impl Timer {
+    /// Measures what a tick is and what reading costs.
+    #[must_use]
+    pub fn calibrate() -> Self {
+        let (begin, first) = (Instant::now(), now());
+        while begin.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let ticks = now().wrapping_sub(first);
+        let ns = begin.elapsed().as_nanos();
+        let mut costs: Vec<u64> = (0..20_000)
+            .map(|_| {
+                let first = now();
+                now().wrapping_sub(first)
+            })
+            .collect();
+        costs.sort_unstable();
+        Self {
+            ns_per_tick: approximate(u64::try_from(ns).unwrap_or(u64::MAX))
+                / approximate(ticks.max(1)),
+            cost_ticks: costs[costs.len() / 2],
+        }
+    }
+
+    /// The time between two reads, less what the reading costs, in ns.
+    #[must_use]
+    pub fn ns(&self, ticks: u32) -> f64 {
+        approximate(u64::from(ticks).saturating_sub(self.cost_ticks)) * self.ns_per_tick
+    }
+
+    /// What reading costs, in ns.
+    #[must_use]
+    pub fn cost_ns(&self) -> f64 {
+        approximate(self.cost_ticks) * self.ns_per_tick
+    }
+
+    /// The resolution in ns.
+    #[must_use]
+    pub const fn tick_ns(&self) -> f64 {
+        self.ns_per_tick
+    }
+}
+
+/// Numbers of this size lose nothing that a measurement has.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a measurement has fewer than 52 bits"
+)]
+#[must_use]
+pub fn approximate(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,66 @@
+//! `plugin-host script`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use plugin_host::script::parse::parse;
+use plugin_host::script::run::run as run_script;
+
+use super::{Outcome, PluginArguments};
+
+/// Run a script of callbacks: a hostile host.
+///
+/// One command a line. Every pointer argument can be NULL, handles can be stale or foreign numbers, threads race,
+/// the process forks, kills itself or exits without finalize. The language is described in the README of
+/// plugin-host. A small example:
+///
+///   init c ranks=2 rank=0
+///   start g Group
+///   start x Coll parent=g func=AllReduce count=100
+///   stop x
+///   stop x                      # again: NCCL 2.28 does that
+///   state x KernelChStop args=NULL
+///   parallel 4 {
+///     repeat 100 {
+///       start p%t ProxyOp parent=x channel=%t
+///       stop p%t
+///     }
+///   }
+///   finalize c
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    /// The script; - for standard input.
+    script: PathBuf,
+
+    #[command(flatten)]
+    plugin: PluginArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let name = arguments.script.display();
+    let text = if arguments.script.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        fs::read_to_string(&arguments.script)
+    }
+    .with_context(|| format!("cannot read the script {name}"))?;
+    let script = parse(&text).with_context(|| format!("{name}"))?;
+    let plugin = std::path::absolute(&arguments.plugin.plugin)?;
+    let outcome =
+        run_script(&script, plugin, arguments.plugin.table).with_context(|| format!("{name}"))?;
+    for problem in &outcome.problems {
+        eprintln!("{name}, {problem}");
+    }
+    println!(
+        "{name}: {} calls, {} problems",
+        outcome.calls,
+        outcome.problems.len()
+    );
+    Ok(if outcome.problems.is_empty() {
+        Outcome::Well
+    } else {
+        Outcome::Wrong
+    })
+}

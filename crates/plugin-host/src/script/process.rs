@@ -1,0 +1,70 @@
+//! What ends or doubles a process: the calls that a script needs from the system.
+
+use std::io;
+
+use super::command::ChildEnd;
+
+/// Which side of a fork.
+pub(super) enum Side {
+    Child,
+    /// The child's process id.
+    Parent(i32),
+}
+
+/// Doubles the process. Only the calling thread goes on in the child.
+pub(super) fn fork() -> io::Result<Side> {
+    // SAFETY: the child goes on with code that takes locks and allocates: that is what programs do that fork
+    // while NCCL is loaded, and glibc makes its allocator usable. The caller holds the locks of this program.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Side::Child),
+        child => Ok(Side::Parent(child)),
+    }
+}
+
+/// Waits for a child's end.
+pub(super) fn wait(child: i32) -> io::Result<ChildEnd> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` lives during the call.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        if waited == child {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(if libc::WIFSIGNALED(status) {
+        ChildEnd::Signal(libc::WTERMSIG(status))
+    } else {
+        ChildEnd::Status(libc::WEXITSTATUS(status))
+    })
+}
+
+/// Sends this process a signal.
+pub(super) fn kill_self(signal: i32) -> io::Result<()> {
+    // SAFETY: sends a signal, touches no memory.
+    let pid = unsafe { libc::getpid() };
+    // SAFETY: as above.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Ends the process as a return from main does: exit handlers and destructors run.
+#[expect(
+    clippy::exit,
+    reason = "the script says so: a program that exits while others still run"
+)]
+pub(super) fn exit(status: i32) -> ! {
+    std::process::exit(status)
+}
+
+/// Ends the process at once: nothing runs any more.
+pub(super) fn exit_now(status: i32) -> ! {
+    // SAFETY: never returns, touches no memory.
+    unsafe { libc::_exit(status) }
+}

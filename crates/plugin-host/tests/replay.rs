@@ -1,0 +1,346 @@
+//! What a plugin is called with in a replay is what was recorded, in that order, for every version.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{plugin, plugin_host, said};
+use plugin_host::kind::Kind;
+use plugin_host::version::Version;
+use serde_json::Value;
+
+/// A stream with two threads, all kinds of version 5, and an address that is used twice.
+const STREAM: &str = r#"{"type":"ProfilerLifecycle","func":"ProfilerInit","commId":77,"rank":1,"start":{"ts":100.0,"pid":9,"tid":1},"details":{"nranks":2,"commName":"world"}}
+{"recordType":"state","eventAddr":"0xa","ts":102.5,"id":23,"pid":9,"tid":1}
+{"recordType":"event","type":"ncclProfileCollApi","commId":77,"rank":1,"start":{"ts":103.0,"pid":9,"tid":1},"stop":{"ts":104.0,"pid":9,"tid":1},"parentObj":"0xa","eventAddr":"0xb","details":{"func":"AllReduce","count":64,"dtype":"ncclFloat32","stream":"0x5"}}
+{"recordType":"event","type":"ncclProfileKernelLaunch","commId":77,"rank":1,"start":{"ts":105.0,"pid":9,"tid":1},"stop":{"ts":106.0,"pid":9,"tid":1},"parentObj":"0xa","eventAddr":"0xc","details":{"stream":"0x5"}}
+{"recordType":"event","type":"ncclProfileColl","commId":77,"rank":1,"start":{"ts":108.0,"pid":9,"tid":1},"stop":{"ts":110.0,"pid":9,"tid":1},"parentObj":"0xb","eventAddr":"0xe","details":{"func":"AllReduce","seq":3,"algo":"RING","proto":"LL","channels":2,"warps":9,"count":64,"dtype":"ncclInt8","parentGroup":"0xd"}}
+{"recordType":"event","type":"ncclProfileGroup","commId":77,"rank":1,"start":{"ts":107.0,"pid":9,"tid":1},"stop":{"ts":111.0,"pid":9,"tid":1},"parentObj":"null","eventAddr":"0xd","details":{}}
+{"recordType":"event","type":"ncclProfileGroupApi","commId":77,"rank":1,"start":{"ts":102.0,"pid":9,"tid":1},"stop":{"ts":112.0,"pid":9,"tid":1},"parentObj":"null","eventAddr":"0xa","details":{"depth":1}}
+{"recordType":"state","eventAddr":"0x10","ts":109.5,"id":19,"pid":9,"tid":2}
+{"recordType":"state","eventAddr":"0xf","ts":109.3,"id":10,"pid":9,"tid":2}
+{"recordType":"state","eventAddr":"0xf","ts":109.6,"id":11,"pid":9,"tid":2,"transSize":512}
+{"recordType":"event","type":"ncclProfileProxyStep","commId":77,"rank":1,"start":{"ts":109.2,"pid":9,"tid":2},"stop":{"ts":109.7,"pid":9,"tid":2},"parentObj":"0x10","eventAddr":"0xf","details":{"step":0}}
+{"recordType":"event","type":"ncclProfileProxyStep","commId":77,"rank":1,"start":{"ts":113.0,"pid":9,"tid":2},"stop":{"ts":114.0,"pid":9,"tid":2},"parentObj":"0x10","eventAddr":"0xf","details":{"step":1}}
+{"recordType":"event","type":"ncclProfileProxyOp","commId":77,"rank":1,"start":{"ts":109.0,"pid":9,"tid":2},"stop":{"ts":115.0,"pid":9,"tid":2},"parentObj":"0xe","eventAddr":"0x10","details":{"channel":1,"peer":0,"steps":2,"chunkSize":4096,"isSend":false,"eventPid":9}}
+{"recordType":"state","eventAddr":"0x11","ts":116.5,"id":22,"pid":9,"tid":2,"pTimer":4000}
+{"recordType":"event","type":"ncclProfileKernelCh","commId":77,"rank":1,"start":{"ts":116.0,"pid":9,"tid":2},"stop":{"ts":117.0,"pid":9,"tid":2},"parentObj":"0xe","eventAddr":"0x11","details":{"channel":1,"pTimer":3000}}
+{"recordType":"state","eventAddr":"0x12","ts":118.5,"id":18,"pid":9,"tid":2,"appendedProxyOps":6}
+{"recordType":"event","type":"ncclProfileProxyCtrl","commId":77,"rank":1,"start":{"ts":118.0,"pid":9,"tid":2},"stop":{"ts":119.0,"pid":9,"tid":2},"parentObj":"null","eventAddr":"0x12","details":{}}
+{"recordType":"event","type":"ncclProfileP2pApi","commId":77,"rank":1,"start":{"ts":120.0,"pid":9,"tid":1},"stop":{"ts":121.0,"pid":9,"tid":1},"parentObj":"null","eventAddr":"0x13","details":{"func":"Send","count":5,"dtype":"ncclInt32","stream":"0x5"}}
+{"recordType":"event","type":"ncclProfileP2p","commId":77,"rank":1,"start":{"ts":122.0,"pid":9,"tid":1},"stop":{"ts":123.0,"pid":9,"tid":1},"parentObj":"0x13","eventAddr":"0x14","details":{"func":"Send","peer":0,"channels":1,"count":5,"dtype":"ncclInt32","parentGroup":"0x13"}}
+{"recordType":"cuptiActivity","type":"KERNEL","start":{"ts":1.0,"pid":9,"tid":3}}
+{"type":"ProfilerLifecycle","func":"ProfilerFinalize","commId":77,"rank":1,"start":{"ts":200.0,"pid":9,"tid":1}}
+"#;
+
+/// The callbacks of a stream by time alone (it has no equal times), told without this crate's own order.
+fn expected(stream: &str, version: Version) -> Vec<String> {
+    let mut calls: Vec<(f64, String)> = Vec::new();
+    let lines: Vec<Value> = stream
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut kinds: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line["recordType"] == "event") {
+        kinds
+            .entry(line["eventAddr"].as_str().unwrap())
+            .or_default()
+            .push(line);
+    }
+    let kind_of = |event: &Value| Kind::from_name(event["type"].as_str().unwrap()).unwrap();
+    for line in &lines {
+        let start = line["start"]["ts"].as_f64().unwrap_or(0.0);
+        let thread = |moment: &Value| format!("replay_{}", moment["tid"]);
+        match (line["recordType"].as_str(), line["func"].as_str()) {
+            (Some("event"), _) if version.has_kind(kind_of(line)) => {
+                let kind = kind_of(line).name();
+                calls.push((start, format!("{} start {kind}", thread(&line["start"]))));
+                let stop = line["stop"]["ts"].as_f64().unwrap();
+                calls.push((stop, format!("{} stop {kind}", thread(&line["stop"]))));
+            }
+            (Some("state"), _) => {
+                let at = line["ts"].as_f64().unwrap();
+                let events = &kinds[line["eventAddr"].as_str().unwrap()];
+                let event = events
+                    .iter()
+                    .rfind(|event| event["start"]["ts"].as_f64().unwrap() <= at);
+                let kind = kind_of(event.unwrap());
+                let number = u32::try_from(line["id"].as_u64().unwrap()).unwrap();
+                if version.has_kind(kind) && version.has_state(number) {
+                    calls.push((
+                        at,
+                        format!("{} state {} {number}", thread(line), kind.name()),
+                    ));
+                }
+            }
+            (None, Some("ProfilerInit")) => {
+                calls.push((start, format!("{} init", thread(&line["start"]))))
+            }
+            (None, Some("ProfilerFinalize")) => {
+                calls.push((start, format!("{} finalize", thread(&line["start"]))))
+            }
+            _ => {}
+        }
+    }
+    calls.sort_by(|(left, _), (right, _)| left.total_cmp(right));
+    calls.into_iter().map(|(_, call)| call).collect()
+}
+
+/// The same words from what the echo plugin wrote.
+fn found(echo: &str) -> Vec<String> {
+    let mut kinds: BTreeMap<String, String> = BTreeMap::new();
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[1] {
+            "start" => {
+                let number = u64::from_str_radix(words[2].trim_start_matches("0x"), 16).unwrap();
+                let kind = Kind::from_type(number).name();
+                kinds.insert(words.last().unwrap().to_string(), kind.clone());
+                format!("{} start {kind}", words[0])
+            }
+            "stop" => format!("{} stop {}", words[0], kinds[words[2]]),
+            "state" => format!("{} state {} {}", words[0], kinds[words[2]], words[3]),
+            verb => format!("{} {verb}", words[0]),
+        }
+    };
+    echo.lines().map(line).collect()
+}
+
+fn echo(stream: &Path, version: Version, more: &[&str], mask: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("echo");
+    let output = plugin_host()
+        .arg("replay")
+        .arg(stream)
+        .arg("--plugin")
+        .arg(plugin("echo"))
+        .args(["--table", &version.number().to_string()])
+        .args(more)
+        .env("ECHO_OUT", &file)
+        .env("ECHO_MASK", mask)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    fs::read_to_string(file).unwrap()
+}
+
+fn own_stream(folder: &Path) -> PathBuf {
+    let file = folder.join("stream.jsonl");
+    fs::write(&file, STREAM).unwrap();
+    file
+}
+
+#[test]
+fn every_version_gets_the_recorded_sequence() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = own_stream(folder.path());
+    for version in Version::HIGHEST_FIRST {
+        assert_eq!(
+            found(&echo(&stream, version, &[], "ffff")),
+            expected(STREAM, version),
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn recorded_streams_of_real_jobs_come_out_as_recorded() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/streams");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        println!("SKIPPED: no recorded streams in {}", folder.display());
+        return;
+    };
+    let mut count = 0;
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            let text = fs::read_to_string(&path).unwrap();
+            for version in [
+                Version::V1,
+                Version::V3,
+                Version::V4,
+                Version::V5,
+                Version::V7,
+            ] {
+                let all = echo(&path, version, &[], "ffff");
+                assert_eq!(
+                    found(&all),
+                    expected(&text, version),
+                    "{} {version}",
+                    path.display()
+                );
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 0, "{} has no streams", folder.display());
+}
+
+#[test]
+fn fields_parents_and_contexts_arrive() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = own_stream(folder.path());
+    let text = echo(&stream, Version::V7, &[], "ffff");
+    let line = |start: &str| {
+        text.lines()
+            .find(|line| line.contains(start))
+            .unwrap_or_else(|| panic!("no {start} in\n{text}"))
+            .to_owned()
+    };
+    let handle = |start: &str| line(start).rsplit(' ').next().unwrap().to_owned();
+    assert!(line("init").ends_with("init v7 77 world 2 1"));
+    let coll = line("start 0x2 ");
+    assert!(coll.contains(
+        " rank=1 func=AllReduce count=64 seq=3 datatype=ncclInt8 channels=2 algo=RING proto=LL "
+    ));
+    assert!(
+        coll.contains(&format!("parent={} ", handle("start 0x200 "))),
+        "{coll}"
+    );
+    assert!(
+        coll.contains(&format!("group={} ", handle("start 0x1 "))),
+        "{coll}"
+    );
+    assert!(coll.contains("ctx=0x1000 "), "{coll}");
+    let operation = line("start 0x8 ");
+    assert!(
+        operation.contains(&format!("parent={} ", handle("start 0x2 "))),
+        "{operation}"
+    );
+    assert!(
+        operation.contains("channel=1 peer=0 steps=2 chunk=4096 send=0"),
+        "{operation}"
+    );
+    assert!(
+        !operation.contains("pid=9 "),
+        "the recorded pid becomes the real one: {operation}"
+    );
+    assert!(line("start 0x40 ").contains(" rank=0 channel=1 timer=3000"));
+    assert!(line(&format!("state {} 22", handle("start 0x40 "))).ends_with(" 4000"));
+    assert!(line(" 11 ").ends_with(" 512"));
+    assert!(line(" 23 ").ends_with(" NULL"));
+    assert!(line(" 18 ").ends_with(" 6"));
+
+    let old = echo(&stream, Version::V1, &[], "ffff");
+    let coll = old
+        .lines()
+        .find(|line| line.contains("start 0x2 "))
+        .unwrap();
+    let group = old
+        .lines()
+        .find(|line| line.contains("start 0x1 "))
+        .unwrap();
+    assert!(
+        coll.contains("func=4 count=64 seq=3 datatype=0 channels=2 algo=1 proto=0"),
+        "{coll}"
+    );
+    let group = group.rsplit(' ').next().unwrap();
+    assert!(
+        coll.contains(&format!("parent={group} ")),
+        "up to v4 the parent is the Group: {coll}"
+    );
+}
+
+#[test]
+fn the_mask_is_respected_or_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = own_stream(folder.path());
+    let kinds = |text: &str| {
+        let mut kinds: Vec<String> = found(text)
+            .iter()
+            .filter_map(|call| call.split_once(" start ").map(|(_, kind)| kind.to_owned()))
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds.join(" ")
+    };
+    let proxy = echo(&stream, Version::V7, &[], "8");
+    assert_eq!(
+        kinds(&proxy),
+        "Coll CollApi Group GroupApi P2p P2pApi ProxyOp"
+    );
+    assert_eq!(
+        kinds(&echo(&stream, Version::V7, &[], "800")),
+        "GroupApi KernelLaunch"
+    );
+    let all = echo(&stream, Version::V7, &["--all-events"], "0");
+    assert_eq!(found(&all), expected(STREAM, Version::V7));
+}
+
+#[test]
+fn finalize_is_made_up_or_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = folder.path().join("killed.jsonl");
+    let killed: String = STREAM
+        .lines()
+        .filter(|line| !line.contains("Finalize"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(&stream, killed).unwrap();
+    let text = echo(&stream, Version::V7, &[], "ffff");
+    assert!(
+        text.lines().last().unwrap().ends_with("finalize 0x1000"),
+        "{text}"
+    );
+    let text = echo(
+        &own_stream(folder.path()),
+        Version::V7,
+        &["--no-finalize"],
+        "ffff",
+    );
+    assert!(!text.contains("finalize"), "{text}");
+}
+
+#[test]
+fn several_streams_are_several_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = own_stream(folder.path());
+    let output = plugin_host()
+        .arg("replay")
+        .args([&stream, &stream])
+        .args(["--json", "--rank-environment", "--plugin"])
+        .arg(plugin("echo"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let pids: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["pid"].clone())
+        .collect();
+    assert_eq!(pids.len(), 2);
+    assert_ne!(pids[0], pids[1]);
+}
+
+#[test]
+fn what_the_plugin_does_wrong_is_told_by_the_exit_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = own_stream(folder.path());
+    for (name, value, says) in [
+        ("ECHO_FAIL", "stop", "stopEvent returned 3"),
+        ("ECHO_UNWRITTEN", "1", "left *eHandle unwritten"),
+    ] {
+        let mut command = plugin_host();
+        command
+            .arg("replay")
+            .arg(&stream)
+            .arg("--plugin")
+            .arg(plugin("echo"))
+            .env(name, value);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(says), "{}", said(&output));
+    }
+    let output = plugin_host()
+        .arg("replay")
+        .arg(&stream)
+        .args(["--plugin", "/no/such.so"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("/no/such.so"));
+}
