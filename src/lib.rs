@@ -13,3 +13,4 @@ mod keeper;
 pub mod process;
 pub mod recorder;
 pub mod session;
+pub mod write;

@@ -1,0 +1,192 @@
+//! Writes an archive from the parts of its processes.
+
+use std::path::Path;
+
+use otf2::{
+    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef,
+    LocationRef, MappingType, Paradigm, RegionRef, StringRef, SystemTreeNodeRef,
+};
+
+use super::error::{Error, io_error, otf2_error};
+use super::job::Process;
+use super::members::Members;
+use super::part::TRACES;
+use super::plan::{Plan, clock};
+use super::progress::Progress;
+use super::properties::properties;
+use super::sidecar::Sidecar;
+use super::union::{Strings, attributes, regions};
+
+/// How large an archive became.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveSize {
+    /// Locations, stubs included.
+    pub locations: u64,
+    /// Events.
+    pub events: u64,
+    /// Communicators.
+    pub comms: u64,
+    /// Ranks of communicators without a part.
+    pub ranks_missing: u64,
+    /// Collectives that not all recorded ranks have.
+    pub collectives_unmatched: u64,
+}
+
+/// The archive's number of each of a part's own.
+#[derive(Debug)]
+struct Maps<'a> {
+    tables: [(MappingType, &'a [Vec<u32>]); 4],
+}
+
+/// Writes the archive into `directory`: event files are linked, everything else is made. `left_out` says
+/// which parts are not in it, and why.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn write(
+    directory: &Path,
+    processes: &[Process],
+    left_out: &[String],
+    progress: &dyn Progress,
+) -> Result<ArchiveSize, Error> {
+    let sidecars: Vec<&Sidecar> = processes.iter().map(|process| &process.sidecar).collect();
+    let mut strings = Strings::default();
+    let mut string_maps: Vec<Vec<u32>> = Vec::with_capacity(sidecars.len());
+    for sidecar in &sidecars {
+        let texts = sidecar.strings.iter();
+        string_maps.push(texts.map(|text| strings.number(text)).collect());
+    }
+    let members = Members::of(processes);
+    let attributes = attributes(&sidecars);
+    let regions = regions(&sidecars);
+    let plan = Plan::of(processes, &members, &attributes.all, &regions.all, strings);
+    let maps = Maps {
+        tables: [
+            (MappingType::String, &string_maps),
+            (MappingType::Attribute, &attributes.maps),
+            (MappingType::Region, &regions.maps),
+            (MappingType::Comm, &members.maps),
+        ],
+    };
+    let failed = || otf2_error(directory);
+    let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
+    describe(&mut writer, processes, &members, left_out).map_err(failed())?;
+    link_events(&writer, processes, progress)?;
+    for stub in &members.stubs {
+        let file = writer.event_file(LocationRef::new(stub.location));
+        otf2::write_stub_events(&file).map_err(failed())?;
+    }
+    local_definitions(&mut writer, processes, &members, &maps).map_err(failed())?;
+    let mut definitions = writer.definitions().map_err(failed())?;
+    definitions
+        .clock_properties(&clock(processes))
+        .map_err(failed())?;
+    define(&mut definitions, &plan).map_err(failed())?;
+    writer.close().map_err(failed())?;
+    let lanes = processes.iter().flat_map(|process| &process.sidecar.lanes);
+    Ok(ArchiveSize {
+        locations: plan.locations.len() as u64,
+        events: lanes.map(|lane| lane.events).sum(),
+        comms: members.comms.len() as u64,
+        ranks_missing: members.stubs.len() as u64,
+        collectives_unmatched: members.comms.iter().map(|comm| comm.unmatched).sum(),
+    })
+}
+
+fn describe(
+    writer: &mut ArchiveWriter,
+    processes: &[Process],
+    members: &Members,
+    left_out: &[String],
+) -> otf2::Result<()> {
+    writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
+    writer.set_description("What NCCL did, recorded through its profiler interface")?;
+    for (name, value) in properties(processes, members, left_out) {
+        writer.set_property(&name, &value)?;
+    }
+    Ok(())
+}
+
+/// Parts keep their event files, so that unify can be done again when more parts come.
+fn link_events(
+    writer: &ArchiveWriter,
+    processes: &[Process],
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    let lanes: usize = processes.iter().map(|p| p.sidecar.lanes.len()).sum();
+    progress.begin("locations", lanes as u64);
+    for process in processes {
+        let events = process.directory.join(TRACES);
+        for lane in 0..process.sidecar.lanes.len() {
+            let from = events.join(format!("{lane}.evt"));
+            let to = writer.event_file(LocationRef::new(process.location(lane)));
+            // File systems without links, or with a limit on them, get a copy.
+            if std::fs::hard_link(&from, &to).is_err() {
+                std::fs::copy(&from, &to).map_err(io_error("copy", &from))?;
+            }
+            progress.step();
+        }
+    }
+    progress.end();
+    Ok(())
+}
+
+/// One file a lane: the part's numbers in the archive, and its clock.
+fn local_definitions(
+    writer: &mut ArchiveWriter,
+    processes: &[Process],
+    members: &Members,
+    maps: &Maps<'_>,
+) -> otf2::Result<()> {
+    for (number, process) in processes.iter().enumerate() {
+        for (id, lane) in process.lanes() {
+            let mut local = writer.local_definitions(LocationRef::new(id))?;
+            for (mapping, tables) in maps.tables {
+                let table = tables.get(number).map_or(&[][..], Vec::as_slice);
+                local.mapping_table_dense(mapping, table)?;
+            }
+            // One alone has no effect, and nothing before the first is corrected: two, the same, around
+            // all events.
+            local.clock_offset(lane.first_ns, process.offset_ns, 0.0)?;
+            local.clock_offset(lane.last_ns.saturating_add(1), process.offset_ns, 0.0)?;
+            local.close()?;
+        }
+    }
+    for stub in &members.stubs {
+        writer
+            .local_definitions(LocationRef::new(stub.location))?
+            .close()?;
+    }
+    Ok(())
+}
+
+fn define(definitions: &mut GlobalDefinitions<'_>, plan: &Plan) -> otf2::Result<()> {
+    for (number, text) in (0..).zip(plan.strings.all()) {
+        definitions.string(StringRef::new(number), text)?;
+    }
+    for (number, node) in (0..).zip(&plan.nodes) {
+        definitions.system_tree_node(SystemTreeNodeRef::new(number), node)?;
+    }
+    for (number, group) in (0..).zip(&plan.location_groups) {
+        definitions.location_group(LocationGroupRef::new(number), group)?;
+    }
+    for (&id, location) in &plan.locations {
+        definitions.location(LocationRef::new(id), location)?;
+    }
+    for (number, attribute) in (0..).zip(&plan.attributes) {
+        definitions.attribute(AttributeRef::new(number), attribute)?;
+    }
+    for (number, region) in (0..).zip(&plan.regions) {
+        definitions.region(RegionRef::new(number), region)?;
+    }
+    if let Some(paradigm) = &plan.paradigm {
+        definitions.paradigm(Paradigm::Mpi, paradigm)?;
+    }
+    for (number, group) in (0..).zip(&plan.groups) {
+        definitions.group(GroupRef::new(number), group)?;
+    }
+    for (number, comm) in (0..).zip(&plan.comms) {
+        definitions.comm(CommRef::new(number), comm)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The attributes that events carry (`docs/MAPPING.md` §4): one table, the same in every archive.
+
+use otf2::{AttributeRef, AttributeType};
+
+macro_rules! attributes {
+    ($($variant:ident $name:literal $kind:ident $description:literal;)+) => {
+        /// An attribute; its number is its reference in every part.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum Attribute {
+            $(#[doc = $description] $variant,)+
+        }
+
+        impl Attribute {
+            /// All, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The name in the archive.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The type of its values.
+            #[must_use]
+            pub const fn value_type(self) -> AttributeType {
+                match self { $(Self::$variant => AttributeType::$kind,)+ }
+            }
+
+            /// What it means, for people.
+            #[must_use]
+            pub const fn description(self) -> &'static str {
+                match self { $(Self::$variant => $description,)+ }
+            }
+        }
+    };
+}
+
+attributes! {
+    Event "nccl.event" U64 "Id of the event, unique in the job";
+    Parent "nccl.parent" U64 "Id of the parent event";
+    CommId "nccl.comm_id" U64 "NCCL's id of the communicator";
+    CommName "nccl.comm_name" String "The user's name of the communicator";
+    Rank "nccl.rank" U32 "Rank in the communicator";
+    Ranks "nccl.ranks" U32 "Number of ranks of the communicator";
+    Nodes "nccl.nodes" U32 "Number of hosts of the communicator";
+    Depth "nccl.group_depth" I32 "Group depth: 1 for a single call, 2 and more for a user's group";
+    Captured "nccl.graph_captured" U8 "1: the call was captured into a CUDA graph";
+    Count "nccl.count" U64 "Number of elements";
+    Datatype "nccl.datatype" String "Type of an element";
+    Bytes "nccl.bytes" U64 "Number of elements times their size, in bytes";
+    Root "nccl.root" I32 "Rank of the root";
+    Stream "nccl.stream" U64 "Handle of the CUDA stream";
+    UserTag "nccl.user_tag" U64 "The tag the user gave the operation";
+    Sequence "nccl.seq" U64 "Sequence number of the operation, by function and communicator";
+    Algorithm "nccl.algo" String "Algorithm";
+    Protocol "nccl.proto" String "Protocol";
+    Channels "nccl.channels" U32 "Number of channels";
+    Warps "nccl.warps" U32 "Number of warps per channel";
+    KernelVariant "nccl.kernel_variant" String "Variant of the kernel";
+    Symmetric "nccl.symmetric" U8 "1: on symmetric memory";
+    Timing "nccl.timing" String "What the interval was measured by: kernelch, kernelch-host, proxy or enqueue";
+    Peer "nccl.peer" I32 "Rank of the other end";
+    BytesSent "nccl.wire_bytes_sent" U64 "Bytes sent on the network, as far as NCCL told";
+    BytesReceived "nccl.wire_bytes_received" U64 "Bytes received from the network, as far as NCCL told";
+    AlgorithmBandwidth "nccl.algbw" F64 "Algorithm bandwidth in bytes per second, as nccl-tests compute it";
+    BusBandwidth "nccl.busbw" F64 "Bus bandwidth in bytes per second, as nccl-tests compute it";
+    Unfinished "nccl.unfinished" U8 "1: it had not ended when recording did";
+    Channel "nccl.channel" U32 "Channel";
+    Steps "nccl.steps" I32 "Number of steps";
+    ChunkBytes "nccl.chunk_bytes" I32 "Bytes of a step's chunk";
+    OriginPid "nccl.origin_pid" I32 "Process for which the transfer is done, where it is another one (PXN)";
+    QueuedNs "nccl.queued_ns" U64 "Time from the start of the proxy operation to its first progress, in ns";
+    WireBytes "nccl.wire_bytes" U64 "Bytes moved on the network, as far as NCCL told";
+    Suspicious "nccl.suspicious" U8 "1: the GPU's times make no sense; host times are shown";
+    Closed "nccl.closed" U8 "1: NCCL never reports the end of this transfer; it is shown up to that of its operation";
+}
+
+impl Attribute {
+    /// Its reference in a part.
+    #[must_use]
+    pub const fn reference(self) -> AttributeRef {
+        AttributeRef::new(self as u32)
+    }
+}

@@ -1,0 +1,196 @@
+//! What the kinds draw from and on.
+
+use std::collections::BTreeMap;
+
+use super::assemble::{Assembly, Operation};
+use super::comm::Comms;
+use super::correlate::{Activity, Correlation};
+use super::counts::Counts;
+use super::gpu_clock::GpuClock;
+use super::interval::Interval;
+use super::lanes::{Item, LaneKey, Owner};
+use super::messages::Messages;
+use super::place::{index, place};
+use crate::journal::reader::Symbols;
+
+/// Everything known about a process before drawing.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    /// The operations.
+    pub assembly: &'a Assembly,
+    /// Their links.
+    pub correlation: &'a Correlation,
+    /// The communicators.
+    pub comms: &'a Comms,
+    /// The clocks of the GPUs, by place of the context.
+    pub gpu_clocks: &'a [GpuClock],
+    /// When operations ran, by place of the activity.
+    pub intervals: &'a [Option<Interval>],
+    /// The strings.
+    pub symbols: &'a Symbols,
+}
+
+impl Scene<'_> {
+    /// When an operation stopped; the last time seen if it did not.
+    #[must_use]
+    pub fn end(&self, operation: &Operation) -> u64 {
+        operation
+            .end()
+            .unwrap_or_else(|| self.assembly.span.1.max(operation.start))
+    }
+
+    /// Whether an operation never stopped, although NCCL would have told.
+    #[must_use]
+    pub fn is_unfinished(&self, at: u32) -> bool {
+        let open = self
+            .assembly
+            .operation(at)
+            .is_some_and(|operation| operation.end().is_none());
+        open && !self.correlation.is_silent(at)
+    }
+
+    /// The activity at a place.
+    #[must_use]
+    pub fn activity(&self, at: u32) -> Option<&Activity> {
+        self.correlation.activities.get(index(at))
+    }
+
+    /// Whose lane a context's operations go on.
+    #[must_use]
+    pub fn owner(&self, context: u64, canvas: &mut Canvas) -> Owner {
+        match self.assembly.find_context(context) {
+            Some(at) => Owner::Context(at),
+            None => {
+                canvas.counts.foreign += 1;
+                Owner::Foreign(context)
+            }
+        }
+    }
+}
+
+/// A row of the trace with what is on it.
+#[derive(Debug)]
+pub struct Lane {
+    /// What it is about.
+    pub key: LaneKey,
+    /// 0 for the lane itself, 1 for its sibling `#2`.
+    pub sibling: u32,
+    /// What is drawn, nested.
+    pub items: Vec<Item>,
+    /// Its communication records.
+    pub messages: Messages,
+}
+
+/// Takes what is drawn and gives lanes.
+#[derive(Debug, Default)]
+pub struct Canvas {
+    threads: BTreeMap<ThreadKey, Vec<Item>>,
+    lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
+    messages: BTreeMap<LaneKey, Messages>,
+    drawn: Vec<bool>,
+    thread_keys: Vec<ThreadKey>,
+    /// What happened while drawing.
+    pub counts: Counts,
+}
+
+/// A thread: its id, or the slot where the journal does not say.
+type ThreadKey = (u32, Option<u16>);
+
+/// The lanes of a process, in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct Drawing {
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+    /// The threads that [`LaneKey::Thread`] counts: a place in [`Assembly::threads`] for each.
+    pub threads: Vec<u32>,
+}
+
+impl Canvas {
+    /// An empty canvas for a process.
+    #[must_use]
+    pub fn new(assembly: &Assembly) -> Self {
+        let keys = assembly.threads.iter().map(|thread| {
+            let slot = (thread.thread_id == 0).then_some(thread.slot);
+            (thread.thread_id, slot)
+        });
+        Self {
+            thread_keys: keys.collect(),
+            drawn: vec![false; assembly.operations.len()],
+            ..Self::default()
+        }
+    }
+
+    /// Draws on the lane of a thread.
+    pub fn on_thread(&mut self, thread: u32, item: Item) {
+        let key = self.thread_keys.get(index(thread)).copied();
+        let items = self.threads.entry(key.unwrap_or_default()).or_default();
+        items.push(item);
+    }
+
+    /// Makes a lane, used or not.
+    pub fn lane(&mut self, key: LaneKey) {
+        self.lanes.entry((key, 0)).or_default();
+    }
+
+    /// Draws on a lane or one of its siblings.
+    pub fn on_lane(&mut self, key: LaneKey, sibling: usize, item: Item) {
+        if sibling > 0 && item.figure.is_whole() {
+            self.counts.overflowed += 1;
+        }
+        let items = self.lanes.entry((key, place(sibling))).or_default();
+        items.push(item);
+    }
+
+    /// Puts communication records on a lane.
+    pub fn messages(&mut self, key: LaneKey, messages: Messages) {
+        self.messages.insert(key, messages);
+    }
+
+    /// Notes that an operation is in the trace.
+    pub fn drawn(&mut self, at: u32) {
+        if let Some(drawn) = self.drawn.get_mut(index(at)) {
+            *drawn = true;
+        }
+    }
+
+    /// Counts what was drawn and what was not, and orders the lanes.
+    #[must_use]
+    pub fn finish(mut self, assembly: &Assembly) -> (Drawing, Counts) {
+        for (operation, &drawn) in assembly.operations.iter().zip(&self.drawn) {
+            let counts = self.counts.kinds.get_mut(operation.kind());
+            if drawn {
+                counts.written += 1;
+            } else {
+                counts.not_drawn += 1;
+            }
+        }
+        let mut drawing = Drawing::default();
+        let first = |items: &[Item]| items.iter().map(|item| item.start).min();
+        let mut threads: Vec<(ThreadKey, Vec<Item>)> = self.threads.into_iter().collect();
+        threads.sort_by_key(|(key, items)| (first(items), *key));
+        for (key, items) in threads {
+            let thread = self.thread_keys.iter().position(|&other| other == key);
+            let number = place(drawing.threads.len());
+            drawing.threads.push(place(thread.unwrap_or(0)));
+            drawing.lanes.push(Lane {
+                key: LaneKey::Thread(number),
+                sibling: 0,
+                items,
+                messages: Messages::default(),
+            });
+        }
+        for ((key, sibling), items) in self.lanes {
+            let messages = match sibling {
+                0 => self.messages.remove(&key).unwrap_or_default(),
+                _ => Messages::default(),
+            };
+            drawing.lanes.push(Lane {
+                key,
+                sibling,
+                items,
+                messages,
+            });
+        }
+        (drawing, self.counts)
+    }
+}

@@ -1,0 +1,276 @@
+//! Call ↔ collective ↔ proxy ↔ kernel, by parent ids: what a collective or point-to-point operation
+//! really did and when.
+//!
+//! NCCL stops Coll and P2p when they are enqueued; the work shows only in their children:
+//!
+//! ```text
+//!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
+//!     └── KernelLaunch ╌╌╌╌╌┘    └── KernelCh                 GPU
+//!          (same group, same communicator, the last before the Coll)
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::assemble::{Assembly, Operation};
+use super::gpu_clock::stamps;
+use super::place::{NOWHERE, index, place};
+use crate::event::Kind;
+use crate::journal::record::Fields;
+
+/// What belongs to one Coll or P2p.
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    /// The Coll or P2p: a place in [`Assembly::operations`].
+    pub operation: u32,
+    /// Its kernel launch, or [`NOWHERE`].
+    pub launch: u32,
+    /// Whether the launch is this operation's own, not one captured in a graph before.
+    pub launch_is_own: bool,
+    /// Proxy operations that are its children.
+    pub proxies: u32,
+    /// The last stop of them.
+    pub proxy_last: Option<u64>,
+    /// Kernel channels that are its children.
+    pub kernel_channels: u32,
+    /// First start and last stop on the GPU's timer.
+    pub gpu: Option<(u64, u64)>,
+    /// First start and last stop as told on the host.
+    pub kernel_host: Option<(u64, u64)>,
+    /// Whether some of it never ended.
+    pub unfinished: bool,
+    /// Bytes sent on the network, as far as NCCL told.
+    pub bytes_sent: u64,
+    /// Bytes received from the network, as far as NCCL told.
+    pub bytes_received: u64,
+}
+
+/// The links between the operations of a process.
+#[derive(Debug, Default)]
+pub struct Correlation {
+    /// One for each Coll and P2p, in the order of the operations.
+    pub activities: Vec<Activity>,
+    /// By place of the operation: its activity, or [`NOWHERE`].
+    by_operation: Vec<u32>,
+    /// Bytes of a proxy operation's steps, by place of the proxy operation.
+    step_bytes: BTreeMap<u32, u64>,
+    /// Proxy operations on connections that NCCL never reports on.
+    silent: BTreeSet<u32>,
+}
+
+/// A network connection, while it is looked for a sign of life.
+#[derive(Debug, Default)]
+struct Connection {
+    speaks: bool,
+    open: Vec<u32>,
+}
+
+fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64)> {
+    Some(interval.map_or((start, end), |(first, last)| {
+        (first.min(start), last.max(end))
+    }))
+}
+
+impl Correlation {
+    /// Links the operations. Times must be nanoseconds already.
+    #[must_use]
+    pub fn of(assembly: &Assembly) -> Self {
+        let mut correlation = Self {
+            by_operation: vec![NOWHERE; assembly.operations.len()],
+            ..Self::default()
+        };
+        correlation.find_activities(assembly);
+        correlation.add_step_bytes(assembly);
+        correlation.find_silent(assembly);
+        correlation.add_children(assembly);
+        correlation.find_launches(assembly);
+        correlation
+    }
+
+    /// The place of the activity of a Coll or P2p.
+    #[must_use]
+    pub fn place_of(&self, operation: Option<u32>) -> Option<u32> {
+        let at = self.by_operation.get(index(operation?)).copied()?;
+        (at != NOWHERE).then_some(at)
+    }
+
+    /// The activity of a Coll or P2p.
+    #[must_use]
+    pub fn activity_of(&self, operation: Option<u32>) -> Option<&Activity> {
+        self.activities.get(index(self.place_of(operation)?))
+    }
+
+    /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
+    #[must_use]
+    pub fn proxy_bytes(&self, at: u32, operation: &Operation) -> u64 {
+        let steps = self.step_bytes.get(&at).copied().unwrap_or(0);
+        steps.max(operation.value)
+    }
+
+    /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says
+    /// nothing (CollNet, shared memory and peer-to-peer proxies since 2.27).
+    #[must_use]
+    pub fn is_silent(&self, at: u32) -> bool {
+        self.silent.contains(&at)
+    }
+
+    fn activity_mut(&mut self, operation: Option<u32>) -> Option<&mut Activity> {
+        let at = self.place_of(operation)?;
+        self.activities.get_mut(index(at))
+    }
+
+    fn find_activities(&mut self, assembly: &Assembly) {
+        for (at, operation) in assembly.operations.iter().enumerate() {
+            if !matches!(operation.kind(), Kind::Coll | Kind::P2p) {
+                continue;
+            }
+            if let Some(link) = self.by_operation.get_mut(at) {
+                *link = place(self.activities.len());
+            }
+            self.activities.push(Activity {
+                operation: place(at),
+                launch: NOWHERE,
+                launch_is_own: false,
+                proxies: 0,
+                proxy_last: None,
+                kernel_channels: 0,
+                gpu: None,
+                kernel_host: None,
+                unfinished: false,
+                bytes_sent: 0,
+                bytes_received: 0,
+            });
+        }
+    }
+
+    fn add_step_bytes(&mut self, assembly: &Assembly) {
+        for operation in &assembly.operations {
+            if let (Kind::ProxyStep, Some(parent)) =
+                (operation.kind(), assembly.find(operation.parent))
+            {
+                *self.step_bytes.entry(parent).or_insert(0) += operation.value;
+            }
+        }
+    }
+
+    /// A connection of which no operation ever had a state, a step or a stop.
+    fn find_silent(&mut self, assembly: &Assembly) {
+        let mut connections: BTreeMap<(u64, u8, i32, bool), Connection> = BTreeMap::new();
+        for (at, operation) in assembly.operations.iter().enumerate() {
+            let Fields::ProxyOp {
+                channel,
+                peer,
+                is_send,
+                ..
+            } = operation.fields
+            else {
+                continue;
+            };
+            let at = place(at);
+            let key = (operation.context, channel, peer, is_send);
+            let connection = connections.entry(key).or_default();
+            connection.speaks |= operation.end().is_some()
+                || operation.states_seen != 0
+                || self.step_bytes.contains_key(&at);
+            if !connection.speaks {
+                connection.open.push(at);
+            }
+        }
+        for connection in connections.into_values() {
+            if !connection.speaks {
+                self.silent.extend(connection.open);
+            }
+        }
+    }
+
+    fn add_children(&mut self, assembly: &Assembly) {
+        for (at, operation) in assembly.operations.iter().enumerate() {
+            let at = place(at);
+            let parent = assembly.find(operation.parent);
+            match operation.fields {
+                Fields::ProxyOp { is_send, .. } => {
+                    let bytes = self.proxy_bytes(at, operation);
+                    let silent = self.is_silent(at);
+                    let Some(activity) = self.activity_mut(parent) else {
+                        continue;
+                    };
+                    activity.proxies += 1;
+                    activity.proxy_last = activity.proxy_last.max(operation.end());
+                    activity.unfinished |= operation.end().is_none() && !silent;
+                    if is_send {
+                        activity.bytes_sent += bytes;
+                    } else {
+                        activity.bytes_received += bytes;
+                    }
+                }
+                Fields::KernelCh { gpu_ns, .. } => {
+                    let Some(activity) = self.activity_mut(parent) else {
+                        continue;
+                    };
+                    activity.kernel_channels += 1;
+                    activity.unfinished |= operation.end().is_none();
+                    if let Some((start, stop)) = stamps(gpu_ns, operation.value) {
+                        activity.gpu = widen(activity.gpu, start, stop);
+                    }
+                    if let Some(end) = operation.end() {
+                        activity.kernel_host = widen(activity.kernel_host, operation.start, end);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for activity in &mut self.activities {
+            let open = assembly
+                .operation(activity.operation)
+                .is_some_and(|operation| operation.end().is_none());
+            // A stop that got lost says nothing against children that ended.
+            let nothing_ended = activity.proxy_last.is_none() && activity.kernel_host.is_none();
+            activity.unfinished |= open && nothing_ended;
+        }
+    }
+
+    /// The last launch of the operation's API group on its communicator before it.
+    fn find_launches(&mut self, assembly: &Assembly) {
+        let mut launches: Vec<(u64, u64, u64, u32)> = Vec::new();
+        for (at, operation) in assembly.operations.iter().enumerate() {
+            if operation.kind() == Kind::KernelLaunch && operation.parent != 0 {
+                launches.push((
+                    operation.parent,
+                    operation.context,
+                    operation.start,
+                    place(at),
+                ));
+            }
+        }
+        launches.sort_unstable();
+        let mut calls_seen = BTreeSet::new();
+        for activity in &mut self.activities {
+            let Some(operation) = assembly.operation(activity.operation) else {
+                continue;
+            };
+            let Some(call) = assembly
+                .find(operation.parent)
+                .and_then(|at| assembly.operation(at))
+            else {
+                continue;
+            };
+            let key = (call.parent, operation.context, operation.start, NOWHERE);
+            let after = launches.partition_point(|launch| *launch <= key);
+            let before = after.checked_sub(1).and_then(|at| launches.get(at));
+            let Some(&(group, context, _, launch)) = before else {
+                continue;
+            };
+            if group != call.parent || context != operation.context {
+                continue;
+            }
+            let captured = match call.fields {
+                Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
+                    graph_captured
+                }
+                _ => false,
+            };
+            activity.launch = launch;
+            // A second operation of one call is a replay.
+            activity.launch_is_own = !captured && calls_seen.insert(call.id);
+        }
+    }
+}

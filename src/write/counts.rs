@@ -1,0 +1,224 @@
+//! What was seen and what became of it: the proof that nothing is missing.
+//!
+//! For every kind: `seen = written + not_drawn + duplicate`. What the recording half could not even
+//! record is `lost`; `unfinished` and `orphan` are properties of what was seen, not a fate.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::event::Kind;
+use crate::journal::reader::Losses;
+
+/// The numbers of one kind of event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KindCounts {
+    /// Starts in the journal.
+    pub seen: u64,
+    /// Drawn in the trace.
+    pub written: u64,
+    /// Seen, but this kind is not drawn (yet).
+    pub not_drawn: u64,
+    /// Starts with an id that was there already.
+    pub duplicate: u64,
+    /// Without a stop.
+    pub unfinished: u64,
+    /// With a parent that this process did not record.
+    pub orphan: u64,
+    /// Starts that could not be recorded.
+    pub lost: u64,
+}
+
+impl KindCounts {
+    /// The numbers by name, in the order they are written.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, u64); 7] {
+        [
+            ("SEEN", self.seen),
+            ("WRITTEN", self.written),
+            ("NOT_DRAWN", self.not_drawn),
+            ("DUPLICATE", self.duplicate),
+            ("UNFINISHED", self.unfinished),
+            ("ORPHAN", self.orphan),
+            ("LOST", self.lost),
+        ]
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.seen += other.seen;
+        self.written += other.written;
+        self.not_drawn += other.not_drawn;
+        self.duplicate += other.duplicate;
+        self.unfinished += other.unfinished;
+        self.orphan += other.orphan;
+        self.lost += other.lost;
+    }
+
+    /// Whether everything seen is accounted for.
+    #[must_use]
+    pub const fn adds_up(&self) -> bool {
+        self.seen == self.written + self.not_drawn + self.duplicate
+    }
+}
+
+/// The numbers of all kinds; written by NCCL's names, without the kinds that never came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    into = "BTreeMap<String, KindCounts>",
+    from = "BTreeMap<String, KindCounts>"
+)]
+pub struct Kinds {
+    by_number: [KindCounts; Kind::COUNT],
+    unknown: KindCounts,
+}
+
+impl Kinds {
+    /// The numbers of one kind.
+    #[must_use]
+    pub fn get(&self, kind: Kind) -> &KindCounts {
+        self.by_number
+            .get(usize::from(kind as u8))
+            .unwrap_or(&self.unknown)
+    }
+
+    /// The numbers of one kind.
+    pub fn get_mut(&mut self, kind: Kind) -> &mut KindCounts {
+        self.by_number
+            .get_mut(usize::from(kind as u8))
+            .unwrap_or(&mut self.unknown)
+    }
+
+    /// The kinds that came or were lost.
+    pub fn iter(&self) -> impl Iterator<Item = (Kind, &KindCounts)> {
+        let all = Kind::ALL.into_iter().map(|kind| (kind, self.get(kind)));
+        all.filter(|(_, counts)| **counts != KindCounts::default())
+    }
+}
+
+impl From<Kinds> for BTreeMap<String, KindCounts> {
+    fn from(kinds: Kinds) -> Self {
+        let named = kinds.iter();
+        named
+            .map(|(kind, counts)| (kind.name().to_owned(), *counts))
+            .collect()
+    }
+}
+
+impl From<BTreeMap<String, KindCounts>> for Kinds {
+    fn from(named: BTreeMap<String, KindCounts>) -> Self {
+        let mut kinds = Self::default();
+        for kind in Kind::ALL {
+            if let Some(counts) = named.get(kind.name()) {
+                *kinds.get_mut(kind) = *counts;
+            }
+        }
+        kinds
+    }
+}
+
+/// All numbers of a process, or of an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// By kind.
+    pub kinds: Kinds,
+    /// Stops whose start is not in the journal.
+    pub stops_without_start: u64,
+    /// States whose start is not in the journal.
+    pub states_without_start: u64,
+    /// Stops of operations that had stopped.
+    pub stops_repeated: u64,
+    /// States that an operation had entered before; the first counts.
+    pub states_repeated: u64,
+    /// States with a number that no known release defines.
+    pub states_unknown: u64,
+    /// Stops that could not be recorded.
+    pub stops_lost: u64,
+    /// States that could not be recorded.
+    pub states_lost: u64,
+    /// How often a recording thread had to wait for its own segment.
+    pub stalls: u64,
+    /// Communicators that ended without a beginning.
+    pub finalizes_without_init: u64,
+    /// Context ids that `init` gave twice.
+    pub contexts_twice: u64,
+    /// Calls whose end was moved into the call around them so that they nest.
+    pub clamped: u64,
+    /// Operations that overlapped their lane and went to a sibling lane.
+    pub overflowed: u64,
+    /// Proxy operations on connections that NCCL never reports on, closed with their collective.
+    pub closed: u64,
+    /// Kernel channels whose GPU times make no sense; host times were used.
+    pub gpu_times_suspicious: u64,
+    /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
+    pub foreign: u64,
+    /// Collectives that this version does not know, drawn without a collective record.
+    pub collectives_unknown: u64,
+    /// Point-to-point operations written without a message, their peer not being in the communicator.
+    pub messages_without_peer: u64,
+}
+
+impl Counts {
+    /// The numbers of one kind.
+    pub fn kind_mut(&mut self, kind: Kind) -> &mut KindCounts {
+        self.kinds.get_mut(kind)
+    }
+
+    /// Adds another process's numbers.
+    pub fn add(&mut self, other: &Self) {
+        for kind in Kind::ALL {
+            self.kinds.get_mut(kind).add(other.kinds.get(kind));
+        }
+        for ((_, sum), (_, more)) in self.named_mut().into_iter().zip(other.named()) {
+            *sum += more;
+        }
+    }
+
+    /// Takes in what the recording half could not record.
+    pub fn add_losses(&mut self, losses: &Losses) {
+        for (kind, &lost) in Kind::ALL.iter().zip(&losses.starts) {
+            if lost > 0 {
+                self.kind_mut(*kind).lost += lost;
+            }
+        }
+        self.stops_lost += losses.stops;
+        self.states_lost += losses.states;
+        self.stalls += losses.stalls;
+    }
+}
+
+macro_rules! named_counts {
+    ($($name:literal $field:ident),+ $(,)?) => {
+        impl Counts {
+            /// The numbers that are not by kind, by name, in the order they are written.
+            #[must_use]
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($name, self.$field)),+]
+            }
+
+            fn named_mut(&mut self) -> Vec<(&'static str, &mut u64)> {
+                vec![$(($name, &mut self.$field)),+]
+            }
+        }
+    };
+}
+
+named_counts! {
+    "STOPS_WITHOUT_START" stops_without_start,
+    "STATES_WITHOUT_START" states_without_start,
+    "STOPS_REPEATED" stops_repeated,
+    "STATES_REPEATED" states_repeated,
+    "STATES_UNKNOWN" states_unknown,
+    "STOPS_LOST" stops_lost,
+    "STATES_LOST" states_lost,
+    "STALLS" stalls,
+    "FINALIZES_WITHOUT_INIT" finalizes_without_init,
+    "CONTEXTS_TWICE" contexts_twice,
+    "CLAMPED" clamped,
+    "OVERFLOWED" overflowed,
+    "CLOSED" closed,
+    "GPU_TIMES_SUSPICIOUS" gpu_times_suspicious,
+    "FOREIGN" foreign,
+    "COLLECTIVES_UNKNOWN" collectives_unknown,
+    "MESSAGES_WITHOUT_PEER" messages_without_peer,
+}

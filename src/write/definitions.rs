@@ -1,0 +1,214 @@
+//! The definitions of one part: strings, regions and communicators, numbered by meaning.
+//!
+//! Numbers come from sorted content, never from the order of arrival, so that the same journal always
+//! gives the same part. They are local: `unify` maps them to the archive's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
+
+use super::assemble::Assembly;
+use super::canvas::Lane;
+use super::collective;
+use super::correlate::Correlation;
+use super::figure::{RegionClass, RegionKey, RegionName};
+use super::interval::Timing;
+use super::place::{index, place};
+use crate::journal::reader::Symbols;
+use crate::journal::record::{Fields, Symbol};
+
+/// The strings and regions of a part.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// The strings, by number.
+    pub strings: Vec<String>,
+    /// The regions, by number.
+    pub regions: Vec<RegionText>,
+    by_text: BTreeMap<String, u32>,
+    by_symbol: Vec<StringRef>,
+    by_region: BTreeMap<RegionKey, RegionRef>,
+}
+
+/// A region in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionFacts {
+    /// What it does.
+    pub role: RegionRole,
+    /// Which programming model.
+    pub paradigm: Paradigm,
+    /// Which region group it is in.
+    pub group: &'static str,
+    /// What kind of region, in words.
+    pub description: &'static str,
+}
+
+/// A region's name and class.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegionText {
+    /// Its class.
+    pub class: RegionClass,
+    /// Its name.
+    pub name: String,
+    /// What NCCL calls the function; empty if it is not about one.
+    pub func: String,
+}
+
+/// The name of a region.
+fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
+    let (name, func) = match key.name {
+        RegionName::Fixed(name) => (name.to_owned(), ""),
+        RegionName::Func(func, suffix) => {
+            let func = match symbols.text(func) {
+                "" => "Unknown",
+                func => func,
+            };
+            (format!("nccl{func}{suffix}"), func)
+        }
+    };
+    RegionText {
+        class: key.class,
+        name,
+        func: func.to_owned(),
+    }
+}
+
+impl RegionText {
+    /// What the archive says about it.
+    #[must_use]
+    pub fn facts(&self) -> RegionFacts {
+        let (paradigm, group, description) = match self.class {
+            RegionClass::Api => (Paradigm::Mpi, "NCCL API", "call"),
+            RegionClass::Enqueue => (Paradigm::Mpi, "NCCL API", "enqueueing of an operation"),
+            RegionClass::Launch => (Paradigm::Cuda, "NCCL API", "launch of a kernel"),
+            RegionClass::Operation => (Paradigm::Mpi, "NCCL operations", "operation"),
+            RegionClass::Network => (Paradigm::Mpi, "NCCL network", "transfer by the proxy"),
+            RegionClass::Channel => (Paradigm::Mpi, "NCCL operations", "channel of a kernel"),
+        };
+        let role = match (self.class, self.name.as_str()) {
+            (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => {
+                collective::role(&self.func)
+            }
+            (RegionClass::Network, "queued") => RegionRole::Artificial,
+            (RegionClass::Network, _) => RegionRole::DataTransfer,
+            (RegionClass::Channel, _) => RegionRole::Function,
+            _ => RegionRole::Wrapper,
+        };
+        RegionFacts {
+            role,
+            paradigm,
+            group,
+            description,
+        }
+    }
+}
+
+fn symbols_in(fields: &Fields) -> [Symbol; 4] {
+    match *fields {
+        Fields::Coll {
+            datatype,
+            algorithm,
+            protocol,
+            kernel_variant,
+            ..
+        } => [datatype, algorithm, protocol, kernel_variant],
+        Fields::P2p { datatype, .. }
+        | Fields::CollApi { datatype, .. }
+        | Fields::P2pApi { datatype, .. } => [datatype, Symbol::NONE, Symbol::NONE, Symbol::NONE],
+        _ => [Symbol::NONE; 4],
+    }
+}
+
+impl Tables {
+    /// Numbers what the lanes of a part will need.
+    #[must_use]
+    pub fn of(
+        assembly: &Assembly,
+        correlation: &Correlation,
+        lanes: &[Lane],
+        symbols: &Symbols,
+    ) -> Self {
+        let mut used: BTreeSet<Symbol> = BTreeSet::new();
+        for operation in &assembly.operations {
+            used.extend(symbols_in(&operation.fields));
+        }
+        used.extend(assembly.contexts.iter().map(|context| context.comm.name));
+        let timings = Timing::ALL.iter().map(|timing| timing.name());
+        let mut texts: BTreeSet<&str> = timings.collect();
+        texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
+        let mut tables = Self::default();
+        for text in texts {
+            let number = place(tables.strings.len());
+            tables.strings.push(text.to_owned());
+            tables.by_text.insert(text.to_owned(), number);
+        }
+        for &symbol in &used {
+            let at = index(symbol.0);
+            if tables.by_symbol.len() <= at {
+                tables.by_symbol.resize(at + 1, StringRef::UNDEFINED);
+            }
+            let reference = tables.text(symbols.text(symbol));
+            if let Some(slot) = tables.by_symbol.get_mut(at) {
+                *slot = reference;
+            }
+        }
+        tables.number_regions(assembly, correlation, lanes, symbols);
+        tables
+    }
+
+    fn number_regions(
+        &mut self,
+        assembly: &Assembly,
+        correlation: &Correlation,
+        lanes: &[Lane],
+        symbols: &Symbols,
+    ) {
+        let mut keys: BTreeSet<RegionKey> = BTreeSet::new();
+        for item in lanes.iter().flat_map(|lane| &lane.items) {
+            let fields = item.figure.fields(assembly, correlation);
+            keys.insert(item.figure.region(fields));
+        }
+        let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
+        for key in keys {
+            named
+                .entry(region_text(key, symbols))
+                .or_default()
+                .push(key);
+        }
+        for (text, keys) in named {
+            let reference = RegionRef::new(place(self.regions.len()));
+            self.regions.push(text);
+            for key in keys {
+                self.by_region.insert(key, reference);
+            }
+        }
+    }
+
+    /// The number of a text; undefined if it is not in the table.
+    #[must_use]
+    pub fn text(&self, text: &str) -> StringRef {
+        self.by_text
+            .get(text)
+            .map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
+    }
+
+    /// The number of a symbol's text; undefined for no string.
+    #[must_use]
+    pub fn symbol(&self, symbol: Symbol) -> StringRef {
+        if symbol == Symbol::NONE {
+            return StringRef::UNDEFINED;
+        }
+        self.by_symbol
+            .get(index(symbol.0))
+            .copied()
+            .unwrap_or(StringRef::UNDEFINED)
+    }
+
+    /// The number of a region.
+    #[must_use]
+    pub fn region(&self, key: RegionKey) -> RegionRef {
+        self.by_region
+            .get(&key)
+            .copied()
+            .unwrap_or(RegionRef::UNDEFINED)
+    }
+}

@@ -1,0 +1,109 @@
+//! From what is in memory to the words of the sidecar.
+
+use super::attributes::Attribute;
+use super::canvas::Scene;
+use super::comm::{Comms, Identity};
+use super::definitions::RegionText;
+use super::gpu_clock::GpuCalibration;
+use super::lanes::{LaneKey, Owner};
+use super::place::index;
+use super::sidecar::{
+    AttributeDefinition, CommDefinition, CommIdentity, GpuClockDefinition, LaneKind, LaneOwner,
+    RegionDefinition,
+};
+use super::timeline::Timeline;
+use crate::journal::reader::Symbols;
+
+pub(super) fn attribute(attribute: Attribute) -> AttributeDefinition {
+    AttributeDefinition {
+        name: attribute.name().to_owned(),
+        value_type: attribute.value_type().raw(),
+        description: attribute.description().to_owned(),
+    }
+}
+
+pub(super) fn region(text: &RegionText) -> RegionDefinition {
+    let facts = text.facts();
+    RegionDefinition {
+        name: text.name.clone(),
+        description: facts.description.to_owned(),
+        role: facts.role.raw(),
+        paradigm: facts.paradigm.raw(),
+        group: facts.group.to_owned(),
+    }
+}
+
+pub(super) fn comms(comms: &Comms, symbols: &Symbols) -> Vec<CommDefinition> {
+    let definitions = comms.comms.iter().map(|comm| CommDefinition {
+        identity: match comm.identity {
+            Identity::Given => CommIdentity::Id,
+            Identity::Hash => CommIdentity::Hash,
+            Identity::Context => CommIdentity::Part,
+        },
+        id: comm.comm_id,
+        ranks: comm.ranks,
+        repetition: comm.repetition,
+        ranks_seen: comm.ranks_seen,
+        name: symbols.text(comm.name).to_owned(),
+        nodes: comm.nodes,
+    });
+    definitions.collect()
+}
+
+pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind {
+    let owner = |owner| match owner {
+        Owner::Context(context) => {
+            let member = scene.comms.member(context).copied();
+            member.map_or(LaneOwner::Foreign { context: 0 }, |member| {
+                LaneOwner::Rank {
+                    comm: member.comm,
+                    rank: member.rank,
+                    gpu: member.gpu,
+                }
+            })
+        }
+        Owner::Foreign(context) => LaneOwner::Foreign { context },
+    };
+    match key {
+        LaneKey::Thread(number) => {
+            let thread = threads
+                .get(index(number))
+                .and_then(|&thread| scene.assembly.threads.get(index(thread)));
+            LaneKind::Thread {
+                thread_id: thread.map_or(0, |thread| thread.thread_id),
+                name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+            }
+        }
+        LaneKey::Communicator(context) => {
+            let member = scene.comms.member(context);
+            LaneKind::Communicator {
+                comm: member.map_or(0, |member| member.comm),
+                rank: member.map_or(0, |member| member.rank),
+                gpu: member.map_or(0, |member| member.gpu),
+            }
+        }
+        LaneKey::Channel(of, channel) => LaneKind::Channel {
+            owner: owner(of),
+            channel,
+        },
+        LaneKey::Net(of, channel, send, peer) => LaneKind::Net {
+            owner: owner(of),
+            channel,
+            send,
+            peer,
+        },
+    }
+}
+
+/// The clocks of the GPUs that gave stamps.
+pub(super) fn gpu_clocks(timeline: &Timeline) -> Vec<GpuClockDefinition> {
+    let clocks = timeline.comms.members.iter().zip(&timeline.gpu_clocks);
+    let clocks = clocks.map(|(member, clock)| GpuClockDefinition {
+        comm: member.comm,
+        rank: member.rank,
+        clock: *clock,
+    });
+    clocks
+        .filter(|definition| definition.clock.calibration != GpuCalibration::None)
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! What can go wrong while writing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a part or an archive could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory could not be read or written.
+    #[error("{operation} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A journal could not be read.
+    #[error(transparent)]
+    Journal(#[from] crate::journal::reader::Error),
+    /// OTF2 refused or could not write.
+    #[error("{}: {source}", path.display())]
+    Otf2 {
+        /// The part or archive.
+        path: PathBuf,
+        /// What OTF2 said.
+        source: otf2::Error,
+    },
+    /// The time limit was reached: nothing was changed, the journal is still there.
+    #[error("{}: the time limit was reached before all was written; `nccl-otf2 finalize` writes it from the journal", path.display())]
+    Deadline {
+        /// The part.
+        path: PathBuf,
+    },
+    /// A part's definitions cannot be understood.
+    #[error("{}: {reason}", path.display())]
+    Sidecar {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no finished part to make an archive of.
+    #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
+    NoParts {
+        /// The job's directory.
+        path: PathBuf,
+    },
+    /// Another process is putting an archive in place.
+    #[error("{}: another process is putting the archive in place (remove this file if it is not running any more)", path.display())]
+    Busy {
+        /// The file that says so.
+        path: PathBuf,
+    },
+}
+
+/// Says what was being done with which file when the system refused.
+pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        operation,
+        path,
+        source,
+    }
+}
+
+/// Says about which part or archive OTF2 complained.
+pub(super) fn otf2_error(path: &Path) -> impl FnOnce(otf2::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Otf2 { path, source }
+}

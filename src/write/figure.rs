@@ -1,0 +1,156 @@
+//! What is drawn: one region instance of one operation.
+
+use super::assemble::Assembly;
+use super::place::index;
+use crate::journal::record::{Fields, Symbol};
+
+/// Which part of an operation an interval shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shape {
+    /// `init`; `operation` is a place in the comm calls.
+    CommInit,
+    /// `finalize`; `operation` is a place in the comm calls.
+    CommFinalize,
+    /// An API call or launch, as the calling thread saw it.
+    Call,
+    /// `ncclGroupStart` inside a GroupApi.
+    GroupStart,
+    /// `ncclGroupEnd` inside a GroupApi.
+    GroupEnd,
+    /// The enqueueing of a Coll or P2p.
+    Enqueue,
+    /// The Coll or P2p itself; `operation` is a place in the activities.
+    Operation,
+    /// A proxy operation.
+    Net,
+    /// The beginning of a proxy operation, before it makes progress.
+    Queued,
+    /// A kernel channel.
+    Channel,
+}
+
+/// One region instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// A place in the table that the shape names; the operations where it names none.
+    pub operation: u32,
+    /// What of it.
+    pub shape: Shape,
+}
+
+impl Figure {
+    /// Whether it stands for the operation, not for a part nested in it.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        !matches!(
+            self.shape,
+            Shape::Queued | Shape::GroupStart | Shape::GroupEnd
+        )
+    }
+
+    /// Breaks ties of equal start times: what was recorded first is around what came later.
+    #[must_use]
+    pub const fn order(&self) -> u64 {
+        match self.shape {
+            // An init or finalize is around everything its thread does meanwhile.
+            Shape::CommInit | Shape::CommFinalize => self.operation as u64,
+            shape => 1 << 40 | (self.operation as u64) << 4 | shape as u64,
+        }
+    }
+}
+
+/// The classes of regions: names are unique within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RegionClass {
+    /// Calls of NCCL's interface.
+    Api,
+    /// Work inside a call: launch plans, enqueueing.
+    Enqueue,
+    /// Kernel launches.
+    Launch,
+    /// Collective and point-to-point operations as they ran.
+    Operation,
+    /// Network transfers by the proxy.
+    Network,
+    /// Kernel channels.
+    Channel,
+}
+
+/// A region by what it stands for; its name comes from the tables of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegionKey {
+    /// Its class.
+    pub class: RegionClass,
+    /// What it is called.
+    pub name: RegionName,
+}
+
+/// A region's name before strings come into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RegionName {
+    /// As it is.
+    Fixed(&'static str),
+    /// `nccl` and the function NCCL named, then a suffix.
+    Func(Symbol, &'static str),
+}
+
+/// The function of a collective or point-to-point event.
+#[must_use]
+pub fn func(fields: &Fields) -> Symbol {
+    match *fields {
+        Fields::Coll { func, .. }
+        | Fields::P2p { func, .. }
+        | Fields::CollApi { func, .. }
+        | Fields::P2pApi { func, .. }
+        | Fields::CeColl { func, .. } => func,
+        _ => Symbol::NONE,
+    }
+}
+
+impl Figure {
+    /// The region it is an instance of. `operation` is the operation behind it, if there is one.
+    #[must_use]
+    pub fn region(&self, fields: Option<&Fields>) -> RegionKey {
+        let named = fields.map_or(Symbol::NONE, func);
+        let (class, name) = match (self.shape, fields) {
+            (Shape::CommInit, _) => (RegionClass::Api, RegionName::Fixed("ncclCommInit")),
+            (Shape::CommFinalize, _) => (RegionClass::Api, RegionName::Fixed("ncclCommFinalize")),
+            (Shape::GroupStart, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupStart")),
+            (Shape::GroupEnd, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupEnd")),
+            (Shape::Enqueue, _) => (RegionClass::Enqueue, RegionName::Func(named, " enqueue")),
+            (Shape::Operation, _) => (RegionClass::Operation, RegionName::Func(named, "")),
+            (Shape::Net, Some(Fields::ProxyOp { is_send: false, .. })) => {
+                (RegionClass::Network, RegionName::Fixed("netRecv"))
+            }
+            (Shape::Net, _) => (RegionClass::Network, RegionName::Fixed("netSend")),
+            (Shape::Queued, _) => (RegionClass::Network, RegionName::Fixed("queued")),
+            (Shape::Channel, _) => (RegionClass::Channel, RegionName::Fixed("ncclKernelChannel")),
+            (Shape::Call, Some(Fields::GroupApi { .. })) => {
+                (RegionClass::Api, RegionName::Fixed("ncclGroup"))
+            }
+            (Shape::Call, Some(Fields::Group)) => {
+                (RegionClass::Enqueue, RegionName::Fixed("ncclLaunchPlan"))
+            }
+            (Shape::Call, Some(Fields::KernelLaunch { .. })) => {
+                (RegionClass::Launch, RegionName::Fixed("ncclKernelLaunch"))
+            }
+            (Shape::Call, _) => (RegionClass::Api, RegionName::Func(named, "")),
+        };
+        RegionKey { class, name }
+    }
+
+    /// The fields of the operation behind it.
+    #[must_use]
+    pub fn fields<'a>(
+        &self,
+        assembly: &'a Assembly,
+        correlation: &super::correlate::Correlation,
+    ) -> Option<&'a Fields> {
+        let at = match self.shape {
+            Shape::CommInit | Shape::CommFinalize => return None,
+            Shape::Operation => correlation.activities.get(index(self.operation))?.operation,
+            _ => self.operation,
+        };
+        assembly.operation(at).map(|operation| &operation.fields)
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything that is still to do in a job's directory: write what has a journal and is not done, then
+//! unify. On a finished archive nothing changes; on a half-dead one what is there is completed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::error::Error;
+use super::part::{
+    self, JOURNAL, PartSummary, WriteOptions, is_done, part_name, read_process, read_sidecar,
+};
+use super::progress::Progress;
+use super::staging::Staging;
+use super::unify::{ArchiveSummary, part_directories, parts_in_place, unify};
+use crate::process::ProcessInfo;
+
+/// How to finalize.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FinalizeOptions {
+    /// Whether to write what running processes have recorded so far. Their recording goes on, and the
+    /// journal stays.
+    pub include_live: bool,
+    /// Whether journals stay when their part is written.
+    pub keep_journal: bool,
+    /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
+    pub shard: Option<(usize, usize)>,
+}
+
+/// What became of a part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartState {
+    /// Written now.
+    Written(Box<PartSummary>),
+    /// Was written before.
+    Done,
+    /// Its process runs: it writes its part itself.
+    Live,
+    /// Neither journal nor `done`: the process never got to record.
+    Empty,
+    /// Belongs to another shard.
+    Elsewhere,
+    /// Cannot be written, and why.
+    Failed(String),
+}
+
+/// What finalizing did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinalizeSummary {
+    /// Every part by name.
+    pub parts: Vec<(String, PartState)>,
+    /// The archive, if it was made now.
+    pub archive: Option<ArchiveSummary>,
+    /// Whether an archive with all parts is in place.
+    pub complete: bool,
+}
+
+/// Does what is to do in a job's directory.
+///
+/// # Errors
+/// The directory cannot be read, or no archive can be made. A part that cannot be written is not an
+/// error: it is listed with its reason.
+pub fn finalize(
+    out: &Path,
+    options: &FinalizeOptions,
+    progress: &dyn Progress,
+) -> Result<FinalizeSummary, Error> {
+    let directories = part_directories(out)?;
+    let mut parts = Vec::with_capacity(directories.len());
+    progress.begin("parts", directories.len() as u64);
+    let mut again = false;
+    for (number, directory) in directories.iter().enumerate() {
+        let ours = options
+            .shard
+            .is_none_or(|(shard, shards)| number % shards.max(1) == shard);
+        let state = if ours {
+            finish_part(directory, options)
+        } else {
+            PartState::Elsewhere
+        };
+        again |= matches!(state, PartState::Written(_));
+        parts.push((part_name(directory), state));
+        progress.step();
+    }
+    progress.end();
+    let mut summary = FinalizeSummary {
+        complete: false,
+        archive: None,
+        parts,
+    };
+    if options.shard.is_some() {
+        return Ok(summary);
+    }
+    let done: BTreeSet<String> = directories
+        .iter()
+        .filter(|directory| is_done(directory) && read_sidecar(directory).is_ok())
+        .map(|directory| part_name(directory))
+        .collect();
+    // Part by part is not enough: a part may have been written again under its name.
+    if again || parts_in_place(out).as_ref() != Some(&done) {
+        summary.archive = Some(unify(out, progress)?);
+    }
+    summary.complete = summary
+        .parts
+        .iter()
+        .all(|(_, state)| !matches!(state, PartState::Live | PartState::Failed(_)));
+    Ok(summary)
+}
+
+fn finish_part(directory: &Path, options: &FinalizeOptions) -> PartState {
+    Staging::sweep(directory, part::STAGING);
+    if is_done(directory) {
+        return PartState::Done;
+    }
+    if !directory.join(JOURNAL).exists() {
+        return PartState::Empty;
+    }
+    let live = is_live(&read_process(directory).0);
+    if live && !options.include_live {
+        return PartState::Live;
+    }
+    let options = WriteOptions {
+        deadline: None,
+        keep_journal: options.keep_journal || live,
+    };
+    match part::write(directory, &options, &super::progress::Silent) {
+        Ok(summary) => PartState::Written(Box::new(summary)),
+        Err(error) => PartState::Failed(error.to_string()),
+    }
+}
+
+/// Whether the process that recorded still runs, as far as can be told from here: on its own host, by
+/// its id. A process of another host is taken for dead: who finalizes there knows better.
+#[must_use]
+pub fn is_live(process: &ProcessInfo) -> bool {
+    process.pid != 0
+        && process.pid != std::process::id()
+        && process.boot_id == crate::process::boot_id()
+        && Path::new(&format!("/proc/{}", process.pid)).exists()
+}

@@ -1,0 +1,60 @@
+//! What threads did: calls, launches, plans and enqueueing, on the lane of the thread.
+
+use crate::event::{Kind, state};
+use crate::write::canvas::{Canvas, Scene};
+use crate::write::figure::{Figure, Shape};
+use crate::write::lanes::Item;
+use crate::write::place::place;
+
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
+    for (at, call) in scene.assembly.comm_calls.iter().enumerate() {
+        let shape = if call.is_init {
+            Shape::CommInit
+        } else {
+            Shape::CommFinalize
+        };
+        let figure = Figure {
+            operation: place(at),
+            shape,
+        };
+        let (start, end) = (call.start, call.end);
+        canvas.on_thread(call.thread, Item { start, end, figure });
+    }
+    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+        let shape = match operation.kind() {
+            Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch | Kind::Group => {
+                Shape::Call
+            }
+            Kind::Coll | Kind::P2p => Shape::Enqueue,
+            _ => continue,
+        };
+        let at = place(at);
+        let start = operation.start;
+        let end = scene.end(operation);
+        let figure = |shape| Figure {
+            operation: at,
+            shape,
+        };
+        canvas.drawn(at);
+        let whole = Item {
+            start,
+            end,
+            figure: figure(shape),
+        };
+        canvas.on_thread(operation.thread, whole);
+        if operation.kind() != Kind::GroupApi {
+            continue;
+        }
+        // State 23 ends ncclGroupStart, state 24 begins ncclGroupEnd (facts §4.3).
+        if let Some(until) = scene.assembly.state_time(at, state::GROUP_START_API_STOP) {
+            let end = until.clamp(start, end);
+            let figure = figure(Shape::GroupStart);
+            canvas.on_thread(operation.thread, Item { start, end, figure });
+        }
+        if let Some(from) = scene.assembly.state_time(at, state::GROUP_END_API_START) {
+            let start = from.clamp(start, end);
+            let figure = figure(Shape::GroupEnd);
+            canvas.on_thread(operation.thread, Item { start, end, figure });
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! One file per group of event kinds: which lanes its operations go on, and as what.
+//!
+//! A new kind is a new file with a `draw` function, a line in [`draw`] here, its shapes in
+//! [`super::figure`] and its attributes in [`super::attributes`].
+
+mod calls;
+pub(super) mod channels;
+mod network;
+mod operations;
+
+use super::canvas::{Canvas, Scene};
+
+/// Draws everything.
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
+    calls::draw(scene, canvas);
+    operations::draw(scene, canvas);
+    network::draw(scene, canvas);
+    channels::draw(scene, canvas);
+}

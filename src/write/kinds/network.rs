@@ -1,0 +1,83 @@
+//! Proxy operations: network transfers, on the lane of their connection.
+//!
+//! Since NCCL 2.27 a proxy operation starts when it is appended and may wait for those before it on the
+//! same connection. The lane shows one at a time: the wait begins on it when the one before has ended
+//! (attribute `nccl.queued_ns` has all of it), nested `queued` until the first progress.
+
+use crate::event::state;
+use crate::journal::record::Fields;
+use crate::write::canvas::{Canvas, Scene};
+use crate::write::figure::{Figure, Shape};
+use crate::write::lanes::{Item, LaneKey, Siblings};
+use crate::write::place::{index, place};
+
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
+    let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
+    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+        if let Fields::ProxyOp {
+            channel,
+            peer,
+            is_send,
+            ..
+        } = operation.fields
+        {
+            let owner = scene.owner(operation.context, canvas);
+            let key = LaneKey::Net(owner, channel, is_send, peer);
+            order.push((key, operation.start, place(at)));
+        }
+    }
+    order.sort_unstable();
+    let mut key_now = None;
+    let mut siblings = Siblings::default();
+    for (key, start, at) in order {
+        if key_now != Some(key) {
+            key_now = Some(key);
+            siblings = Siblings::default();
+        }
+        let end = end(scene, canvas, at).max(start);
+        let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
+        let waits_until = match (progress, scene.is_unfinished(at)) {
+            (Some(progress), _) => progress.clamp(start, end),
+            (None, true) => end,
+            (None, false) => start,
+        };
+        let start = start.max(siblings.free_from().min(waits_until));
+        let lane = siblings.take(start, end);
+        let figure = |shape| Figure {
+            operation: at,
+            shape,
+        };
+        canvas.drawn(at);
+        let whole = Item {
+            start,
+            end,
+            figure: figure(Shape::Net),
+        };
+        canvas.on_lane(key, lane, whole);
+        if progress.is_some() && waits_until > start {
+            let queued = Item {
+                start,
+                end: waits_until,
+                figure: figure(Shape::Queued),
+            };
+            canvas.on_lane(key, lane, queued);
+        }
+    }
+}
+
+/// When it ended. One on a connection that NCCL never reports on ends with its collective.
+fn end(scene: &Scene<'_>, canvas: &mut Canvas, at: u32) -> u64 {
+    let Some(operation) = scene.assembly.operation(at) else {
+        return 0;
+    };
+    if !scene.correlation.is_silent(at) {
+        return scene.end(operation);
+    }
+    canvas.counts.closed += 1;
+    let parent = scene.assembly.find(operation.parent);
+    let interval = scene
+        .correlation
+        .place_of(parent)
+        .and_then(|activity| scene.intervals.get(index(activity)).copied().flatten());
+    interval.map_or(operation.start, |interval| interval.end)
+}

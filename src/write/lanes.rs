@@ -1,0 +1,230 @@
+//! Lanes: what a row of the trace is, and how intervals are put on it so that ENTER and LEAVE nest and
+//! time never goes backwards.
+//!
+//! Two rules, by the kind of lane:
+//! * **thread**: calls nest by construction. One that would end after the call around it is cut there.
+//! * **everything else**: intervals follow each other. One that starts before the lane is free goes to
+//!   the lowest free sibling, `#2`, `#3` …: the fewest rows, because intervals come by start.
+
+use super::figure::Figure;
+use super::messages::{Message, Role};
+
+/// What a lane is about; the order of keys is the order of rows in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LaneKey {
+    /// A thread that called NCCL, by place in the list of such threads (first event first).
+    Thread(u32),
+    /// A rank of a communicator, by place of the context.
+    Communicator(u32),
+    /// A channel of it.
+    Channel(Owner, u8),
+    /// A network connection of it: channel, whether it sends, peer.
+    Net(Owner, u8, bool, i32),
+}
+
+/// Whose lane: a context of this process, or one that PXN carried here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A place in [`super::assemble::Assembly::contexts`].
+    Context(u32),
+    /// A context id that this process did not make.
+    Foreign(u64),
+}
+
+/// An interval to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// From.
+    pub start: u64,
+    /// To; not before `start`.
+    pub end: u64,
+    /// What.
+    pub figure: Figure,
+}
+
+impl Item {
+    fn key(&self) -> (u64, u64) {
+        (self.start, self.figure.order())
+    }
+}
+
+/// A step in the drawing of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// When.
+    pub time: u64,
+    /// What.
+    pub what: What,
+}
+
+impl Happening {
+    /// Whether it completes a collective on this rank.
+    #[must_use]
+    pub const fn ends_collective(&self) -> bool {
+        matches!(
+            self.what,
+            What::Message(Message {
+                role: Role::CollectiveEnd,
+                ..
+            })
+        )
+    }
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A region is entered.
+    Enter(Figure),
+    /// It is left.
+    Leave(Figure),
+    /// A communication record, see [`super::messages`].
+    Message(Message),
+}
+
+/// Draws nested items: ENTER and LEAVE in a valid order. Items may come in any order; one that ends
+/// after the item around it ends with that one. Returns how many were cut.
+#[must_use]
+pub fn nest(items: &mut [Item], into: &mut Vec<Happening>) -> u64 {
+    items.sort_unstable_by_key(Item::key);
+    let mut around: Vec<Item> = Vec::new();
+    let mut cut = 0;
+    for &item in items.iter() {
+        let mut item = item;
+        while let Some(top) = around.pop_if(|top| top.end <= item.start) {
+            into.push(leave(&top));
+        }
+        if let Some(top) = around.last()
+            && item.end > top.end
+        {
+            item.end = top.end;
+            cut += 1;
+        }
+        into.push(Happening {
+            time: item.start,
+            what: What::Enter(item.figure),
+        });
+        around.push(item);
+    }
+    into.extend(around.iter().rev().map(leave));
+    cut
+}
+
+fn leave(item: &Item) -> Happening {
+    Happening {
+        time: item.end,
+        what: What::Leave(item.figure),
+    }
+}
+
+/// Finds, for items that come by start, the lane that is free: 0 is the lane itself, 1 its sibling `#2`.
+#[derive(Debug, Default)]
+pub struct Siblings {
+    free_from: Vec<u64>,
+}
+
+impl Siblings {
+    /// When the lane itself is free.
+    #[must_use]
+    pub fn free_from(&self) -> u64 {
+        self.free_from.first().copied().unwrap_or(0)
+    }
+
+    /// Takes the lowest lane that is free at `start`, until `end`.
+    pub fn take(&mut self, start: u64, end: u64) -> usize {
+        let free = self.free_from.iter().position(|&from| from <= start);
+        let lane = free.unwrap_or(self.free_from.len());
+        match self.free_from.get_mut(lane) {
+            Some(from) => *from = end,
+            None => self.free_from.push(end),
+        }
+        lane
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::figure::Shape;
+    use proptest::prelude::*;
+
+    fn item(start: u64, end: u64, operation: u32) -> Item {
+        let figure = Figure {
+            operation,
+            shape: Shape::Call,
+        };
+        Item { start, end, figure }
+    }
+
+    fn shown(happenings: &[Happening]) -> Vec<String> {
+        let name = |what| match what {
+            What::Enter(figure) => format!("+{}", figure.operation),
+            What::Leave(figure) => format!("-{}", figure.operation),
+            What::Message(_) => "?".to_owned(),
+        };
+        let shown = happenings.iter();
+        shown
+            .map(|h| format!("{}@{}", name(h.what), h.time))
+            .collect()
+    }
+
+    #[test]
+    fn a_call_that_outlives_the_one_around_it_is_cut() {
+        let mut out = Vec::new();
+        let cut = nest(
+            &mut [item(0, 10, 0), item(4, 12, 1), item(12, 13, 2)],
+            &mut out,
+        );
+        assert_eq!(cut, 1);
+        assert_eq!(
+            shown(&out),
+            ["+0@0", "+1@4", "-1@10", "-0@10", "+2@12", "-2@13"]
+        );
+    }
+
+    #[test]
+    fn ties_come_out_in_a_valid_order() {
+        let mut out = Vec::new();
+        let items = &mut [item(5, 5, 1), item(5, 9, 2), item(0, 5, 0), item(9, 9, 3)];
+        assert_eq!(nest(items, &mut out), 0);
+        let expected = [
+            "+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9",
+        ];
+        assert_eq!(shown(&out), expected);
+    }
+
+    #[test]
+    fn overlap_goes_to_the_lowest_free_sibling() {
+        let mut siblings = Siblings::default();
+        let lanes: Vec<usize> = [(0, 10), (2, 4), (3, 5), (4, 20), (10, 12)]
+            .iter()
+            .map(|&(start, end)| siblings.take(start, end))
+            .collect();
+        assert_eq!(lanes, [0, 1, 2, 1, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_lane_is_ordered_and_nested(
+            spans in proptest::collection::vec((0_u64..40, 0_u64..12), 0..60)
+        ) {
+            let mut items: Vec<Item> = (0..)
+                .zip(&spans)
+                .map(|(at, &(start, length))| item(start, start + length, at))
+                .collect();
+            let mut out = Vec::new();
+            let _ = nest(&mut items, &mut out);
+            prop_assert_eq!(out.len(), 2 * spans.len());
+            prop_assert!(out.is_sorted_by_key(|happening| happening.time));
+            let mut open = Vec::new();
+            for happening in out {
+                match happening.what {
+                    What::Enter(figure) => open.push(figure),
+                    What::Leave(figure) => prop_assert_eq!(open.pop(), Some(figure)),
+                    What::Message(_) => prop_assert!(false),
+                }
+            }
+            prop_assert!(open.is_empty());
+        }
+    }
+}

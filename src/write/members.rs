@@ -1,0 +1,212 @@
+//! Communicators of the whole archive: those of the parts put together, every rank with its lane.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::job::{Process, location};
+use super::place::{index, place};
+use super::sidecar::{CommDefinition, CommIdentity, LaneKind};
+
+/// More ranks than any machine has: a communicator that claims more is read as damaged.
+const MOST_RANKS: u32 = 1 << 22;
+
+/// A communicator of the archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveComm {
+    /// Its name.
+    pub name: String,
+    /// Its lanes in rank order: location ids.
+    pub lanes: Vec<u64>,
+    /// Ranks without a part, whose lanes are stubs.
+    pub missing: Vec<u32>,
+    /// Collectives that were not recorded on all ranks with a part.
+    pub unmatched: u64,
+}
+
+/// A rank that no part has: a location without events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stub {
+    /// Its location id.
+    pub location: u64,
+    /// What it is called.
+    pub name: String,
+}
+
+/// All communicators of an archive.
+#[derive(Debug, Default)]
+pub struct Members {
+    /// The communicators.
+    pub comms: Vec<ArchiveComm>,
+    /// For each process: the archive's number of each of its communicators.
+    pub maps: Vec<Vec<u32>>,
+    /// Ranks without a part.
+    pub stubs: Vec<Stub>,
+    /// Ranks that two parts claim: the first has it.
+    pub claimed_twice: u64,
+}
+
+type Key = (CommIdentity, u64, u32, u32, Option<u32>);
+
+#[derive(Debug, Default)]
+struct Gathered {
+    names: Vec<String>,
+    ranks: u32,
+    /// By rank: the lane, and its collectives on all lanes of that rank.
+    lanes: BTreeMap<u32, (u64, u64)>,
+}
+
+impl Members {
+    /// Puts the communicators of all processes together, in the order of first mention.
+    #[must_use]
+    pub fn of(processes: &[Process]) -> Self {
+        let mut members = Self::default();
+        let mut known: BTreeMap<Key, u32> = BTreeMap::new();
+        let mut all: Vec<(CommDefinition, String, Gathered)> = Vec::new();
+        for process in processes {
+            let mut map = Vec::with_capacity(process.sidecar.comms.len());
+            for comm in &process.sidecar.comms {
+                let own = (comm.identity == CommIdentity::Part).then_some(process.index);
+                let key = (comm.identity, comm.id, comm.ranks, comm.repetition, own);
+                let number = *known.entry(key).or_insert_with(|| {
+                    let part = process.sidecar.part.clone();
+                    all.push((comm.clone(), part, Gathered::default()));
+                    place(all.len().saturating_sub(1))
+                });
+                if let Some((_, _, gathered)) = all.get_mut(index(number)) {
+                    gathered.ranks = gathered.ranks.max(comm.ranks).max(comm.ranks_seen);
+                    if !comm.name.is_empty() {
+                        gathered.names.push(comm.name.clone());
+                    }
+                }
+                map.push(number);
+            }
+            members.add_lanes(process, &map, &mut all);
+            members.maps.push(map);
+        }
+        let stub_process = processes.last().map_or(0, |last| last.index + 1);
+        for (definition, part, gathered) in all {
+            members.finish(&definition, &part, gathered, stub_process);
+        }
+        members
+    }
+
+    fn add_lanes(
+        &mut self,
+        process: &Process,
+        map: &[u32],
+        all: &mut [(CommDefinition, String, Gathered)],
+    ) {
+        for (id, lane) in process.lanes() {
+            let LaneKind::Communicator { comm, rank, .. } = lane.kind else {
+                continue;
+            };
+            let gathered = map
+                .get(index(comm))
+                .and_then(|&number| all.get_mut(index(number)));
+            let Some((_, _, gathered)) = gathered else {
+                continue;
+            };
+            if lane.sibling > 0 {
+                continue;
+            }
+            match gathered.lanes.entry(rank) {
+                Entry::Occupied(_) => self.claimed_twice += 1,
+                Entry::Vacant(free) => {
+                    free.insert((id, lane.collectives));
+                }
+            }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        definition: &CommDefinition,
+        part: &str,
+        gathered: Gathered,
+        stub_process: u32,
+    ) {
+        let name = comm_name(definition, gathered.names.into_iter().min(), part);
+        let known = gathered.lanes.keys().next_back().map_or(0, |last| last + 1);
+        let ranks = if gathered.ranks <= MOST_RANKS {
+            gathered.ranks.max(known)
+        } else {
+            known
+        };
+        let counts = || gathered.lanes.values().map(|(_, collectives)| *collectives);
+        let most = counts().max().unwrap_or(0);
+        let mut comm = ArchiveComm {
+            unmatched: most - counts().min().unwrap_or(0),
+            name,
+            lanes: Vec::with_capacity(index(ranks)),
+            missing: Vec::new(),
+        };
+        for rank in 0..ranks {
+            let lane = gathered.lanes.get(&rank).map(|(id, _)| *id);
+            comm.lanes.push(lane.unwrap_or_else(|| {
+                comm.missing.push(rank);
+                let stub = Stub {
+                    location: location(self.stubs.len(), stub_process),
+                    name: format!("NCCL {} rank {rank}/{ranks} (not recorded)", comm.name),
+                };
+                self.stubs.push(stub);
+                location(self.stubs.len() - 1, stub_process)
+            }));
+        }
+        self.comms.push(comm);
+    }
+}
+
+/// The user's name, else the id; a repetition is told apart.
+fn comm_name(definition: &CommDefinition, name: Option<String>, part: &str) -> String {
+    let base = match (name, definition.identity) {
+        (Some(name), _) => name,
+        (None, CommIdentity::Part) => format!("{part} {:#x}", definition.id),
+        (None, _) => format!("{:#018x}", definition.id),
+    };
+    match definition.repetition {
+        0 => base,
+        repetition => format!("{base} #{}", repetition + 1),
+    }
+}
+
+/// The name of a lane. `comms` maps the part's communicators to the archive's.
+#[must_use]
+pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> String {
+    use super::sidecar::LaneOwner;
+    let comm = |number: u32| comms.get(index(number)).copied();
+    let short = |owner: &LaneOwner| match *owner {
+        LaneOwner::Rank {
+            comm: number, rank, ..
+        } => {
+            let name = comm(number).map_or("?", |comm| comm.name.as_str());
+            format!("{name} r{rank}")
+        }
+        LaneOwner::Foreign { context } => format!("<foreign {context:#x}>"),
+    };
+    let name = match kind {
+        LaneKind::Thread { thread_id: 0, .. } => "API thread".to_owned(),
+        LaneKind::Thread { thread_id, .. } => format!("API thread {thread_id}"),
+        LaneKind::Communicator {
+            comm: number, rank, ..
+        } => {
+            let comm = comm(*number);
+            let name = comm.map_or("?", |comm| comm.name.as_str());
+            let ranks = comm.map_or(0, |comm| comm.lanes.len());
+            format!("NCCL {name} rank {rank}/{ranks}")
+        }
+        LaneKind::Channel { owner, channel } => format!("NCCL {} ch{channel:02}", short(owner)),
+        LaneKind::Net {
+            owner,
+            channel,
+            send,
+            peer,
+        } => {
+            let direction = if *send { "send→" } else { "recv←" };
+            format!("net {} ch{channel:02} {direction}{peer}", short(owner))
+        }
+    };
+    match sibling {
+        0 => name,
+        sibling => format!("{name} #{}", sibling + 1),
+    }
+}

@@ -1,0 +1,201 @@
+//! Communication records of a communicator's rank. They all go on the rank's own lane, also those of
+//! operations that overlap and are drawn on a sibling: readers find the rank by the location, and a
+//! message or collective on a location outside the communicator would have no partner.
+//!
+//! Messages carry a request and may overlap. Collectives do not: those of one fused kernel follow each
+//! other, in the communicator's order, which is the same on all ranks.
+
+use super::figure::Shape;
+use super::lanes::{Happening, What};
+
+/// Which record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// `MpiCollectiveBegin`
+    CollectiveBegin,
+    /// `MpiCollectiveEnd`
+    CollectiveEnd,
+    /// `MpiIsend`
+    SendBegin,
+    /// `MpiIsendComplete`
+    SendEnd,
+    /// `MpiIrecvRequest`
+    ReceiveBegin,
+    /// `MpiIrecv`
+    ReceiveEnd,
+}
+
+/// A communication record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Whose: a place in the activities.
+    pub activity: u32,
+    /// Which.
+    pub role: Role,
+}
+
+/// A record with its time and its operation's place in the communicator's order.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    time: u64,
+    position: u32,
+    message: Message,
+    /// Whether the operation is drawn on the communicator's own lane.
+    at_home: bool,
+}
+
+/// The records of one communicator rank, gathered in its order.
+#[derive(Debug, Default)]
+pub struct Messages {
+    all: Vec<Timed>,
+    position: u32,
+    collective_free: u64,
+}
+
+impl Messages {
+    /// Adds the records of the next operation.
+    pub fn add(&mut self, activity: u32, kind: Exchange, span: (u64, u64), at_home: bool) {
+        self.position += 1;
+        let (mut start, mut end) = span;
+        let (first, second) = match kind {
+            Exchange::Collective => {
+                start = start.max(self.collective_free);
+                end = end.max(start);
+                self.collective_free = end;
+                (Role::CollectiveBegin, Role::CollectiveEnd)
+            }
+            Exchange::Send => (Role::SendBegin, Role::SendEnd),
+            Exchange::Receive => (Role::ReceiveBegin, Role::ReceiveEnd),
+        };
+        for (time, role) in [(start, first), (end, second)] {
+            self.all.push(Timed {
+                time,
+                position: self.position,
+                message: Message { activity, role },
+                at_home,
+            });
+        }
+    }
+
+    /// Puts the records between the ENTER and LEAVE of the communicator's own lane: inside their
+    /// operation where it is drawn there.
+    #[must_use]
+    pub fn merge(mut self, drawn: &[Happening]) -> Vec<Happening> {
+        self.all
+            .sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
+        let mut merged = Vec::with_capacity(drawn.len() + self.all.len());
+        let mut records = self.all.iter().peekable();
+        let mut put = |merged: &mut Vec<Happening>, due: &dyn Fn(&Timed) -> bool| {
+            while let Some(timed) = records.next_if(|timed| due(timed)) {
+                merged.push(Happening {
+                    time: timed.time,
+                    what: What::Message(timed.message),
+                });
+            }
+        };
+        for happening in drawn {
+            let now = happening.time;
+            match happening.what {
+                What::Leave(figure) => put(&mut merged, &|timed: &Timed| {
+                    let own = figure.shape == Shape::Operation
+                        && figure.operation == timed.message.activity;
+                    timed.time < now || timed.time == now && (own || !timed.at_home)
+                }),
+                _ => put(&mut merged, &|timed: &Timed| timed.time < now),
+            }
+            merged.push(*happening);
+        }
+        put(&mut merged, &|_: &Timed| true);
+        merged
+    }
+}
+
+/// What kind of exchange an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// All ranks take part.
+    Collective,
+    /// To a peer.
+    Send,
+    /// From a peer.
+    Receive,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::figure::Figure;
+    use crate::write::lanes::{Item, nest};
+
+    fn item(start: u64, end: u64, activity: u32) -> Item {
+        let figure = Figure {
+            operation: activity,
+            shape: Shape::Operation,
+        };
+        Item { start, end, figure }
+    }
+
+    fn shown(happenings: &[Happening]) -> Vec<String> {
+        let name = |what| match what {
+            What::Enter(figure) => format!("enter {}", figure.operation),
+            What::Leave(figure) => format!("leave {}", figure.operation),
+            What::Message(message) => format!("{:?} {}", message.role, message.activity),
+        };
+        let shown = happenings.iter();
+        shown
+            .map(|h| format!("{} {}", h.time, name(h.what)))
+            .collect()
+    }
+
+    #[test]
+    fn back_to_back_collectives_stay_in_their_regions() {
+        let mut drawn = Vec::new();
+        let _ = nest(
+            &mut [item(0, 5, 0), item(5, 5, 1), item(5, 9, 2)],
+            &mut drawn,
+        );
+        let mut messages = Messages::default();
+        for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
+            messages.add(activity, Exchange::Collective, span, true);
+        }
+        let expected = [
+            "0 enter 0",
+            "0 CollectiveBegin 0",
+            "5 CollectiveEnd 0",
+            "5 leave 0",
+            "5 enter 1",
+            "5 CollectiveBegin 1",
+            "5 CollectiveEnd 1",
+            "5 leave 1",
+            "5 enter 2",
+            "5 CollectiveBegin 2",
+            "9 CollectiveEnd 2",
+            "9 leave 2",
+        ];
+        assert_eq!(shown(&messages.merge(&drawn)), expected);
+    }
+
+    #[test]
+    fn fused_collectives_follow_each_other_and_messages_overlap() {
+        let mut drawn = Vec::new();
+        let _ = nest(&mut [item(0, 9, 0)], &mut drawn);
+        let mut messages = Messages::default();
+        messages.add(0, Exchange::Collective, (0, 9), true);
+        messages.add(1, Exchange::Collective, (0, 9), false);
+        messages.add(2, Exchange::Send, (1, 9), false);
+        messages.add(3, Exchange::Receive, (2, 11), false);
+        let expected = [
+            "0 enter 0",
+            "0 CollectiveBegin 0",
+            "1 SendBegin 2",
+            "2 ReceiveBegin 3",
+            "9 CollectiveEnd 0",
+            "9 CollectiveBegin 1",
+            "9 CollectiveEnd 1",
+            "9 SendEnd 2",
+            "9 leave 0",
+            "11 ReceiveEnd 3",
+        ];
+        assert_eq!(shown(&messages.merge(&drawn)), expected);
+    }
+}

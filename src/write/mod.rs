@@ -1,0 +1,49 @@
+//! The writing half: journals become OTF2. No global state; the same code in the plugin and in the tool.
+//!
+//! ```text
+//!  parts/<p>/journal ─ part::write ─► parts/<p>/{traces/<lane>.evt, definitions, done}   one process
+//!  parts/*           ─ unify::unify ─► traces.otf2 traces.def traces/                    the archive
+//!  finalize          = both, for what is not done yet
+//! ```
+//!
+//! Inside the write step: [`assemble`] joins records to operations, [`clocks`] turns ticks into time,
+//! [`correlate`] finds what belongs together, `kinds` draws each kind on [`lanes`], [`emit`] writes.
+
+mod archive;
+pub mod assemble;
+pub mod attributes;
+pub mod canvas;
+pub mod clocks;
+pub mod collective;
+pub mod comm;
+mod commit;
+pub mod correlate;
+pub mod counts;
+pub mod definitions;
+mod describe;
+pub mod emit;
+mod error;
+pub mod figure;
+pub mod finalize;
+pub mod finisher;
+pub mod gpu_clock;
+pub mod interval;
+pub mod job;
+mod kinds;
+pub mod lanes;
+pub mod members;
+pub mod messages;
+pub mod part;
+mod place;
+mod plan;
+pub mod progress;
+pub mod properties;
+pub mod sidecar;
+mod staging;
+pub mod timeline;
+pub mod unify;
+pub mod union;
+
+pub use archive::ArchiveSize;
+pub use error::Error;
+pub use finalize::{FinalizeOptions, FinalizeSummary, PartState, finalize};

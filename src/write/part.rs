@@ -1,0 +1,374 @@
+//! The write step: the journal of one process becomes a *part*, event files and a sidecar.
+//!
+//! ```text
+//! journal ─ read ─ assemble ─ clocks ─ correlate ─ draw ─ one lane after the other ─ traces/<lane>.evt
+//!                                                                                  └ definitions, done
+//! ```
+//!
+//! Needs nothing of the process that recorded: it may be alive, over, or killed. Everything is made in a
+//! directory of its own inside the part and renamed into place, `done` last, so it can be broken off and
+//! done again at any point, by anybody.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use otf2::{LocationRef, PartWriter};
+
+use super::assemble::{Assembler, Assembly};
+use super::attributes::Attribute;
+use super::canvas::{Drawing, Lane, Scene};
+use super::clocks::HostClock;
+use super::counts::Counts;
+use super::definitions::Tables;
+use super::describe;
+use super::emit::Emitter;
+use super::error::{Error, io_error, otf2_error};
+use super::place::place;
+use super::progress::Progress;
+use super::sidecar::{LaneDefinition, SIDECAR_FORMAT, Sidecar};
+use super::staging::{Staging, put_in_place};
+use super::timeline::{Timeline, draw};
+use crate::journal::reader::{Journal, Outcome};
+use crate::process::ProcessInfo;
+
+/// Name of the sidecar in a part.
+pub const DEFINITIONS: &str = "definitions";
+/// Name of the completion mark in a part.
+pub const DONE: &str = "done";
+/// Name of the journal's directory (or a link to it) in a part.
+pub const JOURNAL: &str = "journal";
+/// Name of the directory of event files, in a part and in the archive.
+pub const TRACES: &str = "traces";
+/// Name of the description of the process in a part.
+pub const PROCESS: &str = "process.json";
+
+/// What stagings of this step are called.
+pub(super) const STAGING: &str = ".write";
+
+/// How to write a part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    /// When to give up.
+    pub deadline: Option<Instant>,
+    /// Whether the journal stays when the part is written.
+    pub keep_journal: bool,
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartSummary {
+    /// Name of the part.
+    pub part: String,
+    /// Lanes.
+    pub lanes: u64,
+    /// OTF2 events.
+    pub events: u64,
+    /// Records read.
+    pub records: u64,
+    /// What became of everything.
+    pub counts: Counts,
+    /// What was wrong with the journal.
+    pub problems: Vec<String>,
+}
+
+/// Writes the part at `directory` from its journal.
+///
+/// # Errors
+/// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is
+/// as it was.
+pub fn write(
+    directory: &Path,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<PartSummary, Error> {
+    let name = part_name(directory);
+    let journal = Journal::open(&directory.join(JOURNAL))?;
+    let tick_source = journal.tick_source;
+    let process_id = journal.process_id;
+    let session_start_ns = journal.session_start_realtime_ns;
+    let mut assembler = Assembler::default();
+    let outcome = journal.read(&mut |record| assembler.record(record));
+    let mut assembly = assembler.finish(&outcome.losses);
+    let clock = HostClock::new(tick_source, &assembly.clock_pairs);
+    assembly.to_nanoseconds(&clock);
+    check(options, directory)?;
+    let timeline = Timeline::of(&assembly);
+    let scene = timeline.scene(&assembly, &outcome.symbols);
+    let (drawing, mut counts) = draw(&scene);
+    counts.add(&assembly.counts);
+    let tables = Tables::of(
+        &assembly,
+        &timeline.correlation,
+        &drawing.lanes,
+        &outcome.symbols,
+    );
+    check(options, directory)?;
+    let staging = Staging::create(directory, STAGING)?;
+    let Drawing { lanes, threads } = drawing;
+    let lanes = Lanes {
+        directory,
+        options,
+        scene: &scene,
+        tables: &tables,
+        threads: &threads,
+    }
+    .write(lanes, staging.path(), &mut counts, progress)?;
+    let (mut process, process_problem) = read_process(directory);
+    if process.pid == 0 {
+        process.pid = process_id;
+        process.session_start_realtime_ns = session_start_ns;
+    }
+    let sidecar = Sidecar {
+        format: SIDECAR_FORMAT,
+        part: name,
+        process,
+        process_problem,
+        event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
+        clock: clock.quality,
+        span_ns: span(&lanes, assembly.span),
+        strings: tables.strings.clone(),
+        attributes: Attribute::ALL
+            .iter()
+            .map(|a| describe::attribute(*a))
+            .collect(),
+        regions: tables.regions.iter().map(describe::region).collect(),
+        comms: describe::comms(&timeline.comms, &outcome.symbols),
+        lanes,
+        gpu_clocks: describe::gpu_clocks(&timeline),
+        counts,
+        records: outcome.records,
+        problems: problems(&outcome),
+    };
+    commit(directory, &staging, &sidecar)?;
+    if !options.keep_journal {
+        remove_journal(directory, progress);
+    }
+    Ok(summary(&sidecar))
+}
+
+/// The name of a part: that of its directory.
+#[must_use]
+pub fn part_name(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or(directory.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// Whether a part is written.
+#[must_use]
+pub fn is_done(directory: &Path) -> bool {
+    directory.join(DONE).exists()
+}
+
+/// Reads a part's sidecar.
+///
+/// # Errors
+/// It cannot be read, makes no sense, or a newer version wrote it.
+pub fn read_sidecar(directory: &Path) -> Result<Sidecar, Error> {
+    let path = directory.join(DEFINITIONS);
+    let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+    let sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(|error| Error::Sidecar {
+        path: path.clone(),
+        reason: format!("not a part's definitions: {error}"),
+    })?;
+    if sidecar.format > SIDECAR_FORMAT {
+        let reason = format!(
+            "format {} is newer than this version reads ({SIDECAR_FORMAT}): use the nccl-otf2 that belongs to the plugin that wrote it",
+            sidecar.format
+        );
+        return Err(Error::Sidecar { path, reason });
+    }
+    if sidecar.event_chunk_bytes != otf2::EVENT_CHUNK_BYTES {
+        let reason = format!(
+            "event chunks of {} bytes, where all parts of an archive have {}",
+            sidecar.event_chunk_bytes,
+            otf2::EVENT_CHUNK_BYTES
+        );
+        return Err(Error::Sidecar { path, reason });
+    }
+    Ok(sidecar)
+}
+
+/// Reads who recorded a part, and why not, if it cannot be read.
+#[must_use]
+pub fn read_process(directory: &Path) -> (ProcessInfo, String) {
+    let read = fs::read(directory.join(PROCESS)).map_err(|error| error.to_string());
+    let parsed =
+        read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    match parsed {
+        Ok(process) => (process, String::new()),
+        Err(reason) => (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
+    }
+}
+
+fn check(options: &WriteOptions, directory: &Path) -> Result<(), Error> {
+    match options.deadline {
+        Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline {
+            path: directory.to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// How many events are written between two looks at the clock.
+const EVENTS_PER_CHECK: usize = 16 * 1024;
+
+struct Lanes<'a> {
+    directory: &'a Path,
+    options: &'a WriteOptions,
+    scene: &'a Scene<'a>,
+    tables: &'a Tables,
+    threads: &'a [u32],
+}
+
+impl Lanes<'_> {
+    /// Writes the event files, one lane at a time: memory is one chunk beside the lane's own list.
+    fn write(
+        &self,
+        lanes: Vec<Lane>,
+        into: &Path,
+        counts: &mut Counts,
+        progress: &dyn Progress,
+    ) -> Result<Vec<LaneDefinition>, Error> {
+        let mut part = PartWriter::create(into, TRACES).map_err(otf2_error(self.directory))?;
+        let mut emitter = Emitter::new(self.scene, self.tables);
+        let mut definitions = Vec::with_capacity(lanes.len());
+        progress.begin("lanes", lanes.len() as u64);
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let kind = describe::lane(self.scene, self.threads, lane.key);
+            let sibling = lane.sibling;
+            let (happenings, cut) = lane.happenings();
+            counts.clamped += cut;
+            let location = LocationRef::new(u64::from(place(number)));
+            if happenings.is_empty() {
+                let file = part.event_file(location);
+                otf2::write_stub_events(&file).map_err(otf2_error(self.directory))?;
+                definitions.push(LaneDefinition {
+                    kind,
+                    sibling,
+                    events: 0,
+                    first_ns: 0,
+                    last_ns: 0,
+                    collectives: 0,
+                });
+                progress.step();
+                continue;
+            }
+            let mut writer = part
+                .event_writer(location)
+                .map_err(otf2_error(self.directory))?;
+            for chunk in happenings.chunks(EVENTS_PER_CHECK) {
+                check(self.options, self.directory)?;
+                for happening in chunk {
+                    emitter
+                        .write(&mut writer, happening)
+                        .map_err(otf2_error(self.directory))?;
+                }
+            }
+            let events = writer.close().map_err(otf2_error(self.directory))?;
+            definitions.push(LaneDefinition {
+                kind,
+                sibling,
+                events,
+                first_ns: happenings.first().map_or(0, |happening| happening.time),
+                last_ns: happenings.last().map_or(0, |happening| happening.time),
+                collectives: happenings.iter().filter(|h| h.ends_collective()).count() as u64,
+            });
+            progress.step();
+        }
+        progress.end();
+        part.close().map_err(otf2_error(self.directory))?;
+        Ok(definitions)
+    }
+}
+
+fn span(lanes: &[LaneDefinition], recorded: (u64, u64)) -> (u64, u64) {
+    let used = || lanes.iter().filter(|lane| lane.events > 0);
+    let first = used().map(|lane| lane.first_ns).min();
+    let last = used().map(|lane| lane.last_ns).max();
+    match (first, last) {
+        (Some(first), Some(last)) => (first, last),
+        _ => (recorded.0, recorded.0),
+    }
+}
+
+fn problems(outcome: &Outcome) -> Vec<String> {
+    let lines = outcome.problems.iter().map(|problem| {
+        let file = problem.path.file_name().unwrap_or(problem.path.as_os_str());
+        format!(
+            "{} at byte {}: {}; {} bytes left out",
+            file.to_string_lossy(),
+            problem.offset,
+            problem.reason,
+            problem.lost_bytes
+        )
+    });
+    lines.collect()
+}
+
+fn commit(directory: &Path, staging: &Staging, sidecar: &Sidecar) -> Result<(), Error> {
+    let path = staging.path().join(DEFINITIONS);
+    let mut json = serde_json::to_vec_pretty(sidecar).map_err(|error| Error::Sidecar {
+        path: path.clone(),
+        reason: error.to_string(),
+    })?;
+    json.push(b'\n');
+    fs::write(&path, json).map_err(io_error("write", &path))?;
+    // Without `done` what is in place may be half of an older attempt: it goes first.
+    let done = directory.join(DONE);
+    match fs::remove_file(&done) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error("remove", &done)(error));
+        }
+        _ => {}
+    }
+    put_in_place(staging, TRACES, directory)?;
+    put_in_place(staging, DEFINITIONS, directory)?;
+    let mark = staging.path().join(DONE);
+    fs::write(&mark, b"").map_err(io_error("write", &mark))?;
+    put_in_place(staging, DONE, directory)
+}
+
+/// The events are in the part now; a journal that cannot be removed is a pity, not an error.
+fn remove_journal(directory: &Path, progress: &dyn Progress) {
+    let path = directory.join(JOURNAL);
+    let target: Option<PathBuf> = fs::read_link(&path).ok();
+    let removed = match &target {
+        Some(target) => fs::remove_dir_all(target).and_then(|()| fs::remove_file(&path)),
+        None => fs::remove_dir_all(&path),
+    };
+    if let Err(error) = removed {
+        progress.remark(&format!("{}: not removed: {error}", path.display()));
+    }
+}
+
+fn summary(sidecar: &Sidecar) -> PartSummary {
+    PartSummary {
+        part: sidecar.part.clone(),
+        lanes: sidecar.lanes.len() as u64,
+        events: sidecar.lanes.iter().map(|lane| lane.events).sum(),
+        records: sidecar.records,
+        counts: sidecar.counts.clone(),
+        problems: sidecar.problems.clone(),
+    }
+}
+
+/// What a written part is, without writing it again.
+///
+/// # Errors
+/// As [`read_sidecar`].
+pub fn describe_written(directory: &Path) -> Result<PartSummary, Error> {
+    read_sidecar(directory).map(|sidecar| summary(&sidecar))
+}
+
+/// Everything a part's process recorded, for tools that look at journals.
+///
+/// # Errors
+/// The journal cannot be read at all.
+pub fn assemble(directory: &Path) -> Result<(Assembly, Outcome), Error> {
+    let journal = Journal::open(&directory.join(JOURNAL))?;
+    let mut assembler = Assembler::default();
+    let outcome = journal.read(&mut |record| assembler.record(record));
+    let assembly = assembler.finish(&outcome.losses);
+    Ok((assembly, outcome))
+}

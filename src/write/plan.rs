@@ -1,0 +1,305 @@
+//! The global definitions of an archive as data, before anything is written. One owner, one order,
+//! nothing from arrival.
+//!
+//! ```text
+//!  machine ─ host ─┬ PROCESS "rank 0 [host:pid]" ── API threads, net lanes
+//!                  └ ACCELERATOR "GPU 0 of …"    ── communicator and channel lanes
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use otf2::records::{
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region,
+    SystemTreeNode,
+};
+use otf2::{
+    AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef,
+    LocationGroupType, LocationType, Paradigm, ParadigmClass, RegionRole, StringRef,
+    SystemTreeDomain, SystemTreeNodeRef,
+};
+
+use super::job::Process;
+use super::members::{ArchiveComm, Members, lane_name};
+use super::place::{index, place};
+use super::sidecar::{AttributeDefinition, LaneKind, LaneOwner, RegionDefinition};
+use super::union::{Strings, region_groups};
+
+/// The definitions of an archive; numbers are places in the lists.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Strings.
+    pub(super) strings: Strings,
+    /// System tree: the machine, then its hosts.
+    pub(super) nodes: Vec<SystemTreeNode>,
+    /// Processes, then accelerators.
+    pub(super) location_groups: Vec<LocationGroup>,
+    /// Locations by id.
+    pub(super) locations: BTreeMap<u64, Location>,
+    /// Attributes.
+    pub(super) attributes: Vec<Attribute>,
+    /// Regions.
+    pub(super) regions: Vec<Region>,
+    /// Groups: communicating locations, communicators, regions.
+    pub(super) groups: Vec<Group>,
+    /// Communicators.
+    pub(super) comms: Vec<Comm>,
+    /// What NCCL's paradigm is called.
+    pub(super) paradigm: Option<ParadigmRecord>,
+}
+
+impl Plan {
+    /// Plans the archive of these processes. `strings` has the strings of the parts already.
+    #[must_use]
+    pub(super) fn of(
+        processes: &[Process],
+        members: &Members,
+        attributes: &[AttributeDefinition],
+        regions: &[RegionDefinition],
+        strings: Strings,
+    ) -> Self {
+        let mut plan = Self {
+            strings,
+            ..Self::default()
+        };
+        let hosts = plan.add_tree(processes);
+        plan.add_places(processes, members, &hosts);
+        plan.add_stubs(members);
+        for definition in attributes {
+            let attribute = Attribute {
+                name: plan.string(&definition.name),
+                description: plan.string(&definition.description),
+                attribute_type: AttributeType::from_raw(definition.value_type),
+            };
+            plan.attributes.push(attribute);
+        }
+        for definition in regions {
+            let region = Region {
+                name: plan.string(&definition.name),
+                canonical_name: plan.string(&definition.name),
+                description: plan.string(&definition.description),
+                role: RegionRole::from_raw(definition.role),
+                paradigm: Paradigm::from_raw(definition.paradigm),
+                ..Region::default()
+            };
+            plan.regions.push(region);
+        }
+        plan.add_comms(members);
+        for (name, members) in region_groups(regions) {
+            let group = Group {
+                name: plan.string(name),
+                group_type: GroupType::Regions,
+                paradigm: Paradigm::Unspecified,
+                flags: 0,
+                members: members.into_iter().collect(),
+            };
+            plan.groups.push(group);
+        }
+        plan.paradigm = Some(ParadigmRecord {
+            name: plan.string("NCCL"),
+            class: ParadigmClass::Process,
+            properties: Vec::new(),
+        });
+        plan
+    }
+
+    fn string(&mut self, text: &str) -> StringRef {
+        StringRef::new(self.strings.number(text))
+    }
+
+    /// The machine and its hosts; gives the node of each host.
+    fn add_tree<'a>(
+        &mut self,
+        processes: &'a [Process],
+    ) -> BTreeMap<(&'a str, &'a str), SystemTreeNodeRef> {
+        let jobs = processes.iter().filter_map(|process| {
+            let job = &process.sidecar.process.environment.job;
+            job.as_deref().filter(|job| !job.is_empty())
+        });
+        let job = jobs.min().unwrap_or("machine");
+        let machine = SystemTreeNode {
+            name: self.string(job),
+            class_name: self.string("machine"),
+            parent: SystemTreeNodeRef::UNDEFINED,
+            domains: vec![SystemTreeDomain::Machine],
+            properties: Vec::new(),
+        };
+        self.nodes.push(machine);
+        let hosts: BTreeSet<(&str, &str)> = processes.iter().map(Process::host).collect();
+        let mut nodes = BTreeMap::new();
+        for (host, boot_id) in hosts {
+            let mut properties = Vec::new();
+            if !boot_id.is_empty() {
+                let value = AttributeValue::String(self.string(boot_id));
+                properties.push((self.string("boot id"), value));
+            }
+            let node = SystemTreeNode {
+                name: self.string(host),
+                class_name: self.string("node"),
+                parent: SystemTreeNodeRef::new(0),
+                domains: vec![SystemTreeDomain::SharedMemory],
+                properties,
+            };
+            let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
+            nodes.insert((host, boot_id), reference);
+            self.nodes.push(node);
+        }
+        nodes
+    }
+
+    /// Processes, their GPUs, and the lanes of both.
+    fn add_places(
+        &mut self,
+        processes: &[Process],
+        members: &Members,
+        hosts: &BTreeMap<(&str, &str), SystemTreeNodeRef>,
+    ) {
+        for process in processes {
+            let node = hosts.get(&process.host()).copied().unwrap_or_default();
+            let group = LocationGroup {
+                name: self.string(&process.name()),
+                group_type: LocationGroupType::Process,
+                system_tree_parent: node,
+                creator: LocationGroupRef::UNDEFINED,
+                properties: Vec::new(),
+            };
+            self.location_groups.push(group);
+        }
+        for ((creator, process), map) in (0..).zip(processes).zip(&members.maps) {
+            let comms: Vec<&ArchiveComm> = map
+                .iter()
+                .filter_map(|&number| members.comms.get(index(number)))
+                .collect();
+            let node = hosts.get(&process.host()).copied().unwrap_or_default();
+            let mut gpus: BTreeMap<u32, LocationGroupRef> = BTreeMap::new();
+            let used: BTreeSet<u32> = process.sidecar.lanes.iter().filter_map(gpu).collect();
+            for number in used {
+                let group = LocationGroup {
+                    name: self.string(&format!("GPU {number} of {}", process.name())),
+                    group_type: LocationGroupType::Accelerator,
+                    system_tree_parent: node,
+                    creator: LocationGroupRef::new(creator),
+                    properties: Vec::new(),
+                };
+                gpus.insert(
+                    number,
+                    LocationGroupRef::new(place(self.location_groups.len())),
+                );
+                self.location_groups.push(group);
+            }
+            for (id, lane) in process.lanes() {
+                let gpu = gpu(lane).and_then(|number| gpus.get(&number));
+                let location = Location {
+                    name: self.string(&lane_name(&lane.kind, lane.sibling, &comms)),
+                    location_type: match gpu {
+                        Some(_) => LocationType::AcceleratorStream,
+                        None => LocationType::CpuThread,
+                    },
+                    number_of_events: lane.events,
+                    group: gpu.copied().unwrap_or(LocationGroupRef::new(creator)),
+                    properties: Vec::new(),
+                };
+                self.locations.insert(id, location);
+            }
+        }
+    }
+
+    /// Ranks that no part has: members of communicators without events.
+    fn add_stubs(&mut self, members: &Members) {
+        if members.stubs.is_empty() {
+            return;
+        }
+        let group = LocationGroup {
+            name: self.string("ranks that were not recorded"),
+            group_type: LocationGroupType::Accelerator,
+            system_tree_parent: SystemTreeNodeRef::new(0),
+            creator: LocationGroupRef::UNDEFINED,
+            properties: Vec::new(),
+        };
+        let reference = LocationGroupRef::new(place(self.location_groups.len()));
+        self.location_groups.push(group);
+        for stub in &members.stubs {
+            let location = Location {
+                name: self.string(&stub.name),
+                location_type: LocationType::AcceleratorStream,
+                number_of_events: 0,
+                group: reference,
+                properties: Vec::new(),
+            };
+            self.locations.insert(stub.location, location);
+        }
+    }
+
+    /// One group of all communicating lanes, and one group and communicator for each of NCCL's.
+    fn add_comms(&mut self, members: &Members) {
+        let lanes: BTreeSet<u64> = members
+            .comms
+            .iter()
+            .flat_map(|comm| comm.lanes.iter().copied())
+            .collect();
+        let places: BTreeMap<u64, u64> = lanes.iter().copied().zip(0..).collect();
+        let all = Group {
+            name: self.string("NCCL communicator lanes"),
+            group_type: GroupType::CommLocations,
+            paradigm: Paradigm::Mpi,
+            flags: 0,
+            members: lanes.into_iter().collect(),
+        };
+        self.groups.push(all);
+        for comm in &members.comms {
+            let name = self.string(&comm.name);
+            let in_rank_order = comm.lanes.iter();
+            let group = Group {
+                name,
+                group_type: GroupType::CommGroup,
+                paradigm: Paradigm::Mpi,
+                flags: 0,
+                members: in_rank_order
+                    .filter_map(|lane| places.get(lane).copied())
+                    .collect(),
+            };
+            let reference = GroupRef::new(place(self.groups.len()));
+            self.groups.push(group);
+            self.comms.push(Comm {
+                name,
+                group: reference,
+                parent: CommRef::UNDEFINED,
+                flags: 0,
+            });
+        }
+    }
+}
+
+/// Which of its process's GPUs a lane belongs to, if any.
+fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
+    match lane.kind {
+        LaneKind::Communicator { gpu, .. }
+        | LaneKind::Channel {
+            owner: LaneOwner::Rank { gpu, .. },
+            ..
+        } => Some(gpu),
+        LaneKind::Channel {
+            owner: LaneOwner::Foreign { .. },
+            ..
+        } => Some(0),
+        LaneKind::Thread { .. } | LaneKind::Net { .. } => None,
+    }
+}
+
+/// The archive's clock: nanoseconds since 1970, from the first event to the last.
+#[must_use]
+pub(super) fn clock(processes: &[Process]) -> ClockProperties {
+    let with_events = || {
+        let some = |process: &&Process| process.sidecar.lanes.iter().any(|lane| lane.events > 0);
+        processes.iter().filter(some)
+    };
+    let first = with_events().map(|process| process.archive_ns(process.sidecar.span_ns.0));
+    let last = with_events().map(|process| process.archive_ns(process.sidecar.span_ns.1));
+    let first = first.min().unwrap_or(0);
+    let length = last.max().unwrap_or(0).saturating_sub(first);
+    ClockProperties {
+        timer_resolution: 1_000_000_000,
+        global_offset: first,
+        trace_length: length.saturating_add(1),
+        realtime_timestamp: first,
+    }
+}

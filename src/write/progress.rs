@@ -1,0 +1,26 @@
+//! Who wants to know how far writing is. Nobody, unless a caller says so.
+
+/// Hears how the work goes on. Called from the thread that works.
+pub trait Progress: Send + Sync {
+    /// Something that can be shown begins; `steps` says how many [`Progress::step`] calls follow.
+    fn begin(&self, what: &str, steps: u64) {
+        let _ = (what, steps);
+    }
+
+    /// One step of it is done.
+    fn step(&self) {}
+
+    /// It is over.
+    fn end(&self) {}
+
+    /// Something that a person should know.
+    fn remark(&self, remark: &str) {
+        let _ = remark;
+    }
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {}

@@ -1,0 +1,180 @@
+//! The archive's properties: what was seen, what became of it, and how good the clocks are.
+//!
+//! Names are `NCCL::…`. A list has one entry a line. Numbers that are 0 are left out, but for the kinds
+//! of events that came.
+
+use std::collections::BTreeSet;
+
+use super::counts::Counts;
+use super::gpu_clock::GpuCalibration;
+use super::job::Process;
+use super::members::Members;
+
+/// The property with the names of the parts that are in the archive, one a line.
+pub const PARTS: &str = "NCCL::PARTS";
+
+/// How many problems are told in full.
+const MOST_PROBLEMS: usize = 100;
+
+/// All properties of an archive: name and value. `left_out` says which parts are not in it and why.
+#[must_use]
+pub fn properties(
+    processes: &[Process],
+    members: &Members,
+    left_out: &[String],
+) -> Vec<(String, String)> {
+    let mut list = List::default();
+    let parts = processes.iter().map(|process| &process.sidecar.part);
+    list.add(PARTS, lines(parts));
+    list.add("NCCL::PARTS_LEFT_OUT", lines(left_out));
+    sources(&mut list, processes);
+    clocks(&mut list, processes);
+    let counts = total(processes);
+    for (kind, numbers) in counts.kinds.iter() {
+        let kind = kind.name().to_uppercase();
+        for (name, number) in numbers.named() {
+            if number > 0 || matches!(name, "SEEN" | "WRITTEN") {
+                list.add(&format!("NCCL::COUNT::{kind}::{name}"), number.to_string());
+            }
+        }
+    }
+    for (name, number) in counts.named() {
+        list.number(&format!("NCCL::COUNT::{name}"), number);
+    }
+    let records = processes
+        .iter()
+        .map(|process| process.sidecar.records)
+        .sum();
+    list.number("NCCL::RECORDS", records);
+    let missing = members.comms.iter().map(|comm| comm.missing.len() as u64);
+    list.number("NCCL::RANKS_MISSING", missing.sum());
+    let unmatched = members.comms.iter().map(|comm| comm.unmatched).sum();
+    list.number("NCCL::COLLECTIVES_UNMATCHED", unmatched);
+    list.number("NCCL::RANKS_CLAIMED_TWICE", members.claimed_twice);
+    problems(&mut list, processes);
+    list.0
+}
+
+/// The numbers of all parts together.
+#[must_use]
+pub fn total(processes: &[Process]) -> Counts {
+    let mut counts = Counts::default();
+    for process in processes {
+        counts.add(&process.sidecar.counts);
+    }
+    counts
+}
+
+#[derive(Debug, Default)]
+struct List(Vec<(String, String)>);
+
+impl List {
+    /// OTF2 has no empty properties.
+    fn add(&mut self, name: &str, value: String) {
+        if !value.is_empty() {
+            self.0.push((name.to_owned(), value.replace('\0', "")));
+        }
+    }
+
+    fn number(&mut self, name: &str, number: u64) {
+        if number > 0 {
+            self.add(name, number.to_string());
+        }
+    }
+}
+
+fn lines<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> String {
+    let entries: Vec<String> = entries
+        .into_iter()
+        .map(|entry| entry.as_ref().to_owned())
+        .collect();
+    entries.join("\n")
+}
+
+/// What differs between processes is listed once each.
+fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> String {
+    let values: BTreeSet<String> = processes.iter().map(value).collect();
+    lines(values.iter().filter(|value| !value.is_empty()))
+}
+
+fn sources(list: &mut List, processes: &[Process]) {
+    let info = |process: &Process| process.sidecar.process.clone();
+    list.add(
+        "NCCL::VERSION",
+        distinct(processes, |process| info(process).nccl_version),
+    );
+    let table = |process: &Process| match process.sidecar.process.table {
+        0 => String::new(),
+        table => format!("ncclProfiler_v{table}"),
+    };
+    list.add("NCCL::TABLE", distinct(processes, table));
+    list.add(
+        "NCCL::EVENTS",
+        distinct(processes, |process| info(process).events.join(",")),
+    );
+    list.add(
+        "NCCL::COMMAND",
+        distinct(processes, |process| info(process).command.join(" ")),
+    );
+    list.add(
+        "NCCL::JOB",
+        distinct(processes, |process| {
+            info(process).environment.job.unwrap_or_default()
+        }),
+    );
+    list.add(
+        "NCCL::PLUGIN_VERSION",
+        distinct(processes, |process| info(process).plugin_version),
+    );
+    list.add("NCCL::WRITER_VERSION", env!("CARGO_PKG_VERSION").to_owned());
+}
+
+fn clocks(list: &mut List, processes: &[Process]) {
+    let clock = |process: &Process| process.sidecar.clock.clone();
+    list.add(
+        "NCCL::CLOCK::SOURCE",
+        distinct(processes, |process| clock(process).source),
+    );
+    list.add(
+        "NCCL::CLOCK::CALIBRATION",
+        distinct(processes, |process| {
+            format!("{:?}", clock(process).calibration).to_lowercase()
+        }),
+    );
+    let most = |value: fn(&Process) -> u64| processes.iter().map(value).max().unwrap_or(0);
+    let residual = most(|process| process.sidecar.clock.residual_ns);
+    let uncertainty = most(|process| process.sidecar.clock.uncertainty_ns);
+    list.add("NCCL::CLOCK::RESIDUAL_NS", residual.to_string());
+    list.add("NCCL::CLOCK::UNCERTAINTY_NS", uncertainty.to_string());
+    let gpus = || processes.iter().flat_map(|p| &p.sidecar.gpu_clocks);
+    for (name, calibration) in [
+        ("BOUNDED", GpuCalibration::Bounded),
+        ("UPPER_ONLY", GpuCalibration::UpperOnly),
+        ("INCONSISTENT", GpuCalibration::Inconsistent),
+    ] {
+        let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);
+        list.number(
+            &format!("NCCL::GPU_CLOCK::{name}::RANKS"),
+            such().count() as u64,
+        );
+        let residual = such().map(|gpu| gpu.clock.residual_ns).max();
+        list.number(
+            &format!("NCCL::GPU_CLOCK::{name}::RESIDUAL_NS"),
+            residual.unwrap_or(0),
+        );
+    }
+}
+
+fn problems(list: &mut List, processes: &[Process]) {
+    let all: Vec<String> = processes
+        .iter()
+        .flat_map(|process| {
+            let sidecar = &process.sidecar;
+            let own = (!sidecar.process_problem.is_empty()).then_some(&sidecar.process_problem);
+            let problems = own.into_iter().chain(&sidecar.problems);
+            problems.map(|problem| format!("{}: {problem}", sidecar.part))
+        })
+        .collect();
+    list.number("NCCL::PROBLEMS", all.len() as u64);
+    list.add("NCCL::PROBLEM_LIST", lines(all.iter().take(MOST_PROBLEMS)));
+}

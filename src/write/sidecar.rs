@@ -1,0 +1,204 @@
+//! The file `definitions` of a part: everything unify needs to know beside the events. JSON, versioned.
+//!
+//! ```text
+//! parts/<part>/definitions   this
+//! parts/<part>/done          empty; there when definitions and traces/ are whole
+//! parts/<part>/traces/<lane>.evt   OTF2 events in the part's own numbers, CLOCK_MONOTONIC ns
+//! ```
+//!
+//! Numbers are places in the lists here: string 3 of an event is `strings[3]`. The file says nothing
+//! about when or by whom it was written, so that writing twice gives the same bytes.
+
+use serde::{Deserialize, Serialize};
+
+use super::clocks::ClockQuality;
+use super::counts::Counts;
+use super::gpu_clock::GpuClock;
+use crate::process::ProcessInfo;
+
+/// Version of the file. Unify refuses a higher one.
+pub const SIDECAR_FORMAT: u32 = 1;
+
+/// A part's definitions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sidecar {
+    /// [`SIDECAR_FORMAT`].
+    pub format: u32,
+    /// Name of the part.
+    pub part: String,
+    /// The process, from `process.json`.
+    pub process: ProcessInfo,
+    /// Why the process is not known better; empty when it is.
+    pub process_problem: String,
+    /// Bytes of an OTF2 event chunk: the archive must say the same.
+    pub event_chunk_bytes: u64,
+    /// How ticks became time.
+    pub clock: ClockQuality,
+    /// First and last time in the event files, CLOCK_MONOTONIC ns; equal without events.
+    pub span_ns: (u64, u64),
+    /// Strings.
+    pub strings: Vec<String>,
+    /// Attributes.
+    pub attributes: Vec<AttributeDefinition>,
+    /// Regions.
+    pub regions: Vec<RegionDefinition>,
+    /// Communicators.
+    pub comms: Vec<CommDefinition>,
+    /// Lanes: each has an event file.
+    pub lanes: Vec<LaneDefinition>,
+    /// Clocks of the GPUs, by communicator rank.
+    pub gpu_clocks: Vec<GpuClockDefinition>,
+    /// What became of everything.
+    pub counts: Counts,
+    /// Records read.
+    pub records: u64,
+    /// What was wrong with the journal.
+    pub problems: Vec<String>,
+}
+
+/// An attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AttributeDefinition {
+    /// Its name.
+    pub name: String,
+    /// OTF2's number of its type.
+    pub value_type: u8,
+    /// What it means.
+    pub description: String,
+}
+
+/// A region.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RegionDefinition {
+    /// Its name.
+    pub name: String,
+    /// What kind of region; regions of one name differ in it.
+    pub description: String,
+    /// OTF2's number of its role.
+    pub role: u8,
+    /// OTF2's number of its paradigm.
+    pub paradigm: u8,
+    /// The region group it is in.
+    pub group: String,
+}
+
+/// How a communicator is identified across processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommIdentity {
+    /// By NCCL's id and the number of ranks.
+    Id,
+    /// By the hash its operations carry (v1–v3).
+    Hash,
+    /// Not at all: it is this part's own.
+    Part,
+}
+
+/// A communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommDefinition {
+    /// How it is identified.
+    pub identity: CommIdentity,
+    /// NCCL's id, the hash, or the context.
+    pub id: u64,
+    /// Number of ranks; 0 if this process does not know.
+    pub ranks: u32,
+    /// The how-manieth of this id and size.
+    pub repetition: u32,
+    /// One more than the highest rank this process saw in it.
+    pub ranks_seen: u32,
+    /// The user's name; may be empty.
+    pub name: String,
+    /// Number of hosts; 0 where not given.
+    pub nodes: u32,
+}
+
+/// What a lane is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum LaneKind {
+    /// A thread that called NCCL.
+    Thread {
+        /// The system's id; 0 if not known.
+        thread_id: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A rank of a communicator.
+    Communicator {
+        /// A place in [`Sidecar::comms`].
+        comm: u32,
+        /// Its rank.
+        rank: u32,
+        /// Which of the process's GPUs.
+        gpu: u32,
+    },
+    /// A channel of a communicator's rank.
+    Channel {
+        /// Whose.
+        owner: LaneOwner,
+        /// Which.
+        channel: u8,
+    },
+    /// A network connection of a communicator's rank.
+    Net {
+        /// Whose.
+        owner: LaneOwner,
+        /// Which channel.
+        channel: u8,
+        /// Whether it sends.
+        send: bool,
+        /// The rank at the other end.
+        peer: i32,
+    },
+}
+
+/// Whose lane it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "of")]
+pub enum LaneOwner {
+    /// A rank of a communicator of this process.
+    Rank {
+        /// A place in [`Sidecar::comms`].
+        comm: u32,
+        /// Its rank.
+        rank: u32,
+        /// Which of the process's GPUs.
+        gpu: u32,
+    },
+    /// A communicator of another process, worked for here (PXN).
+    Foreign {
+        /// The context as that process handed it out.
+        context: u64,
+    },
+}
+
+/// A lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneDefinition {
+    /// What it is about.
+    #[serde(flatten)]
+    pub kind: LaneKind,
+    /// 0 for the lane itself, 1 for its sibling `#2`.
+    pub sibling: u32,
+    /// Events in its file.
+    pub events: u64,
+    /// Its first event, CLOCK_MONOTONIC ns.
+    pub first_ns: u64,
+    /// Its last event.
+    pub last_ns: u64,
+    /// Collective records in it.
+    pub collectives: u64,
+}
+
+/// The clock of a communicator rank's GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuClockDefinition {
+    /// A place in [`Sidecar::comms`].
+    pub comm: u32,
+    /// The rank.
+    pub rank: u32,
+    /// Its clock.
+    #[serde(flatten)]
+    pub clock: GpuClock,
+}

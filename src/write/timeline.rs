@@ -1,0 +1,78 @@
+//! From joined operations to lanes: the whole way, without OTF2.
+
+use super::assemble::Assembly;
+use super::canvas::{Canvas, Drawing, Lane, Scene};
+use super::comm::Comms;
+use super::correlate::Correlation;
+use super::counts::Counts;
+use super::gpu_clock::{GpuClock, gpu_clocks};
+use super::interval::{Interval, intervals};
+use super::kinds;
+use super::lanes::{Happening, nest};
+use crate::journal::reader::Symbols;
+
+/// A process, understood: what its operations mean and when they ran.
+#[derive(Debug)]
+pub struct Timeline {
+    /// The links between operations.
+    pub correlation: Correlation,
+    /// The communicators.
+    pub comms: Comms,
+    /// The GPU clocks, by place of the context.
+    pub gpu_clocks: Vec<GpuClock>,
+    /// When operations ran, by place of the activity.
+    pub intervals: Vec<Option<Interval>>,
+}
+
+impl Timeline {
+    /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already.
+    #[must_use]
+    pub fn of(assembly: &Assembly) -> Self {
+        let correlation = Correlation::of(assembly);
+        let comms = Comms::of(assembly);
+        let gpu_clocks = gpu_clocks(assembly, &correlation);
+        let intervals = intervals(assembly, &correlation, &gpu_clocks);
+        Self {
+            correlation,
+            comms,
+            gpu_clocks,
+            intervals,
+        }
+    }
+
+    /// What drawing needs.
+    #[must_use]
+    pub fn scene<'a>(&'a self, assembly: &'a Assembly, symbols: &'a Symbols) -> Scene<'a> {
+        Scene {
+            assembly,
+            correlation: &self.correlation,
+            comms: &self.comms,
+            gpu_clocks: &self.gpu_clocks,
+            intervals: &self.intervals,
+            symbols,
+        }
+    }
+}
+
+/// Draws a process.
+#[must_use]
+pub fn draw(scene: &Scene<'_>) -> (Drawing, Counts) {
+    let mut canvas = Canvas::new(scene.assembly);
+    kinds::draw(scene, &mut canvas);
+    canvas.finish(scene.assembly)
+}
+
+impl Lane {
+    /// The events of the lane in a valid order, and how many items had to be cut to nest.
+    #[must_use]
+    pub fn happenings(self) -> (Vec<Happening>, u64) {
+        let Self {
+            mut items,
+            messages,
+            ..
+        } = self;
+        let mut drawn = Vec::with_capacity(2 * items.len());
+        let cut = nest(&mut items, &mut drawn);
+        (messages.merge(&drawn), cut)
+    }
+}

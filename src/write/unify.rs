@@ -1,0 +1,133 @@
+//! The unify step: all finished parts become one archive.
+//!
+//! ```text
+//! parts/*/{done, definitions, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
+//! ```
+//!
+//! Cost grows with definitions, not events: event files are linked. It can be done again whenever more
+//! parts are there; the same parts always give the same archive. What is in place is taken away before
+//! the new one comes, and the anchor comes last: whoever sees an anchor sees a whole archive.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::archive::{self, ArchiveSize};
+use super::commit::CommitLock;
+use super::counts::Counts;
+use super::error::{Error, io_error};
+use super::job::{Process, processes};
+use super::part::{TRACES, is_done, read_sidecar};
+use super::progress::Progress;
+use super::properties::{PARTS, total};
+use super::staging::{Staging, put_in_place};
+
+/// Name of the directory of parts.
+pub const PARTS_DIRECTORY: &str = "parts";
+/// Name of the anchor: the file to open in a viewer.
+pub const ANCHOR: &str = "traces.otf2";
+/// Name of the file of global definitions.
+pub const GLOBAL_DEFINITIONS: &str = "traces.def";
+
+/// What is in the archive.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ArchiveSummary {
+    /// The anchor.
+    pub anchor: PathBuf,
+    /// Parts that are in it, by name.
+    pub parts: Vec<String>,
+    /// Parts that are not, and why.
+    pub left_out: Vec<String>,
+    /// How large it is.
+    pub size: ArchiveSize,
+    /// What became of everything.
+    pub counts: Counts,
+}
+
+/// The directories of all parts, by name.
+///
+/// # Errors
+/// The directory of parts cannot be read.
+pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
+    let parts = out.join(PARTS_DIRECTORY);
+    let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
+    let mut directories = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io_error("read", &parts))?.path();
+        if path.is_dir() {
+            directories.push(path);
+        }
+    }
+    directories.sort();
+    Ok(directories)
+}
+
+/// The parts that are in the archive in place; `None` without one.
+#[must_use]
+pub fn parts_in_place(out: &Path) -> Option<BTreeSet<String>> {
+    let archive = otf2::Archive::open(&out.join(ANCHOR)).ok()?;
+    let parts = archive.property(PARTS)?;
+    Some(parts.lines().map(str::to_owned).collect())
+}
+
+/// Makes the archive of all parts that are done.
+///
+/// # Errors
+/// There is none, or a file cannot be written. Then the archive in place, if any, is still there, unless
+/// the new one was being renamed into place: then there is no anchor, and unifying again makes one.
+pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
+    Staging::sweep(out, STAGING);
+    let mut parts = Vec::new();
+    let mut left_out = Vec::new();
+    for directory in part_directories(out)? {
+        if !is_done(&directory) {
+            continue;
+        }
+        match read_sidecar(&directory) {
+            Ok(sidecar) => parts.push((directory, sidecar)),
+            Err(error) => left_out.push(error.to_string()),
+        }
+    }
+    if parts.is_empty() {
+        return Err(Error::NoParts {
+            path: out.join(PARTS_DIRECTORY),
+        });
+    }
+    let processes = processes(parts);
+    let staging = Staging::create(out, STAGING)?;
+    let size = archive::write(staging.path(), &processes, &left_out, progress)?;
+    let parts: BTreeSet<String> = processes.iter().map(name).collect();
+    commit(out, &staging, &parts)?;
+    Ok(ArchiveSummary {
+        anchor: out.join(ANCHOR),
+        parts: parts.into_iter().collect(),
+        left_out,
+        size,
+        counts: total(&processes),
+    })
+}
+
+/// What stagings of this step are called.
+const STAGING: &str = ".unify";
+
+fn name(process: &Process) -> String {
+    process.sidecar.part.clone()
+}
+
+fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {
+    let _lock = CommitLock::take(out, staging)?;
+    // Somebody who saw more parts was faster: theirs stays.
+    if parts_in_place(out).is_some_and(|there| there.is_superset(parts) && there != *parts) {
+        return Ok(());
+    }
+    let anchor = out.join(ANCHOR);
+    match fs::remove_file(&anchor) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error("remove", &anchor)(error));
+        }
+        _ => {}
+    }
+    put_in_place(staging, TRACES, out)?;
+    put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
+    put_in_place(staging, ANCHOR, out)
+}

@@ -1,0 +1,389 @@
+//! Journals become parts, parts become an archive, and the archive says what happened: read back by our
+//! reader and by otf2-print.
+
+mod write_support;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Command;
+
+use nccl_profiler_otf2::event::Kind;
+use nccl_profiler_otf2::write::part::{self, WriteOptions};
+use nccl_profiler_otf2::write::progress::Silent;
+use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use nccl_profiler_otf2::write::{FinalizeOptions, PartState, finalize};
+use otf2::{Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationRef};
+use write_support::{Process, Who, contents, record_two_ranks};
+
+const KEEP: WriteOptions = WriteOptions {
+    deadline: None,
+    keep_journal: true,
+};
+
+fn written(out: &Path) -> Archive {
+    let parts = record_two_ranks(out);
+    for part in &parts {
+        part::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
+    }
+    unify(out, &Silent).expect("the archive is written");
+    Archive::open(&out.join(ANCHOR)).expect("the archive opens")
+}
+
+fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
+    let definitions = archive.definitions().expect("definitions");
+    let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
+    let mut events: BTreeMap<LocationRef, Vec<Event>> = BTreeMap::new();
+    archive
+        .for_each_event(&locations, |location, event| {
+            events.entry(location).or_default().push(event);
+            ControlFlow::Continue(())
+        })
+        .expect("events");
+    events
+}
+
+/// otf2-print takes every warning for an error.
+fn print(out: &Path) -> String {
+    let output = Command::new("otf2-print")
+        .args(["-Werror", "-G"])
+        .arg(out.join(ANCHOR))
+        .output();
+    match output {
+        Ok(output) => {
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && error.is_empty(), "{error}");
+        }
+        Err(error) if std::env::var_os("CI").is_none() => {
+            println!("SKIPPED: otf2-print: {error}");
+            return String::new();
+        }
+        Err(error) => panic!("otf2-print: {error}"),
+    }
+    let output = Command::new("otf2-print")
+        .arg("-Werror")
+        .arg(out.join(ANCHOR))
+        .output()
+        .expect("it ran before");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && error.is_empty(), "{error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn two_parts_become_one_archive() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path());
+    let definitions = archive.definitions().expect("definitions");
+    let text = |string| definitions.string(string).expect("defined").to_owned();
+
+    let comms: Vec<_> = definitions.comms.values().collect();
+    assert_eq!(comms.len(), 1);
+    assert_eq!(text(comms[0].name), "0xabcdef0123456789");
+    let group = &definitions.groups[&comms[0].group];
+    assert_eq!(group.group_type, GroupType::CommGroup);
+    let all = definitions
+        .groups
+        .values()
+        .find(|group| group.group_type == GroupType::CommLocations)
+        .expect("there is one");
+    let members: Vec<String> = group
+        .members
+        .iter()
+        .map(|&member| {
+            let location = all.members[usize::try_from(member).expect("few")];
+            text(definitions.locations[&LocationRef::new(location)].name)
+        })
+        .collect();
+    assert_eq!(
+        members,
+        [
+            "NCCL 0xabcdef0123456789 rank 0/2",
+            "NCCL 0xabcdef0123456789 rank 1/2"
+        ]
+    );
+
+    let events = events(&archive);
+    for &member in &all.members {
+        let ends: Vec<_> = events[&LocationRef::new(member)]
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::MpiCollectiveEnd(collective) => Some(collective),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends.len(), 3, "every collective on every rank");
+        for end in ends {
+            assert_eq!(end.op, CollectiveOp::Allreduce);
+            assert_eq!((end.bytes_sent, end.bytes_received), (8000, 8000));
+            assert_eq!(end.root, None);
+        }
+    }
+    let printed = print(directory.path());
+    if !printed.is_empty() {
+        assert_eq!(printed.matches("MPI_COLLECTIVE_END").count(), 6);
+        assert_eq!(printed.matches("MPI_ISEND ").count(), 2);
+        assert_eq!(printed.matches("MPI_IRECV ").count(), 2);
+    }
+}
+
+#[test]
+fn every_lane_is_ordered_and_nested_inside_the_clock() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path());
+    let definitions = archive.definitions().expect("definitions");
+    let clock = definitions.clock.expect("a clock");
+    let end = clock.global_offset + clock.trace_length;
+    let all = events(&archive);
+    let now = u64::try_from(
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+            .as_nanos(),
+    )
+    .expect("before 2554");
+    assert!(
+        now - clock.global_offset < 3_600_000_000_000,
+        "it is wall clock time"
+    );
+    for (location, events) in &all {
+        let mut open = Vec::new();
+        let mut last = clock.global_offset;
+        for event in events {
+            assert!(event.time >= last && event.time < end, "{location:?}");
+            last = event.time;
+            match event.kind {
+                EventKind::Enter(region) => open.push(region),
+                EventKind::Leave(region) => assert_eq!(open.pop(), Some(region)),
+                _ => {}
+            }
+        }
+        assert!(open.is_empty(), "{location:?}");
+        let defined = definitions.locations[location].number_of_events;
+        assert_eq!(defined, events.len() as u64);
+    }
+}
+
+#[test]
+fn operations_carry_what_nccl_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path());
+    let definitions = archive.definitions().expect("definitions");
+    let name = |string| definitions.string(string).expect("defined").to_owned();
+    let lane = definitions
+        .locations
+        .iter()
+        .find(|(_, location)| name(location.name).ends_with("rank 0/2"))
+        .map(|(reference, _)| *reference)
+        .expect("rank 0 has a lane");
+    let events = events(&archive);
+    let on_lane = &events[&lane];
+    let attributes = |event: &Event| -> BTreeMap<String, String> {
+        let values = event.attributes.iter().map(|(attribute, value)| {
+            let value = match value {
+                AttributeValue::String(string) => name(*string),
+                AttributeValue::U64(number) => number.to_string(),
+                AttributeValue::U32(number) => number.to_string(),
+                other => format!("{other:?}"),
+            };
+            (name(definitions.attributes[attribute].name), value)
+        });
+        values.collect()
+    };
+    let first = attributes(&on_lane[0]);
+    for (attribute, value) in [
+        ("nccl.seq", "0"),
+        ("nccl.count", "1000"),
+        ("nccl.datatype", "ncclFloat32"),
+        ("nccl.bytes", "4000"),
+        ("nccl.algo", "RING"),
+        ("nccl.proto", "SIMPLE"),
+        ("nccl.channels", "2"),
+        ("nccl.timing", "kernelch"),
+    ] {
+        assert_eq!(
+            first.get(attribute).map(String::as_str),
+            Some(value),
+            "{attribute}"
+        );
+    }
+    let EventKind::Enter(region) = on_lane[0].kind else {
+        panic!("the first event enters a region");
+    };
+    assert_eq!(name(definitions.regions[&region].name), "ncclAllReduce");
+    let leave = on_lane
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::Leave(_)))
+        .expect("it is left");
+    let late = attributes(leave);
+    assert_eq!(
+        late.get("nccl.wire_bytes_sent").map(String::as_str),
+        Some("4000")
+    );
+    assert!(late.contains_key("nccl.busbw"));
+    assert!(!late.contains_key("nccl.unfinished"));
+}
+
+#[test]
+fn everything_seen_is_accounted_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let parts = record_two_ranks(directory.path());
+    let summary = part::write(&parts[0], &KEEP, &Silent).expect("written");
+    let seen = |kind| summary.counts.kinds.get(kind).seen;
+    assert_eq!(seen(Kind::Coll), 3);
+    assert_eq!(seen(Kind::ProxyOp), 6);
+    assert_eq!(seen(Kind::KernelCh), 6);
+    assert_eq!(seen(Kind::ProxyStep), 3);
+    assert_eq!(seen(Kind::P2p), 2);
+    for (kind, counts) in summary.counts.kinds.iter() {
+        assert!(counts.adds_up(), "{kind:?} {counts:?}");
+        let drawn = if kind == Kind::ProxyStep {
+            0
+        } else {
+            counts.seen
+        };
+        assert_eq!(counts.written, drawn, "{kind:?}");
+        assert_eq!((counts.unfinished, counts.lost), (0, 0), "{kind:?}");
+    }
+    assert!(summary.problems.is_empty(), "{:?}", summary.problems);
+    part::write(&parts[1], &KEEP, &Silent).expect("written");
+    unify(directory.path(), &Silent).expect("unified");
+    let archive = Archive::open(&directory.path().join(ANCHOR)).expect("opens");
+    let property = |name: &str| archive.property(name);
+    assert_eq!(property("NCCL::COUNT::COLL::SEEN"), Some("6"));
+    assert_eq!(property("NCCL::COUNT::PROXYSTEP::NOT_DRAWN"), Some("6"));
+    assert_eq!(property("NCCL::VERSION"), Some("2.30.7"));
+    assert_eq!(property("NCCL::RANKS_MISSING"), None);
+    assert_eq!(property("NCCL::COLLECTIVES_UNMATCHED"), None);
+    assert_eq!(property("NCCL::GPU_CLOCK::BOUNDED::RANKS"), Some("2"));
+}
+
+#[test]
+fn writing_twice_gives_the_same_bytes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let part = record_two_ranks(directory.path()).remove(0);
+    part::write(&part, &KEEP, &Silent).expect("written");
+    let first = contents(&part);
+    part::write(&part, &WriteOptions::default(), &Silent).expect("written again");
+    assert!(first == contents(&part), "the files differ");
+    assert!(!part.join("journal").exists(), "the journal is removed");
+    let left: Vec<_> = std::fs::read_dir(&part)
+        .expect("readable")
+        .map(|entry| entry.expect("readable").file_name())
+        .collect();
+    assert_eq!(
+        left.len(),
+        4,
+        "process.json, definitions, done, traces: {left:?}"
+    );
+}
+
+#[test]
+fn a_deadline_leaves_the_part_as_it_was() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let part = record_two_ranks(directory.path()).remove(0);
+    let options = WriteOptions {
+        deadline: Some(std::time::Instant::now()),
+        keep_journal: false,
+    };
+    let error = part::write(&part, &options, &Silent).expect_err("no time");
+    assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(&part)
+        .expect("readable")
+        .map(|entry| entry.expect("readable").file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "process.json, journal: {left:?}");
+}
+
+#[test]
+fn finalize_completes_what_is_there_and_then_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let parts = record_two_ranks(out);
+    part::write(&parts[0], &WriteOptions::default(), &Silent).expect("written");
+    unify(out, &Silent).expect("one part is an archive, too");
+    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    assert_eq!(archive.property("NCCL::RANKS_MISSING"), Some("1"));
+    print(out);
+
+    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    assert!(summary.complete);
+    let states: Vec<&PartState> = summary.parts.iter().map(|(_, state)| state).collect();
+    assert!(matches!(
+        states[..],
+        [PartState::Done, PartState::Written(_)]
+    ));
+    let size = summary.archive.expect("a new archive").size;
+    assert_eq!(
+        (size.comms, size.ranks_missing, size.collectives_unmatched),
+        (1, 0, 0)
+    );
+
+    let anchor = std::fs::read(out.join(ANCHOR)).expect("readable");
+    let again = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    assert_eq!(again.archive, None);
+    assert!(again.complete);
+    assert!(anchor == std::fs::read(out.join(ANCHOR)).expect("readable"));
+    let left: Vec<_> = std::fs::read_dir(out)
+        .expect("readable")
+        .map(|entry| entry.expect("readable").file_name())
+        .collect();
+    assert_eq!(
+        left.len(),
+        4,
+        "parts, traces, traces.def, traces.otf2: {left:?}"
+    );
+}
+
+#[test]
+fn a_killed_process_still_gives_its_part() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let who = Who {
+        rank: 0,
+        ranks: 2,
+        in_environment: false,
+    };
+    let mut process = Process::begin(out, who);
+    process.all_reduce(0, 0);
+    let context = process.context;
+    let _hangs = process.main.start(&write_support::start(
+        context,
+        0,
+        0,
+        nccl_profiler_otf2::event::Body::GroupApi {
+            graph_captured: false,
+            depth: 1,
+        },
+    ));
+    let part = process.leave();
+    std::fs::remove_file(part.join("process.json")).expect("it was there");
+    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let archive = summary.archive.expect("an archive");
+    assert_eq!(archive.counts.kinds.get(Kind::GroupApi).unfinished, 1);
+    assert_eq!(archive.size.ranks_missing, 1);
+    let printed = print(out);
+    if !printed.is_empty() {
+        assert!(
+            printed.contains("nccl.unfinished"),
+            "the hanging call is marked"
+        );
+    }
+    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let problems = archive.property("NCCL::PROBLEM_LIST").expect("it is said");
+    assert!(problems.contains("process.json"), "{problems}");
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let parts = record_two_ranks(out);
+    std::fs::remove_dir_all(parts[0].join("journal")).expect("it was there");
+    std::fs::write(parts[0].join("journal"), b"not a directory").expect("writable");
+    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    assert!(!summary.complete);
+    assert!(matches!(summary.parts[0].1, PartState::Failed(_)));
+    assert!(matches!(summary.parts[1].1, PartState::Written(_)));
+    print(out);
+}
