@@ -46,11 +46,6 @@ impl Communicators {
     pub(crate) fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
-
-    /// How many communicators there have been.
-    pub(crate) fn count(&self) -> u64 {
-        self.next
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ use crate::recorder;
 
 mod close;
 
+use close::Moment;
+
 /// The plugin's version, with the commit where it was built from a checkout.
 pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
 
@@ -67,8 +69,6 @@ struct Session {
     out: PathBuf,
     /// This session's part of it.
     part: PathBuf,
-    /// Where the journal lies: in the part, or where a variable says.
-    journal: PathBuf,
     tag: ProcessTag,
     registry: Arc<Registry>,
     communicators: Communicators,
@@ -78,6 +78,8 @@ struct Session {
 /// A communicator begins.
 #[must_use]
 pub fn init(comm: &CommInit<'_>) -> InitReply {
+    // Before the first reading: until a source is chosen, ticks are those of the system's clock.
+    clock::select();
     let begin_ticks = ticks();
     if FORKED.load(Ordering::Relaxed) {
         return idle();
@@ -121,7 +123,7 @@ pub fn finalize(context: u64) {
         slot.session.take()
     };
     if let Some(session) = ended {
-        close::close(session);
+        close::close(session, Moment::LastFinalize);
     }
 }
 
@@ -242,7 +244,6 @@ impl Session {
             config,
             out,
             part,
-            journal,
             tag,
             registry,
             communicators: Communicators::default(),
@@ -379,7 +380,9 @@ extern "C" fn at_exit() {
         slot.off = true;
         drop(slot);
         if let Some(session) = session {
-            close::close(session);
+            close::close(session, Moment::Exit);
+        } else {
+            close::at_exit();
         }
     });
 }

@@ -476,6 +476,8 @@ impl Cursor {
         if !file.is_prepared(index) {
             self.stalls += 1;
             self.registry.prepare(&file, index).ok()?;
+            // The keeper is late: it has not let go of the used segments either, and they must not pile up.
+            self.segment.file().release_used();
         }
         Some(Segment::take(file, index))
     }

@@ -1,33 +1,198 @@
 //! The end of a session: stop recording, write, say what there is.
 
-use super::Session;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::{Session, describe};
 use crate::abi::logger;
-use crate::config::{Finalize, Verbosity};
+use crate::config::{Config, Finalize, Verbosity};
 use crate::recorder;
+use crate::write::counts::Counts;
+use crate::write::finisher::last_finisher;
+use crate::write::part::{self, PartSummary, WriteOptions};
+use crate::write::progress::Silent;
+use crate::write::unify::{ArchiveSummary, unify};
+
+/// The largest journal that is written inside the job. Writing needs about three times as much memory,
+/// and the time limit would hardly be kept.
+const INLINE_LIMIT_BYTES: u64 = 512 << 20;
+
+/// Sessions closed in this process.
+static CLOSED: AtomicU64 = AtomicU64::new(0);
+/// The directory whose archive this process still has to make when it exits.
+static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Where the process stands when a session ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// NCCL's last communicator has ended; another may come.
+    LastFinalize,
+    /// The process ends.
+    Exit,
+}
 
 /// Ends the session. Runs inside the host's last `finalize` or its exit.
-pub(super) fn close(session: Session) {
+pub(super) fn close(session: Session, moment: Moment) {
     recorder::end();
     let Session {
         config,
         out,
         part,
-        journal,
-        tag,
         registry,
-        communicators,
         keeper,
+        ..
     } = session;
     keeper.stop();
-    let _ = (
-        tag,
-        communicators.count(),
-        part,
-        journal,
-        registry.reserved_bytes(),
-        config.finalize == Finalize::Inline,
+    if let Some(stop) = registry.stop_reason() {
+        logger::warn(&format!(
+            "recording stopped before the end: {}; what is missing is counted in the trace",
+            describe(&stop)
+        ));
+    }
+    let bytes = registry.reserved_bytes();
+    if config.finalize == Finalize::Offline {
+        say(
+            &config,
+            &format!(
+                "{} MiB of journal recorded; `nccl-otf2 finalize {}` makes the archive",
+                bytes >> 20,
+                out.display()
+            ),
+        );
+        return;
+    }
+    if bytes > INLINE_LIMIT_BYTES {
+        logger::warn(&format!(
+            "{} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {}` makes the archive",
+            bytes >> 20,
+            out.display()
+        ));
+        return;
+    }
+    let options = WriteOptions {
+        deadline: Instant::now().checked_add(config.finalize_timeout),
+        keep_journal: config.keep_journal,
+    };
+    match part::write(&part, &options, &Silent) {
+        Ok(summary) => {
+            say_loss(&summary);
+            archive(&config, &out, moment, &summary);
+        }
+        Err(error) => logger::warn(&format!(
+            "no archive yet: {error}; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
+            out.display()
+        )),
+    }
+}
+
+/// Makes the archive if this process is the one to do it.
+///
+/// A program that ends and begins all its communicators again and again closes a session each time. Only the
+/// first of them and the exit make an archive: making it costs as much as there are parts.
+fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
+    let again = CLOSED.fetch_add(1, Ordering::Relaxed) > 0;
+    if again && moment == Moment::LastFinalize {
+        *LEFT_FOR_EXIT.lock() = Some(out.to_owned());
+        say(
+            config,
+            &format!(
+                "{} events written; the archive in {} is renewed at exit",
+                summary.events,
+                out.display()
+            ),
+        );
+        return;
+    }
+    *LEFT_FOR_EXIT.lock() = None;
+    unify_if_last(config, out, &format!("{} events written", summary.events));
+}
+
+/// Makes the archive that earlier sessions left to the end of the process.
+pub(super) fn at_exit() {
+    let left = LEFT_FOR_EXIT.lock().take();
+    if let Some(out) = left {
+        unify_if_last(&Config::from_environment(), &out, "all parts written");
+    }
+}
+
+fn unify_if_last(config: &Config, out: &Path, done: &str) {
+    let made = last_finisher(out).and_then(|last| {
+        if last {
+            unify(out, &Silent).map(Some)
+        } else {
+            Ok(None)
+        }
+    });
+    match made {
+        Ok(Some(archive)) => say(config, &describe_archive(&archive)),
+        Ok(None) => say(
+            config,
+            &format!(
+                "{done}; the process that finishes last makes the archive in {0}, or `nccl-otf2 finalize {0}`",
+                out.display()
+            ),
+        ),
+        Err(error) => logger::warn(&format!(
+            "no archive: {error}; `nccl-otf2 finalize {}` tries again",
+            out.display()
+        )),
+    }
+}
+
+fn describe_archive(archive: &ArchiveSummary) -> String {
+    let mut line = format!(
+        "wrote {}: {} processes, {} locations, {} events",
+        archive.anchor.display(),
+        archive.parts.len(),
+        archive.size.locations,
+        archive.size.events
     );
-    if config.verbosity > Verbosity::Quiet {
-        logger::info(&format!("journal in {}", out.display()));
+    match lost(&archive.counts) {
+        0 => line.push_str(", nothing lost"),
+        count => line.push_str(&format!(", {count} LOST")),
+    }
+    let unfinished: u64 = archive
+        .counts
+        .kinds
+        .iter()
+        .map(|(_, counts)| counts.unfinished)
+        .sum();
+    if unfinished > 0 {
+        line.push_str(&format!(", {unfinished} unfinished"));
+    }
+    line
+}
+
+fn lost(counts: &Counts) -> u64 {
+    counts
+        .kinds
+        .iter()
+        .map(|(_, counts)| counts.lost)
+        .sum::<u64>()
+        + counts.stops_lost
+        + counts.states_lost
+}
+
+/// Loss is a warning: the user must hear of it without asking.
+fn say_loss(summary: &PartSummary) {
+    let lost = lost(&summary.counts);
+    if lost > 0 {
+        logger::warn(&format!(
+            "{lost} events, stops and states of this process were not recorded"
+        ));
+    }
+    for problem in &summary.problems {
+        logger::warn(&format!("journal: {problem}"));
+    }
+}
+
+fn say(config: &Config, line: &str) {
+    match config.verbosity {
+        Verbosity::Quiet => {}
+        Verbosity::Normal => logger::info(line),
+        Verbosity::Verbose => logger::warn(line),
     }
 }
