@@ -117,9 +117,9 @@ fn link_events(
     progress.begin("locations", lanes as u64);
     for process in processes {
         let events = process.directory.join(TRACES);
-        for lane in 0..process.sidecar.lanes.len() {
+        for (lane, (id, _)) in process.lanes().enumerate() {
             let from = events.join(format!("{lane}.evt"));
-            let to = writer.event_file(LocationRef::new(process.location(lane)));
+            let to = writer.event_file(LocationRef::new(id));
             // File systems without links, or with a limit on them, get a copy.
             if std::fs::hard_link(&from, &to).is_err() {
                 std::fs::copy(&from, &to).map_err(io_error("copy", &from))?;

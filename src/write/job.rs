@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::sidecar::{LaneDefinition, Sidecar};
+use super::sidecar::{LaneDefinition, LaneKind, Sidecar};
 
 /// A part with what unify knows about its process.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Process {
     pub sidecar: Sidecar,
     /// Its number: the low half of its location ids.
     pub index: u32,
+    /// The archive's ids of its lanes.
+    pub ids: Vec<u64>,
     /// What to add to its times (CLOCK_MONOTONIC) to get the archive's (CLOCK_REALTIME).
     pub offset_ns: i64,
 }
@@ -44,12 +46,6 @@ impl Process {
         (&process.host, &process.boot_id)
     }
 
-    /// The archive's id of one of its lanes.
-    #[must_use]
-    pub fn location(&self, lane: usize) -> u64 {
-        location(lane, self.index)
-    }
-
     /// An archive time of this process's.
     #[must_use]
     pub fn archive_ns(&self, ns: u64) -> u64 {
@@ -58,15 +54,42 @@ impl Process {
 
     /// Its lanes with their ids.
     pub fn lanes(&self) -> impl Iterator<Item = (u64, &LaneDefinition)> {
-        let lanes = self.sidecar.lanes.iter().enumerate();
-        lanes.map(|(number, lane)| (self.location(number), lane))
+        self.ids.iter().copied().zip(&self.sidecar.lanes)
     }
 }
 
-/// The id of a lane: `(lane << 32) | process index`.
-#[must_use]
-pub fn location(lane: usize, process_index: u32) -> u64 {
-    (lane as u64) << 32 | u64::from(process_index)
+/// Gives every lane of the archive its id.
+///
+/// The lanes that stand for ranks of communicators get 0, 1, 2 …, and are listed in that order as *the*
+/// communicating locations: so a member's number in a communicator's group is also its location id. OTF2 only
+/// asks for the former; ViTE 1.2 takes it for the latter and crashes on a message to a location that does not
+/// exist. All other lanes are `((lane + 1) << 32) | process index`.
+fn number_lanes(processes: &mut [Process]) {
+    let mut communicators = Vec::new();
+    for (at, process) in processes.iter_mut().enumerate() {
+        let lanes = process.sidecar.lanes.iter().enumerate();
+        process.ids = lanes
+            .clone()
+            .map(|(lane, _)| location(lane, process.index))
+            .collect();
+        for (number, lane) in lanes {
+            if let (LaneKind::Communicator { comm, rank, .. }, 0) = (&lane.kind, lane.sibling) {
+                communicators.push((at, *comm, *rank, number));
+            }
+        }
+    }
+    communicators.sort_unstable();
+    for (id, (at, _, _, number)) in (0..).zip(communicators) {
+        let process = processes.get_mut(at);
+        if let Some(place) = process.and_then(|process| process.ids.get_mut(number)) {
+            *place = id;
+        }
+    }
+}
+
+/// The id of a lane that stands for no rank.
+fn location(lane: usize, process_index: u32) -> u64 {
+    (lane as u64 + 1) << 32 | u64::from(process_index)
 }
 
 /// Numbers the processes: the launcher's rank where it is there and nobody else has it, else the next
@@ -86,6 +109,7 @@ pub fn processes(mut parts: Vec<(PathBuf, Sidecar)>) -> Vec<Process> {
             directory,
             sidecar,
             index: rank.unwrap_or(0),
+            ids: Vec::new(),
             offset_ns,
         };
         if rank.is_some() {
@@ -100,6 +124,7 @@ pub fn processes(mut parts: Vec<(PathBuf, Sidecar)>) -> Vec<Process> {
         processes.push(process);
     }
     processes.sort_by_key(|process| process.index);
+    number_lanes(&mut processes);
     processes
 }
 

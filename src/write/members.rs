@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::job::{Process, location};
+use super::job::Process;
 use super::place::{index, place};
-use super::sidecar::{CommDefinition, CommIdentity, LaneKind};
+use super::sidecar::{CommDefinition, CommIdentity, LaneDefinition, LaneKind};
 
 /// More ranks than any machine has: a communicator that claims more is read as damaged.
 const MOST_RANKS: u32 = 1 << 22;
@@ -39,7 +39,9 @@ pub struct Members {
     pub comms: Vec<ArchiveComm>,
     /// For each process: the archive's number of each of its communicators.
     pub maps: Vec<Vec<u32>>,
-    /// Ranks without a part.
+    /// Lanes of ranks that were recorded; their ids are the numbers below this.
+    pub recorded: u64,
+    /// Ranks without a part; their ids follow.
     pub stubs: Vec<Stub>,
     /// Ranks that two parts claim: the first has it.
     pub claimed_twice: u64,
@@ -83,9 +85,10 @@ impl Members {
             members.add_lanes(process, &map, &mut all);
             members.maps.push(map);
         }
-        let stub_process = processes.last().map_or(0, |last| last.index + 1);
+        let lanes = processes.iter().flat_map(Process::lanes);
+        members.recorded = lanes.filter(|(_, lane)| stands_for_rank(lane)).count() as u64;
         for (definition, part, gathered) in all {
-            members.finish(&definition, &part, gathered, stub_process);
+            members.finish(&definition, &part, gathered);
         }
         members
     }
@@ -118,13 +121,7 @@ impl Members {
         }
     }
 
-    fn finish(
-        &mut self,
-        definition: &CommDefinition,
-        part: &str,
-        gathered: Gathered,
-        stub_process: u32,
-    ) {
+    fn finish(&mut self, definition: &CommDefinition, part: &str, gathered: Gathered) {
         let name = comm_name(definition, gathered.names.into_iter().min(), part);
         let known = gathered.lanes.keys().next_back().map_or(0, |last| last + 1);
         let ranks = if gathered.ranks <= MOST_RANKS {
@@ -144,16 +141,19 @@ impl Members {
             let lane = gathered.lanes.get(&rank).map(|(id, _)| *id);
             comm.lanes.push(lane.unwrap_or_else(|| {
                 comm.missing.push(rank);
-                let stub = Stub {
-                    location: location(self.stubs.len(), stub_process),
-                    name: format!("NCCL {} rank {rank}/{ranks} (not recorded)", comm.name),
-                };
-                self.stubs.push(stub);
-                location(self.stubs.len() - 1, stub_process)
+                let location = self.recorded + self.stubs.len() as u64;
+                let name = format!("NCCL {} rank {rank}/{ranks} (not recorded)", comm.name);
+                self.stubs.push(Stub { location, name });
+                location
             }));
         }
         self.comms.push(comm);
     }
+}
+
+/// Whether a lane is the one that stands for its rank in the communicator.
+fn stands_for_rank(lane: &LaneDefinition) -> bool {
+    lane.sibling == 0 && matches!(lane.kind, LaneKind::Communicator { .. })
 }
 
 /// The user's name, else the id; a repetition is told apart.

@@ -231,31 +231,23 @@ impl Plan {
 
     /// One group of all communicating lanes, and one group and communicator for each of NCCL's.
     fn add_comms(&mut self, members: &Members) {
-        let lanes: BTreeSet<u64> = members
-            .comms
-            .iter()
-            .flat_map(|comm| comm.lanes.iter().copied())
-            .collect();
-        let places: BTreeMap<u64, u64> = lanes.iter().copied().zip(0..).collect();
         let all = Group {
             name: self.string("NCCL communicator lanes"),
             group_type: GroupType::CommLocations,
             paradigm: Paradigm::Mpi,
             flags: 0,
-            members: lanes.into_iter().collect(),
+            // A lane's place in this list is its id, see `job::number_lanes`.
+            members: (0..members.recorded + members.stubs.len() as u64).collect(),
         };
         self.groups.push(all);
         for comm in &members.comms {
             let name = self.string(&comm.name);
-            let in_rank_order = comm.lanes.iter();
             let group = Group {
                 name,
                 group_type: GroupType::CommGroup,
                 paradigm: Paradigm::Mpi,
                 flags: 0,
-                members: in_rank_order
-                    .filter_map(|lane| places.get(lane).copied())
-                    .collect(),
+                members: comm.lanes.clone(),
             };
             let reference = GroupRef::new(place(self.groups.len()));
             self.groups.push(group);

@@ -81,6 +81,7 @@ impl Process {
         let registry = Registry::new(RegistryOptions {
             directory: part.join("journal"),
             tag,
+            process_id: std::process::id(),
             tick_source,
             session_start_realtime_ns: started_ns,
             limit_bytes: 1 << 30,
