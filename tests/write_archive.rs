@@ -19,6 +19,7 @@ use write_support::{Process, Who, contents, record_two_ranks};
 const KEEP: WriteOptions = WriteOptions {
     deadline: None,
     keep_journal: true,
+    provisional: false,
 };
 
 fn written(out: &Path) -> Archive {
@@ -284,7 +285,7 @@ fn a_deadline_leaves_the_part_as_it_was() {
     let part = record_two_ranks(directory.path()).remove(0);
     let options = WriteOptions {
         deadline: Some(std::time::Instant::now()),
-        keep_journal: false,
+        ..WriteOptions::default()
     };
     let error = part::write(&part, &options, &Silent).expect_err("no time");
     assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
@@ -386,4 +387,30 @@ fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
     assert!(matches!(summary.parts[0].1, PartState::Failed(_)));
     assert!(matches!(summary.parts[1].1, PartState::Written(_)));
     print(out);
+}
+
+#[test]
+fn what_was_written_of_a_running_process_is_written_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let who = Who {
+        rank: 0,
+        ranks: 1,
+        in_environment: true,
+    };
+    let mut process = Process::begin(out, who);
+    process.all_reduce(0, 0);
+    let provisional = WriteOptions {
+        provisional: true,
+        ..WriteOptions::default()
+    };
+    let first = part::write(&process.part, &provisional, &Silent).expect("written while it runs");
+    assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
+    process.all_reduce(0, 1);
+    process.end();
+    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let PartState::Written(part) = &summary.parts[0].1 else {
+        panic!("{:?}", summary.parts);
+    };
+    assert_eq!(part.counts.kinds.get(Kind::Coll).seen, 2);
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::assemble::{Assembly, Operation};
-use super::comm::Comms;
+use super::assembly::{Assembly, Operation};
+use super::comm::{Comms, Party};
 use super::correlate::{Activity, Correlation};
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
@@ -53,6 +53,26 @@ impl Scene<'_> {
     #[must_use]
     pub fn activity(&self, at: u32) -> Option<&Activity> {
         self.correlation.activities.get(index(at))
+    }
+
+    /// Who took part in a collective or point-to-point operation.
+    #[must_use]
+    pub fn party(&self, activity: u32) -> Option<Party> {
+        let operation = self
+            .assembly
+            .operation(self.activity(activity)?.operation)?;
+        let context = self.assembly.find_context(operation.context)?;
+        let member = self.comms.member(context)?;
+        let comm = self.comms.comm(member)?;
+        Some(Party {
+            comm: member.comm,
+            rank: member.rank,
+            ranks: if comm.ranks > 0 {
+                comm.ranks
+            } else {
+                comm.ranks_seen
+            },
+        })
     }
 
     /// Whose lane a context's operations go on.

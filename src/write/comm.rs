@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::assemble::Assembly;
+use super::assembly::Assembly;
 use super::place::{index, place};
 use crate::event::Kind;
 use crate::journal::record::{Fields, Symbol};
@@ -54,6 +54,17 @@ pub struct Member {
     pub rank: u32,
     /// Which of this process's GPUs: its place among the process's ranks of the communicator.
     pub gpu: u32,
+}
+
+/// A rank in its communicator, as communication records need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// The part's number of the communicator.
+    pub comm: u32,
+    /// The rank.
+    pub rank: u32,
+    /// Number of ranks, as far as this process knows.
+    pub ranks: u32,
 }
 
 /// The communicators of a process.

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::assemble::{Assembly, Operation};
+use super::assembly::{Assembly, Operation};
 use super::gpu_clock::stamps;
 use super::place::{NOWHERE, index, place};
 use crate::event::Kind;

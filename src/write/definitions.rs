@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
 
-use super::assemble::Assembly;
+use super::assembly::Assembly;
 use super::canvas::Lane;
 use super::collective;
 use super::correlate::Correlation;

@@ -1,15 +1,14 @@
-//! One lane's happenings as OTF2 events with their attributes.
+//! One lane's happenings as OTF2 events.
 
-use otf2::{AttributeValue, Attributes, CommRef, EventWriter, StringRef};
+use otf2::{Attributes, CommRef, EventWriter};
 
-use super::attributes::Attribute;
 use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
-use super::figure::{Figure, Shape};
+use super::details::Details;
+use super::figure::Figure;
 use super::lanes::{Happening, What};
 use super::messages::{Message, Role};
-use super::place::index;
 use crate::journal::record::{Fields, Symbol};
 
 /// Writes lanes.
@@ -17,15 +16,7 @@ use crate::journal::record::{Fields, Symbol};
 pub struct Emitter<'a> {
     scene: &'a Scene<'a>,
     tables: &'a Tables,
-    attributes: Attributes,
-}
-
-/// What a message or collective record needs.
-#[derive(Clone, Copy, Debug)]
-struct Party {
-    comm: CommRef,
-    rank: u32,
-    ranks: u32,
+    details: Details<'a>,
 }
 
 impl<'a> Emitter<'a> {
@@ -35,7 +26,7 @@ impl<'a> Emitter<'a> {
         Self {
             scene,
             tables,
-            attributes: Attributes::new(),
+            details: Details::new(scene, tables),
         }
     }
 
@@ -48,17 +39,14 @@ impl<'a> Emitter<'a> {
         writer: &mut EventWriter<'_>,
         happening: &Happening,
     ) -> otf2::Result<()> {
-        self.attributes.clear();
         match happening.what {
             What::Enter(figure) => {
-                self.on_enter(figure)?;
                 let region = self.region(figure);
-                writer.enter(happening.time, region, &self.attributes)
+                writer.enter(happening.time, region, self.details.enter(figure)?)
             }
             What::Leave(figure) => {
-                self.on_leave(figure)?;
                 let region = self.region(figure);
-                writer.leave(happening.time, region, &self.attributes)
+                writer.leave(happening.time, region, self.details.leave(figure)?)
             }
             What::Message(message) => self.message(writer, happening.time, message),
         }
@@ -69,334 +57,8 @@ impl<'a> Emitter<'a> {
         self.tables.region(figure.region(fields))
     }
 
-    fn add(&mut self, attribute: Attribute, value: AttributeValue) -> otf2::Result<()> {
-        self.attributes.add(attribute.reference(), value)
-    }
-
-    /// Adds a number, or nothing for `skip`: what NCCL writes where it has no value.
-    fn number(&mut self, attribute: Attribute, value: u64, skip: u64) -> otf2::Result<()> {
-        if value == skip {
-            return Ok(());
-        }
-        self.add(attribute, AttributeValue::U64(value))
-    }
-
-    fn flag(&mut self, attribute: Attribute, truth: bool) -> otf2::Result<()> {
-        if truth {
-            self.add(attribute, AttributeValue::U8(1))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn string(&mut self, attribute: Attribute, text: StringRef) -> otf2::Result<()> {
-        if text == StringRef::UNDEFINED {
-            return Ok(());
-        }
-        self.add(attribute, AttributeValue::String(text))
-    }
-
-    fn name(&mut self, attribute: Attribute, symbol: Symbol) -> otf2::Result<()> {
-        if self.scene.symbols.text(symbol).is_empty() {
-            return Ok(());
-        }
-        self.string(attribute, self.tables.symbol(symbol))
-    }
-
-    fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
-        self.number(Attribute::Count, count, u64::MAX)?;
-        self.name(Attribute::Datatype, datatype)?;
-        let size = collective::element_bytes(self.scene.symbols.text(datatype));
-        self.number(Attribute::Bytes, count.saturating_mul(size), 0)
-    }
-
-    fn on_enter(&mut self, figure: Figure) -> otf2::Result<()> {
-        match figure.shape {
-            Shape::CommInit | Shape::CommFinalize => return self.comm_call(figure.operation),
-            Shape::GroupStart | Shape::GroupEnd | Shape::Queued => return Ok(()),
-            _ => {}
-        }
-        let scene = self.scene;
-        let at = match figure.shape {
-            Shape::Operation => scene.activity(figure.operation).map(|a| a.operation),
-            _ => Some(figure.operation),
-        };
-        let Some(operation) = at.and_then(|at| scene.assembly.operation(at)) else {
-            return Ok(());
-        };
-        self.number(Attribute::Event, operation.id, 0)?;
-        self.number(Attribute::Parent, operation.parent, 0)?;
-        if figure.shape == Shape::Enqueue {
-            return Ok(());
-        }
-        match operation.fields {
-            Fields::GroupApi {
-                graph_captured,
-                depth,
-            } => {
-                self.add(Attribute::Depth, AttributeValue::I32(depth))?;
-                self.flag(Attribute::Captured, graph_captured)
-            }
-            Fields::CollApi {
-                func,
-                count,
-                datatype,
-                root,
-                stream,
-                graph_captured,
-                user_tag,
-            } => {
-                self.elements(count, datatype)?;
-                self.root(func, root)?;
-                self.number(Attribute::Stream, stream, 0)?;
-                self.flag(Attribute::Captured, graph_captured)?;
-                self.number(Attribute::UserTag, user_tag, 0)
-            }
-            Fields::P2pApi {
-                count,
-                datatype,
-                stream,
-                graph_captured,
-                user_tag,
-                ..
-            } => {
-                self.elements(count, datatype)?;
-                self.number(Attribute::Stream, stream, 0)?;
-                self.flag(Attribute::Captured, graph_captured)?;
-                self.number(Attribute::UserTag, user_tag, 0)
-            }
-            Fields::KernelLaunch { stream } => self.number(Attribute::Stream, stream, 0),
-            Fields::Coll { .. } => self.collective(figure, &operation.fields),
-            Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
-            Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields),
-            Fields::KernelCh { channel, .. } => {
-                self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
-                let parent = scene.assembly.find(operation.parent);
-                let parent = parent.and_then(|at| scene.assembly.operation(at));
-                if let Some(Fields::Coll { sequence, .. }) = parent.map(|parent| &parent.fields) {
-                    self.add(Attribute::Sequence, AttributeValue::U64(*sequence))?;
-                }
-                let suspicious = super::kinds::channels::is_suspicious(operation);
-                self.flag(Attribute::Suspicious, suspicious)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn comm_call(&mut self, at: u32) -> otf2::Result<()> {
-        let scene = self.scene;
-        let call = scene.assembly.comm_calls.get(index(at));
-        let context = call.and_then(|call| scene.assembly.contexts.get(index(call.context)));
-        let (Some(call), Some(context)) = (call, context) else {
-            return Ok(());
-        };
-        self.number(Attribute::Event, context.id, 0)?;
-        self.name(Attribute::CommName, context.comm.name)?;
-        let member = scene.comms.member(call.context);
-        if let Some((member, comm)) = member.and_then(|m| Some((m, scene.comms.comm(m)?))) {
-            self.number(Attribute::CommId, comm.comm_id, 0)?;
-            self.add(Attribute::Rank, AttributeValue::U32(member.rank))?;
-            if comm.ranks > 0 {
-                self.add(Attribute::Ranks, AttributeValue::U32(comm.ranks))?;
-            }
-            if comm.nodes > 0 {
-                self.add(Attribute::Nodes, AttributeValue::U32(comm.nodes))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
-        let shape = collective::shape(self.scene.symbols.text(func));
-        if shape.is_some_and(|shape| shape.has_root()) {
-            return self.add(Attribute::Root, AttributeValue::I32(root));
-        }
-        Ok(())
-    }
-
-    fn timing(&mut self, figure: Figure) -> otf2::Result<()> {
-        let interval = self.scene.intervals.get(index(figure.operation));
-        let timing = interval.copied().flatten().map(|interval| interval.timing);
-        let text = timing.map_or(StringRef::UNDEFINED, |timing| {
-            self.tables.text(timing.name())
-        });
-        self.string(Attribute::Timing, text)
-    }
-
-    fn collective(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
-        let Fields::Coll {
-            sequence,
-            func,
-            count,
-            root,
-            datatype,
-            channels,
-            warps,
-            algorithm,
-            protocol,
-            kernel_variant,
-            is_symmetric,
-            user_tag,
-            ..
-        } = *fields
-        else {
-            return Ok(());
-        };
-        self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
-        self.elements(count, datatype)?;
-        self.root(func, root)?;
-        self.name(Attribute::Algorithm, algorithm)?;
-        self.name(Attribute::Protocol, protocol)?;
-        self.add(Attribute::Channels, AttributeValue::U32(channels.into()))?;
-        self.add(Attribute::Warps, AttributeValue::U32(warps.into()))?;
-        self.name(Attribute::KernelVariant, kernel_variant)?;
-        self.flag(Attribute::Symmetric, is_symmetric)?;
-        self.number(Attribute::UserTag, user_tag, 0)?;
-        self.timing(figure)
-    }
-
-    fn point_to_point(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
-        let Fields::P2p {
-            datatype,
-            count,
-            peer,
-            channels,
-            user_tag,
-            ..
-        } = *fields
-        else {
-            return Ok(());
-        };
-        self.add(Attribute::Peer, AttributeValue::I32(peer))?;
-        self.elements(count, datatype)?;
-        if channels > 0 {
-            self.add(Attribute::Channels, AttributeValue::U32(channels.into()))?;
-        }
-        self.number(Attribute::UserTag, user_tag, 0)?;
-        self.timing(figure)
-    }
-
-    fn proxy(&mut self, at: u32, fields: &Fields) -> otf2::Result<()> {
-        let Fields::ProxyOp {
-            pid,
-            channel,
-            peer,
-            steps,
-            chunk_bytes,
-            ..
-        } = *fields
-        else {
-            return Ok(());
-        };
-        self.add(Attribute::Peer, AttributeValue::I32(peer))?;
-        self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
-        self.add(Attribute::Steps, AttributeValue::I32(steps))?;
-        self.add(Attribute::ChunkBytes, AttributeValue::I32(chunk_bytes))?;
-        let operation = self.scene.assembly.operation(at);
-        let foreign = operation.is_some_and(|operation| {
-            self.scene
-                .assembly
-                .find_context(operation.context)
-                .is_none()
-        });
-        if foreign {
-            self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;
-        }
-        let progress = self
-            .scene
-            .assembly
-            .state_time(at, crate::event::state::PROXY_OP_IN_PROGRESS);
-        if let (Some(operation), Some(progress)) = (operation, progress) {
-            let queued_ns = progress.saturating_sub(operation.start);
-            self.add(Attribute::QueuedNs, AttributeValue::U64(queued_ns))?;
-        }
-        Ok(())
-    }
-
-    fn on_leave(&mut self, figure: Figure) -> otf2::Result<()> {
-        let scene = self.scene;
-        match figure.shape {
-            Shape::Operation => self.operation_result(figure.operation),
-            Shape::Net => {
-                if let Some(operation) = scene.assembly.operation(figure.operation) {
-                    let bytes = scene.correlation.proxy_bytes(figure.operation, operation);
-                    self.number(Attribute::WireBytes, bytes, 0)?;
-                }
-                let silent = scene.correlation.is_silent(figure.operation);
-                self.flag(Attribute::Closed, silent)?;
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
-            }
-            Shape::Call | Shape::Enqueue | Shape::Channel => {
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
-        let scene = self.scene;
-        let Some(activity) = scene.activity(at) else {
-            return Ok(());
-        };
-        self.number(Attribute::BytesSent, activity.bytes_sent, 0)?;
-        self.number(Attribute::BytesReceived, activity.bytes_received, 0)?;
-        let Some(interval) = scene.intervals.get(index(at)).copied().flatten() else {
-            return Ok(());
-        };
-        self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let measured = interval.timing != super::interval::Timing::Enqueue;
-        let seconds = std::time::Duration::from_nanos(interval.end - interval.start).as_secs_f64();
-        if interval.unfinished || !measured || seconds <= 0.0 {
-            return Ok(());
-        }
-        let Some(Fields::Coll {
-            func,
-            count,
-            datatype,
-            ..
-        }) = scene
-            .assembly
-            .operation(activity.operation)
-            .map(|operation| &operation.fields)
-        else {
-            return Ok(());
-        };
-        let Some(party) = self.party(at) else {
-            return Ok(());
-        };
-        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
-        if let Some(shape) = collective::shape(scene.symbols.text(*func)) {
-            let moved = shape.buffer_bytes(bytes, party.ranks.into());
-            let bandwidth = approximate(moved) / seconds;
-            let bus = bandwidth * shape.bus_factor(party.ranks);
-            self.add(
-                Attribute::AlgorithmBandwidth,
-                AttributeValue::F64(bandwidth),
-            )?;
-            self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
-        }
-        Ok(())
-    }
-
-    fn party(&self, activity: u32) -> Option<Party> {
-        let activity = self.scene.activity(activity)?;
-        let operation = self.scene.assembly.operation(activity.operation)?;
-        let context = self.scene.assembly.find_context(operation.context)?;
-        let member = self.scene.comms.member(context)?;
-        let comm = self.scene.comms.comm(member)?;
-        Some(Party {
-            comm: CommRef::new(member.comm),
-            rank: member.rank,
-            ranks: if comm.ranks > 0 {
-                comm.ranks
-            } else {
-                comm.ranks_seen
-            },
-        })
-    }
-
     fn message(
-        &mut self,
+        &self,
         writer: &mut EventWriter<'_>,
         time: u64,
         message: Message,
@@ -405,13 +67,13 @@ impl<'a> Emitter<'a> {
         let request = u64::from(message.activity);
         let activity = scene.activity(message.activity);
         let operation = activity.and_then(|a| scene.assembly.operation(a.operation));
-        let (Some(operation), Some(party)) = (operation, self.party(message.activity)) else {
+        let (Some(operation), Some(party)) = (operation, scene.party(message.activity)) else {
             return Ok(());
         };
         let sized = |count: u64, datatype: Symbol| {
             count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)))
         };
-        let none = &self.attributes;
+        let none = Attributes::NONE;
         match (message.role, &operation.fields) {
             (Role::CollectiveBegin, _) => writer.mpi_collective_begin(time, none),
             (
@@ -433,7 +95,7 @@ impl<'a> Emitter<'a> {
                 let (bytes_sent, bytes_received) = shape.bytes(bytes, party.ranks.into(), is_root);
                 let collective = otf2::Collective {
                     op: shape.op,
-                    comm: party.comm,
+                    comm: CommRef::new(party.comm),
                     root,
                     bytes_sent,
                     bytes_received,
@@ -451,7 +113,7 @@ impl<'a> Emitter<'a> {
             ) => {
                 let message = otf2::Message {
                     peer: u32::try_from(peer).unwrap_or(u32::MAX),
-                    comm: party.comm,
+                    comm: CommRef::new(party.comm),
                     tag: 0,
                     bytes: sized(count, datatype),
                 };
@@ -466,12 +128,4 @@ impl<'a> Emitter<'a> {
             _ => Ok(()),
         }
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bandwidth does not need 64 bits of its bytes"
-)]
-fn approximate(bytes: u64) -> f64 {
-    bytes as f64
 }

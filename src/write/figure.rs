@@ -1,6 +1,6 @@
 //! What is drawn: one region instance of one operation.
 
-use super::assemble::Assembly;
+use super::assembly::Assembly;
 use super::place::index;
 use crate::journal::record::{Fields, Symbol};
 

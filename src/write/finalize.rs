@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::error::Error;
 use super::part::{
-    self, JOURNAL, PartSummary, WriteOptions, is_done, part_name, read_process, read_sidecar,
+    self, JOURNAL, PartSummary, WriteOptions, is_done, is_provisional, part_name, read_process,
+    read_sidecar,
 };
 use super::progress::Progress;
 use super::staging::Staging;
@@ -107,7 +108,7 @@ pub fn finalize(
 
 fn finish_part(directory: &Path, options: &FinalizeOptions) -> PartState {
     Staging::sweep(directory, part::STAGING);
-    if is_done(directory) {
+    if is_done(directory) && !is_provisional(directory) {
         return PartState::Done;
     }
     if !directory.join(JOURNAL).exists() {
@@ -119,7 +120,8 @@ fn finish_part(directory: &Path, options: &FinalizeOptions) -> PartState {
     }
     let options = WriteOptions {
         deadline: None,
-        keep_journal: options.keep_journal || live,
+        keep_journal: options.keep_journal,
+        provisional: live,
     };
     match part::write(directory, &options, &super::progress::Silent) {
         Ok(summary) => PartState::Written(Box::new(summary)),

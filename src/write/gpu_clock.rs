@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::assemble::Assembly;
+use super::assembly::Assembly;
 use super::correlate::Correlation;
 use super::place::{index, place};
 use crate::event::state;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::assemble::Assembly;
+use super::assembly::Assembly;
 use super::correlate::{Activity, Correlation};
 use super::gpu_clock::GpuClock;
 use super::place::index;

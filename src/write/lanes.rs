@@ -25,7 +25,7 @@ pub enum LaneKey {
 /// Whose lane: a context of this process, or one that PXN carried here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// A place in [`super::assemble::Assembly::contexts`].
+    /// A place in [`super::assembly::Assembly::contexts`].
     Context(u32),
     /// A context id that this process did not make.
     Foreign(u64),

@@ -9,8 +9,22 @@
 //! Inside the write step: [`assemble`] joins records to operations, [`clocks`] turns ticks into time,
 //! [`correlate`] finds what belongs together, `kinds` draws each kind on [`lanes`], [`emit`] writes.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::print_stdout,
+        clippy::print_stderr
+    )
+)]
+
 mod archive;
 pub mod assemble;
+pub mod assembly;
 pub mod attributes;
 pub mod canvas;
 pub mod clocks;
@@ -21,6 +35,7 @@ pub mod correlate;
 pub mod counts;
 pub mod definitions;
 mod describe;
+pub mod details;
 pub mod emit;
 mod error;
 pub mod figure;

@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use otf2::{LocationRef, PartWriter};
 
-use super::assemble::{Assembler, Assembly};
+use super::assemble::Assembler;
+use super::assembly::Assembly;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
 use super::clocks::HostClock;
@@ -53,6 +54,9 @@ pub struct WriteOptions {
     pub deadline: Option<Instant>,
     /// Whether the journal stays when the part is written.
     pub keep_journal: bool,
+    /// Whether the process still records: then the part is what there is so far, the journal stays, and
+    /// whoever finalizes later writes it again.
+    pub provisional: bool,
 }
 
 /// What was written.
@@ -140,8 +144,8 @@ pub fn write(
         records: outcome.records,
         problems: problems(&outcome),
     };
-    commit(directory, &staging, &sidecar)?;
-    if !options.keep_journal {
+    commit(directory, &staging, &sidecar, options.provisional)?;
+    if !options.keep_journal && !options.provisional {
         remove_journal(directory, progress);
     }
     Ok(summary(&sidecar))
@@ -154,10 +158,20 @@ pub fn part_name(directory: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Whether a part is written.
+/// Whether a part is written, and can go into an archive.
 #[must_use]
 pub fn is_done(directory: &Path) -> bool {
     directory.join(DONE).exists()
+}
+
+/// What `done` says in a part that was written while its process still recorded.
+const PROVISIONAL: &str = "so far\n";
+
+/// Whether a part is written and there is a journal that says more.
+#[must_use]
+pub fn is_provisional(directory: &Path) -> bool {
+    directory.join(JOURNAL).exists()
+        && fs::read_to_string(directory.join(DONE)).is_ok_and(|said| said == PROVISIONAL)
 }
 
 /// Reads a part's sidecar.
@@ -306,7 +320,12 @@ fn problems(outcome: &Outcome) -> Vec<String> {
     lines.collect()
 }
 
-fn commit(directory: &Path, staging: &Staging, sidecar: &Sidecar) -> Result<(), Error> {
+fn commit(
+    directory: &Path,
+    staging: &Staging,
+    sidecar: &Sidecar,
+    provisional: bool,
+) -> Result<(), Error> {
     let path = staging.path().join(DEFINITIONS);
     let mut json = serde_json::to_vec_pretty(sidecar).map_err(|error| Error::Sidecar {
         path: path.clone(),
@@ -325,7 +344,8 @@ fn commit(directory: &Path, staging: &Staging, sidecar: &Sidecar) -> Result<(), 
     put_in_place(staging, TRACES, directory)?;
     put_in_place(staging, DEFINITIONS, directory)?;
     let mark = staging.path().join(DONE);
-    fs::write(&mark, b"").map_err(io_error("write", &mark))?;
+    let said = if provisional { PROVISIONAL } else { "" };
+    fs::write(&mark, said).map_err(io_error("write", &mark))?;
     put_in_place(staging, DONE, directory)
 }
 

@@ -1,6 +1,6 @@
 //! From joined operations to lanes: the whole way, without OTF2.
 
-use super::assemble::Assembly;
+use super::assembly::Assembly;
 use super::canvas::{Canvas, Drawing, Lane, Scene};
 use super::comm::Comms;
 use super::correlate::Correlation;

@@ -81,7 +81,7 @@ impl Process {
         let registry = Registry::new(RegistryOptions {
             directory: part.join("journal"),
             tag,
-            process_id: std::process::id(),
+            process_id: pid,
             tick_source,
             session_start_realtime_ns: started_ns,
             limit_bytes: 1 << 30,
@@ -100,7 +100,7 @@ impl Process {
             rank: i32::try_from(who.rank).expect("few ranks"),
             nccl_version: 23007,
         };
-        let _ = main.comm_init(context.get(), clock::ticks(), 0, &comm);
+        main.comm_init(context.get(), clock::ticks(), 0, &comm);
         Self {
             part,
             main,

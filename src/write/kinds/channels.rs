@@ -1,7 +1,7 @@
 //! Kernel channels on the GPU's timer, on the lane of their channel.
 
 use crate::journal::record::Fields;
-use crate::write::assemble::Operation;
+use crate::write::assembly::Operation;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::gpu_clock::stamps;

@@ -1,0 +1,212 @@
+//! What one process recorded, joined: operations with their states, threads and communicators.
+
+use std::collections::HashMap;
+
+use super::clocks::HostClock;
+use super::counts::Counts;
+use super::place::{NOWHERE, index, place};
+use crate::clock::ClockPair;
+use crate::event::Kind;
+use crate::journal::record::{CommRecord, Fields};
+
+/// A started event with everything that was said about it.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Its event id.
+    pub id: u64,
+    /// The parent's handle as NCCL passed it; 0 for none.
+    pub parent: u64,
+    /// The context as NCCL passed it.
+    pub context: u64,
+    /// When it started.
+    pub start: u64,
+    pub(super) end: u64,
+    /// The one number of its states: bytes (proxy) or GPU time of the stop (kernel channel); else 0.
+    pub value: u64,
+    /// The descriptor's rank; the context's counts where it has one.
+    pub rank: i32,
+    /// The thread that started it: a place in [`Assembly::threads`].
+    pub thread: u32,
+    /// Bit n: state n was seen.
+    pub states_seen: u32,
+    /// The descriptor's fields.
+    pub fields: Fields,
+}
+
+/// The end of what has not ended.
+pub(super) const OPEN: u64 = u64::MAX;
+
+impl Operation {
+    /// When it stopped, if it did.
+    #[must_use]
+    pub const fn end(&self) -> Option<u64> {
+        if self.end == OPEN {
+            None
+        } else {
+            Some(self.end)
+        }
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.fields.kind()
+    }
+
+    /// Whether NCCL reported this state.
+    #[must_use]
+    pub const fn saw(&self, state: u32) -> bool {
+        state < 32 && self.states_seen & (1 << state) != 0
+    }
+}
+
+/// A change of state. Of a state that repeats only the first is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// A place in [`Assembly::operations`].
+    pub operation: u32,
+    /// NCCL's state number.
+    pub state: u32,
+    /// When.
+    pub time: u64,
+}
+
+/// A thread that recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The slot it wrote in.
+    pub slot: u16,
+    /// The system's thread id; 0 if the journal does not say.
+    pub thread_id: u32,
+    /// Its name when it began.
+    pub name: String,
+}
+
+/// A call of `init` or `finalize`.
+#[derive(Clone, Copy, Debug)]
+pub struct CommCall {
+    /// Place in [`Assembly::contexts`], or [`NOWHERE`].
+    pub(super) context: u32,
+    /// Whether it is `init`.
+    pub is_init: bool,
+    /// The calling thread.
+    pub thread: u32,
+    /// When it was called.
+    pub start: u64,
+    /// When it returned.
+    pub end: u64,
+}
+
+/// A communicator rank of this process.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Its id.
+    pub id: u64,
+    /// What `init` said.
+    pub comm: CommRecord,
+}
+
+/// Everything one process recorded, joined.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    /// The operations, in the order their starts were read: slot by slot, in time within a slot.
+    pub operations: Vec<Operation>,
+    /// The states, by operation and then by time.
+    pub states: Vec<StateChange>,
+    /// The threads.
+    pub threads: Vec<Thread>,
+    /// The communicator ranks, in order of creation.
+    pub contexts: Vec<Context>,
+    /// The calls that made and ended them.
+    pub comm_calls: Vec<CommCall>,
+    /// The clock pairs, by ticks.
+    pub clock_pairs: Vec<ClockPair>,
+    /// How many of what.
+    pub counts: Counts,
+    /// The first and last time seen in any record; (0, 0) without records.
+    pub span: (u64, u64),
+    pub(super) by_id: HashMap<u64, u32>,
+    pub(super) by_context: HashMap<u64, u32>,
+}
+
+impl Assembly {
+    /// The place of the operation with this id.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The operation at a place.
+    #[must_use]
+    pub fn operation(&self, at: u32) -> Option<&Operation> {
+        self.operations.get(index(at))
+    }
+
+    /// The place of the communicator rank with this context id.
+    #[must_use]
+    pub fn find_context(&self, id: u64) -> Option<u32> {
+        self.by_context.get(&id).copied()
+    }
+
+    /// The states of an operation, by time.
+    #[must_use]
+    pub fn states_of(&self, at: u32) -> &[StateChange] {
+        let begin = self.states.partition_point(|change| change.operation < at);
+        let end = self.states.partition_point(|change| change.operation <= at);
+        self.states.get(begin..end).unwrap_or(&[])
+    }
+
+    /// When an operation first entered a state.
+    #[must_use]
+    pub fn state_time(&self, at: u32, state: u32) -> Option<u64> {
+        let changes = self.states_of(at).iter();
+        changes
+            .filter(|change| change.state == state)
+            .map(|change| change.time)
+            .next()
+    }
+
+    /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.
+    pub fn to_nanoseconds(&mut self, clock: &HostClock) {
+        for operation in &mut self.operations {
+            operation.start = clock.nanoseconds(operation.start);
+            if operation.end != OPEN {
+                operation.end = clock.nanoseconds(operation.end);
+            }
+        }
+        for change in &mut self.states {
+            change.time = clock.nanoseconds(change.time);
+        }
+        for call in &mut self.comm_calls {
+            call.start = clock.nanoseconds(call.start);
+            call.end = clock.nanoseconds(call.end);
+        }
+        self.span = (
+            clock.nanoseconds(self.span.0),
+            clock.nanoseconds(self.span.1),
+        );
+    }
+}
+
+impl Assembly {
+    /// Orders the communicator ranks by context id, which counts up in order of creation.
+    pub(super) fn sort_contexts(&mut self) {
+        let mut order: Vec<u32> = (0..place(self.contexts.len())).collect();
+        order.sort_by_key(|&at| self.contexts.get(index(at)).map(|context| context.id));
+        let mut moved = vec![NOWHERE; order.len()];
+        for (now, &before) in order.iter().enumerate() {
+            if let Some(slot) = moved.get_mut(index(before)) {
+                *slot = place(now);
+            }
+        }
+        let to_now = |at: u32| moved.get(index(at)).copied().unwrap_or(NOWHERE);
+        self.contexts.sort_by_key(|context| context.id);
+        for call in &mut self.comm_calls {
+            call.context = to_now(call.context);
+        }
+        self.by_context = HashMap::new();
+        for (at, context) in self.contexts.iter().enumerate() {
+            self.by_context.insert(context.id, place(at));
+        }
+    }
+}

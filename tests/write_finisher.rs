@@ -1,0 +1,56 @@
+//! Who unifies at the end of a job: one process, the last.
+
+mod write_support;
+
+use std::path::Path;
+
+use nccl_profiler_otf2::write::finisher::last_finisher;
+use nccl_profiler_otf2::write::part::{self, WriteOptions};
+use nccl_profiler_otf2::write::progress::Silent;
+use write_support::{Process, Who};
+
+fn finish(out: &Path, who: Who) {
+    let mut process = Process::begin(out, who);
+    process.all_reduce(i32::try_from(who.rank).expect("few ranks"), 0);
+    let part = process.end();
+    part::write(&part, &WriteOptions::default(), &Silent).expect("written");
+}
+
+fn last(out: &Path) -> bool {
+    last_finisher(out).expect("the directory can be read")
+}
+
+#[test]
+fn the_launchers_size_says_when_all_are_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    for rank in 0..3 {
+        assert!(rank == 0 || !last(out), "{rank} of 3 parts are not all");
+        let who = Who {
+            rank,
+            ranks: 3,
+            in_environment: true,
+        };
+        finish(out, who);
+    }
+    assert!(last(out));
+    assert!(!last(out), "there is one winner");
+}
+
+#[test]
+fn without_a_launcher_the_communicators_say_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let who = |rank| Who {
+        rank,
+        ranks: 2,
+        in_environment: false,
+    };
+    finish(out, who(0));
+    assert!(!last(out), "rank 1 is missing");
+    let still_running = Process::begin(out, who(7));
+    finish(out, who(1));
+    assert!(!last(out), "a part is not done");
+    std::fs::remove_dir_all(still_running.leave()).expect("it was there");
+    assert!(last(out));
+}

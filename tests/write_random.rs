@@ -1,0 +1,269 @@
+//! Whatever records come, in whatever state: every lane is ordered and nested, nothing is lost on the
+//! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
+
+use nccl_profiler_otf2::event::{Kind, StateArgs};
+use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
+use nccl_profiler_otf2::journal::record::{
+    CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
+};
+use nccl_profiler_otf2::write::assemble::Assembler;
+use nccl_profiler_otf2::write::definitions::Tables;
+use nccl_profiler_otf2::write::figure::{Figure, Shape};
+use nccl_profiler_otf2::write::lanes::{Happening, LaneKey, What};
+use nccl_profiler_otf2::write::messages::Role;
+use nccl_profiler_otf2::write::timeline::{Timeline, draw};
+use proptest::prelude::*;
+
+const TAG: u64 = 7 << 48;
+const CONTEXT: u64 = TAG | 0xfff << 36;
+
+/// One of few ids, so that they meet; also none, and one of another process.
+fn id() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        8 => (1_u64..24).prop_map(|id| TAG | id),
+        1 => Just(0),
+        1 => Just(9 << 48 | 3),
+    ]
+}
+
+fn context() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => (1_u64..4).prop_map(|id| CONTEXT | id), 1 => Just(0), 1 => Just(42)]
+}
+
+fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
+    let [all_reduce, send, datatype] = symbols;
+    prop_oneof![
+        Just(Fields::Group),
+        any::<bool>().prop_map(|graph_captured| Fields::GroupApi {
+            graph_captured,
+            depth: 1
+        }),
+        any::<bool>().prop_map(move |graph_captured| Fields::CollApi {
+            func: all_reduce,
+            count: 3,
+            datatype,
+            root: 0,
+            stream: 1,
+            graph_captured,
+            user_tag: 0,
+        }),
+        Just(Fields::KernelLaunch { stream: 1 }),
+        (id(), 0_u64..9).prop_map(move |(parent_group, sequence)| Fields::Coll {
+            sequence,
+            func: all_reduce,
+            send_buffer: 0,
+            recv_buffer: 0,
+            count: u64::MAX,
+            root: -1,
+            datatype,
+            channels: 1,
+            warps: 1,
+            algorithm: Symbol::NONE,
+            protocol: Symbol::NONE,
+            parent_group,
+            comm_hash: sequence,
+            kernel_variant: Symbol::NONE,
+            is_symmetric: false,
+            user_tag: 0,
+        }),
+        (id(), -1_i32..4).prop_map(move |(parent_group, peer)| Fields::P2p {
+            func: send,
+            buffer: 0,
+            datatype,
+            count: 1,
+            peer,
+            channels: 200,
+            parent_group,
+            comm_hash: 0,
+            user_tag: 0,
+        }),
+        (any::<bool>(), -1_i32..3).prop_map(|(is_send, peer)| Fields::ProxyOp {
+            pid: 1,
+            channel: 0,
+            peer,
+            steps: 1,
+            chunk_bytes: 1,
+            is_send,
+        }),
+        Just(Fields::ProxyStep { step: 0 }),
+        Just(Fields::ProxyCtrl),
+        prop_oneof![Just(0_u64), 0_u64..80, Just(u64::MAX)]
+            .prop_map(|gpu_ns| Fields::KernelCh { channel: 1, gpu_ns }),
+        Just(Fields::Unknown {
+            event_type: 1 << 40
+        }),
+    ]
+}
+
+fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
+    let start = (id(), id(), context(), -1_i32..4, fields(symbols));
+    let start = start.prop_map(|(id, parent, context, rank, fields)| {
+        let start = StartRecord {
+            parent,
+            context,
+            rank,
+            fields,
+        };
+        (id, RecordBody::Start(start))
+    });
+    let args = prop_oneof![
+        Just(StateArgs::None),
+        (0_u64..80).prop_map(|gpu_ns| StateArgs::GpuTime { gpu_ns }),
+        any::<u64>().prop_map(|bytes| StateArgs::ProxyStep { bytes: bytes >> 8 }),
+    ];
+    let states = prop_oneof![
+        Just(19_u32),
+        Just(20),
+        Just(22),
+        Just(23),
+        Just(24),
+        Just(9),
+        Just(77)
+    ];
+    let state = (id(), states, args);
+    let comm = (context(), 0_u64..2, -1_i32..3, 0_i32..3, 0_u64..50);
+    let comm = comm.prop_map(|(id, comm_id, rank, ranks, end_ticks)| {
+        let comm = CommRecord {
+            end_ticks,
+            comm_id,
+            name: Symbol::NONE,
+            nodes: 1,
+            ranks,
+            rank,
+            table: 6,
+            nccl_version: 23007,
+            repetition: 0,
+        };
+        (id, RecordBody::CommInit(comm))
+    });
+    prop_oneof![
+        8 => start,
+        6 => id().prop_map(|id| (id, RecordBody::Stop)),
+        4 => state.prop_map(|(id, state, args)| (id, RecordBody::State { state, args })),
+        1 => comm,
+        1 => (context(), 0_u64..60)
+            .prop_map(|(id, end_ticks)| (id, RecordBody::CommFinalize { end_ticks })),
+        1 => (0_u32..3).prop_map(|thread_id| {
+            (0, RecordBody::ThreadBegin { thread_id, name: "thread".to_owned() })
+        }),
+        1 => Just((0, RecordBody::ThreadEnd)),
+    ]
+}
+
+/// Records of three slots; within a slot time goes on, in small steps so that times are often equal.
+fn records(symbols: [Symbol; 3]) -> impl Strategy<Value = Vec<Record>> {
+    let record = (0_u16..3, 0_u64..4, body(symbols));
+    proptest::collection::vec(record, 0..120).prop_map(|parts| {
+        let mut clock = [10_u64; 3];
+        let mut records: Vec<Record> = Vec::new();
+        for (slot, advance, (id, body)) in parts {
+            let now = &mut clock[usize::from(slot)];
+            *now += advance;
+            records.push(Record {
+                slot,
+                ticks: *now,
+                id,
+                body,
+            });
+        }
+        records.sort_by_key(|record| record.slot);
+        records
+    })
+}
+
+fn symbols() -> (Symbols, [Symbol; 3]) {
+    let mut symbols = Symbols::default();
+    let all = ["AllReduce", "Send", "ncclFloat32"].map(|text| symbols.intern(text));
+    (symbols, all)
+}
+
+fn check_lane(happenings: &[Happening]) -> Result<Vec<Figure>, TestCaseError> {
+    let mut open: Vec<Figure> = Vec::new();
+    let mut entered = Vec::new();
+    let mut in_collective = false;
+    prop_assert!(happenings.is_sorted_by_key(|happening| happening.time));
+    for happening in happenings {
+        match happening.what {
+            What::Enter(figure) => {
+                open.push(figure);
+                entered.push(figure);
+            }
+            What::Leave(figure) => prop_assert_eq!(open.pop(), Some(figure)),
+            What::Message(message) => match message.role {
+                Role::CollectiveBegin => {
+                    prop_assert!(!in_collective, "collectives follow each other");
+                    in_collective = true;
+                }
+                Role::CollectiveEnd => {
+                    prop_assert!(in_collective);
+                    in_collective = false;
+                }
+                _ => {}
+            },
+        }
+    }
+    prop_assert!(open.is_empty() && !in_collective);
+    Ok(entered)
+}
+
+proptest! {
+    #[test]
+    fn lanes_are_sound_and_counts_add_up(records in records(symbols().1)) {
+        let (symbols, _) = symbols();
+        let starts = records
+            .iter()
+            .filter(|record| matches!(record.body, RecordBody::Start(_)))
+            .count();
+        let mut assembler = Assembler::default();
+        for record in records {
+            assembler.record(record);
+        }
+        let assembly = assembler.finish(&Losses::default());
+        let timeline = Timeline::of(&assembly);
+        let scene = timeline.scene(&assembly, &symbols);
+        let (drawing, mut counts) = draw(&scene);
+        counts.add(&assembly.counts);
+
+        let mut sum = 0;
+        for (kind, numbers) in counts.kinds.iter() {
+            prop_assert!(numbers.adds_up(), "{:?} {:?}", kind, numbers);
+            sum += numbers.seen;
+        }
+        prop_assert_eq!(sum, starts as u64);
+
+        let tables = Tables::of(
+            &assembly,
+            &timeline.correlation,
+            &drawing.lanes,
+            &symbols,
+        );
+        let mut drawn = 0;
+        for lane in drawing.lanes {
+            let key = lane.key;
+            let (happenings, _) = lane.happenings();
+            for figure in check_lane(&happenings)? {
+                let fields = figure.fields(&assembly, &timeline.correlation);
+                prop_assert!(tables.region(figure.region(fields)).is_defined());
+                // An operation counts once: as its call, its enqueueing, its transfer or its channel.
+                let counts = match figure.shape {
+                    Shape::Call | Shape::Enqueue | Shape::Net | Shape::Channel => 1,
+                    _ => 0,
+                };
+                drawn += counts;
+                let on_thread = matches!(key, LaneKey::Thread(_));
+                prop_assert_eq!(
+                    on_thread,
+                    !matches!(
+                        figure.shape,
+                        Shape::Operation | Shape::Net | Shape::Queued | Shape::Channel
+                    )
+                );
+            }
+        }
+        let written: u64 = Kind::ALL
+            .iter()
+            .map(|&kind| counts.kinds.get(kind).written)
+            .sum();
+        prop_assert_eq!(drawn, written, "what is written is drawn once");
+    }
+}
