@@ -1,13 +1,11 @@
 //! Who unifies at the end of a job: one process, the last.
 
-mod write_support;
-
 use std::path::Path;
 
+use crate::job::{Process, Who};
 use nccl_profiler_otf2::write::finisher::last_finisher;
 use nccl_profiler_otf2::write::part::{self, WriteOptions};
 use nccl_profiler_otf2::write::progress::Silent;
-use write_support::{Process, Who};
 
 fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);

@@ -1,20 +1,18 @@
 //! Journals become parts, parts become an archive, and the archive says what happened: read back by our
 //! reader and by otf2-print.
 
-mod write_support;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
+use crate::job::{Process, Who, contents, record_two_ranks};
 use nccl_profiler_otf2::event::Kind;
 use nccl_profiler_otf2::write::part::{self, WriteOptions};
 use nccl_profiler_otf2::write::progress::Silent;
 use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
 use nccl_profiler_otf2::write::{FinalizeOptions, PartState, finalize};
 use otf2::{Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationRef};
-use write_support::{Process, Who, contents, record_two_ranks};
 
 const KEEP: WriteOptions = WriteOptions {
     deadline: None,
@@ -348,7 +346,7 @@ fn a_killed_process_still_gives_its_part() {
     let mut process = Process::begin(out, who);
     process.all_reduce(0, 0);
     let context = process.context;
-    let _hangs = process.main.start(&write_support::start(
+    let _hangs = process.main.start(&crate::job::start(
         context,
         0,
         0,

@@ -1,0 +1,7 @@
+//! From journals to archives, with real files: jobs of a few processes, written by the recording half's
+//! own writer.
+
+mod archive;
+mod finisher;
+mod job;
+mod speed;

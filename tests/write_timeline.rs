@@ -1,0 +1,380 @@
+//! What intervals operations get, and on which lanes: small streams with exact times.
+
+use std::collections::BTreeMap;
+
+use nccl_profiler_otf2::event::{StateArgs, state};
+use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
+use nccl_profiler_otf2::journal::record::{
+    CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
+};
+use nccl_profiler_otf2::write::assemble::Assembler;
+use nccl_profiler_otf2::write::comm::Identity;
+use nccl_profiler_otf2::write::counts::Counts;
+use nccl_profiler_otf2::write::figure::Shape;
+use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
+use nccl_profiler_otf2::write::interval::Timing;
+use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+use nccl_profiler_otf2::write::timeline::{Timeline, draw};
+
+const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
+const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
+
+/// A stream of records, built in the order of time.
+#[derive(Default)]
+struct Stream {
+    symbols: Symbols,
+    records: Vec<Record>,
+}
+
+/// What is drawn, from, to.
+type Item = (Shape, u64, u64);
+
+/// What came out: intervals by lane, and the rest.
+struct Drawn {
+    timeline: Timeline,
+    counts: Counts,
+    /// Lane and sibling: what is drawn there, from, to.
+    lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
+}
+
+impl Stream {
+    fn put(&mut self, slot: u16, ticks: u64, id: u64, body: RecordBody) -> &mut Self {
+        let record = Record {
+            slot,
+            ticks,
+            id,
+            body,
+        };
+        self.records.push(record);
+        self
+    }
+
+    fn init(&mut self, id: u64, comm_id: u64, ranks: i32, rank: i32) -> &mut Self {
+        let comm = CommRecord {
+            end_ticks: 1,
+            comm_id,
+            name: Symbol::NONE,
+            nodes: 1,
+            ranks,
+            rank,
+            table: 6,
+            nccl_version: 0,
+            repetition: 0,
+        };
+        self.put(0, 0, id, RecordBody::CommInit(comm))
+    }
+
+    /// A started event that stops at `end`, if it does.
+    fn event(
+        &mut self,
+        id: u64,
+        parent: u64,
+        span: (u64, Option<u64>),
+        fields: Fields,
+    ) -> &mut Self {
+        self.event_of(CONTEXT, id, parent, span, fields)
+    }
+
+    fn event_of(
+        &mut self,
+        context: u64,
+        id: u64,
+        parent: u64,
+        span: (u64, Option<u64>),
+        fields: Fields,
+    ) -> &mut Self {
+        let start = StartRecord {
+            parent,
+            context,
+            rank: 1,
+            fields,
+        };
+        self.put(0, span.0, id, RecordBody::Start(start));
+        if let Some(end) = span.1 {
+            self.put(0, end, id, RecordBody::Stop);
+        }
+        self
+    }
+
+    fn state(&mut self, id: u64, ticks: u64, state: u32, args: StateArgs) -> &mut Self {
+        self.put(0, ticks, id, RecordBody::State { state, args })
+    }
+
+    /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
+    fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
+        let group = Fields::GroupApi {
+            graph_captured: captured,
+            depth: 1,
+        };
+        let call = Fields::CollApi {
+            func: self.symbols.intern("AllReduce"),
+            count: 1,
+            datatype: Symbol::NONE,
+            root: 0,
+            stream: 1,
+            graph_captured: captured,
+            user_tag: 0,
+        };
+        let coll = self.coll(base + 100, 0);
+        self.event(base, 0, (at, Some(at + 9)), group)
+            .event(base + 1, base, (at + 1, Some(at + 2)), call)
+            .event(
+                base + 2,
+                base,
+                (at + 3, Some(at + 5)),
+                Fields::KernelLaunch { stream: 1 },
+            )
+            .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
+    }
+
+    fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Fields {
+        Fields::Coll {
+            sequence: 0,
+            func: self.symbols.intern("AllReduce"),
+            send_buffer: 0,
+            recv_buffer: 0,
+            count: 1,
+            root: 0,
+            datatype: Symbol::NONE,
+            channels: 1,
+            warps: 1,
+            algorithm: Symbol::NONE,
+            protocol: Symbol::NONE,
+            parent_group,
+            comm_hash,
+            kernel_variant: Symbol::NONE,
+            is_symmetric: false,
+            user_tag: 0,
+        }
+    }
+
+    fn draw(&mut self) -> Drawn {
+        let mut assembler = Assembler::default();
+        for record in self.records.drain(..) {
+            assembler.record(record);
+        }
+        let assembly = assembler.finish(&Losses::default());
+        let timeline = Timeline::of(&assembly);
+        let (drawing, mut counts) = draw(&timeline.scene(&assembly, &self.symbols));
+        counts.add(&assembly.counts);
+        let lanes = drawing.lanes.into_iter().map(|lane| {
+            let items = lane.items.iter();
+            let items = items.map(|item| (item.figure.shape, item.start, item.end));
+            ((lane.key, lane.sibling), items.collect())
+        });
+        Drawn {
+            lanes: lanes.collect(),
+            timeline,
+            counts,
+        }
+    }
+}
+
+impl Drawn {
+    fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
+        let intervals = self.timeline.intervals.iter().flatten();
+        intervals
+            .map(|interval| {
+                let span = (interval.start, interval.end);
+                (span.0, span.1, interval.timing, interval.unfinished)
+            })
+            .collect()
+    }
+}
+
+fn proxy_op(is_send: bool) -> Fields {
+    Fields::ProxyOp {
+        pid: 1,
+        channel: 0,
+        peer: 0,
+        steps: 1,
+        chunk_bytes: 1,
+        is_send,
+    }
+}
+
+const fn kernel(gpu_ns: u64) -> Fields {
+    Fields::KernelCh { channel: 0, gpu_ns }
+}
+
+#[test]
+fn an_operation_is_never_its_enqueueing_when_more_is_known() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    let enqueue = stream.draw().operations();
+    assert_eq!(enqueue, [(106, 107, Timing::Enqueue, false)]);
+
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(20, 13, (110, Some(150)), proxy_op(true));
+    stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    let proxy = stream.draw().operations();
+    assert_eq!(
+        proxy,
+        [(105, 160, Timing::Proxy, false)],
+        "launch stop to last transfer"
+    );
+
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    stream.event(22, 13, (115, Some(170)), kernel(1110));
+    stream.state(
+        22,
+        165,
+        state::KERNEL_CH_STOP,
+        StateArgs::GpuTime { gpu_ns: 1150 },
+    );
+    let drawn = stream.draw();
+    // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995.
+    let clock = drawn.timeline.gpu_clocks[0];
+    assert_eq!(clock.calibration, GpuCalibration::Bounded);
+    assert_eq!((clock.offset_ns, clock.residual_ns), (-1001, 6));
+    assert_eq!(
+        drawn.operations(),
+        [(109, 149, Timing::KernelChannel, false)]
+    );
+}
+
+#[test]
+fn kernels_of_a_communicator_run_one_after_the_other() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for (base, at, end) in [(10, 100, 200), (20, 110, 300), (30, 120, 310)] {
+        stream.collective(base, at, false);
+        stream.event(base + 1000, base + 3, (at + 8, Some(end)), proxy_op(true));
+    }
+    let drawn = stream.draw();
+    let spans: Vec<(u64, u64)> = drawn.operations().iter().map(|o| (o.0, o.1)).collect();
+    assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
+    assert_eq!(drawn.lanes[&(LaneKey::Communicator(0), 0)].len(), 3);
+    // The transfers were told without states: they do overlap.
+    assert_eq!(drawn.counts.overflowed, 2);
+}
+
+#[test]
+fn a_transfer_waits_on_its_lane_when_the_one_before_has_ended() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190)] {
+        stream.event(id, 0, (start, Some(end)), proxy_op(true));
+        stream.state(id, progress, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    }
+    let drawn = stream.draw();
+    let net = LaneKey::Net(Owner::Context(0), 0, true, 0);
+    let lane = &drawn.lanes[&(net, 0)];
+    assert_eq!(
+        lane[..],
+        [
+            (Shape::Net, 100, 150),
+            (Shape::Queued, 100, 105),
+            (Shape::Net, 150, 190),
+            (Shape::Queued, 150, 160)
+        ]
+    );
+}
+
+#[test]
+fn what_hangs_is_unfinished_and_what_waits_behind_it_has_not_begun() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(true));
+    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.collective(20, 200, false);
+    stream.event(1001, 23, (208, None), proxy_op(true));
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let drawn = stream.draw();
+    let operations = drawn.operations();
+    let spans: Vec<_> = operations.iter().map(|o| (o.0, o.1, o.3)).collect();
+    assert_eq!(spans, [(105, 900, true), (900, 900, true)]);
+}
+
+#[test]
+fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(false));
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let drawn = stream.draw();
+    assert_eq!(drawn.operations(), [(106, 107, Timing::Enqueue, false)]);
+    assert_eq!(drawn.counts.closed, 1);
+}
+
+#[test]
+fn replays_of_a_graph_do_not_take_the_launch_of_the_capture() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, true);
+    for (id, at) in [(50, 5000), (60, 6000)] {
+        let coll = stream.coll(id + 5, 0);
+        stream.event(id, 11, (at, Some(at + 1)), coll);
+        stream.event(id + 1, id, (at + 2, Some(at + 80)), proxy_op(true));
+    }
+    let spans: Vec<_> = stream.draw().operations()[1..]
+        .iter()
+        .map(|o| (o.0, o.1))
+        .collect();
+    assert_eq!(spans, [(5000, 5080), (6000, 6080)]);
+}
+
+#[test]
+fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.event(22, 0, (115, Some(170)), kernel(1110));
+    stream.state(
+        22,
+        165,
+        state::KERNEL_CH_STOP,
+        StateArgs::GpuTime { gpu_ns: 1000 },
+    );
+    let drawn = stream.draw();
+    assert_eq!(drawn.counts.gpu_times_suspicious, 1);
+    let lane = LaneKey::Channel(Owner::Context(0), 0);
+    assert_eq!(drawn.lanes[&(lane, 0)][..], [(Shape::Channel, 115, 170)]);
+}
+
+#[test]
+fn transfers_for_another_process_have_lanes_of_their_own() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
+    let drawn = stream.draw();
+    let lane = LaneKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
+    assert_eq!(drawn.lanes[&(lane, 0)].len(), 1);
+    assert_eq!(drawn.counts.foreign, 1);
+}
+
+#[test]
+fn old_versions_are_identified_by_what_operations_carry() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 0, 0, -1);
+    stream.init(CONTEXT + 1, 0, 0, -1);
+    let coll = stream.coll(0, 0xbeef);
+    stream.event(20, 0, (100, Some(110)), coll);
+    let drawn = stream.draw();
+    let comms = &drawn.timeline.comms;
+    assert_eq!(comms.comms[0].identity, Identity::Hash);
+    assert_eq!((comms.comms[0].comm_id, comms.members[0].rank), (0xbeef, 1));
+    assert_eq!(comms.comms[1].identity, Identity::Context);
+}
+
+#[test]
+fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
+    let mut stream = Stream::default();
+    for (context, rank) in [(0, 2), (1, 0), (2, 1), (3, 2)] {
+        stream.init(CONTEXT + context, 5, 3, rank);
+    }
+    let comms = stream.draw().timeline.comms;
+    assert_eq!(
+        comms.comms.len(),
+        2,
+        "the last is the same communicator again"
+    );
+    let gpus: Vec<u32> = comms.members.iter().map(|member| member.gpu).collect();
+    assert_eq!(gpus, [2, 0, 1, 0]);
+    assert_eq!(comms.comms[1].repetition, 1);
+}
