@@ -2,6 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::check::Request as Check;
+use crate::finalize::Request as Finalize;
+use crate::info::Request as Info;
 use crate::run::Request as Run;
 use crate::version;
 
@@ -28,4 +31,10 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Run a command and record what NCCL does in it and its child processes
     Run(Run),
+    /// Make the archive of what processes recorded and could not write themselves
+    Finalize(Finalize),
+    /// Say what is in an archive
+    Info(Info),
+    /// Find out whether an archive is sound
+    Check(Check),
 }

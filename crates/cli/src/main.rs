@@ -12,13 +12,21 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod arguments;
 mod calendar;
+mod check;
+mod completeness;
 mod exit;
-mod parts;
+mod finalize;
+mod info;
 mod place;
 mod print;
+mod progress;
 mod run;
+mod summary;
+mod table;
+mod units;
 mod version;
 
 use std::process::ExitCode;
@@ -43,5 +51,8 @@ fn main() -> ExitCode {
 fn act(verb: &Verb) -> Result<Exit> {
     match verb {
         Verb::Run(request) => run::run(request),
+        Verb::Finalize(request) => finalize::finalize(request),
+        Verb::Info(request) => info::info(request),
+        Verb::Check(request) => check::check(request),
     }
 }

@@ -94,13 +94,12 @@ impl Directory {
     fn clear(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {
         let path = self.path.display();
         let has_archive = self.path.join(ANCHOR).exists();
-        let is_one_of_many = job.rank.is_some() && job.size != Some(1);
         match existing {
             Existing::Refuse if has_archive => bail!(
                 "{path} holds an archive already: name another directory with --out, \
                  replace the archive with --force, or add to it with --append"
             ),
-            Existing::Replace if is_one_of_many => bail!(
+            Existing::Replace if is_one_of_many(job) => bail!(
                 "--force cannot be used by the processes of a job, they would remove each other's \
                  parts: remove {path} before the job starts"
             ),
@@ -138,13 +137,18 @@ impl Directory {
     }
 }
 
+/// Whether a launcher started this tool once for each process of the job.
+pub(crate) fn is_one_of_many(job: &JobEnvironment) -> bool {
+    job.rank.is_some() && job.size != Some(1)
+}
+
 /// The plugin's own default has a time of its own in every process; here there is one for all.
 fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
     let program = Path::new(program).file_name().unwrap_or(program);
     let program = program.to_string_lossy();
     let distinction = match (&job.job, job.rank) {
         (Some(job), _) => job.replace('/', "_"),
-        (None, Some(rank)) if job.size != Some(1) => bail!(
+        (None, Some(rank)) if is_one_of_many(job) => bail!(
             "this is rank {rank} of a job without a job id: \
              name a directory for all its processes with --out"
         ),
