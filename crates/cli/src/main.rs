@@ -1,3 +1,58 @@
-//! The `nccl-otf2` command.
+//! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
+//!
+//! One module per verb, each thin over the libraries: `nccl_profiler_otf2::write` makes archives, `otf2`
+//! reads them.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | all is well |
+//! | 1 | the trace has problems |
+//! | 2 | wrong usage, or a file that cannot be read or written |
+//! | the command's | of `run`; 128 + signal when a signal ended it |
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod archive;
+mod arguments;
+mod calendar;
+mod check;
+mod completeness;
+mod exit;
+mod finalize;
+mod info;
+mod place;
+mod print;
+mod progress;
+mod run;
+mod summary;
+mod table;
+mod units;
+mod version;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+
+use arguments::{Arguments, Verb};
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match act(&arguments.verb) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            print::error(&error);
+            Exit::CannotDo.into()
+        }
+    }
+}
+
+fn act(verb: &Verb) -> Result<Exit> {
+    match verb {
+        Verb::Run(request) => run::run(request),
+        Verb::Finalize(request) => finalize::finalize(request),
+        Verb::Info(request) => info::info(request),
+        Verb::Check(request) => check::check(request),
+    }
+}

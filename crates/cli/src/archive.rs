@@ -1,0 +1,106 @@
+//! An archive with its definitions, as `info` and `check` read it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use otf2::records::Location;
+use otf2::{
+    Archive, AttributeValue, CommRef, Definitions, GroupType, LocationGroupType, LocationRef,
+    RegionRef,
+};
+
+use crate::place;
+
+/// An open archive.
+pub(crate) struct Trace {
+    /// Its anchor file.
+    pub(crate) anchor: PathBuf,
+    /// The archive.
+    pub(crate) archive: Archive,
+    /// Its global definitions.
+    pub(crate) definitions: Definitions,
+}
+
+impl Trace {
+    /// Opens the archive at a directory or anchor file.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it is damaged.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let anchor = place::anchor(path)?;
+        let archive = Archive::open(&anchor).context("cannot open the archive")?;
+        let definitions = archive.definitions().context("cannot read the archive")?;
+        Ok(Self {
+            anchor,
+            archive,
+            definitions,
+        })
+    }
+
+    /// The locations in the order of their ids.
+    pub(crate) fn locations(&self) -> impl Iterator<Item = (LocationRef, &Location)> {
+        let locations = self.definitions.locations.iter();
+        locations.map(|(reference, location)| (*reference, location))
+    }
+
+    /// How many processes there are.
+    pub(crate) fn processes(&self) -> usize {
+        let groups = self.definitions.location_groups.values();
+        groups
+            .filter(|group| group.group_type == LocationGroupType::Process)
+            .count()
+    }
+
+    /// How many events the definitions promise.
+    pub(crate) fn events(&self) -> u64 {
+        let locations = self.definitions.locations.values();
+        locations.map(|location| location.number_of_events).sum()
+    }
+
+    /// The name of a location; its id when it has none.
+    pub(crate) fn location_name(&self, reference: LocationRef) -> String {
+        let location = self.definitions.locations.get(&reference);
+        location
+            .and_then(|location| self.definitions.string(location.name))
+            .map_or_else(|| format!("location {}", reference.get()), str::to_owned)
+    }
+
+    /// The name of a region; its id when it has none.
+    pub(crate) fn region_name(&self, reference: RegionRef) -> String {
+        let region = self.definitions.regions.get(&reference);
+        region
+            .and_then(|region| self.definitions.string(region.name))
+            .map_or_else(|| format!("region {}", reference.get()), str::to_owned)
+    }
+
+    /// The text of an attribute's value.
+    pub(crate) fn text(&self, value: AttributeValue) -> Option<&str> {
+        match value {
+            AttributeValue::String(string) => self.definitions.string(string),
+            _ => None,
+        }
+    }
+}
+
+/// The locations of a communicator in the order of its ranks.
+pub(crate) fn members(trace: &Trace, comm: CommRef) -> Vec<LocationRef> {
+    let definitions = &trace.definitions;
+    let group = definitions
+        .comms
+        .get(&comm)
+        .and_then(|comm| definitions.groups.get(&comm.group));
+    let Some(group) = group else {
+        return Vec::new();
+    };
+    let all = definitions
+        .groups
+        .values()
+        .find(|all| all.group_type == GroupType::CommLocations && all.paradigm == group.paradigm);
+    let Some(all) = all else {
+        return Vec::new();
+    };
+    let indices = group.members.iter();
+    let locations = indices.filter_map(|index| all.members.get(usize::try_from(*index).ok()?));
+    locations.map(|id| LocationRef::new(*id)).collect()
+}

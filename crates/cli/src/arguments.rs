@@ -1,0 +1,40 @@
+//! The command line as it is typed.
+
+use clap::{Parser, Subcommand};
+
+use crate::check::Request as Check;
+use crate::finalize::Request as Finalize;
+use crate::info::Request as Info;
+use crate::run::Request as Run;
+use crate::version;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 all is well, 1 the trace has problems, 2 wrong usage or a file that cannot be read or
+written; `run` ends with the exit code of its command.
+
+Start with:
+  nccl-otf2 run -o trace -- python train.py
+  nccl-otf2 info trace";
+
+/// Records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-otf2", version = version::short(), long_version = version::long(),
+    after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a command and record what NCCL does in it and its child processes
+    Run(Run),
+    /// Make the archive of what processes recorded and could not write themselves
+    Finalize(Finalize),
+    /// Say what is in an archive
+    Info(Info),
+    /// Find out whether an archive is sound
+    Check(Check),
+}

@@ -1,0 +1,101 @@
+//! What the archive says about its own completeness, in its properties.
+
+use std::collections::BTreeMap;
+
+use otf2::Archive;
+use serde::Serialize;
+
+/// Counts of one kind of event.
+pub(crate) type KindCounts = BTreeMap<String, u64>;
+
+/// What was seen, and what became of it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Completeness {
+    /// By kind of event: `seen`, `written`, `not_drawn`, `duplicate`, `unfinished`, `orphan`, `lost`.
+    pub(crate) kinds: BTreeMap<String, KindCounts>,
+    /// Numbers that belong to no kind.
+    pub(crate) other: BTreeMap<String, u64>,
+    /// Places of journals that could not be used.
+    pub(crate) problems: Vec<String>,
+    /// How many of those there are; more than are listed in long lists.
+    pub(crate) problem_count: u64,
+    /// Processes whose part could not be taken in.
+    pub(crate) parts_left_out: Vec<String>,
+    /// Ranks of communicators that nobody recorded.
+    pub(crate) ranks_missing: u64,
+    /// Collectives that not all recorded ranks have.
+    pub(crate) collectives_unmatched: u64,
+}
+
+impl Completeness {
+    /// Reads the properties. Names are in upper case in OTF2; here they are in lower case.
+    pub(crate) fn of(archive: &Archive) -> Self {
+        let mut found = Self::default();
+        for (name, value) in archive.properties() {
+            let Some(counted) = name.strip_prefix("NCCL::COUNT::") else {
+                continue;
+            };
+            // A number that is none says nothing; the properties are only strings to OTF2.
+            let Ok(number) = value.trim().parse() else {
+                continue;
+            };
+            let counted = counted.to_ascii_lowercase();
+            match counted.split_once("::") {
+                Some((kind, what)) => {
+                    let kind = found.kinds.entry(kind.to_owned()).or_default();
+                    kind.insert(what.to_owned(), number);
+                }
+                None => {
+                    found.other.insert(counted, number);
+                }
+            }
+        }
+        let lines = |name: &str| -> Vec<String> {
+            let value = archive.property(name).unwrap_or_default();
+            value.lines().map(str::to_owned).collect()
+        };
+        let number = |name: &str| {
+            let value = archive.property(name);
+            value
+                .and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        found.problems = lines("NCCL::PROBLEM_LIST");
+        found.problem_count = number("NCCL::PROBLEMS");
+        found.parts_left_out = lines("NCCL::PARTS_LEFT_OUT");
+        found.ranks_missing = number("NCCL::RANKS_MISSING");
+        found.collectives_unmatched = number("NCCL::COLLECTIVES_UNMATCHED");
+        found
+    }
+
+    /// The sum of one count over all kinds.
+    pub(crate) fn sum(&self, what: &str) -> u64 {
+        let kinds = self.kinds.values();
+        kinds.filter_map(|counts| counts.get(what)).sum()
+    }
+
+    /// A number that belongs to no kind.
+    pub(crate) fn number(&self, what: &str) -> u64 {
+        self.other.get(what).copied().unwrap_or(0)
+    }
+
+    /// Events, stops and states that could not be recorded.
+    pub(crate) fn lost(&self) -> u64 {
+        self.sum("lost") + self.number("stops_lost") + self.number("states_lost")
+    }
+
+    /// Operations that had not ended when recording did.
+    pub(crate) fn unfinished(&self) -> u64 {
+        self.sum("unfinished")
+    }
+
+    /// Whether something is missing that the archive owns up to: then ranks need not have all of each
+    /// other's operations.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.lost() > 0
+            || self.unfinished() > 0
+            || self.problem_count > 0
+            || self.ranks_missing > 0
+            || !self.parts_left_out.is_empty()
+    }
+}

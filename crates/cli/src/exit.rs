@@ -1,0 +1,27 @@
+//! Exit codes: what scripts see of us.
+
+use std::process::ExitCode;
+
+/// How the tool ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All is well.
+    Well,
+    /// The trace has problems.
+    Problems,
+    /// Wrong usage, or a file that cannot be read or written. clap ends with the same code.
+    CannotDo,
+    /// As the command of `run` ended.
+    Command(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Well => Self::SUCCESS,
+            Exit::Problems => Self::from(1),
+            Exit::CannotDo => Self::from(2),
+            Exit::Command(code) => Self::from(code),
+        }
+    }
+}

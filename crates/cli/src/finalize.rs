@@ -1,0 +1,259 @@
+//! `nccl-otf2 finalize`: what processes recorded and could not write becomes part of the archive.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use nccl_profiler_otf2::write::{self, FinalizeOptions, FinalizeSummary, PartState};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::place::{self, PARTS};
+use crate::print;
+use crate::progress::Bar;
+use crate::summary::Summary;
+use crate::units::{count, plural};
+
+const EXAMPLES: &str = "\
+A process that ended normally has written its part of the archive, and the last one has put the archive
+together. After a crash, a kill or a hang what was recorded up to then lies in DIR/parts, and
+
+  nccl-otf2 finalize trace
+
+writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it
+on the host of the job when processes may still be running; elsewhere they are taken for dead.
+
+On a large job the parts can be written by many hosts:
+
+  srun -n 16 sh -c 'nccl-otf2 finalize --shard $SLURM_PROCID/16 trace' && nccl-otf2 finalize trace
+
+Exit codes: 0 the archive is complete, 1 something is missing from it, 2 no archive could be made.
+
+--json prints an object:
+  format    version of this description: 1
+  complete  whether everything recorded is in the archive
+  changed   whether anything was done
+  parts     one object for each process: name, state (written, done, live, empty, elsewhere, failed),
+            reason (of a failure), and of those written now events, records and problems
+  archive   anchor, processes, communicators, locations, events, lost, unfinished, ranks_missing, problems;
+            null where there is none";
+
+/// What to finalize.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The job's directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Keep the recordings when they are written, so that another version can write them again
+    #[arg(long)]
+    keep_journal: bool,
+
+    /// Write what running processes have recorded so far, too; they go on
+    #[arg(long)]
+    include_live: bool,
+
+    /// Write only every n-th part, beginning with the i-th (from 0), and make no archive
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Some of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let parsed = parts.and_then(|(number, of)| {
+            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+            (number < of).then_some(Self { number, of })
+        });
+        parsed.ok_or_else(|| "is I/N with I from 0 to N-1, such as 0/4".to_owned())
+    }
+}
+
+/// One process.
+#[derive(Debug, Serialize)]
+struct Part {
+    name: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct Report {
+    format: u32,
+    complete: bool,
+    changed: bool,
+    parts: Vec<Part>,
+    archive: Option<Summary>,
+}
+
+/// Finalizes a job's directory.
+///
+/// # Errors
+///
+/// When it is not one, or no archive can be made.
+pub(crate) fn finalize(request: &Request) -> Result<Exit> {
+    let directory = &request.directory;
+    if !directory.exists() {
+        return Err(place::NoArchive::Missing(directory.clone()).into());
+    }
+    if !directory.join(PARTS).is_dir() {
+        bail!(
+            "{}: not the directory of a recorded job, there is no {PARTS}/ in it",
+            directory.display()
+        );
+    }
+    let options = FinalizeOptions {
+        include_live: request.include_live,
+        keep_journal: request.keep_journal,
+        shard: request.shard.map(|shard| (shard.number, shard.of)),
+    };
+    let bar = Bar::new();
+    let summary = write::finalize(directory, &options, &bar)
+        .with_context(|| format!("cannot finalize {}", directory.display()))?;
+    drop(bar);
+    let report = Report::of(&summary, directory)?;
+    if request.json {
+        print::json(&report)?;
+    } else {
+        print::result(&report.text(directory, request.shard.is_some()))?;
+    }
+    // A shard is complete when its own parts are.
+    let is_well = match request.shard {
+        Some(_) => report.parts.iter().all(|part| part.state != "failed"),
+        None => report.complete,
+    };
+    Ok(if is_well { Exit::Well } else { Exit::Problems })
+}
+
+impl Report {
+    fn of(summary: &FinalizeSummary, directory: &Path) -> Result<Self> {
+        let parts: Vec<Part> = summary.parts.iter().map(part).collect();
+        let left_out = summary
+            .archive
+            .as_ref()
+            .is_some_and(|archive| !archive.left_out.is_empty());
+        let has_archive = place::anchor(directory).is_ok();
+        Ok(Self {
+            format: 1,
+            complete: summary.complete && !left_out && has_archive,
+            changed: summary.archive.is_some() || parts.iter().any(|part| part.state == "written"),
+            parts,
+            archive: has_archive.then(|| Summary::read(directory)).transpose()?,
+        })
+    }
+
+    fn text(&self, directory: &Path, is_shard: bool) -> String {
+        let mut lines = Vec::new();
+        for part in &self.parts {
+            let name = &part.name;
+            match part.state {
+                "written" => {
+                    let events = part.events.unwrap_or(0);
+                    lines.push(format!(
+                        "{name}: written, {}",
+                        plural(events, "event", "events")
+                    ));
+                }
+                "live" => lines.push(format!(
+                    "{name}: still running, left alone (--include-live writes what it has so far)"
+                )),
+                "empty" => lines.push(format!("{name}: recorded nothing")),
+                "failed" => {
+                    let reason = part.reason.as_deref().unwrap_or_default();
+                    lines.push(format!("{name}: cannot be written: {reason}"));
+                }
+                _ => {}
+            }
+            for problem in &part.problems {
+                lines.push(format!("{name}: {problem}"));
+            }
+        }
+        if self.parts.is_empty() {
+            lines.push(format!(
+                "{}: no process recorded anything",
+                directory.display()
+            ));
+        }
+        match &self.archive {
+            _ if is_shard => {
+                let written = self.parts.iter().filter(|part| part.state == "written");
+                lines.push(format!(
+                    "{} of this shard written",
+                    count(written.count() as u64)
+                ));
+            }
+            Some(summary) if !self.changed => {
+                lines.push(summary.to_string());
+                lines.push("nothing to do".to_owned());
+            }
+            Some(summary) => lines.push(summary.to_string()),
+            None => lines.push("no archive: no part is written".to_owned()),
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+}
+
+fn part((name, state): &(String, PartState)) -> Part {
+    let mut part = Part {
+        name: name.clone(),
+        state: "",
+        reason: None,
+        events: None,
+        records: None,
+        problems: Vec::new(),
+    };
+    part.state = match state {
+        PartState::Written(summary) => {
+            part.events = Some(summary.events);
+            part.records = Some(summary.records);
+            part.problems.clone_from(&summary.problems);
+            "written"
+        }
+        PartState::Done => "done",
+        PartState::Live => "live",
+        PartState::Empty => "empty",
+        PartState::Elsewhere => "elsewhere",
+        PartState::Failed(reason) => {
+            part.reason = Some(reason.clone());
+            "failed"
+        }
+    };
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_count_from_zero() {
+        assert_eq!("3/4".parse(), Ok(Shard { number: 3, of: 4 }));
+        for wrong in ["4/4", "0/0", "1", "a/b", ""] {
+            wrong.parse::<Shard>().expect_err(wrong);
+        }
+    }
+}

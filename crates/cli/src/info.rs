@@ -1,0 +1,95 @@
+//! `nccl-otf2 info`: what is in an archive.
+
+mod communicators;
+mod operations;
+mod places;
+mod report;
+mod text;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::archive::Trace;
+use crate::exit::Exit;
+use crate::print;
+use crate::progress::Bar;
+use nccl_profiler_otf2::write::progress::Progress as _;
+
+use communicators::Communicators;
+use operations::Operations;
+use report::Report;
+
+const EXAMPLES: &str = "\
+  nccl-otf2 info trace
+  nccl-otf2 info trace/traces.otf2 --json | jq '.operations[] | select(.function == \"ncclAllReduce\")'
+
+Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are
+those of the operation, not of the call; `timing` says what they were measured by: kernelch (the GPU's own
+times), kernelch-host (when the host heard of them), proxy (from the launch to the last network transfer),
+enqueue (nothing but the time it took to queue them: not how long they ran).
+
+--json prints an object:
+  format         version of this description: 1
+  anchor, creator, nccl_versions, profiler_tables, plugin_versions, event_sets, commands, job
+  start_ns       first event, ns since 1970, and duration_ns up to the last
+  hosts          name, processes
+  processes      name, host, gpus, locations, events
+  communicators  name, ranks, ranks_recorded, collectives (by OTF2's operation: records of all ranks),
+                 sends, receives, bytes_sent and bytes_received of messages
+  operations     function, bytes_min and bytes_max (of the class), count, unfinished, timing (count by source),
+                 duration_ns {min, median, max, total} of those that ended, algbw and busbw in bytes/s {median, max} or null
+  messages       communicator, from, to, count, bytes
+  completeness   kinds {kind: {seen, written, …}}, other, problems, problem_count, parts_left_out,
+                 ranks_missing, collectives_unmatched
+  clock          the archive's statements on its clocks
+New fields may be added; `format` changes when one changes or goes.";
+
+/// What to look at.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory or the anchor file of an archive
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says what is in an archive.
+///
+/// # Errors
+///
+/// When there is none, or it is damaged.
+pub(crate) fn info(request: &Request) -> Result<Exit> {
+    let trace = Trace::open(&request.path)?;
+    let mut operations = Operations::new(&trace);
+    let mut communicators = Communicators::of(&trace);
+    let bar = Bar::new();
+    bar.begin("locations", trace.definitions.locations.len() as u64);
+    // One location at a time: what is counted needs no order between them, and memory stays two chunks.
+    for (location, _) in trace.locations() {
+        operations.next_location();
+        trace
+            .archive
+            .for_each_event(&[location], |_, event| {
+                communicators.event(location, &event);
+                operations.event(&event);
+                ControlFlow::Continue(())
+            })
+            .context("the archive is damaged, `nccl-otf2 check` says more")?;
+        bar.step();
+    }
+    drop(bar);
+    let report = Report::of(&trace, operations, communicators);
+    if request.json {
+        print::json(&report)?;
+    } else {
+        print::result(&text::text(&report))?;
+    }
+    Ok(Exit::Well)
+}

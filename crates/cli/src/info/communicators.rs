@@ -1,0 +1,136 @@
+//! Communicators, what they did together, and the messages in them.
+
+use std::collections::BTreeMap;
+
+use otf2::{CommRef, Event, EventKind, LocationRef};
+use serde::Serialize;
+
+use crate::archive::{Trace, members};
+
+/// The communicators of an archive.
+pub(crate) struct Communicators {
+    rows: BTreeMap<CommRef, Row>,
+    /// By communicator and location: the rank.
+    ranks: BTreeMap<(CommRef, LocationRef), u32>,
+    messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
+}
+
+/// A communicator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Row {
+    /// Its name: the user's, or NCCL's id.
+    pub(crate) name: String,
+    /// Its size.
+    pub(crate) ranks: u64,
+    /// How many of its ranks have events.
+    pub(crate) ranks_recorded: u64,
+    /// Records of collectives on all ranks, by OTF2's operation.
+    pub(crate) collectives: BTreeMap<String, u64>,
+    /// Messages sent.
+    pub(crate) sends: u64,
+    /// Messages received.
+    pub(crate) receives: u64,
+    /// Bytes sent in messages.
+    pub(crate) bytes_sent: u64,
+    /// Bytes received in messages.
+    pub(crate) bytes_received: u64,
+}
+
+/// The messages from one rank to another, as their sender saw them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Messages {
+    /// In which communicator.
+    pub(crate) communicator: String,
+    /// From which rank.
+    pub(crate) from: u32,
+    /// To which rank.
+    pub(crate) to: u32,
+    /// How many.
+    pub(crate) count: u64,
+    /// Bytes of all of them.
+    pub(crate) bytes: u64,
+}
+
+impl Communicators {
+    /// The communicators, nothing done yet.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut found = Self {
+            rows: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+            messages: BTreeMap::new(),
+        };
+        for (reference, comm) in &trace.definitions.comms {
+            let members = members(trace, *reference);
+            let recorded = members.iter().filter(|location| {
+                let location = trace.definitions.locations.get(location);
+                location.is_some_and(|location| location.number_of_events > 0)
+            });
+            let name = trace.definitions.string(comm.name);
+            let row = Row {
+                name: name.map_or_else(
+                    || format!("communicator {}", reference.get()),
+                    str::to_owned,
+                ),
+                ranks: members.len() as u64,
+                ranks_recorded: recorded.count() as u64,
+                ..Row::default()
+            };
+            found.rows.insert(*reference, row);
+            for (rank, location) in (0..).zip(members) {
+                found.ranks.insert((*reference, location), rank);
+            }
+        }
+        found
+    }
+
+    /// Takes in an event of a location.
+    pub(crate) fn event(&mut self, location: LocationRef, event: &Event) {
+        match &event.kind {
+            EventKind::MpiCollectiveEnd(collective)
+            | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
+                if let Some(row) = self.rows.get_mut(&collective.comm) {
+                    let name = format!("{:?}", collective.op);
+                    *row.collectives.entry(name).or_insert(0) += 1;
+                }
+            }
+            EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
+                let rank = self.ranks.get(&(message.comm, location));
+                if let Some(rank) = rank {
+                    let between = (message.comm, *rank, message.peer);
+                    let (count, bytes) = self.messages.entry(between).or_default();
+                    *count += 1;
+                    *bytes += message.bytes;
+                }
+                if let Some(row) = self.rows.get_mut(&message.comm) {
+                    row.sends += 1;
+                    row.bytes_sent += message.bytes;
+                }
+            }
+            EventKind::MpiIrecv { message, .. } | EventKind::MpiRecv(message) => {
+                if let Some(row) = self.rows.get_mut(&message.comm) {
+                    row.receives += 1;
+                    row.bytes_received += message.bytes;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The communicators and the messages in them.
+    pub(crate) fn finish(self) -> (Vec<Row>, Vec<Messages>) {
+        let messages = self.messages.iter();
+        let messages = messages.map(|((comm, from, to), (count, bytes))| Messages {
+            communicator: self
+                .rows
+                .get(comm)
+                .map(|row| row.name.clone())
+                .unwrap_or_default(),
+            from: *from,
+            to: *to,
+            count: *count,
+            bytes: *bytes,
+        });
+        let messages = messages.collect();
+        (self.rows.into_values().collect(), messages)
+    }
+}

@@ -1,0 +1,81 @@
+//! Everything `info` says, as it is for programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::archive::Trace;
+use crate::completeness::Completeness;
+
+use super::communicators::{self, Communicators, Messages};
+use super::operations::{self, Operations};
+use super::places::{Host, Process, places};
+
+/// The report; its fields are documented in the help of `info`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) format: u32,
+    pub(crate) anchor: String,
+    pub(crate) creator: String,
+    pub(crate) nccl_versions: Vec<String>,
+    pub(crate) profiler_tables: Vec<String>,
+    pub(crate) plugin_versions: Vec<String>,
+    pub(crate) event_sets: Vec<String>,
+    pub(crate) commands: Vec<String>,
+    pub(crate) job: Vec<String>,
+    pub(crate) start_ns: u64,
+    pub(crate) duration_ns: u64,
+    pub(crate) locations: u64,
+    pub(crate) events: u64,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) communicators: Vec<communicators::Row>,
+    pub(crate) operations: Vec<operations::Row>,
+    pub(crate) messages: Vec<Messages>,
+    pub(crate) completeness: Completeness,
+    pub(crate) clock: BTreeMap<String, String>,
+}
+
+impl Report {
+    pub(crate) fn of(
+        trace: &Trace,
+        operations: Operations<'_>,
+        communicators: Communicators,
+    ) -> Self {
+        let archive = &trace.archive;
+        let list = |name: &str| -> Vec<String> {
+            let value = archive.property(name).unwrap_or_default();
+            value.lines().map(str::to_owned).collect()
+        };
+        let clock = trace.definitions.clock.as_ref();
+        let clocks = archive.properties().iter().filter_map(|(name, value)| {
+            let name = name.strip_prefix("NCCL::")?;
+            let is_clock = name.starts_with("CLOCK::") || name.starts_with("GPU_CLOCK::");
+            is_clock.then(|| (name.replace("::", ".").to_ascii_lowercase(), value.clone()))
+        });
+        let (hosts, processes) = places(trace);
+        let (communicators, messages) = communicators.finish();
+        Self {
+            format: 1,
+            anchor: trace.anchor.display().to_string(),
+            creator: archive.creator().to_owned(),
+            nccl_versions: list("NCCL::VERSION"),
+            profiler_tables: list("NCCL::TABLE"),
+            plugin_versions: list("NCCL::PLUGIN_VERSION"),
+            event_sets: list("NCCL::EVENTS"),
+            commands: list("NCCL::COMMAND"),
+            job: list("NCCL::JOB"),
+            start_ns: clock.map_or(0, |clock| clock.global_offset),
+            duration_ns: clock.map_or(0, |clock| clock.trace_length),
+            locations: trace.definitions.locations.len() as u64,
+            events: trace.events(),
+            hosts,
+            processes,
+            communicators,
+            operations: operations.finish(),
+            messages,
+            completeness: Completeness::of(archive),
+            clock: clocks.collect(),
+        }
+    }
+}

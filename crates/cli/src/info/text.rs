@@ -1,0 +1,280 @@
+//! Everything `info` says, for people.
+
+use std::fmt::{Display, Write as _};
+
+use crate::table::{Side, Table};
+use crate::units::{bandwidth, bytes, count, plural, time};
+
+use super::operations;
+use super::report::Report;
+
+/// Longest lists printed; JSON has all.
+const MOST_ROWS: usize = 32;
+
+/// Writing to a string cannot fail.
+fn line(into: &mut String, text: impl Display) {
+    let _ = writeln!(into, "{text}");
+}
+
+fn cut(into: &mut String, rows: usize) {
+    if rows > MOST_ROWS {
+        line(
+            into,
+            format_args!("  … {} more (--json has all)", rows - MOST_ROWS),
+        );
+    }
+}
+
+/// The report as text.
+pub(crate) fn text(report: &Report) -> String {
+    let mut text = String::new();
+    head(report, &mut text);
+    processes(report, &mut text);
+    communicators(report, &mut text);
+    operations(report, &mut text);
+    messages(report, &mut text);
+    completeness(report, &mut text);
+    text
+}
+
+fn head(report: &Report, text: &mut String) {
+    line(text, &report.anchor);
+    let mut fact = |name: &str, values: &[String]| {
+        if !values.is_empty() {
+            line(text, format_args!("  {name:<10}{}", values.join("; ")));
+        }
+    };
+    fact("NCCL", &report.nccl_versions);
+    fact("table", &report.profiler_tables);
+    fact("recorded", &report.event_sets);
+    fact("command", &report.commands);
+    fact("job", &report.job);
+    fact("creator", std::slice::from_ref(&report.creator));
+    line(
+        text,
+        format_args!(
+            "  {:<10}{} in {}, {}",
+            "length",
+            time(report.duration_ns),
+            plural(report.locations, "location", "locations"),
+            plural(report.events, "event", "events"),
+        ),
+    );
+}
+
+fn processes(report: &Report, text: &mut String) {
+    line(
+        text,
+        format_args!(
+            "\n{} on {}",
+            plural(report.processes.len() as u64, "process", "processes"),
+            plural(report.hosts.len() as u64, "host", "hosts")
+        ),
+    );
+    let mut table = Table::new(&[
+        ("process", Side::Left),
+        ("host", Side::Left),
+        ("GPUs", Side::Right),
+        ("locations", Side::Right),
+        ("events", Side::Right),
+    ]);
+    for process in report.processes.iter().take(MOST_ROWS) {
+        table.row(vec![
+            process.name.clone(),
+            process.host.clone(),
+            count(process.gpus.len() as u64),
+            count(process.locations),
+            count(process.events),
+        ]);
+    }
+    print(&table, text);
+    cut(text, report.processes.len());
+}
+
+fn communicators(report: &Report, text: &mut String) {
+    let number = report.communicators.len() as u64;
+    line(
+        text,
+        format_args!("\n{}", plural(number, "communicator", "communicators")),
+    );
+    let mut table = Table::new(&[
+        ("name", Side::Left),
+        ("ranks", Side::Right),
+        ("recorded", Side::Right),
+        ("collectives", Side::Right),
+        ("messages", Side::Right),
+        ("bytes", Side::Right),
+    ]);
+    for communicator in report.communicators.iter().take(MOST_ROWS) {
+        table.row(vec![
+            communicator.name.clone(),
+            count(communicator.ranks),
+            count(communicator.ranks_recorded),
+            count(communicator.collectives.values().sum()),
+            count(communicator.sends),
+            bytes(communicator.bytes_sent),
+        ]);
+    }
+    print(&table, text);
+    cut(text, report.communicators.len());
+}
+
+fn operations(report: &Report, text: &mut String) {
+    if report.operations.is_empty() {
+        line(text, "\nno operations");
+        return;
+    }
+    line(text, "\noperations, counted on every rank");
+    let mut table = Table::new(&[
+        ("function", Side::Left),
+        ("bytes", Side::Right),
+        ("count", Side::Right),
+        ("min", Side::Right),
+        ("median", Side::Right),
+        ("max", Side::Right),
+        ("total", Side::Right),
+        ("algbw", Side::Right),
+        ("timing", Side::Left),
+    ]);
+    for row in &report.operations {
+        let duration = |pick: fn(operations::Durations) -> u64| {
+            row.duration_ns
+                .map_or_else(|| "-".to_owned(), |all| time(pick(all)))
+        };
+        let sizes = if row.bytes_min == row.bytes_max {
+            bytes(row.bytes_min)
+        } else {
+            format!("{} … {}", bytes(row.bytes_min), bytes(row.bytes_max))
+        };
+        let algorithm = row.algbw.map(|all| bandwidth(all.median));
+        table.row(vec![
+            row.function.clone(),
+            sizes,
+            count(row.count),
+            duration(|all| all.min),
+            duration(|all| all.median),
+            duration(|all| all.max),
+            duration(|all| all.total),
+            algorithm.unwrap_or_else(|| "-".to_owned()),
+            timing(row),
+        ]);
+    }
+    print(&table, text);
+    if report
+        .operations
+        .iter()
+        .any(|row| row.timing.contains_key("enqueue"))
+    {
+        line(
+            text,
+            "  enqueue: only the queueing was seen; these times do not say how long the operations ran",
+        );
+    }
+}
+
+fn timing(row: &operations::Row) -> String {
+    let mut words: Vec<String> = match row.timing.len() {
+        1 => row.timing.keys().cloned().collect(),
+        _ => {
+            let sources = row.timing.iter();
+            sources
+                .map(|(source, number)| format!("{source} {}", count(*number)))
+                .collect()
+        }
+    };
+    if row.unfinished > 0 {
+        words.push(format!("unfinished {}", count(row.unfinished)));
+    }
+    words.join(", ")
+}
+
+fn messages(report: &Report, text: &mut String) {
+    if report.messages.is_empty() {
+        return;
+    }
+    line(text, "\nmessages between ranks");
+    let mut table = Table::new(&[
+        ("communicator", Side::Left),
+        ("from", Side::Right),
+        ("to", Side::Right),
+        ("count", Side::Right),
+        ("bytes", Side::Right),
+    ]);
+    for messages in report.messages.iter().take(MOST_ROWS) {
+        table.row(vec![
+            messages.communicator.clone(),
+            messages.from.to_string(),
+            messages.to.to_string(),
+            count(messages.count),
+            bytes(messages.bytes),
+        ]);
+    }
+    print(&table, text);
+    cut(text, report.messages.len());
+}
+
+fn completeness(report: &Report, text: &mut String) {
+    let completeness = &report.completeness;
+    if completeness.kinds.is_empty() {
+        line(
+            text,
+            "\nnothing is said about completeness: this archive is not the plugin's",
+        );
+        return;
+    }
+    line(text, "\ncompleteness");
+    let columns = [
+        "seen",
+        "written",
+        "not_drawn",
+        "duplicate",
+        "unfinished",
+        "orphan",
+        "lost",
+    ];
+    let mut headings = vec![("kind", Side::Left)];
+    headings.extend(columns.map(|column| (column, Side::Right)));
+    let mut table = Table::new(&headings);
+    for (kind, counts) in &completeness.kinds {
+        let numbers = columns.map(|column| count(counts.get(column).copied().unwrap_or(0)));
+        table.row([kind.clone()].into_iter().chain(numbers).collect());
+    }
+    print(&table, text);
+    for (name, number) in &completeness.other {
+        if *number > 0 {
+            line(
+                text,
+                format_args!("  {}: {}", name.replace('_', " "), count(*number)),
+            );
+        }
+    }
+    for (number, what) in [
+        (
+            completeness.ranks_missing,
+            "ranks of communicators not recorded",
+        ),
+        (
+            completeness.collectives_unmatched,
+            "collectives not on all recorded ranks",
+        ),
+        (completeness.problem_count, "problems in journals"),
+    ] {
+        if number > 0 {
+            line(text, format_args!("  {what}: {}", count(number)));
+        }
+    }
+    for problem in completeness
+        .problems
+        .iter()
+        .chain(&completeness.parts_left_out)
+        .take(MOST_ROWS)
+    {
+        line(text, format_args!("    {problem}"));
+    }
+}
+
+fn print(table: &Table, text: &mut String) {
+    if !table.is_empty() {
+        table.print(text);
+    }
+}

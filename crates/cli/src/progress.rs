@@ -1,0 +1,49 @@
+//! Progress of long work, on stderr when that is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nccl_profiler_otf2::write::progress::Progress;
+
+use crate::print;
+
+/// One bar, used for one thing after the other.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// A bar that shows nothing yet. indicatif draws nothing where stderr is no terminal.
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {elapsed}") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, what: &str, steps: u64) {
+        self.bar.reset();
+        self.bar.set_length(steps);
+        self.bar.set_message(what.to_owned());
+        self.bar.tick();
+    }
+
+    fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn remark(&self, remark: &str) {
+        self.bar.suspend(|| print::note(remark));
+    }
+}

@@ -1,0 +1,158 @@
+//! `nccl-otf2 run`: a command with the plugin in its environment, and the archive afterwards.
+
+mod after;
+mod directory;
+mod nothing;
+mod plugin;
+mod settings;
+mod signals;
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use nccl_profiler_otf2::environment::JobEnvironment;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::exit::Exit;
+use crate::print;
+
+use directory::{Directory, Existing};
+use settings::Settings;
+use signals::{Forwarding, Signals};
+
+/// What to run, and how.
+#[derive(Debug, Args)]
+#[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] -- COMMAND [ARGUMENT]...")]
+pub(crate) struct Request {
+    /// Directory of the archive [default: NCCL_OTF2_DIR, else nccl-otf2-<command>-<job id or date-time>]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Replace the archive that is in DIR
+    #[arg(long, conflicts_with = "append")]
+    force: bool,
+
+    /// Add this run's processes to the archive that is in DIR
+    #[arg(long)]
+    append: bool,
+
+    /// The plugin [default: beside this program, in ../lib or in ../lib64]
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+
+    /// Let NCCL look for the plugin on LD_LIBRARY_PATH: NCCL 2.27.3 loads no plugin by its path
+    #[arg(long)]
+    by_name: bool,
+
+    #[command(flatten)]
+    settings: Settings,
+
+    /// Leave it to `nccl-otf2 finalize` to complete the archive when processes were killed
+    #[arg(long)]
+    no_finalize: bool,
+
+    /// The command with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// When nothing was run: wrong options, no plugin, no such command.
+pub(crate) fn run(request: &Request) -> Result<Exit> {
+    let job = JobEnvironment::of_process();
+    let plugin = plugin::find(request.plugin.as_deref())?;
+    let (program, arguments) = request
+        .command
+        .split_first()
+        .ok_or_else(|| anyhow!("no command to run"))?;
+    let existing = match (request.force, request.append) {
+        (true, _) => Existing::Replace,
+        (_, true) => Existing::Append,
+        _ => Existing::Refuse,
+    };
+    let mut variables = request.settings.variables()?;
+    let directory = Directory::choose(request.out.as_deref(), program, &job)?;
+    directory.prepare(existing, &job)?;
+    variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));
+    variables.extend(settings::plugin(&plugin, request.by_name)?);
+
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for (name, value) in variables {
+        command.env(name, value);
+    }
+    let status = match supervise(&mut command) {
+        Ok(status) => status,
+        Err(error) => {
+            directory.forget_if_unused();
+            return Err(error.context(format!("cannot run {}", program.display())));
+        }
+    };
+    // What became of the archive is never a reason to change what the command said of itself.
+    if let Err(error) = after::complete(&directory, request, &job, &plugin) {
+        print::error(&error);
+    }
+    Ok(Exit::Command(exit_code(status)))
+}
+
+/// Runs the command to its end with our stdin, stdout and stderr, whatever signals come.
+fn supervise(command: &mut Command) -> Result<ExitStatus> {
+    let signals = Signals::catch().context("cannot catch signals")?;
+    let mut child = command.spawn()?;
+    let forwarding = forward(&child, signals);
+    if let Err(error) = &forwarding {
+        print::note(format_args!("signals are not passed on: {error}"));
+    }
+    wait_until_over(&child);
+    if let Ok(forwarding) = forwarding {
+        forwarding.end();
+    }
+    Ok(child.wait()?)
+}
+
+fn forward(child: &Child, signals: Signals) -> std::io::Result<Forwarding> {
+    signals.forward_to(process_id(child).ok_or(std::io::ErrorKind::InvalidInput)?)
+}
+
+/// Waits without taking the exit status: until that is taken, nobody else gets the process id, and a late
+/// signal can hit nobody else.
+fn wait_until_over(child: &Child) {
+    let Some(process) = process_id(child) else {
+        return;
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
+}
+
+fn process_id(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// As a shell says it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => 255,
+    };
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        assert_eq!(exit_code(ExitStatus::from_raw(0)), 0);
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
+    }
+}

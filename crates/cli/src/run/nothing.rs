@@ -1,0 +1,22 @@
+//! Why a run may have recorded nothing.
+
+use std::path::Path;
+
+/// The reasons, the likely ones first.
+pub(super) fn reasons(plugin: &Path, directory: &Path) -> String {
+    format!(
+        "nothing was recorded into {directory}. The usual reasons:
+  - The command did not use NCCL, or made no communicator.
+  - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with
+    `PROFILER/Plugin`; `Loaded` must name {plugin}.
+    NCCL before 2.23 has no profiler plugins, also when it is linked into the program or the framework
+    statically (then the installed NCCL's version says nothing). NCCL 2.27.3 finds none by its path:
+    use --by-name.
+  - The program replaced its environment: ssh, sudo and some launchers do not pass variables on.
+    NCCL_PROFILER_PLUGIN and NCCL_OTF2_DIR must reach the processes that call NCCL.
+  - NCCL_OTF2_MODE=off, or the plugin could not write: then it said so on stderr.
+  - All communicators had one rank only: NCCL reports next to nothing about those.",
+        directory = directory.display(),
+        plugin = plugin.display(),
+    )
+}

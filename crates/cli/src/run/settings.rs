@@ -1,0 +1,197 @@
+//! The plugin's variables, as options.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use nccl_profiler_otf2::config::{Config, VARIABLES};
+
+use crate::print;
+
+/// How to record.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    /// What to record: light, standard or full, kinds of events, or NCCL's mask as a number
+    #[arg(long, value_name = "SET")]
+    events: Option<String>,
+
+    /// Write the archive after the command has ended, not at the end of its processes
+    #[arg(long)]
+    offline: bool,
+
+    /// Keep what the processes recorded, so that another version can write the archive again
+    #[arg(long)]
+    keep_journal: bool,
+
+    /// Most disk space for the recording of one process, such as 512M or 8G
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<String>,
+
+    /// Directory for recordings while the job runs, such as a local disk's
+    #[arg(long, value_name = "DIR")]
+    journal_dir: Option<String>,
+}
+
+/// Variables for the command.
+pub(crate) type Variables = Vec<(&'static str, OsString)>;
+
+impl Settings {
+    /// Whether recordings stay.
+    pub(crate) fn keep_journal(&self) -> bool {
+        self.keep_journal || Config::from_environment().keep_journal
+    }
+
+    /// The variables, checked by the plugin's own rules.
+    ///
+    /// # Errors
+    ///
+    /// Names the option that means nothing.
+    pub(crate) fn variables(&self) -> Result<Variables> {
+        let texts = [
+            ("NCCL_OTF2_EVENTS", "--events", &self.events),
+            ("NCCL_OTF2_MAX_SIZE", "--max-size", &self.max_size),
+            ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
+        ];
+        let mut variables = Variables::new();
+        for (name, option, text) in texts {
+            let Some(text) = text else { continue };
+            let pair = (name.to_owned(), text.clone());
+            if let Some(remark) = Config::from_variables([pair].into_iter()).remarks.first() {
+                // The plugin goes on with a default; whoever just typed it can type it again.
+                let reason = remark
+                    .rsplit_once("; ")
+                    .map_or(remark.as_str(), |parts| parts.0);
+                bail!("{option}: {reason}");
+            }
+            variables.push((name, text.into()));
+        }
+        if self.offline {
+            variables.push(("NCCL_OTF2_FINALIZE", "offline".into()));
+        }
+        if self.keep_journal {
+            variables.push(("NCCL_OTF2_KEEP_JOURNAL", "1".into()));
+        }
+        Ok(variables)
+    }
+}
+
+/// The variables that make NCCL load the plugin.
+///
+/// # Errors
+///
+/// When a path cannot be written into a variable.
+pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
+    const NAME: &str = "NCCL_PROFILER_PLUGIN";
+    let value = if by_name {
+        let file = plugin.file_name();
+        file.ok_or_else(|| anyhow!("{} has no file name", plugin.display()))?
+    } else {
+        plugin.as_os_str()
+    };
+    if let Some(present) =
+        env::var_os(NAME).filter(|present| *present != value && !present.is_empty())
+    {
+        print::note(format_args!(
+            "{NAME}={} is replaced by {}: NCCL loads one profiler plugin only",
+            present.display(),
+            value.display()
+        ));
+    }
+    let mut variables: Variables = vec![(NAME, value.to_owned())];
+    if by_name {
+        let directory = plugin.parent().map(Path::to_owned).into_iter();
+        let searched = env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
+        let searched: Vec<_> = searched.iter().flat_map(env::split_paths).collect();
+        let joined = env::join_paths(directory.chain(searched))
+            .with_context(|| format!("{} cannot be in LD_LIBRARY_PATH", plugin.display()))?;
+        variables.push(("LD_LIBRARY_PATH", joined));
+    }
+    Ok(variables)
+}
+
+/// Examples, and the plugin's variables from the plugin's own table.
+pub(crate) fn help() -> String {
+    let mut text = "\
+The command runs as it would without the tool: with its stdin, stdout and stderr, its signals and its exit
+code. Under a launcher the tool stands where the program stood, and every rank names the same DIR:
+
+  nccl-otf2 run -- ./all_reduce_perf -g 8
+  nccl-otf2 run -o trace --events full -- torchrun --nproc-per-node 8 train.py
+  srun nccl-otf2 run -o trace -- python train.py
+
+The options set variables of the plugin, for the command only; those that are set already hold where there
+is no option:
+"
+    .to_owned();
+    for variable in VARIABLES {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\n  {}: {}\n      {}\n",
+            variable.name,
+            variable.values.replace('`', ""),
+            variable.doc.replace('`', "")
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            events: None,
+            offline: false,
+            keep_journal: false,
+            max_size: None,
+            journal_dir: None,
+        }
+    }
+
+    #[test]
+    fn options_become_variables() {
+        let settings = Settings {
+            events: Some("light,KernelCh".to_owned()),
+            offline: true,
+            ..settings()
+        };
+        let variables = settings.variables().expect("all good");
+        assert_eq!(
+            variables,
+            [
+                ("NCCL_OTF2_EVENTS", "light,KernelCh".into()),
+                ("NCCL_OTF2_FINALIZE", "offline".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_word_that_means_nothing_is_refused_with_the_nearest() {
+        let settings = Settings {
+            events: Some("lihgt".to_owned()),
+            ..settings()
+        };
+        let message = settings.variables().expect_err("no such set").to_string();
+        assert!(
+            message.contains("--events") && message.contains("light"),
+            "{message}"
+        );
+        assert!(
+            !message.contains("is used"),
+            "the run is refused: {message}"
+        );
+    }
+
+    #[test]
+    fn the_help_names_every_variable() {
+        let help = help();
+        for variable in VARIABLES {
+            assert!(help.contains(variable.name), "{}", variable.name);
+        }
+    }
+}

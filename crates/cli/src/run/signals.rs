@@ -1,0 +1,111 @@
+//! Signals while the command runs: it gets them, and this tool stays to make the archive.
+//!
+//! A signal from the terminal goes to the whole foreground process group, so the command has it already;
+//! one that a process sent to this tool (`kill`, `timeout`, a batch system) is passed on. When the command
+//! is over signals act on this tool again as they always do: whoever does not want to wait for the archive
+//! interrupts once more, and `nccl-otf2 finalize` goes on from there.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::backend::Handle;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+/// SIGUSR1 and SIGUSR2 are what batch systems announce the end of the time limit with.
+const SIGNALS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Catches signals from its creation on; passes them on once it knows the command.
+pub(crate) struct Signals {
+    signals: SignalsInfo<WithOrigin>,
+    command_is_over: Arc<AtomicBool>,
+}
+
+/// Passes signals on.
+pub(crate) struct Forwarding {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+    command_is_over: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Catches the signals that are not ignored: `nohup` ignores one, for the command too.
+    pub(crate) fn catch() -> io::Result<Self> {
+        let ignored = ignored_signals();
+        let caught: Vec<i32> = SIGNALS
+            .into_iter()
+            .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+            .collect();
+        let command_is_over = Arc::new(AtomicBool::new(false));
+        for signal in &caught {
+            flag::register_conditional_default(*signal, Arc::clone(&command_is_over))?;
+        }
+        Ok(Self {
+            signals: SignalsInfo::new(&caught)?,
+            command_is_over,
+        })
+    }
+
+    /// Passes signals on to a process that is there until [`Forwarding::end`].
+    pub(crate) fn forward_to(self, process: Pid) -> io::Result<Forwarding> {
+        let Self {
+            mut signals,
+            command_is_over,
+        } = self;
+        let handle = signals.handle();
+        let thread = thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                for origin in signals.forever() {
+                    let from_terminal = matches!(origin.cause, Cause::Kernel);
+                    if let (false, Some(signal)) = (from_terminal, by_number(origin.signal)) {
+                        // It may have ended just now; then it needs no signal.
+                        let _already_over = kill_process(process, signal);
+                    }
+                }
+            })?;
+        Ok(Forwarding {
+            handle,
+            thread: Some(thread),
+            command_is_over,
+        })
+    }
+}
+
+impl Forwarding {
+    /// The command is over: nothing is passed on after this returns.
+    pub(crate) fn end(mut self) {
+        self.command_is_over.store(true, Ordering::SeqCst);
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+fn by_number(signal: i32) -> Option<Signal> {
+    match signal {
+        SIGHUP => Some(Signal::HUP),
+        SIGINT => Some(Signal::INT),
+        SIGQUIT => Some(Signal::QUIT),
+        SIGTERM => Some(Signal::TERM),
+        SIGUSR1 => Some(Signal::USR1),
+        SIGUSR2 => Some(Signal::USR2),
+        _ => None,
+    }
+}
+
+/// The signals that this process ignores, bit 0 for signal 1.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

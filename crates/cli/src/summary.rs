@@ -1,0 +1,82 @@
+//! What there is in an archive, in a few numbers: for `finalize` and the end of `run`.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::archive::Trace;
+use crate::completeness::Completeness;
+use crate::units::{count, plural};
+
+/// The numbers.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Summary {
+    /// The anchor file.
+    pub(crate) anchor: String,
+    /// Processes that were recorded.
+    pub(crate) processes: u64,
+    /// Rows of the time line.
+    pub(crate) locations: u64,
+    /// OTF2 events.
+    pub(crate) events: u64,
+    /// Communicators.
+    pub(crate) communicators: u64,
+    /// Ranks of communicators that nobody recorded.
+    pub(crate) ranks_missing: u64,
+    /// Operations that had not ended when recording did.
+    pub(crate) unfinished: u64,
+    /// Events, stops and states that could not be recorded.
+    pub(crate) lost: u64,
+    /// Places of journals that could not be used.
+    pub(crate) problems: u64,
+}
+
+impl Summary {
+    /// Reads the definitions of an archive.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it is damaged.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let trace = Trace::open(path)?;
+        let completeness = Completeness::of(&trace.archive);
+        Ok(Self {
+            anchor: trace.anchor.display().to_string(),
+            processes: trace.processes() as u64,
+            locations: trace.definitions.locations.len() as u64,
+            events: trace.events(),
+            communicators: trace.definitions.comms.len() as u64,
+            ranks_missing: completeness.ranks_missing,
+            unfinished: completeness.unfinished(),
+            lost: completeness.lost(),
+            problems: completeness.problem_count,
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}, {}, {}, {}",
+            self.anchor,
+            plural(self.processes, "process", "processes"),
+            plural(self.communicators, "communicator", "communicators"),
+            plural(self.locations, "location", "locations"),
+            plural(self.events, "event", "events"),
+        )?;
+        for (number, what) in [
+            (self.lost, "lost"),
+            (self.unfinished, "unfinished"),
+            (self.ranks_missing, "ranks not recorded"),
+            (self.problems, "problems in journals"),
+        ] {
+            if number > 0 {
+                write!(f, ", {} {what}", count(number))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! `--version`.
+
+use std::sync::LazyLock;
+
+use nccl_profiler_otf2::journal::layout::FORMAT_VERSION;
+
+/// The version of the tool.
+pub(crate) fn short() -> &'static str {
+    env!("TOOL_VERSION")
+}
+
+/// The version of everything that has a say in what archives look like.
+pub(crate) fn long() -> &'static str {
+    static LONG: LazyLock<String> = LazyLock::new(|| {
+        let (major, minor, bugfix) = otf2_sys::HEADER_VERSION;
+        format!(
+            "{}\nOTF2 {major}.{minor}.{bugfix}\njournal format {FORMAT_VERSION}",
+            short()
+        )
+    });
+    &LONG
+}
