@@ -1,10 +1,10 @@
 //! `cargo xtask test`: everything a fresh machine needs, then all tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo::{self, Profile};
-use crate::failure::Result;
+use crate::failure::{Context as _, Result};
 use crate::process;
 use crate::report;
 use crate::verbs::setup;
@@ -53,16 +53,40 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     process::run(&mut test)
 }
 
-/// The C plugins that only write down what NCCL calls: what our recording is compared with.
+/// The C plugins that only write down what NCCL calls: what our recording is compared with. Each is made of the
+/// sources whose names begin with its word.
+const PROBES: [(&str, &str); 2] = [
+    ("probe", "libnccl-profiler.so"),
+    ("net", "libnccl-net-probe.so"),
+];
+
 fn build_probes(out: &Path) -> Result<()> {
-    let source = cargo::root().join("crates/fake-gpu/probe-plugin");
-    process::run(
-        Command::new("make")
-            .arg("--silent")
-            .arg("-C")
-            .arg(source)
-            .arg(format!("OUT={}", out.display())),
-    )
+    let folder = cargo::root().join("crates/fake-gpu/probe-plugin");
+    std::fs::create_dir_all(out).or_fail(|| format!("create {}", out.display()))?;
+    for (word, library) in PROBES {
+        let entries = folder
+            .read_dir()
+            .or_fail(|| format!("list {}", folder.display()))?;
+        let mut sources: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| is_source_of(path, word))
+            .collect();
+        sources.sort();
+        process::run(
+            Command::new("cc")
+                .args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"])
+                .arg(out.join(library))
+                .args(sources)
+                .arg("-lpthread"),
+        )?;
+    }
+    Ok(())
+}
+
+fn is_source_of(path: &Path, word: &str) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    path.extension().is_some_and(|extension| extension == "c")
+        && stem.is_some_and(|stem| stem.split('_').next() == Some(word))
 }
 
 fn names_packages(arguments: &[String]) -> bool {
@@ -78,6 +102,14 @@ fn names_packages(arguments: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probe_may_be_made_of_several_files() {
+        assert!(is_source_of(Path::new("x/probe.c"), "probe"));
+        assert!(is_source_of(Path::new("x/probe_tables.c"), "probe"));
+        assert!(!is_source_of(Path::new("x/probe.h"), "probe"));
+        assert!(!is_source_of(Path::new("x/net.c"), "probe"));
+    }
 
     #[test]
     fn a_package_named_for_the_test_program_is_none_for_cargo() {

@@ -106,7 +106,7 @@ impl Job<'_> {
     pub(super) fn run(&self, tools: &Tools) -> Result<()> {
         let (processes, threads) = self.devices.shape();
         let mut command = Command::new(&tools.nccl_otf2);
-        command.args(["run", "--output"]).arg(self.archive_folder());
+        command.args(["run", "--out"]).arg(self.archive_folder());
         if self.keep {
             command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
         }
