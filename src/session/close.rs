@@ -75,6 +75,7 @@ pub(super) fn close(session: Session, moment: Moment) {
     let options = WriteOptions {
         deadline: Instant::now().checked_add(config.finalize_timeout),
         keep_journal: config.keep_journal,
+        ..WriteOptions::default()
     };
     match part::write(&part, &options, &Silent) {
         Ok(summary) => {
