@@ -194,7 +194,7 @@ impl Config {
         let mut fallback_mask = None;
         let mut events_given = false;
         let mut ours: Vec<(String, String)> = variables
-            .filter(|(name, _)| name.starts_with("NCCL_OTF2_") || name == "NCCL_PROFILE_EVENT_MASK")
+            .filter(|(name, _)| is_ours(name) || name == "NCCL_PROFILE_EVENT_MASK")
             .collect();
         ours.sort();
         for (name, value) in ours {
@@ -258,6 +258,11 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// `NCCL_OTF2_TEST_*` is for the project's own tests, which run programs that load the plugin.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("NCCL_OTF2_") && !name.starts_with("NCCL_OTF2_TEST_")
 }
 
 fn unknown(name: &str) -> String {

@@ -91,6 +91,7 @@ fn complete_own(
     let options = WriteOptions {
         deadline: None,
         keep_journal,
+        ..WriteOptions::default()
     };
     let mut written = false;
     for directory in parts.iter().filter(|directory| is_left_by(directory, job)) {
