@@ -163,15 +163,18 @@ impl Caller {
     }
 }
 
+/// A third of a segment.
+const WARM_UP: u32 = 500;
 /// A segment holds about 1 500 collectives: this crosses one boundary, which the keeper has prepared.
 const COLLECTIVES: u32 = 2_000;
 
 fn warmed_up() -> Caller {
     let caller = Caller::new();
-    for _ in 0..10 {
+    for _ in 0..WARM_UP {
         caller.collective();
     }
-    // The keeper looks at least every 64 ms: now the next segment is there.
+    // The keeper prepares the next segment once an eighth of this one is used. It looks at least every
+    // 64 ms: now it is there.
     std::thread::sleep(Duration::from_millis(300));
     caller
 }

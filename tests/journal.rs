@@ -330,6 +330,36 @@ fn segments_and_files_follow_one_another() {
     assert!(directory.path().join("0.1").exists());
 }
 
+/// The keeper looks at slots at any moment, also while a thread goes from one file to the next.
+#[test]
+fn the_keeper_never_touches_what_is_not_reserved() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("filler").unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                registry.keep();
+            }
+        });
+        // Four files.
+        for step in 0..4 * 64 * SEGMENT_BYTES / 48 {
+            let step = i32::try_from(step).unwrap();
+            let _id = cursor.start(&Start {
+                context: 1,
+                parent: 2,
+                rank: 0,
+                body: Body::ProxyStep { step },
+            });
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let (records, outcome) = read(directory.path());
+    assert_eq!(records.len(), 1 + 4 * 64 * SEGMENT_BYTES / 48);
+    assert_eq!(outcome.problems, []);
+}
+
 #[test]
 fn the_limit_stops_recording_and_every_loss_is_counted() {
     let directory = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE};
+use super::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
 
 const FILE_BYTES: usize = SEGMENT_BYTES * SEGMENTS_PER_FILE;
 const PAGE_WORDS: usize = 4096 / 8;
@@ -178,6 +178,17 @@ impl JournalFile {
         }
     }
 
+    /// How many bytes of the segment in use are committed; none while it is not prepared, when touching it
+    /// would be a SIGBUS.
+    pub(super) fn committed_bytes(&self) -> u64 {
+        let active = self.active();
+        if !self.is_prepared(active) {
+            return 0;
+        }
+        let word = self.words(active).get(header::COMMITTED);
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
     /// Lets go of the pages of segments before the active one; their data stays in the file.
     pub(super) fn release_used(&self) {
         let active = self.active();
@@ -249,5 +260,22 @@ impl Deref for Segment {
     fn deref(&self) -> &SegmentWords {
         // SAFETY: `words` came from `JournalFile::words` and `self.file` keeps that mapping alive.
         unsafe { self.words.as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_reserved_is_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = JournalFile::create(&directory.path().join("0.0")).unwrap();
+        // Reading the mapping beyond the file's end would end the process with SIGBUS.
+        assert_eq!(file.committed_bytes(), 0);
+        file.prepare(0).unwrap();
+        let segment = Segment::take(Arc::clone(&file), 0);
+        segment[header::COMMITTED].store(4711, Ordering::Relaxed);
+        assert_eq!(file.committed_bytes(), 4711);
     }
 }

@@ -22,6 +22,10 @@ use crate::clock::{ClockPair, TickSource, ticks};
 use crate::event::{Kind, Name, Start, State};
 use crate::id::{EventId, ProcessTag, SLOTS};
 
+/// How full a segment is when the keeper prepares the next one: early, since at full speed the rest lasts
+/// less than a millisecond.
+const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
+
 /// Who records, and how much may be recorded.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
@@ -220,6 +224,10 @@ impl Registry {
             let Some(file) = slot.current.lock().clone() else {
                 continue;
             };
+            // Most threads record little: they stay at the one segment they have.
+            if file.committed_bytes() < PREPARE_FROM_BYTES {
+                continue;
+            }
             let next = file.active() + 1;
             if next < SEGMENTS_PER_FILE {
                 if !file.is_prepared(next) {
@@ -457,7 +465,7 @@ impl Cursor {
             let file = Arc::clone(self.segment.file());
             self.ready(file, index)
         } else {
-            self.next_file().and_then(|file| self.ready(file, 0))
+            self.next_file()
         };
         let Some(next) = next else {
             // Nothing more may go in, also not what is short enough for the rest of this segment: it could
@@ -482,7 +490,8 @@ impl Cursor {
         Some(Segment::take(file, index))
     }
 
-    fn next_file(&mut self) -> Option<Arc<JournalFile>> {
+    /// A new file for the slot, its first segment ready.
+    fn next_file(&mut self) -> Option<Segment> {
         let spare = self
             .slot
             .spare
@@ -492,12 +501,13 @@ impl Cursor {
             Some(file) => file,
             None => self.registry.create_file(&self.slot).ok()?,
         };
+        let segment = self.ready(Arc::clone(&file), 0)?;
         // The keeper holds this lock only to copy the pointer. If it is held just now, the keeper goes on
         // with the old file, and this thread prepares its segments itself until the next file.
         if let Some(mut current) = self.slot.current.try_lock() {
-            *current = Some(Arc::clone(&file));
+            *current = Some(file);
         }
-        Some(file)
+        Some(segment)
     }
 
     fn write_header(&mut self) {
