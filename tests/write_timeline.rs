@@ -378,3 +378,20 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
     assert_eq!(gpus, [2, 0, 1, 0]);
     assert_eq!(comms.comms[1].repetition, 1);
 }
+
+#[test]
+fn operations_of_one_plan_go_to_sibling_lanes() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for id in [20, 21] {
+        let coll = stream.coll(7, 0);
+        stream.event(id, 0, (100, Some(110)), coll);
+        stream.event(id + 100, id, (105, Some(150)), proxy_op(id == 20));
+    }
+    let drawn = stream.draw();
+    for sibling in [0, 1] {
+        let lane = &drawn.lanes[&(LaneKey::Communicator(0), sibling)];
+        assert_eq!(lane[..], [(Shape::Operation, 100, 150)], "lane {sibling}");
+    }
+    assert_eq!(drawn.counts.overflowed, 1);
+}

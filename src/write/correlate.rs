@@ -22,7 +22,7 @@ use crate::journal::record::Fields;
 pub struct Activity {
     /// The Coll or P2p: a place in [`Assembly::operations`].
     pub operation: u32,
-    /// Its kernel launch, or [`NOWHERE`].
+    /// Its kernel launch: a place in [`Assembly::operations`], or past its end.
     pub launch: u32,
     /// Whether the launch is this operation's own, not one captured in a graph before.
     pub launch_is_own: bool,

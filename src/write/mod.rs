@@ -49,6 +49,7 @@ pub mod lanes;
 pub mod members;
 pub mod messages;
 pub mod part;
+mod part_files;
 mod place;
 mod plan;
 pub mod progress;

@@ -112,6 +112,9 @@ fn two_parts_become_one_archive() {
             })
             .collect();
         assert_eq!(ends.len(), 3, "every collective on every rank");
+        let begins = events[&LocationRef::new(member)].iter();
+        let begins = begins.filter(|event| event.kind == EventKind::MpiCollectiveBegin);
+        assert_eq!(begins.count(), 3);
         for end in ends {
             assert_eq!(end.op, CollectiveOp::Allreduce);
             assert_eq!((end.bytes_sent, end.bytes_received), (8000, 8000));

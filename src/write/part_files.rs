@@ -1,0 +1,98 @@
+//! The files of a part: what they are called, whether they are there, what they say.
+
+use std::fs;
+use std::path::Path;
+
+use super::assemble::Assembler;
+use super::assembly::Assembly;
+use super::error::{Error, io_error};
+use super::sidecar::{SIDECAR_FORMAT, Sidecar};
+use crate::journal::reader::{Journal, Outcome};
+use crate::process::ProcessInfo;
+
+/// Name of the sidecar in a part.
+pub const DEFINITIONS: &str = "definitions";
+/// Name of the completion mark in a part.
+pub const DONE: &str = "done";
+/// Name of the journal's directory (or a link to it) in a part.
+pub const JOURNAL: &str = "journal";
+/// Name of the directory of event files, in a part and in the archive.
+pub const TRACES: &str = "traces";
+/// Name of the description of the process in a part.
+pub const PROCESS: &str = "process.json";
+
+/// The name of a part: that of its directory.
+#[must_use]
+pub fn part_name(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or(directory.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
+/// Whether a part is written, and can go into an archive.
+#[must_use]
+pub fn is_done(directory: &Path) -> bool {
+    directory.join(DONE).exists()
+}
+
+/// What `done` says in a part that was written while its process still recorded.
+pub(super) const PROVISIONAL: &str = "so far\n";
+
+/// Whether a part is written and there is a journal that says more.
+#[must_use]
+pub fn is_provisional(directory: &Path) -> bool {
+    directory.join(JOURNAL).exists()
+        && fs::read_to_string(directory.join(DONE)).is_ok_and(|said| said == PROVISIONAL)
+}
+
+/// Reads a part's sidecar.
+///
+/// # Errors
+/// It cannot be read, makes no sense, or a newer version wrote it.
+pub fn read_sidecar(directory: &Path) -> Result<Sidecar, Error> {
+    let path = directory.join(DEFINITIONS);
+    let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+    let sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(|error| Error::Sidecar {
+        path: path.clone(),
+        reason: format!("not a part's definitions: {error}"),
+    })?;
+    if sidecar.format > SIDECAR_FORMAT {
+        let reason = format!(
+            "format {} is newer than this version reads ({SIDECAR_FORMAT}): use the nccl-otf2 that belongs to the plugin that wrote it",
+            sidecar.format
+        );
+        return Err(Error::Sidecar { path, reason });
+    }
+    if sidecar.event_chunk_bytes != otf2::EVENT_CHUNK_BYTES {
+        let reason = format!(
+            "event chunks of {} bytes, where all parts of an archive have {}",
+            sidecar.event_chunk_bytes,
+            otf2::EVENT_CHUNK_BYTES
+        );
+        return Err(Error::Sidecar { path, reason });
+    }
+    Ok(sidecar)
+}
+
+/// Reads who recorded a part, and why not, if it cannot be read.
+#[must_use]
+pub fn read_process(directory: &Path) -> (ProcessInfo, String) {
+    let read = fs::read(directory.join(PROCESS)).map_err(|error| error.to_string());
+    let parsed =
+        read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    match parsed {
+        Ok(process) => (process, String::new()),
+        Err(reason) => (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
+    }
+}
+
+/// Everything a part's process recorded, for tools that look at journals.
+///
+/// # Errors
+/// The journal cannot be read at all.
+pub fn assemble(directory: &Path) -> Result<(Assembly, Outcome), Error> {
+    let journal = Journal::open(&directory.join(JOURNAL))?;
+    let mut assembler = Assembler::default();
+    let outcome = journal.read(&mut |record| assembler.record(record));
+    let assembly = assembler.finish(&outcome.losses);
+    Ok((assembly, outcome))
+}
