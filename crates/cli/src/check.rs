@@ -150,9 +150,11 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
             exchanges.event(location, &event);
             ControlFlow::Continue(())
         });
-        row.end();
         match read {
-            Ok(events) => total += events,
+            Ok(events) => {
+                row.end();
+                total += events;
+            }
             Err(error) => {
                 let name = trace.location_name(location);
                 findings.add(
