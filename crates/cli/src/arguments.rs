@@ -9,12 +9,12 @@ use crate::run::Request as Run;
 use crate::version;
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 all is well, 1 the trace has problems, 2 wrong usage or a file that cannot be read or
-written; `run` ends with the exit code of its command.
-
 Start with:
   nccl-otf2 run -o trace -- python train.py
-  nccl-otf2 info trace";
+  nccl-otf2 info trace
+
+Exit codes: 0 all is well, 1 the trace has problems, 2 wrong usage or a file that cannot be read or \
+written; `run` ends with the exit code of its command.";
 
 /// Records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
 #[derive(Debug, Parser)]

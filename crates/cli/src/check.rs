@@ -37,21 +37,25 @@ use findings::{Finding, Findings, Rule};
 use row::Row;
 
 const EXAMPLES: &str = "\
+Examples:
   nccl-otf2 check trace
   nccl-otf2 check --json trace/traces.otf2 | jq '.findings[].rule'
 
-Faults say that the archive is wrong: a reader may show wrong things, or fail. Remarks say what the archive
+Faults say that the archive is wrong: a reader may show wrong things, or fail. Remarks say what the archive \
 itself admits: operations that had not ended, events that could not be recorded, ranks that nobody recorded.
 
-Exit codes: 0 no faults, 1 faults (with --strict remarks, too), 2 no archive, or wrong usage.
+Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or wrong usage.
 
 --json prints an object:
   format    version of this description: 1
-  anchor, processes, locations, events (that were read)
-  faults, remarks   how many
-  findings  severity (fault, remark), rule, location (id), name, time_ns, message; a rule that is broken very
-            often is listed 20 times
-  rules     by rule: severity and count";
+  anchor, processes, locations
+  events    that were read
+  faults, remarks
+            how many
+  findings  severity (fault, remark), rule, location (id), name, time_ns,
+            message; 20 of each rule at most
+  rules     by rule: severity and count
+New fields may be added; `format` changes when one changes or goes.";
 
 /// What to check.
 #[derive(Debug, Args)]
@@ -150,9 +154,11 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
             exchanges.event(location, &event);
             ControlFlow::Continue(())
         });
-        row.end();
         match read {
-            Ok(events) => total += events,
+            Ok(events) => {
+                row.end();
+                total += events;
+            }
             Err(error) => {
                 let name = trace.location_name(location);
                 findings.add(

@@ -16,17 +16,18 @@ use crate::summary::Summary;
 use crate::units::{count, plural};
 
 const EXAMPLES: &str = "\
-A process that ended normally has written its part of the archive, and the last one has put the archive
+A process that ended normally has written its part of the archive, and the last one has put the archive \
 together. After a crash, a kill or a hang what was recorded up to then lies in DIR/parts, and
 
   nccl-otf2 finalize trace
 
-writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it
+writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it \
 on the host of the job when processes may still be running; elsewhere they are taken for dead.
 
-On a large job the parts can be written by many hosts:
+On a large job many hosts can write the parts, and then one makes the archive:
 
-  srun -n 16 sh -c 'nccl-otf2 finalize --shard $SLURM_PROCID/16 trace' && nccl-otf2 finalize trace
+  srun sh -c 'nccl-otf2 finalize --shard $SLURM_PROCID/$SLURM_NTASKS trace'
+  nccl-otf2 finalize trace
 
 Exit codes: 0 the archive is complete, 1 something is missing from it, 2 no archive could be made.
 
@@ -34,10 +35,12 @@ Exit codes: 0 the archive is complete, 1 something is missing from it, 2 no arch
   format    version of this description: 1
   complete  whether everything recorded is in the archive
   changed   whether anything was done
-  parts     one object for each process: name, state (written, done, live, empty, elsewhere, failed),
-            reason (of a failure), and of those written now events, records and problems
-  archive   anchor, processes, communicators, locations, events, lost, unfinished, ranks_missing, problems;
-            null where there is none";
+  parts     for each process: name, state (written, done, live, empty,
+            elsewhere, failed), reason (of a failure), and of those written
+            now events, records and problems
+  archive   anchor, processes, communicators, locations, events, lost,
+            unfinished, ranks_missing, problems; null where there is none
+New fields may be added; `format` changes when one changes or goes.";
 
 /// What to finalize.
 #[derive(Debug, Args)]

@@ -23,27 +23,37 @@ use operations::Operations;
 use report::Report;
 
 const EXAMPLES: &str = "\
+Examples:
   nccl-otf2 info trace
-  nccl-otf2 info trace/traces.otf2 --json | jq '.operations[] | select(.function == \"ncclAllReduce\")'
+  nccl-otf2 info --json trace/traces.otf2 | jq '.operations[].duration_ns'
 
-Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are
-those of the operation, not of the call; `timing` says what they were measured by: kernelch (the GPU's own
-times), kernelch-host (when the host heard of them), proxy (from the launch to the last network transfer),
-enqueue (nothing but the time it took to queue them: not how long they ran).
+Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are \
+those of the operation, not of the call. `timing` says what they were measured by:
+  kernelch       the GPU's own times
+  kernelch-host  when the host heard of them
+  proxy          from the launch to the last network transfer
+  enqueue        only the time it took to queue them, not how long they ran
 
 --json prints an object:
   format         version of this description: 1
-  anchor, creator, nccl_versions, profiler_tables, plugin_versions, event_sets, commands, job
-  start_ns       first event, ns since 1970, and duration_ns up to the last
+  anchor, creator, nccl_versions, profiler_tables, plugin_versions,
+  event_sets, commands, job
+  start_ns       first event, in ns since 1970
+  duration_ns    from there to the last one
+  locations, events
   hosts          name, processes
   processes      name, host, gpus, locations, events
-  communicators  name, ranks, ranks_recorded, collectives (by OTF2's operation: records of all ranks),
-                 sends, receives, bytes_sent and bytes_received of messages
-  operations     function, bytes_min and bytes_max (of the class), count, unfinished, timing (count by source),
-                 duration_ns {min, median, max, total} of those that ended, algbw and busbw in bytes/s {median, max} or null
+  communicators  name, ranks, ranks_recorded, collectives (records of all
+                 ranks by OTF2's operation), sends, receives, bytes_sent and
+                 bytes_received of messages
+  operations     function, bytes_min and bytes_max (of the class), count,
+                 unfinished, timing (count by source), duration_ns {min,
+                 median, max, total} of those that ended, algbw and busbw in
+                 bytes per second {median, max}; null where there is none
   messages       communicator, from, to, count, bytes
-  completeness   kinds {kind: {seen, written, …}}, other, problems, problem_count, parts_left_out,
-                 ranks_missing, collectives_unmatched
+  completeness   kinds {kind: {seen, written, ...}}, other, problems,
+                 problem_count, parts_left_out, ranks_missing,
+                 collectives_unmatched
   clock          the archive's statements on its clocks
 New fields may be added; `format` changes when one changes or goes.";
 

@@ -1,6 +1,11 @@
 //! The tool as a process: one module per verb, all on the built binary.
 
 mod tool {
+    mod check;
+    mod finalize;
+    mod fixture;
+    mod info;
+    mod recording;
     mod run;
     mod support;
 }

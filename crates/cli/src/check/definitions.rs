@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::records::Group;
-use otf2::{CommRef, GroupType, LocationRef, Paradigm, StringRef};
+use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm, StringRef};
 
 use crate::archive::Trace;
 
@@ -25,14 +25,13 @@ pub(crate) fn check(trace: &Trace, findings: &mut Findings) {
         }
         Some(_) => {}
     }
-    strings(trace, findings);
-    tree(trace, findings);
-    communicators(trace, findings);
+    strings(definitions, findings);
+    tree(definitions, findings);
+    communicators(definitions, findings);
 }
 
 /// Every name that is needed is there.
-fn strings(trace: &Trace, findings: &mut Findings) {
-    let definitions = &trace.definitions;
+fn strings(definitions: &Definitions, findings: &mut Findings) {
     let mut named = |what: String, name: StringRef, is_needed: bool| {
         let is_there = definitions.strings.contains_key(&name);
         if !is_there && (is_needed || name.is_defined()) {
@@ -66,8 +65,7 @@ fn strings(trace: &Trace, findings: &mut Findings) {
 }
 
 /// Locations are in groups, groups in the system tree.
-fn tree(trace: &Trace, findings: &mut Findings) {
-    let definitions = &trace.definitions;
+fn tree(definitions: &Definitions, findings: &mut Findings) {
     for (reference, node) in &definitions.system_tree_nodes {
         let parent = node.parent;
         if parent.is_defined() && !definitions.system_tree_nodes.contains_key(&parent) {
@@ -100,8 +98,7 @@ fn tree(trace: &Trace, findings: &mut Findings) {
 }
 
 /// Communicators have groups of indices into the one list of locations of their paradigm.
-fn communicators(trace: &Trace, findings: &mut Findings) {
-    let definitions = &trace.definitions;
+fn communicators(definitions: &Definitions, findings: &mut Findings) {
     let mut lists: BTreeMap<Paradigm, &Group> = BTreeMap::new();
     for (reference, group) in &definitions.groups {
         if group.group_type != GroupType::CommLocations {
@@ -128,7 +125,7 @@ fn communicators(trace: &Trace, findings: &mut Findings) {
         }
     }
     for (reference, comm) in &definitions.comms {
-        if let Err(reason) = members(trace, *reference, &lists) {
+        if let Err(reason) = members(definitions, *reference, &lists) {
             let message = format!("{reference:?}: {reason}");
             findings.general(Rule::Communicator, message);
         }
@@ -143,11 +140,10 @@ fn communicators(trace: &Trace, findings: &mut Findings) {
 }
 
 fn members(
-    trace: &Trace,
+    definitions: &Definitions,
     reference: CommRef,
     lists: &BTreeMap<Paradigm, &Group>,
 ) -> Result<(), String> {
-    let definitions = &trace.definitions;
     let comm = definitions.comms.get(&reference).ok_or("not defined")?;
     let group = definitions.groups.get(&comm.group);
     let group = group.ok_or_else(|| format!("its group {:?} is not defined", comm.group))?;
@@ -174,4 +170,71 @@ fn members(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use otf2::GroupRef;
+    use otf2::records::{Comm, Location};
+    use otf2::{LocationGroupRef, LocationType};
+
+    /// Two locations, both communicate, and a communicator of these members. The writer of this project
+    /// refuses to write most of what is wrong here; others may not.
+    fn found(listed: &[u64], members: &[u64], group_type: GroupType) -> Vec<String> {
+        let mut definitions = Definitions::default();
+        for id in 0..2 {
+            let location = Location {
+                name: StringRef::UNDEFINED,
+                location_type: LocationType::CpuThread,
+                number_of_events: 0,
+                group: LocationGroupRef::new(0),
+                properties: Vec::new(),
+            };
+            definitions.locations.insert(LocationRef::new(id), location);
+        }
+        for (number, group_type, members) in [
+            (0, GroupType::CommLocations, listed),
+            (1, group_type, members),
+        ] {
+            let group = Group {
+                name: StringRef::UNDEFINED,
+                group_type,
+                paradigm: Paradigm::Mpi,
+                flags: 0,
+                members: members.to_vec(),
+            };
+            definitions.groups.insert(GroupRef::new(number), group);
+        }
+        let comm = Comm {
+            name: StringRef::UNDEFINED,
+            group: GroupRef::new(1),
+            parent: CommRef::UNDEFINED,
+            flags: 0,
+        };
+        definitions.comms.insert(CommRef::new(0), comm);
+        let mut findings = Findings::default();
+        communicators(&definitions, &mut findings);
+        findings.listed().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn members_are_places_in_the_list() {
+        let group = GroupType::CommGroup;
+        assert_eq!(found(&[0, 1], &[1, 0], group), [""; 0]);
+        for (listed, members, group_type, word) in [
+            (&[0, 1][..], &[0, 5][..], group, "member 5 of a list of 2"),
+            (&[0, 1], &[0, 0], group, "location of another rank"),
+            (&[0, 1], &[], group, "no members"),
+            (&[0, 7], &[0, 1], group, "LocationRef(7), not defined"),
+            (&[0, 0], &[0, 1], group, "LocationRef(0) twice"),
+            (&[0, 1], &[0, 1], GroupType::Regions, "of the type Regions"),
+        ] {
+            let found = found(listed, members, group_type);
+            assert!(
+                found.len() == 1 && found[0].contains(word),
+                "{word}: {found:?}"
+            );
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use nccl_profiler_otf2::config::{FULL, LIGHT, STANDARD, event_names};
+
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
@@ -46,7 +48,8 @@ fn head(report: &Report, text: &mut String) {
     };
     fact("NCCL", &report.nccl_versions);
     fact("table", &report.profiler_tables);
-    fact("recorded", &report.event_sets);
+    let event_sets: Vec<String> = report.event_sets.iter().map(|set| preset(set)).collect();
+    fact("recorded", &event_sets);
     fact("command", &report.commands);
     fact("job", &report.job);
     fact("creator", std::slice::from_ref(&report.creator));
@@ -60,6 +63,15 @@ fn head(report: &Report, text: &mut String) {
             plural(report.events, "event", "events"),
         ),
     );
+}
+
+/// The short name of an event set that has one.
+fn preset(events: &str) -> String {
+    let presets = [("light", LIGHT), ("standard", STANDARD), ("full", FULL)];
+    let found = presets
+        .iter()
+        .find(|(_, mask)| event_names(*mask).join(",") == events);
+    found.map_or_else(|| events.to_owned(), |(name, _)| (*name).to_owned())
 }
 
 fn processes(report: &Report, text: &mut String) {
@@ -276,5 +288,16 @@ fn completeness(report: &Report, text: &mut String) {
 fn print(table: &Table, text: &mut String) {
     if !table.is_empty() {
         table.print(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_sets_with_a_name_are_called_by_it() {
+        assert_eq!(preset(&event_names(STANDARD).join(",")), "standard");
+        assert_eq!(preset("Coll,KernelCh"), "Coll,KernelCh");
     }
 }

@@ -115,14 +115,15 @@ pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
 /// Examples, and the plugin's variables from the plugin's own table.
 pub(crate) fn help() -> String {
     let mut text = "\
-The command runs as it would without the tool: with its stdin, stdout and stderr, its signals and its exit
-code. Under a launcher the tool stands where the program stood, and every rank names the same DIR:
-
+Examples:
   nccl-otf2 run -- ./all_reduce_perf -g 8
   nccl-otf2 run -o trace --events full -- torchrun --nproc-per-node 8 train.py
   srun nccl-otf2 run -o trace -- python train.py
 
-The options set variables of the plugin, for the command only; those that are set already hold where there
+The command runs as it would without the tool: with its stdin, stdout and stderr, its signals and its exit \
+code. Under a launcher the tool stands where the program stood, and every rank names the same DIR.
+
+The options set variables of the plugin, for the command only; those that are set already hold where there \
 is no option:
 "
     .to_owned();

@@ -1,0 +1,309 @@
+//! `nccl-otf2 check`: every kind of fault is planted once, and found, and nothing else is.
+
+use std::fs;
+use std::path::Path;
+
+use otf2::{AttributeType, CollectiveOp};
+use serde_json::Value;
+
+use super::fixture::{ALL_REDUCE, BROADCAST, Fixture, RECEIVE, Step};
+use super::support::{Scratch, text};
+
+/// Checks an archive; the exit code and the broken rules.
+fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec<String>, Value) {
+    let output = scratch
+        .tool()
+        .args(["check", "--json"])
+        .args(options)
+        .arg(trace)
+        .output()
+        .expect("ran");
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let rules = report["rules"].as_object().expect("rules");
+    let rules = rules.keys().cloned().collect();
+    (output.status.code(), rules, report)
+}
+
+/// A sound archive, spoiled, breaks these rules.
+#[track_caller]
+fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    spoil(&mut fixture);
+    let trace = fixture.write(scratch.path());
+    let (code, found, report) = check(&scratch, &[], &trace);
+    assert_eq!(found, rules, "{report:#}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_sound_archive_is_one_line() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    for path in [trace.clone(), trace.join("traces.otf2")] {
+        let output = scratch.tool().arg("check").arg(path).output().expect("ran");
+        assert_eq!(output.status.code(), Some(0));
+        let stdout = text(&output.stdout);
+        assert_eq!(stdout.lines().count(), 1, "{stdout}");
+        assert!(
+            stdout.contains("no faults (1 process, 2 locations, 24 events)"),
+            "{stdout}"
+        );
+    }
+}
+
+#[test]
+fn a_region_that_is_never_left() {
+    spoiled(&["nesting"], |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::Leave(350, _)));
+        // It is the last to be left then: what follows must not depend on it.
+        fixture.ranks[0].push(Step::Leave(455, BROADCAST));
+        fixture.ranks[0].insert(0, Step::Enter(100, BROADCAST, 1));
+    });
+}
+
+#[test]
+fn regions_that_are_left_in_the_wrong_order() {
+    spoiled(&["nesting"], |fixture| {
+        fixture.ranks[0].extend([
+            Step::Enter(451, ALL_REDUCE, 1),
+            Step::Enter(452, BROADCAST, 1),
+            Step::Leave(453, ALL_REDUCE),
+            Step::Leave(454, BROADCAST),
+        ]);
+    });
+}
+
+#[test]
+fn a_collective_without_begin() {
+    spoiled(&["collective-pair"], |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::Begin(300)));
+    });
+}
+
+#[test]
+fn a_collective_that_its_region_is_not() {
+    spoiled(&["collective-role"], |fixture| {
+        for rank in &mut fixture.ranks {
+            for step in rank {
+                if let Step::End(200, op, _, _, _) = step {
+                    *op = CollectiveOp::Gatherv;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_misses_a_collective() {
+    spoiled(&["collective-rank"], |fixture| {
+        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+    });
+}
+
+#[test]
+fn ranks_that_do_different_collectives() {
+    spoiled(&["collective-match"], |fixture| {
+        for step in &mut fixture.ranks[1] {
+            if let Step::End(200, op, _, _, _) = step {
+                *op = CollectiveOp::Allgather;
+            }
+        }
+    });
+}
+
+#[test]
+fn ranks_that_disagree_on_bytes_or_root() {
+    spoiled(&["collective-match"], |fixture| {
+        for step in &mut fixture.ranks[1] {
+            if let Step::End(200, _, _, sent, _) = step {
+                *sent = 0;
+            }
+        }
+    });
+    spoiled(&["collective-match"], |fixture| {
+        for step in &mut fixture.ranks[1] {
+            if let Step::End(350, _, root, _, _) = step {
+                *root = Some(1);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_broadcast_of_different_sizes() {
+    spoiled(&["collective-match"], |fixture| {
+        for step in &mut fixture.ranks[1] {
+            if let Step::End(350, _, _, _, received) = step {
+                *received = 32;
+            }
+        }
+    });
+}
+
+#[test]
+fn requests_that_do_not_match() {
+    spoiled(&["request"], |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::IsendComplete(..)));
+    });
+    spoiled(&["request"], |fixture| {
+        fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..)));
+    });
+    spoiled(&["request"], |fixture| {
+        fixture.ranks[1].insert(0, Step::IrecvRequest(101, 7));
+    });
+}
+
+#[test]
+fn a_message_that_nobody_receives() {
+    spoiled(&["message-match"], |fixture| {
+        fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..) | Step::Irecv(..)));
+    });
+}
+
+#[test]
+fn a_peer_that_is_no_member() {
+    spoiled(&["membership", "message-match"], |fixture| {
+        for step in &mut fixture.ranks[0] {
+            if let Step::Isend(_, peer, _) = step {
+                *peer = 2;
+            }
+        }
+    });
+}
+
+#[test]
+fn two_ranks_on_one_location() {
+    spoiled(
+        &[
+            "collective-rank",
+            "communicator",
+            "membership",
+            "message-match",
+        ],
+        |fixture| {
+            fixture.members = vec![0, 0];
+        },
+    );
+}
+
+#[test]
+fn fewer_events_than_promised() {
+    spoiled(&["event-count"], |fixture| fixture.promised = Some(99));
+}
+
+#[test]
+fn attributes_of_other_types() {
+    spoiled(&["reference"], |fixture| {
+        fixture.attribute_type = AttributeType::F64
+    });
+}
+
+#[test]
+fn regions_that_are_not_defined() {
+    spoiled(&["reference"], |fixture| {
+        let region = otf2::RegionRef::new(77);
+        fixture.ranks[0].extend([Step::Enter(451, region, 1), Step::Leave(452, region)]);
+    });
+}
+
+#[test]
+fn events_outside_the_clocks_span() {
+    spoiled(&["span"], |fixture| fixture.span = (100, 449));
+}
+
+#[test]
+fn clock_offsets_that_turn_time_back() {
+    spoiled(&["events"], |fixture| {
+        fixture.offsets = vec![(100, 400), (300, -200), (500, -200)];
+        fixture.span = (0, 10_000);
+    });
+}
+
+#[test]
+fn sums_that_do_not_add_up() {
+    spoiled(&["account"], |fixture| {
+        fixture.property("NCCL::COUNT::COLL::SEEN", "5")
+    });
+}
+
+#[test]
+fn files_that_are_missing_or_cut_short() {
+    for (file, rules) in [("1.evt", ["file"]), ("1.def", ["file"])] {
+        let scratch = Scratch::new();
+        let trace = Fixture::sound().write(scratch.path());
+        fs::remove_file(trace.join("traces").join(file)).expect("removed");
+        let (code, found, report) = check(&scratch, &[], &trace);
+        assert_eq!(found, rules, "{report:#}");
+        assert_eq!(code, Some(1));
+        let message = report["findings"][0]["message"]
+            .as_str()
+            .expect("a message");
+        assert!(message.contains(file), "{message}");
+    }
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    let file = trace.join("traces/0.evt");
+    let bytes = fs::read(&file).expect("read");
+    fs::write(&file, &bytes[..bytes.len() - 2]).expect("cut");
+    let (code, found, _) = check(&scratch, &[], &trace);
+    assert_eq!((code, found), (Some(1), vec!["file".to_owned()]));
+}
+
+#[test]
+fn definitions_that_are_missing() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    fs::remove_file(trace.join("traces.def")).expect("removed");
+    let (code, found, _) = check(&scratch, &[], &trace);
+    assert_eq!((code, found), (Some(1), vec!["definitions".to_owned()]));
+}
+
+#[test]
+fn what_the_archive_admits_is_a_remark_and_fails_only_when_strict() {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    fixture.property("NCCL::COUNT::COLL::UNFINISHED", "1");
+    fixture.property("NCCL::COUNT::COLL::LOST", "2");
+    fixture.property("NCCL::PROBLEMS", "1");
+    fixture.property("NCCL::PROBLEM_LIST", "0.0 at byte 4096: torn");
+    fixture.ranks[1].truncate(4);
+    fixture.property("NCCL::RANKS_MISSING", "0");
+    let trace = fixture.write(scratch.path());
+    let (code, found, report) = check(&scratch, &[], &trace);
+    assert_eq!(
+        found,
+        ["lost", "partial", "problem", "unfinished"],
+        "{report:#}"
+    );
+    assert_eq!(code, Some(0));
+    assert_eq!(report["faults"], 0);
+    let (code, ..) = check(&scratch, &["--strict"], &trace);
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_rank_that_nobody_recorded_is_a_remark() {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    fixture.ranks[1].clear();
+    fixture.property("NCCL::RANKS_MISSING", "1");
+    let trace = fixture.write(scratch.path());
+    let (code, found, report) = check(&scratch, &[], &trace);
+    assert_eq!(found, ["rank-missing"], "{report:#}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn an_operation_that_is_received_but_not_sized_as_sent() {
+    spoiled(&["message-match"], |fixture| {
+        // The same message twice for the receiver.
+        fixture.ranks[1].extend([
+            Step::Enter(455, RECEIVE, 1000),
+            Step::IrecvRequest(455, 8),
+            Step::Irecv(455, 0, 8),
+            Step::Leave(455, RECEIVE),
+        ]);
+    });
+}

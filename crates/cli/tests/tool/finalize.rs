@@ -1,0 +1,220 @@
+//! `nccl-otf2 finalize`, and what `run` does for processes that were killed.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::recording::{NO_PROCESS, record, record_in};
+use super::support::{Scratch, text};
+
+fn finalize(scratch: &Scratch, options: &[&str], directory: &Path) -> (Option<i32>, Value) {
+    let output = scratch
+        .tool()
+        .args(["finalize", "--json"])
+        .args(options)
+        .arg(directory)
+        .output()
+        .expect("ran");
+    let report = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    (output.status.code(), report)
+}
+
+fn states(report: &Value) -> Vec<&str> {
+    let parts = report["parts"].as_array().expect("parts");
+    parts
+        .iter()
+        .map(|part| part["state"].as_str().expect("a state"))
+        .collect()
+}
+
+#[test]
+fn killed_processes_become_an_archive_once() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    for rank in 0..2 {
+        record(&out, rank, NO_PROCESS, 3);
+    }
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert_eq!(states(&report), ["written", "written"]);
+    assert_eq!(report["archive"]["processes"], 2);
+    assert_eq!(
+        (&report["complete"], &report["changed"]),
+        (&true.into(), &true.into())
+    );
+    assert!(!out.join("parts/host-0/journal").exists());
+
+    let anchor = fs::read(out.join("traces.otf2")).expect("an anchor");
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(0), vec!["done", "done"]));
+    assert_eq!(report["changed"], false);
+    assert_eq!(
+        fs::read(out.join("traces.otf2")).expect("an anchor"),
+        anchor
+    );
+
+    let output = scratch.tool().arg("check").arg(&out).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let output = scratch
+        .tool()
+        .args(["info", "--json"])
+        .arg(&out)
+        .output()
+        .expect("ran");
+    let info: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(info["operations"][0]["function"], "ncclAllReduce");
+    assert_eq!(info["operations"][0]["count"], 6);
+    assert_eq!(info["communicators"][0]["ranks_recorded"], 2);
+}
+
+#[test]
+fn a_part_that_comes_later_is_added() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, NO_PROCESS, 1);
+    let (_, report) = finalize(&scratch, &["--keep-journal"], &out);
+    assert_eq!(report["archive"]["processes"], 1);
+    assert_eq!(report["archive"]["ranks_missing"], 1);
+    assert!(out.join("parts/host-0/journal").exists());
+    record(&out, 1, NO_PROCESS, 1);
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(0), vec!["done", "written"]));
+    assert_eq!(report["archive"]["processes"], 2);
+}
+
+#[test]
+fn running_processes_are_left_alone_unless_asked_for() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, NO_PROCESS, 1);
+    record(&out, 1, std::process::id(), 1);
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(1), vec!["written", "live"]));
+    assert_eq!(report["complete"], false);
+    let (_, report) = finalize(&scratch, &["--include-live"], &out);
+    assert_eq!(states(&report)[1], "written", "{report:#}");
+    assert_eq!(report["archive"]["processes"], 2);
+}
+
+#[test]
+fn a_part_that_cannot_be_written_is_listed_with_its_reason() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, NO_PROCESS, 1);
+    let part = record(&out, 1, NO_PROCESS, 1);
+    fs::remove_dir_all(part.join("journal")).expect("removed");
+    fs::write(part.join("journal"), "no directory").expect("written");
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!(
+        (code, states(&report)),
+        (Some(1), vec!["written", "failed"])
+    );
+    let reason = report["parts"][1]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("journal"), "{reason}");
+}
+
+#[test]
+fn shards_write_their_parts_and_no_archive() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    for rank in 0..2 {
+        record(&out, rank, NO_PROCESS, 1);
+    }
+    let (code, report) = finalize(&scratch, &["--shard", "1/2"], &out);
+    assert_eq!(
+        (code, states(&report)),
+        (Some(0), vec!["elsewhere", "written"])
+    );
+    assert_eq!(report["archive"], Value::Null);
+    scratch
+        .tool()
+        .args(["finalize", "--shard", "2/2"])
+        .arg(&out)
+        .assert()
+        .code(2);
+}
+
+#[test]
+fn what_is_no_job_is_told() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.join("empty")).expect("made");
+    for (path, word) in [("missing", "no such file"), ("empty", "parts/")] {
+        let output = scratch
+            .tool()
+            .args(["finalize", path])
+            .output()
+            .expect("ran");
+        assert_eq!(output.status.code(), Some(2), "{path}");
+        assert!(
+            text(&output.stderr).contains(word),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn run_completes_what_killed_processes_left() {
+    let scratch = Scratch::new();
+    for rank in 0..2 {
+        record(&scratch.join("recorded"), rank, NO_PROCESS, 2);
+    }
+    let script = "cp -r recorded/parts $NCCL_OTF2_DIR; exit 7";
+    let output = scratch.run(&["-o", "trace"], script).output().expect("ran");
+    assert_eq!(output.status.code(), Some(7));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("2 processes") && stderr.contains("vampir"),
+        "{stderr}"
+    );
+    assert!(scratch.join("trace/traces.otf2").exists());
+}
+
+#[test]
+fn run_leaves_all_to_finalize_when_asked_to() {
+    let scratch = Scratch::new();
+    record(&scratch.join("recorded"), 0, NO_PROCESS, 2);
+    let script = "cp -r recorded/parts $NCCL_OTF2_DIR";
+    let output = scratch
+        .run(&["-o", "trace", "--no-finalize"], script)
+        .output()
+        .expect("ran");
+    assert!(
+        text(&output.stderr).contains("nccl-otf2 finalize"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(!scratch.join("trace/traces.otf2").exists());
+    assert!(scratch.join("trace/parts/host-0/journal").exists());
+}
+
+/// One rank of a job cannot see whether the others still run: it writes its own part, and nobody else's.
+#[test]
+fn a_rank_of_a_job_writes_its_own_part_only() {
+    let scratch = Scratch::new();
+    for rank in 0..2 {
+        record_in(&scratch.join("recorded"), rank, NO_PROCESS, 2, |info| {
+            info.environment.rank = Some(rank);
+            info.environment.size = Some(2);
+            info.environment.launcher = Some("PMI".to_owned());
+        });
+    }
+    let ranked = |rank: &str, script: &str| {
+        scratch
+            .run(&["-o", "trace", "--append"], script)
+            .env("PMI_RANK", rank)
+            .env("PMI_SIZE", "2")
+            .assert()
+            .code(0);
+    };
+    ranked("1", "cp -r recorded/parts $NCCL_OTF2_DIR");
+    assert!(scratch.join("trace/parts/host-1/done").exists());
+    assert!(!scratch.join("trace/parts/host-0/done").exists());
+    assert!(!scratch.join("trace/traces.otf2").exists());
+    // The last one makes the archive.
+    ranked("0", "true");
+    assert!(scratch.join("trace/parts/host-0/done").exists());
+    assert!(scratch.join("trace/traces.otf2").exists());
+}

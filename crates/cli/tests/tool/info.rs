@@ -1,0 +1,128 @@
+//! `nccl-otf2 info`.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::fixture::Fixture;
+use super::support::{Scratch, text};
+
+#[test]
+fn people_see_operations_communicators_and_completeness() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    let output = scratch.tool().arg("info").arg(trace).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let row = |first: &str| {
+        let line = stdout.lines().find(|line| line.trim().starts_with(first));
+        let line = line.unwrap_or_else(|| panic!("no {first} in\n{stdout}"));
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("NCCL"), "NCCL 2.28.9");
+    assert_eq!(
+        row("ncclAllReduce"),
+        "ncclAllReduce 4 KiB 2 80 ns 100 ns 100 ns 180 ns - proxy"
+    );
+    assert_eq!(
+        row("ncclSend"),
+        "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns - proxy"
+    );
+    assert_eq!(row("world"), "world 2 2 4 1 1000 B");
+    assert_eq!(row("coll"), "coll 4 4 0 0 0 0 0");
+}
+
+#[test]
+fn programs_get_the_same() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    let output = scratch
+        .tool()
+        .args(["info", "--json"])
+        .arg(trace)
+        .output()
+        .expect("ran");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["format"], 1);
+    assert_eq!(report["events"], 24);
+    assert_eq!(report["nccl_versions"][0], "2.28.9");
+    assert_eq!(report["hosts"][0]["name"], "host");
+    let communicator = &report["communicators"][0];
+    assert_eq!(communicator["collectives"]["Allreduce"], 2);
+    assert_eq!(communicator["collectives"]["Bcast"], 2);
+    assert_eq!(communicator["ranks_recorded"], 2);
+    let operation = &report["operations"][0];
+    assert_eq!(operation["function"], "ncclAllReduce");
+    assert_eq!(operation["duration_ns"]["total"], 180);
+    assert_eq!(operation["timing"]["proxy"], 2);
+    assert_eq!(operation["algbw"], Value::Null);
+    let messages = &report["messages"][0];
+    assert_eq!((&messages["from"], &messages["to"]), (&0.into(), &1.into()));
+    assert_eq!(messages["bytes"], 1000);
+    assert_eq!(report["completeness"]["kinds"]["coll"]["seen"], 4);
+    // The help is where the names are documented.
+    let help = scratch
+        .tool()
+        .args(["info", "--help"])
+        .output()
+        .expect("ran");
+    let help = text(&help.stdout);
+    for name in report.as_object().expect("an object").keys() {
+        assert!(help.contains(name.as_str()), "{name} is not documented");
+    }
+}
+
+#[test]
+fn nobody_reading_on_is_no_failure() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    for arguments in [["info", "--json"], ["check", "--json"]] {
+        let program = scratch.tool().get_program().to_owned();
+        let mut child = std::process::Command::new(program)
+            .args(arguments)
+            .arg(&trace)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        // Closes the pipe before anything is written into it.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("ended");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "");
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_told() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.join("empty")).expect("made");
+    fs::create_dir_all(scratch.join("recorded/parts")).expect("made");
+    fs::write(scratch.join("notes.txt"), "").expect("written");
+    fs::write(scratch.join("wrong.otf2"), "not an anchor").expect("written");
+    for (path, word) in [
+        ("missing", "no such file"),
+        ("empty", "no archive here"),
+        ("recorded", "nccl-otf2 finalize recorded"),
+        ("notes.txt", ".otf2"),
+        ("wrong.otf2", "wrong.otf2"),
+    ] {
+        for verb in ["info", "check"] {
+            let output = scratch.tool().args([verb, path]).output().expect("ran");
+            assert_eq!(output.status.code(), Some(2), "{verb} {path}");
+            let stderr = text(&output.stderr);
+            assert!(stderr.contains(word), "{verb} {path}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn the_version_names_all_that_shapes_archives() {
+    let scratch = Scratch::new();
+    let output = scratch.tool().arg("--version").output().expect("ran");
+    let stdout = text(&output.stdout);
+    for word in ["nccl-otf2 0.", "OTF2 3.", "journal format "] {
+        assert!(stdout.contains(word), "{stdout}");
+    }
+}
