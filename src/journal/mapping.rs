@@ -189,6 +189,12 @@ impl JournalFile {
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
+    /// How many used segments are still resident.
+    pub(super) fn unreleased(&self) -> usize {
+        self.active()
+            .saturating_sub(self.released.load(Ordering::Relaxed))
+    }
+
     /// Lets go of the pages of segments before the active one; their data stays in the file.
     pub(super) fn release_used(&self) {
         let active = self.active();
@@ -240,6 +246,25 @@ impl Segment {
         file.active.store(index, Ordering::Relaxed);
         let words = NonNull::from(file.words(index));
         Self { file, words, index }
+    }
+
+    /// Fetches the cache line of a word that will be written soon. A fresh page costs a TLB miss and a
+    /// line from memory, which a callback would otherwise wait for once in forty.
+    #[inline]
+    pub(super) fn fetch_ahead(&self, word: usize) {
+        let address = self.words.as_ptr().cast::<AtomicU64>().wrapping_add(word);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as for x86-64.
+        unsafe {
+            std::arch::asm!("prfm pstl1keep, [{address}]", address = in(reg) address, options(nostack, preserves_flags));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = address;
     }
 
     /// The file it lies in.

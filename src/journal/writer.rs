@@ -26,6 +26,12 @@ use crate::id::{EventId, ProcessTag, SLOTS};
 /// less than a millisecond.
 const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
 
+/// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
+const FETCH_AHEAD_WORDS: usize = 128;
+
+/// Used segments that may be resident before the recording thread lets go of them itself.
+const MOST_UNRELEASED: usize = 1;
+
 /// Who records, and how much may be recorded.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
@@ -72,6 +78,9 @@ struct Slot {
     next_file: AtomicU32,
     current: Mutex<Option<Arc<JournalFile>>>,
     spare: Mutex<Option<Arc<JournalFile>>>,
+    /// The keeper's own hold on the current file: so it is the keeper, not the recording thread, who lets a
+    /// used-up file go and unmaps it.
+    kept: Mutex<Option<Arc<JournalFile>>>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -123,6 +132,7 @@ impl Registry {
             next_file: AtomicU32::new(0),
             current: Mutex::new(None),
             spare: Mutex::new(None),
+            kept: Mutex::new(None),
         });
         let file = self.create_file(&slot)?;
         self.prepare(&file, 0)?;
@@ -224,6 +234,8 @@ impl Registry {
             let Some(file) = slot.current.lock().clone() else {
                 continue;
             };
+            *slot.kept.lock() = Some(Arc::clone(&file));
+            file.release_used();
             // Most threads record little: they stay at the one segment they have.
             if file.committed_bytes() < PREPARE_FROM_BYTES {
                 continue;
@@ -240,7 +252,6 @@ impl Registry {
                 busy = true;
                 *slot.spare.lock() = Some(spare);
             }
-            file.release_used();
         }
         busy
     }
@@ -451,6 +462,7 @@ impl Cursor {
             to.store(from, Ordering::Relaxed);
         }
         self.at = at + words;
+        self.segment.fetch_ahead(at + FETCH_AHEAD_WORDS);
         if let Some(committed) = self.segment.get(header::COMMITTED) {
             committed.store(8 * self.at as u64, Ordering::Release);
         }
@@ -474,6 +486,12 @@ impl Cursor {
             return false;
         };
         self.segment = next;
+        let file = self.segment.file();
+        if file.unreleased() > MOST_UNRELEASED {
+            // The keeper is late, and used segments must not pile up in memory.
+            self.stalls += 1;
+            file.release_used();
+        }
         self.order += 1;
         self.at = HEADER_WORDS;
         self.write_header();
@@ -484,8 +502,6 @@ impl Cursor {
         if !file.is_prepared(index) {
             self.stalls += 1;
             self.registry.prepare(&file, index).ok()?;
-            // The keeper is late: it has not let go of the used segments either, and they must not pile up.
-            self.segment.file().release_used();
         }
         Some(Segment::take(file, index))
     }
