@@ -1,6 +1,22 @@
 //! NCCL profiler plugin that records what NCCL does and writes it as OTF2 archives.
+//!
+//! ```text
+//!   in the job, every process                                 after the job, or at its end
+//!   ─────────────────────────                                 ────────────────────────────
+//!   NCCL thread ── ncclProfiler_vN callback
+//!      └ abi        raw C structs → event::{Start, State}     journals of all processes
+//!         └ recorder   one record into the thread's slot         └ journal::reader
+//!            └ journal::writer   (mmap, no lock)                    └ write::assemble … timeline
+//!   keeper thread (1 per process): next segments, clock pairs          └ write::part      one part a process
+//!   session: first init … last finalize or exit                          └ write::unify   one archive a job
+//! ```
+//!
+//! The two halves meet only in the journal, a documented file format (`docs/JOURNAL.md`). The recording half
+//! knows nothing of OTF2; the writing half has no global state and runs equally in the plugin and in the
+//! tool. `docs/DESIGN.md` is the map of the house.
 
 pub mod abi;
+mod advice;
 pub mod clock;
 mod comm;
 pub mod config;

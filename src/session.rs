@@ -16,11 +16,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::abi::logger;
+use crate::advice;
 use crate::clock::{self, ticks};
 use crate::comm::Communicators;
 use crate::config::{self, Config, Place, Verbosity};
 use crate::environment::JobEnvironment;
-use crate::event::CommInit;
+use crate::event::{CommInit, Kind};
 use crate::hooks;
 use crate::id::{ContextId, ProcessTag};
 use crate::journal::writer::{Lost, Registry, RegistryOptions, Stop};
@@ -240,6 +241,14 @@ impl Session {
         let keeper = Keeper::start(Arc::clone(&registry), cursor);
         recorder::begin(Arc::clone(&registry));
         say_start(&config, &out);
+        let asked = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
+        // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
+        if asked && comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
+            let advice = advice::kernel_channels(comm.nccl_version);
+            logger::warn(&format!(
+                "kernel channels are recorded (NCCL_OTF2_EVENTS): {advice}"
+            ));
+        }
         Ok(Self {
             config,
             out,

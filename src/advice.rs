@@ -1,0 +1,37 @@
+//! What asking for kernel channels costs or risks, by NCCL release. Nothing in a callback can prevent it, so
+//! the user hears of it once, before it matters.
+
+/// What to tell a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown).
+pub(crate) fn kernel_channels(nccl_version: u32) -> &'static str {
+    match nccl_version {
+        // NVIDIA/nccl #2039, mended in 2.28.3; 2.26.2 also hangs after graph capture.
+        22_600..22_800 => {
+            "NCCL 2.26 and 2.27 can fail with \"Proxy append out of bounds\" in all-to-all with more than 64 peers, and 2.26.2 can hang after graph capture"
+        }
+        // Seen with the real libraries: works that are counted on the device and not on the host.
+        22_900..23_100 => {
+            "NCCL 2.29 and 2.30 can hang in ncclCommDestroy after grouped broadcasts, or after a send to oneself and then a broadcast"
+        }
+        // NVIDIA/nccl #2355; rocm-systems #11860 describes the same order of teardown.
+        23_100.. => {
+            "NCCL 2.31 and later measure phases in the kernel, which slows operations of 128 KiB to 4 MiB by up to 13 %, and can crash when a communicator is destroyed or aborted before its work is done: synchronise the device first"
+        }
+        _ => {
+            "NCCL sends even operations inside a node through its proxy thread then, some 9 µs each"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_channels;
+
+    #[test]
+    fn each_release_hears_of_its_own_trouble() {
+        assert!(kernel_channels(22_707).contains("Proxy append"));
+        assert!(kernel_channels(22_809).contains("proxy thread"));
+        assert!(kernel_channels(23_007).contains("ncclCommDestroy"));
+        assert!(kernel_channels(23_203).contains("synchronise"));
+        assert!(kernel_channels(0).contains("proxy thread"));
+    }
+}
