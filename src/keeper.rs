@@ -14,7 +14,10 @@ use crate::journal::writer::{Cursor, Registry};
 /// The keeper's name in its own slot of the journal.
 pub(crate) const KEEPER_NAME: &str = "nccl-otf2-keeper";
 
+/// Clock pairs are read every second, and twice soon after the start: so a process that is killed in its
+/// first second has the rate of its ticks.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+const FIRST_INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 /// A callback must not wake the keeper (a system call), so it looks by itself: often while segments fill
 /// up, seldom in a quiet job.
 const SHORTEST: Duration = Duration::from_micros(500);
@@ -69,7 +72,9 @@ impl Keeper {
 
 fn keep(registry: &Registry, shared: &Shared) {
     let mut pause = SHORTEST;
-    let mut clock_due = Instant::now() + CLOCK_INTERVAL;
+    let mut first_intervals = FIRST_INTERVALS.into_iter();
+    let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
+    let mut clock_due = Instant::now() + next_interval();
     loop {
         {
             let mut stop = shared.stop.lock();
@@ -86,7 +91,7 @@ fn keep(registry: &Registry, shared: &Shared) {
             (pause * 2).min(LONGEST)
         };
         if Instant::now() >= clock_due {
-            clock_due += CLOCK_INTERVAL;
+            clock_due = Instant::now() + next_interval();
             let mut cursor = shared.cursor.lock();
             cursor.clock_pair(&ClockPair::read());
             cursor.adopt_losses();
