@@ -87,6 +87,8 @@ impl Archive {
                 name = found.trim().to_owned();
             } else if let Some(found) = line.strip_prefix("Property value") {
                 properties.insert(name.clone(), found.trim().to_owned());
+            } else if line.starts_with("Trace identifier") {
+                break;
             } else if let Some(value) = properties.get_mut(&name) {
                 // Values can have several lines.
                 value.push('\n');
