@@ -111,13 +111,31 @@ impl Ended {
         self
     }
 
-    /// The lines on standard error that are ours.
+    /// What the plugin itself wrote to standard error: all lines but those of NCCL's log.
     #[must_use]
     pub fn our_lines(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
         lines
-            .filter(|line| line.starts_with("nccl-otf2: "))
+            .filter(|line| !line.starts_with("NCCL INFO nccl-otf2: "))
             .collect()
+    }
+
+    /// Fails unless `plugin-host script` ended well, and the plugin wrote nothing but what NCCL's log got and, to
+    /// standard error, one line for each of `words`, that has these words in it.
+    #[must_use]
+    pub fn undisturbed(self, words: &[&str]) -> Self {
+        assert_eq!(self.status.code(), Some(0), "{self}");
+        // The host's own closing line; the plugin has no business there.
+        let own = self.stdout.strip_suffix(" calls, 0 problems\n");
+        assert!(own.is_some_and(|line| !line.contains('\n')), "{self}");
+        let said = self.our_lines();
+        let as_expected = said.len() == words.len()
+            && said
+                .iter()
+                .zip(words)
+                .all(|(line, words)| line.starts_with("nccl-otf2: ") && line.contains(words));
+        assert!(as_expected, "expected {words:?}\n{self}");
+        self
     }
 }
 
