@@ -1,0 +1,172 @@
+//! Places where nothing can be written, or not enough: the program goes on, one line says what is wrong, and what was
+//! recorded before is kept.
+
+use std::path::Path;
+use std::process::Command;
+
+use whole_plugin::archive::Archive;
+use whole_plugin::built;
+use whole_plugin::machine::skip;
+use whole_plugin::process::{Ended, run};
+use whole_plugin::scratch::Scratch;
+
+/// 40 000 events: more than three segments of a journal.
+const MUCH: &str = "
+    init c ranks=1 rank=0
+    repeat 40000 {
+      start g GroupApi
+      stop g
+    }
+    finalize c
+";
+const EVENTS: u64 = 40_000;
+
+/// Where nothing can be recorded: NCCL is asked for no events, and still gets a context.
+const NOTHING: &str = "
+    init c ranks=1 rank=0
+    expect-context non-NULL
+    expect-mask 0
+    init d ranks=1 rank=0
+    expect-context other c
+    start g GroupApi ctx=c
+    expect-handle NULL
+    stop g
+    finalize c
+    init e ranks=1 rank=0
+    expect-mask 0
+    finalize d
+    finalize e
+";
+
+/// Every event is in the archive or counted as lost, and the archive says so itself.
+fn accounted_for(archive: &Archive) -> u64 {
+    archive.validate();
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report}");
+    let (seen, lost) = (
+        archive.count("GROUPAPI::SEEN"),
+        archive.count("GROUPAPI::LOST"),
+    );
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), seen);
+    assert_eq!(seen + lost, EVENTS);
+    assert!(
+        seen > 0 && lost > 0,
+        "{seen} seen, {lost} lost: the limit was not what this test needs"
+    );
+    assert!(
+        report["rules"]["lost"]["count"].as_u64() >= Some(1),
+        "{report}"
+    );
+    seen
+}
+
+#[test]
+fn a_file_in_the_way() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path().join("file"), "").expect("write");
+    let mut command = scratch.script(NOTHING);
+    command.env("NCCL_OTF2_DIR", scratch.path().join("file/out"));
+    let ended = run(&mut command).undisturbed(&["NCCL_OTF2_DIR"]);
+    assert!(ended.our_lines()[0].contains("file/out"), "{ended}");
+}
+
+#[test]
+fn the_size_limit() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(MUCH);
+    command.env("NCCL_OTF2_MAX_SIZE", "3M");
+    let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "were not recorded"]);
+    let seen = accounted_for(&scratch.archive());
+    // Two megabytes of the three: one is the keeper's. An event takes 40 to 100 bytes.
+    assert!((20_000..=EVENTS).contains(&seen), "{seen}");
+}
+
+#[test]
+fn a_limit_too_small_for_anything() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(MUCH);
+    command.env("NCCL_OTF2_MAX_SIZE", "1M");
+    let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "were not recorded"]);
+    let archive = scratch.archive();
+    assert_eq!(archive.count("GROUPAPI::LOST"), EVENTS);
+}
+
+/// Runs a script with a file system of its own mounted where it writes; what is in there at the end is copied to
+/// `saved`. None where the system does not let us.
+fn on_mount(scratch: &Scratch, options: &str, script: &str) -> Option<Ended> {
+    let allowed = Command::new("unshare").args(["-m", "true"]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        skip("this process may not make a mount namespace (unshare -m)");
+        return None;
+    }
+    // 99: the mount was refused.
+    const SHELL: &str = r#"
+        mkdir -p "$NCCL_OTF2_DIR" && mount -t tmpfs -o "$1" tmpfs "$NCCL_OTF2_DIR" || exit 99
+        shift
+        "$@"; code=$?
+        cp -a "$NCCL_OTF2_DIR" saved && exit $code
+    "#;
+    let host = scratch.script(script);
+    let mut command = scratch.command("unshare");
+    command.args(["-m", "sh", "-c", SHELL, "sh", options]);
+    command.arg(host.get_program()).args(host.get_args());
+    command.env("NCCL_OTF2_EVENTS", "full");
+    let ended = run(&mut command);
+    if ended.status.code() == Some(99) {
+        skip(&format!(
+            "this process may not mount a tmpfs: {}",
+            ended.stderr
+        ));
+        return None;
+    }
+    Some(ended)
+}
+
+fn finalize(directory: &Path) -> Archive {
+    let mut command = Command::new(built::nccl_otf2());
+    let _finalized = run(command.arg("finalize").arg(directory)).with_code(0);
+    Archive::open(directory)
+}
+
+#[test]
+fn a_read_only_file_system() {
+    let scratch = Scratch::new();
+    if let Some(ended) = on_mount(&scratch, "ro", NOTHING) {
+        let ended = ended.undisturbed(&["nothing is recorded"]);
+        assert!(
+            ended.our_lines()[0].contains("Read-only file system"),
+            "{ended}"
+        );
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_start() {
+    let scratch = Scratch::new();
+    if let Some(ended) = on_mount(&scratch, "size=64k", NOTHING) {
+        let ended = ended.undisturbed(&["nothing is recorded"]);
+        assert!(ended.our_lines()[0].contains("No space left"), "{ended}");
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_while_recording() {
+    let scratch = Scratch::new();
+    // Once the journal is written and gone there is room for the little that it became.
+    if let Some(ended) = on_mount(&scratch, "size=3m", MUCH) {
+        let _ended = ended.undisturbed(&["No space left", "were not recorded"]);
+        accounted_for(&Archive::open(&scratch.path().join("saved")));
+    }
+}
+
+#[test]
+fn a_disk_too_full_for_the_archive() {
+    let scratch = Scratch::new();
+    if let Some(ended) = on_mount(&scratch, "size=4m", MUCH) {
+        let ended =
+            ended.undisturbed(&["No space left", "the journal is kept, `nccl-otf2 finalize "]);
+        let saved = scratch.path().join("saved");
+        assert!(!saved.join("traces.otf2").exists(), "{ended}");
+        accounted_for(&finalize(&saved));
+    }
+}

@@ -1,0 +1,177 @@
+//! What programs do to themselves while they are recorded: many threads, many sessions, forks, exits.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use whole_plugin::archive::Archive;
+use whole_plugin::process::{run, run_within};
+use whole_plugin::scratch::Scratch;
+
+/// The archive that the plugin itself has made.
+fn sound_archive(scratch: &Scratch) -> Archive {
+    let archive = scratch.archive();
+    archive.validate();
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report}");
+    archive
+}
+
+#[test]
+fn eight_threads_begin_at_once() {
+    let scratch = Scratch::new();
+    let script = "
+        parallel 8 {
+          barrier begin 8
+          init c%t ranks=8 rank=%t id=77
+          repeat 100 {
+            start g%t GroupApi ctx=c%t
+            start x%t CollApi parent=g%t func=AllReduce ctx=c%t
+            stop x%t
+            stop g%t
+          }
+          barrier end 8
+          finalize c%t
+        }
+    ";
+    let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
+    let archive = sound_archive(&scratch);
+    assert_eq!(archive.count("COLLAPI::WRITTEN"), 800);
+    assert_eq!(
+        archive.properties()["NCCL::PARTS"].lines().count(),
+        1,
+        "one session"
+    );
+    assert_eq!(archive.count("CONTEXTS_TWICE"), 0);
+}
+
+#[test]
+fn a_thousand_sessions() {
+    let scratch = Scratch::new();
+    let script = "
+        repeat 1000 {
+          load
+          init c ranks=1 rank=0
+          start g GroupApi
+          stop g
+          finalize c
+          unload
+        }
+    ";
+    let began = Instant::now();
+    let _ended = run_within(Duration::from_secs(120), &mut scratch.script(script));
+    let took = began.elapsed();
+    eprintln!("1000 sessions took {took:?}");
+    // 3.5 s where it was measured: two cores, a build without optimisation, the archive of all of them included.
+    assert!(took < Duration::from_secs(40), "{took:?}");
+    let archive = sound_archive(&scratch);
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1000);
+    let properties = archive.properties();
+    let parts: BTreeSet<&str> = properties["NCCL::PARTS"].lines().collect();
+    assert_eq!(parts.len(), 1000);
+}
+
+#[test]
+fn a_forked_child_touches_nothing() {
+    let scratch = Scratch::new();
+    let script = "
+        init c ranks=1 rank=0
+        repeat 100 {
+          start g GroupApi
+          stop g
+        }
+        start open CollApi func=AllReduce
+        fork status=7 {
+          stop open
+          repeat 1000 {
+            start h GroupApi
+            expect-handle NULL
+            stop h
+          }
+          init d ranks=1 rank=0
+          expect-mask 0
+          expect-context non-NULL
+          finalize d
+          finalize c
+          exit 7
+        }
+        repeat 100 {
+          start g GroupApi
+          stop g
+        }
+        stop open
+        finalize c
+    ";
+    let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
+    let archive = sound_archive(&scratch);
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 200);
+    assert_eq!(archive.count("COLLAPI::WRITTEN"), 1);
+    assert_eq!(
+        archive.count("COLLAPI::UNFINISHED"),
+        0,
+        "the parent stopped it"
+    );
+    assert!(!archive.properties().contains_key("NCCL::PROBLEMS"));
+    assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 1);
+}
+
+#[test]
+fn a_child_forked_between_sessions_ends_in_peace() {
+    let scratch = Scratch::new();
+    let script = "
+        repeat 3 {
+          init c ranks=1 rank=0
+          start g GroupApi
+          stop g
+          finalize c
+        }
+        fork status=0 {
+          exit 0
+        }
+        init c ranks=1 rank=0
+        start g GroupApi
+        stop g
+        finalize c
+    ";
+    let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
+    assert_eq!(sound_archive(&scratch).count("GROUPAPI::WRITTEN"), 4);
+}
+
+#[test]
+fn the_exit_code_is_the_programs_own() {
+    for (end, code) in [("exit 5", 5), ("_exit 6", 6)] {
+        let scratch = Scratch::new();
+        let script = format!("init c ranks=1 rank=0\nstart g GroupApi\nstop g\n{end}\n");
+        let ended = run(&mut scratch.script(&script)).with_code(code);
+        assert_eq!(
+            (ended.stdout.as_str(), ended.our_lines()),
+            ("", vec![]),
+            "{ended}"
+        );
+        // Without exit handlers there is nobody to write the archive.
+        assert_eq!(
+            scratch.out().join("traces.otf2").exists(),
+            code == 5,
+            "{ended}"
+        );
+        let _finalized = scratch.finalize().with_code(0);
+        assert_eq!(sound_archive(&scratch).count("GROUPAPI::WRITTEN"), 1);
+    }
+}
+
+#[test]
+fn a_signal_is_not_caught() {
+    let scratch = Scratch::new();
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGABRT, libc::SIGKILL] {
+        let script = format!("init c ranks=1 rank=0\nstart g GroupApi\nkill {signal}\n");
+        let ended = run(&mut scratch.script(&script)).by_signal(signal);
+        assert_eq!(
+            (ended.stdout.as_str(), ended.our_lines()),
+            ("", vec![]),
+            "{ended}"
+        );
+    }
+    let _finalized = scratch.finalize().with_code(0);
+    let archive = sound_archive(&scratch);
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 4);
+    assert_eq!(archive.count("GROUPAPI::UNFINISHED"), 4);
+}

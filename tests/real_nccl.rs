@@ -1,0 +1,65 @@
+//! NCCL's published libraries on the stand-in for a GPU, recorded by the built plugin under `nccl-otf2 run`: the
+//! archive holds exactly what the program that called NCCL says it called.
+
+use std::path::Path;
+
+use whole_plugin::machine::{nccl_library, python};
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+use whole_plugin::{archive::Archive, built};
+
+/// Four ranks: two processes of two threads, every operation once.
+fn recorded_run(version: &str, table: u32) {
+    let Some(library) = nccl_library(version) else {
+        return;
+    };
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let log = scratch.path().join("log");
+    let mut job = scratch.plain(built::nccl_otf2());
+    job.arg("run").arg("--out").arg(scratch.out()).arg("--");
+    job.arg(built::nccl_host()).arg("--lib").arg(&library);
+    job.args(["--procs", "2", "--threads", "2", "--exact", "--log"])
+        .arg(&log);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    // nccl-host ends with 0 only when all results are right.
+    let ended = run(&mut job).with_code(0);
+
+    let archive = scratch.archive();
+    let report = archive.check();
+    assert_eq!(
+        (&report["faults"], &report["remarks"]),
+        (&0.into(), &0.into()),
+        "{report}\n{ended}"
+    );
+    archive.validate();
+    let properties = archive.properties();
+    assert_eq!(properties["NCCL::VERSION"], version);
+    assert_eq!(properties["NCCL::TABLE"], format!("ncclProfiler_v{table}"));
+    assert_eq!(properties["NCCL::PARTS"].lines().count(), 2);
+    compare_counts(&python, &archive, &log);
+}
+
+/// The comparison of the demo: calls, collective records and proxy operations, number for number.
+fn compare_counts(python: &Path, archive: &Archive, log: &Path) {
+    let script = built::root().join("xtask/python/compare_counts.py");
+    let mut compare = std::process::Command::new(python);
+    compare.arg(script).arg(archive.anchor()).arg(log);
+    let ended = run(&mut compare).with_code(0);
+    assert!(ended.stdout.contains("proxy operations"), "{ended}");
+}
+
+#[test]
+fn nccl_2_23() {
+    recorded_run("2.23.4", 1);
+}
+
+#[test]
+fn nccl_2_28() {
+    recorded_run("2.28.9", 5);
+}
+
+#[test]
+fn nccl_2_32() {
+    recorded_run("2.32.3", 7);
+}

@@ -1,0 +1,196 @@
+//! Recorded jobs, replayed through the built plugin: what went in is what stands in the archive.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use whole_plugin::archive::{Contents, Tally};
+use whole_plugin::machine::{python, recorded_stream};
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+fn tally(numbers: &[(&str, u64)]) -> Tally {
+    let owned = numbers
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count));
+    owned.collect()
+}
+
+#[test]
+fn one_process_with_four_gpus() {
+    let Some(stream) = recorded_stream("allreduce-4gpu-1process.jsonl") else {
+        return;
+    };
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let _replayed = run(&mut scratch.replay(&[stream])).with_code(0);
+
+    let archive = scratch.archive();
+    let report = archive.check();
+    assert_eq!(
+        (&report["faults"], &report["remarks"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
+    archive.validate();
+    for (kind, seen, written) in [
+        ("GROUPAPI", 1, 1),
+        ("COLLAPI", 4, 4),
+        ("KERNELLAUNCH", 4, 4),
+        ("GROUP", 4, 4),
+        ("COLL", 4, 4),
+        ("KERNELCH", 96, 96),
+    ] {
+        assert_eq!(archive.count(&format!("{kind}::SEEN")), seen, "{kind}");
+        assert_eq!(
+            archive.count(&format!("{kind}::WRITTEN")),
+            written,
+            "{kind}"
+        );
+    }
+    let controls =
+        ["SEEN", "WRITTEN", "NOT_DRAWN"].map(|fate| archive.count(&format!("PROXYCTRL::{fate}")));
+    assert_eq!(controls[0], 24, "seen");
+    assert_eq!(
+        controls[1] + controls[2],
+        24,
+        "drawn or not, each is accounted for"
+    );
+
+    let contents = archive.contents(&python);
+    let [(comm, members)] = contents.comms.as_slice() else {
+        panic!("one communicator: {:?}", contents.comms)
+    };
+    assert_eq!(members.len(), 4);
+    for (rank, member) in members.iter().enumerate() {
+        assert!(
+            member.ends_with(&format!("{comm} rank {rank}/4")),
+            "{member}"
+        );
+    }
+    assert_eq!(contents.calls["ncclAllReduce"], 4);
+    assert_eq!(contents.calls["ncclKernelLaunch"], 4);
+    assert_eq!(
+        contents.operations,
+        tally(&[("ncclAllReduce", 4), ("ncclKernelChannel", 96)])
+    );
+    let everywhere = members.iter().map(|member| (member.clone(), 1)).collect();
+    let expected = BTreeMap::from([(format!("ALLREDUCE {comm}"), everywhere)]);
+    assert_eq!(contents.collectives, expected);
+    assert_eq!(contents.unfinished, Tally::new());
+}
+
+/// Two processes at the same time into one directory, through the table of one version.
+fn two_processes(table: u32, rank_environment: bool) {
+    let names = [
+        "mixed-2procs-sockets.rank0.jsonl",
+        "mixed-2procs-sockets.rank1.jsonl",
+    ];
+    let [Some(first), Some(second)] = names.map(recorded_stream) else {
+        return;
+    };
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let mut command = scratch.replay(&[first, second]);
+    command.args(["--table", &table.to_string()]);
+    if rank_environment {
+        command.arg("--rank-environment");
+    }
+    let _replayed = run(&mut command).with_code(0);
+
+    let archive = scratch.archive();
+    let before = files(&scratch.out());
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report}");
+    assert_eq!(report["processes"], 2, "{report}");
+    archive.validate();
+    let properties = archive.properties();
+    assert_eq!(properties["NCCL::TABLE"], format!("ncclProfiler_v{table}"));
+    assert!(
+        !properties.contains_key("NCCL::RANKS_MISSING"),
+        "{properties:#?}"
+    );
+    assert!(
+        !properties.contains_key("NCCL::COLLECTIVES_UNMATCHED"),
+        "{properties:#?}"
+    );
+    for (kind, count) in [
+        ("COLL", 12),
+        ("COLLAPI", 12),
+        ("P2P", 12),
+        ("PROXYOP", 52),
+        ("KERNELCH", 34),
+    ] {
+        assert_eq!(archive.count(&format!("{kind}::SEEN")), count, "{kind}");
+        assert_eq!(archive.count(&format!("{kind}::WRITTEN")), count, "{kind}");
+        assert_eq!(archive.count(&format!("{kind}::LOST")), 0, "{kind}");
+    }
+    assert_eq!(archive.count("PROXYSTEP::SEEN"), 176);
+    counted_by_python(&archive.contents(&python));
+
+    let finalized = scratch.finalize().with_code(0);
+    assert_eq!(
+        files(&scratch.out()),
+        before,
+        "there was nothing left to do\n{finalized}"
+    );
+}
+
+fn counted_by_python(contents: &Contents) {
+    let [(comm, members)] = contents.comms.as_slice() else {
+        panic!("one communicator: {:?}", contents.comms)
+    };
+    assert_eq!(members.len(), 2);
+    let calls = |name: &str| contents.calls.get(name).copied().unwrap_or(0);
+    assert_eq!((calls("ncclAllReduce"), calls("ncclAllGather")), (10, 2));
+    assert_eq!((calls("ncclSend"), calls("ncclRecv")), (6, 6));
+    assert_eq!(
+        (calls("netSend"), calls("netRecv")),
+        (26, 26),
+        "proxy operations"
+    );
+    for (operation, count) in [("ALLREDUCE", 5), ("ALLGATHER", 1)] {
+        // Records can stand on a sibling lane: what counts is the rank.
+        let mut of_rank = BTreeMap::<&str, u64>::new();
+        for (lane, records) in &contents.collectives[&format!("{operation} {comm}")] {
+            let rank = lane.split(" #").next().unwrap_or(lane);
+            *of_rank.entry(rank).or_default() += records;
+        }
+        let expected = members
+            .iter()
+            .map(|member| (member.as_str(), count))
+            .collect();
+        assert_eq!(of_rank, expected, "{operation}");
+    }
+    assert_eq!(contents.collectives.len(), 2);
+    assert_eq!(contents.unfinished, Tally::new());
+}
+
+/// All files below a directory with their contents and times of change.
+fn files(directory: &Path) -> BTreeMap<String, (std::time::SystemTime, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(directory).expect("list") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let changed = path
+                .metadata()
+                .expect("metadata")
+                .modified()
+                .expect("a time");
+            let bytes = std::fs::read(&path).expect("read");
+            found.insert(path.display().to_string(), (changed, bytes));
+        }
+    }
+    found
+}
+
+#[test]
+fn two_processes_make_one_archive_through_table_5() {
+    two_processes(5, false);
+}
+
+#[test]
+fn two_processes_make_one_archive_through_table_7() {
+    two_processes(7, true);
+}

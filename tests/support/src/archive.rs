@@ -1,0 +1,124 @@
+//! An archive, as readers see it that are not ours: `otf2-print` and the Python package `otf2`; and as
+//! `nccl-otf2 check` judges it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::built;
+use crate::process::{Ended, run};
+
+/// An archive that is in place.
+#[derive(Debug)]
+pub struct Archive {
+    anchor: PathBuf,
+}
+
+/// How often something came, by name.
+pub type Tally = BTreeMap<String, u64>;
+
+/// What the Python package reads.
+#[derive(Debug, Deserialize)]
+pub struct Contents {
+    /// Locations by type.
+    pub locations: Tally,
+    /// Communicators, with the names of their members in order.
+    pub comms: Vec<(String, Vec<String>)>,
+    /// Entered regions on threads of the host.
+    pub calls: Tally,
+    /// Entered regions on accelerators.
+    pub operations: Tally,
+    /// Ends of collectives by operation and communicator, and in these by location.
+    pub collectives: BTreeMap<String, Tally>,
+    /// Regions that were entered or left with `nccl.unfinished` = 1.
+    pub unfinished: Tally,
+}
+
+impl Archive {
+    /// The archive of a job's directory.
+    #[must_use]
+    pub fn open(directory: &Path) -> Self {
+        let anchor = directory.join("traces.otf2");
+        assert!(anchor.is_file(), "there is no archive {}", anchor.display());
+        Self { anchor }
+    }
+
+    /// The anchor file.
+    #[must_use]
+    pub fn anchor(&self) -> &Path {
+        &self.anchor
+    }
+
+    /// `nccl-otf2 check` finds no fault. Its report as JSON.
+    #[must_use]
+    pub fn check(&self) -> serde_json::Value {
+        let mut command = Command::new(built::nccl_otf2());
+        command.args(["check", "--json"]).arg(&self.anchor);
+        let ended = run(&mut command).with_code(0);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    }
+
+    /// `otf2-print` reads everything and has nothing to complain of.
+    pub fn validate(&self) {
+        let ended = self.otf2_print(&["-Werror", "--silent"]);
+        let complaint = |line: &&str| {
+            let line = line.to_lowercase();
+            line.contains("warning") || line.contains("error")
+        };
+        let complaints: Vec<&str> = ended
+            .stdout
+            .lines()
+            .chain(ended.stderr.lines())
+            .filter(complaint)
+            .collect();
+        assert!(complaints.is_empty(), "{complaints:#?}\n{ended}");
+    }
+
+    /// The archive's properties, as `otf2-print` prints them.
+    #[must_use]
+    pub fn properties(&self) -> BTreeMap<String, String> {
+        let ended = self.otf2_print(&["-I"]);
+        let mut properties = BTreeMap::new();
+        let mut name = String::new();
+        for line in ended.stdout.lines() {
+            if let Some(found) = line.strip_prefix("Property name") {
+                name = found.trim().to_owned();
+            } else if let Some(found) = line.strip_prefix("Property value") {
+                properties.insert(name.clone(), found.trim().to_owned());
+            } else if line.starts_with("Trace identifier") {
+                break;
+            } else if let Some(value) = properties.get_mut(&name) {
+                // Values can have several lines.
+                value.push('\n');
+                value.push_str(line.trim());
+            }
+        }
+        assert!(properties.contains_key("NCCL::PARTS"), "{ended}");
+        properties
+    }
+
+    /// A count among the properties; those that are 0 are left out of the archive.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        let properties = self.properties();
+        let value = properties.get(&format!("NCCL::COUNT::{name}"));
+        value.map_or(0, |value| value.trim().parse().expect("a number"))
+    }
+
+    /// What the Python package reads.
+    #[must_use]
+    pub fn contents(&self, python: &Path) -> Contents {
+        let mut command = Command::new(python);
+        command
+            .arg(built::root().join("tests/support/contents.py"))
+            .arg(&self.anchor);
+        let ended = run(&mut command).with_code(0);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    }
+
+    fn otf2_print(&self, options: &[&str]) -> Ended {
+        run(Command::new("otf2-print").args(options).arg(&self.anchor)).with_code(0)
+    }
+}

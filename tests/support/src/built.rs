@@ -1,0 +1,58 @@
+//! The built files, in the target directory of the running test.
+
+use std::path::{Path, PathBuf};
+
+/// The plugin.
+#[must_use]
+pub fn plugin() -> PathBuf {
+    built("libnccl_profiler_otf2.so")
+}
+
+/// The tool.
+#[must_use]
+pub fn nccl_otf2() -> PathBuf {
+    built("nccl-otf2")
+}
+
+/// The program that calls a plugin without NCCL.
+#[must_use]
+pub fn plugin_host() -> PathBuf {
+    built("plugin-host")
+}
+
+/// The program that makes NCCL work.
+#[must_use]
+pub fn nccl_host() -> PathBuf {
+    built("nccl-host")
+}
+
+/// The stand-in for a GPU.
+#[must_use]
+pub fn fake_gpu() -> PathBuf {
+    built("libfakegpu.so")
+}
+
+/// The repository's root.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The profile's folder in the target directory: tests lie in its `deps`.
+#[must_use]
+pub fn profile_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.ancestors().nth(2);
+    folder.expect("a test lies in target/debug/deps").to_owned()
+}
+
+fn built(name: &str) -> PathBuf {
+    let path = profile_folder().join(name);
+    // `cargo test` builds the libraries and programs of the tested package only, and the tool and hosts are others.
+    assert!(
+        path.exists(),
+        "there is no {}: run cargo xtask test",
+        path.display()
+    );
+    path
+}

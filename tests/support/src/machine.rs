@@ -1,0 +1,78 @@
+//! What a machine may have or not. A test that cannot run says so, and fails where everything must be there.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::built::root;
+
+/// Says why a test does not run. In CI that is a failure.
+pub fn skip(reason: &str) {
+    say(reason);
+    assert!(
+        std::env::var_os("CI").is_none_or(|value| value != "true"),
+        "in CI nothing may be missing: {reason}"
+    );
+}
+
+/// Past the test harness, which keeps to itself what a test prints that passes.
+fn say(reason: &str) {
+    let line = format!("skipped: {reason}\n");
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("write to stderr");
+}
+
+/// NCCL's published library of one version.
+#[must_use]
+pub fn nccl_library(version: &str) -> Option<PathBuf> {
+    let libraries = std::env::var_os("NCCL_OTF2_TEST_NCCL_DIR").map_or_else(
+        || {
+            let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+            let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+            let cache = cache.or(home).unwrap_or_default();
+            cache.join("nccl-profiler-otf2/nccl")
+        },
+        PathBuf::from,
+    );
+    let library = libraries.join(version).join("libnccl.so.2");
+    if library.exists() {
+        return Some(library);
+    }
+    skip(&format!(
+        "there is no {} (cargo xtask test fetches it)",
+        library.display()
+    ));
+    None
+}
+
+/// The Python interpreter that has the package `otf2`.
+#[must_use]
+pub fn python() -> Option<PathBuf> {
+    let Some(python) = std::env::var_os("PYTHON") else {
+        skip(
+            "PYTHON names no interpreter with the package otf2 (cargo xtask test makes one and sets it)",
+        );
+        return None;
+    };
+    Some(PathBuf::from(python))
+}
+
+/// A recorded stream of callbacks. These are not part of the repository, so their absence is no failure.
+#[must_use]
+pub fn recorded_stream(name: &str) -> Option<PathBuf> {
+    let path = root().join("../shared/data/streams").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    say(&format!("there is no recorded stream {}", path.display()));
+    None
+}
+
+/// Whether a program can be started.
+#[must_use]
+pub fn has(program: &str) -> bool {
+    let mut asked = Command::new(program);
+    asked.arg("--version");
+    asked.output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,162 @@
+//! Processes with an end: what they wrote, how they ended, and never longer than they may take.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that runs. What it writes goes to files, so that no pipe can fill up and no child of it can hold one
+/// open.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+    called: String,
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+    called: String,
+}
+
+/// Starts a process.
+#[must_use]
+pub fn start(command: &mut Command) -> Running {
+    let stdout = tempfile::tempfile().expect("a temporary file");
+    let stderr = tempfile::tempfile().expect("a temporary file");
+    let called = format!("{command:?}");
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone().expect("another handle"))
+        .stderr(stderr.try_clone().expect("another handle"))
+        .spawn()
+        .unwrap_or_else(|error| panic!("{called}: {error}"));
+    Running {
+        child,
+        stdout,
+        stderr,
+        called,
+    }
+}
+
+/// Runs a process to its end, at most `limit`.
+#[must_use]
+pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
+    start(command).wait(limit)
+}
+
+/// Runs a process to its end.
+#[must_use]
+pub fn run(command: &mut Command) -> Ended {
+    run_within(Duration::from_secs(60), command)
+}
+
+impl Running {
+    /// The process's id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end; kills it and fails after `limit`.
+    #[must_use]
+    pub fn wait(mut self, limit: Duration) -> Ended {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                break status;
+            }
+            if began.elapsed() > limit {
+                let _gone = self.child.kill();
+                let _status = self.child.wait();
+                let ended = self.ended(ExitStatus::from_raw(libc::SIGKILL));
+                panic!("still running after {limit:?}\n{ended}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        self.ended(status)
+    }
+
+    fn ended(self, status: ExitStatus) -> Ended {
+        Ended {
+            status,
+            stdout: all_of(self.stdout),
+            stderr: all_of(self.stderr),
+            called: self.called,
+        }
+    }
+}
+
+impl Ended {
+    /// Fails unless the process ended with this exit code.
+    #[must_use]
+    pub fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{self}");
+        self
+    }
+
+    /// Fails unless a signal ended the process.
+    #[must_use]
+    pub fn by_signal(self, signal: i32) -> Self {
+        assert_eq!(self.status.signal(), Some(signal), "{self}");
+        self
+    }
+
+    /// What the plugin itself wrote to standard error: all lines but those of NCCL's log.
+    #[must_use]
+    pub fn our_lines(&self) -> Vec<&str> {
+        let lines = self.stderr.lines();
+        lines
+            .filter(|line| !line.starts_with("NCCL INFO nccl-otf2: "))
+            .collect()
+    }
+
+    /// Fails unless `plugin-host script` ended well, and the plugin wrote nothing but what NCCL's log got and, to
+    /// standard error, one line for each of `words`, that has these words in it.
+    #[must_use]
+    pub fn undisturbed(self, words: &[&str]) -> Self {
+        assert_eq!(self.status.code(), Some(0), "{self}");
+        // The host's own closing line; the plugin has no business there.
+        let own = self.stdout.strip_suffix(" calls, 0 problems\n");
+        assert!(own.is_some_and(|line| !line.contains('\n')), "{self}");
+        let said = self.our_lines();
+        let as_expected = said.len() == words.len()
+            && said
+                .iter()
+                .zip(words)
+                .all(|(line, words)| line.starts_with("nccl-otf2: ") && line.contains(words));
+        assert!(as_expected, "expected {words:?}\n{self}");
+        self
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            status,
+            stdout,
+            stderr,
+            called,
+        } = self;
+        write!(
+            out,
+            "{called}\nended: {status}\n--- stdout\n{stdout}--- stderr\n{stderr}"
+        )
+    }
+}
+
+fn all_of(mut file: File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().expect("rewind");
+    file.read_to_end(&mut bytes).expect("read");
+    String::from_utf8_lossy(&bytes).into_owned()
+}

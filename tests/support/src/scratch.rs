@@ -1,0 +1,119 @@
+//! A fresh directory and a clean environment for each test.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::archive::Archive;
+use crate::built;
+use crate::process::{Ended, run};
+
+/// Variables of launchers and shells that change what the plugin does begin so.
+const HOSTILE: [&str; 14] = [
+    "NCCL_",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "OMPI_",
+    "PMI_",
+    "PMIX_",
+    "SLURM_",
+    "PBS_",
+    "LSB_",
+    "FLUX_",
+    "COBALT_",
+    "JOB_ID",
+    "TORCHELASTIC_",
+];
+
+/// A place to work in; gone when the test is over.
+#[derive(Debug)]
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// A new one.
+    #[expect(clippy::new_without_default, reason = "makes a directory")]
+    #[must_use]
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The directory of the job that [`Self::command`] starts.
+    #[must_use]
+    pub fn out(&self) -> PathBuf {
+        self.path().join("out")
+    }
+
+    /// A program that works here, with nothing in its environment that changes what the plugin does.
+    #[must_use]
+    pub fn plain(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.path());
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if HOSTILE.iter().any(|hostile| text.starts_with(hostile)) {
+                command.env_remove(&name);
+            }
+        }
+        command
+    }
+
+    /// The same, recording into [`Self::out`].
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.plain(program);
+        command.env("NCCL_OTF2_DIR", self.out());
+        command
+    }
+
+    /// `plugin-host` replaying streams, all events.
+    #[must_use]
+    pub fn replay(&self, streams: &[PathBuf]) -> Command {
+        let mut command = self.command(built::plugin_host());
+        command.arg("replay").args(streams);
+        command.arg("--plugin").arg(built::plugin());
+        command.env("NCCL_OTF2_EVENTS", "full");
+        command
+    }
+
+    /// `plugin-host` running a script, with the plugin that was built.
+    #[must_use]
+    pub fn script(&self, text: &str) -> Command {
+        self.script_with(&built::plugin(), text)
+    }
+
+    /// The same with another plugin.
+    #[must_use]
+    pub fn script_with(&self, plugin: &Path, text: &str) -> Command {
+        let file = self.path().join("script");
+        std::fs::write(&file, text).expect("write the script");
+        let mut command = self.command(built::plugin_host());
+        command.arg("script").arg("script");
+        command.arg("--plugin").arg(plugin);
+        command.env("NCCL_OTF2_EVENTS", "full");
+        command
+    }
+
+    /// `nccl-otf2 finalize` of [`Self::out`].
+    #[must_use]
+    pub fn finalize(&self) -> Ended {
+        run(self
+            .plain(built::nccl_otf2())
+            .arg("finalize")
+            .arg(self.out()))
+    }
+
+    /// The archive, which must be there.
+    #[must_use]
+    pub fn archive(&self) -> Archive {
+        Archive::open(&self.out())
+    }
+}
