@@ -82,6 +82,18 @@ pub struct Thread {
     pub name: String,
 }
 
+/// What tells one thread from another: its id, or the slot where the journal does not say.
+pub type ThreadKey = (u32, Option<u16>);
+
+impl Thread {
+    /// What tells it from others: a thread may have written in several slots.
+    #[must_use]
+    pub fn key(&self) -> ThreadKey {
+        let slot = (self.thread_id == 0).then_some(self.slot);
+        (self.thread_id, slot)
+    }
+}
+
 /// A call of `init` or `finalize`.
 #[derive(Clone, Copy, Debug)]
 pub struct CommCall {

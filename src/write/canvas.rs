@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::assembly::{Assembly, Operation};
+use super::assembly::{Assembly, Operation, Thread, ThreadKey};
 use super::comm::{Comms, Party};
 use super::correlate::{Activity, Correlation};
 use super::counts::Counts;
@@ -113,9 +113,6 @@ pub struct Canvas {
     pub counts: Counts,
 }
 
-/// A thread: its id, or the slot where the journal does not say.
-type ThreadKey = (u32, Option<u16>);
-
 /// The lanes of a process, in the order of their numbers.
 #[derive(Debug, Default)]
 pub struct Drawing {
@@ -129,10 +126,7 @@ impl Canvas {
     /// An empty canvas for a process.
     #[must_use]
     pub fn new(assembly: &Assembly) -> Self {
-        let keys = assembly.threads.iter().map(|thread| {
-            let slot = (thread.thread_id == 0).then_some(thread.slot);
-            (thread.thread_id, slot)
-        });
+        let keys = assembly.threads.iter().map(Thread::key);
         Self {
             thread_keys: keys.collect(),
             drawn: vec![false; assembly.operations.len()],
