@@ -53,6 +53,15 @@ impl Operation {
         self.fields.kind()
     }
 
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    #[must_use]
+    pub const fn launch_plan(&self) -> u64 {
+        match self.fields {
+            Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
+            _ => 0,
+        }
+    }
+
     /// Whether NCCL reported this state.
     #[must_use]
     pub const fn saw(&self, state: u32) -> bool {

@@ -198,11 +198,11 @@ impl<'a> Details<'a> {
 
     fn timing(&mut self, figure: Figure) -> otf2::Result<()> {
         let interval = self.scene.intervals.get(index(figure.operation));
-        let timing = interval.copied().flatten().map(|interval| interval.timing);
-        let text = timing.map_or(StringRef::UNDEFINED, |timing| {
-            self.tables.text(timing.name())
-        });
-        self.string(Attribute::Timing, text)
+        let Some(interval) = interval.copied().flatten() else {
+            return Ok(());
+        };
+        self.number(Attribute::StartMoved, interval.moved_ns, 0)?;
+        self.string(Attribute::Timing, self.tables.text(interval.timing.name()))
     }
 
     fn collective(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
@@ -326,7 +326,7 @@ impl<'a> Details<'a> {
             return Ok(());
         };
         self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let measured = interval.timing != Timing::Enqueue;
+        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
         let seconds = std::time::Duration::from_nanos(interval.end - interval.start).as_secs_f64();
         if interval.unfinished || !measured || seconds <= 0.0 {
             return Ok(());

@@ -69,6 +69,76 @@ fn kernels_of_a_communicator_run_one_after_the_other() {
 }
 
 #[test]
+fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // One plan: an operation with a transfer, and one of which nothing else is known.
+    for (id, at) in [(10, 100), (11, 102)] {
+        let coll = stream.coll(90, 0);
+        stream.event(id, 0, (at, Some(at + 4)), coll);
+    }
+    stream.event(20, 10, (108, Some(200)), proxy_op(true));
+    // The next plan is enqueued while that kernel runs, and nothing else is known of it.
+    let coll = stream.coll(91, 0);
+    stream.event(30, 0, (120, Some(121)), coll);
+    let drawn = stream.draw();
+    let expected = [
+        (100, 200, Timing::Proxy, false),
+        (100, 200, Timing::Kernel, false),
+        (200, 200, Timing::Enqueue, false),
+    ];
+    assert_eq!(drawn.operations(), expected);
+    let moved: Vec<u64> = drawn
+        .timeline
+        .intervals
+        .iter()
+        .flatten()
+        .map(|i| i.moved_ns)
+        .collect();
+    assert_eq!(moved, [0, 0, 80]);
+    assert_eq!((drawn.counts.starts_moved, drawn.counts.overflowed), (1, 1));
+}
+
+#[test]
+fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(true));
+    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.collective(20, 200, false);
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let operations = stream.draw().operations();
+    assert_eq!(operations[1], (206, 207, Timing::Enqueue, false));
+}
+
+#[test]
+fn enqueueings_that_are_told_together_follow_each_other() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // Started one after the other, then stopped in the same order; then one after the other.
+    for (id, plan, start, stop) in [
+        (10, 90, 100, 150),
+        (11, 90, 102, 151),
+        (12, 90, 104, 152),
+        (13, 91, 200, 210),
+        (14, 91, 220, 230),
+    ] {
+        let coll = stream.coll(plan, 0);
+        stream.event(id, 0, (start, Some(stop)), coll);
+    }
+    let drawn = stream.draw();
+    let spans: Vec<(u64, u64)> = drawn.lanes[&(LaneKey::Thread(0), 0)]
+        .iter()
+        .filter(|(shape, ..)| *shape == Shape::Enqueue)
+        .map(|&(_, start, end)| (start, end))
+        .collect();
+    let expected = [(100, 102), (102, 104), (104, 150), (200, 210), (220, 230)];
+    assert_eq!(spans, expected);
+    assert_eq!(drawn.counts.enqueued_together, 3);
+}
+
+#[test]
 fn a_transfer_waits_on_its_lane_when_the_one_before_has_ended() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);

@@ -37,6 +37,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             }
             siblings = Siblings::default();
         }
+        canvas.counts.starts_moved += u64::from(interval.moved_ns > 0);
         let lane = siblings.take(interval.start, interval.end);
         let figure = Figure {
             operation: at,
