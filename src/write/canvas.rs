@@ -169,7 +169,8 @@ impl Canvas {
 
     /// Counts what was drawn and what was not, and orders the lanes.
     #[must_use]
-    pub fn finish(mut self, assembly: &Assembly) -> (Drawing, Counts) {
+    pub fn finish(mut self, scene: &Scene<'_>) -> (Drawing, Counts) {
+        let assembly = scene.assembly;
         for (operation, &drawn) in assembly.operations.iter().zip(&self.drawn) {
             let counts = self.counts.kinds.get_mut(operation.kind());
             if drawn {
@@ -193,7 +194,9 @@ impl Canvas {
                 messages: Messages::default(),
             });
         }
-        for ((key, sibling), items) in self.lanes {
+        let mut lanes: Vec<((LaneKey, u32), Vec<Item>)> = self.lanes.into_iter().collect();
+        lanes.sort_by_key(|&((key, sibling), _)| (key.row(scene.comms), sibling));
+        for ((key, sibling), items) in lanes {
             let messages = match sibling {
                 0 => self.messages.remove(&key).unwrap_or_default(),
                 _ => Messages::default(),

@@ -31,6 +31,8 @@ pub(crate) type Item = (Shape, u64, u64);
 pub(crate) struct Drawn {
     pub(crate) timeline: Timeline,
     pub(crate) counts: Counts,
+    /// Lane and sibling, in the order of rows.
+    pub(crate) rows: Vec<(LaneKey, u32)>,
     /// Lane and sibling: what is drawn there, from, to.
     pub(crate) lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
 }
@@ -155,12 +157,15 @@ impl Stream {
         let timeline = Timeline::of(&assembly);
         let (drawing, mut counts) = draw(&timeline.scene(&assembly, &self.symbols));
         counts.add(&assembly.counts);
+        let rows = drawing.lanes.iter().map(|lane| (lane.key, lane.sibling));
+        let rows = rows.collect();
         let lanes = drawing.lanes.into_iter().map(|lane| {
             let items = lane.items.iter();
             let items = items.map(|item| (item.figure.shape, item.start, item.end));
             ((lane.key, lane.sibling), items.collect())
         });
         Drawn {
+            rows,
             lanes: lanes.collect(),
             timeline,
             counts,
