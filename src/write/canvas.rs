@@ -72,6 +72,7 @@ impl Scene<'_> {
             } else {
                 comm.ranks_seen
             },
+            knows_ranks: comm.ranks > 0,
         })
     }
 

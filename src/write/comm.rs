@@ -66,6 +66,8 @@ pub struct Party {
     pub rank: u32,
     /// Number of ranks, as far as this process knows.
     pub ranks: u32,
+    /// Whether that is all of them.
+    pub knows_ranks: bool,
 }
 
 /// The communicators of a process.

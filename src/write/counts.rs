@@ -158,6 +158,9 @@ pub struct Counts {
     pub foreign: u64,
     /// Collectives that this version does not know, drawn without a collective record.
     pub collectives_unknown: u64,
+    /// Collectives of communicators whose size the process does not know (v1–v3): the bytes in their records
+    /// are for the ranks it saw.
+    pub sizes_guessed: u64,
     /// Point-to-point operations written without a message, their peer not being in the communicator.
     pub messages_without_peer: u64,
 }
@@ -226,5 +229,6 @@ named_counts! {
     "GPU_TIMES_SUSPICIOUS" gpu_times_suspicious,
     "FOREIGN" foreign,
     "COLLECTIVES_UNKNOWN" collectives_unknown,
+    "SIZES_GUESSED" sizes_guessed,
     "MESSAGES_WITHOUT_PEER" messages_without_peer,
 }

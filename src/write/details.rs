@@ -327,7 +327,8 @@ impl<'a> Details<'a> {
         };
         self.flag(Attribute::Unfinished, interval.unfinished)?;
         let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
-        let seconds = std::time::Duration::from_nanos(interval.end - interval.start).as_secs_f64();
+        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
+            .as_secs_f64();
         if interval.unfinished || !measured || seconds <= 0.0 {
             return Ok(());
         }
@@ -343,7 +344,8 @@ impl<'a> Details<'a> {
         else {
             return Ok(());
         };
-        let Some(party) = scene.party(at) else {
+        // Without the number of ranks a bandwidth would be made up.
+        let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
             return Ok(());
         };
         let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));

@@ -10,6 +10,7 @@ use nccl_profiler_otf2::write::figure::Shape;
 use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
 use nccl_profiler_otf2::write::interval::Timing;
 use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+use nccl_profiler_otf2::write::messages::Role;
 use stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
 
 #[test]
@@ -276,4 +277,40 @@ fn rows_are_in_the_order_of_ranks_channels_and_peers() {
         net(Owner::Foreign(FOREIGN), true, 1),
     ];
     assert_eq!(stream.draw().rows, expected);
+}
+
+#[test]
+fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
+    // On another rank the first may end last: the order must be the same there.
+    for ends in [(150, 170), (170, 150)] {
+        let mut stream = Stream::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        for (id, at, end) in [(10, 100, ends.0), (11, 100, ends.1)] {
+            let coll = stream.coll(90, 0);
+            stream.event(id, 0, (at, Some(at + 4)), coll);
+            stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
+        }
+        let drawn = stream.draw();
+        let records = &drawn.records[&LaneKey::Communicator(0)];
+        let order: Vec<(u32, Role)> = records.iter().map(|m| (m.activity, m.role)).collect();
+        let expected = [
+            (0, Role::CollectiveBegin),
+            (0, Role::CollectiveEnd),
+            (1, Role::CollectiveBegin),
+            (1, Role::CollectiveEnd),
+        ];
+        assert_eq!(order, expected, "ends {ends:?}");
+    }
+}
+
+#[test]
+fn sizes_that_no_init_gave_are_said_to_be_guessed() {
+    for (ranks, guessed) in [(0_i32, 1), (2, 0)] {
+        let mut stream = Stream::default();
+        let comm_id = ranks.unsigned_abs().into();
+        stream.init(CONTEXT, comm_id, ranks, ranks - 1);
+        let coll = stream.coll(0, 0xbeef);
+        stream.event(20, 0, (100, Some(110)), coll);
+        assert_eq!(stream.draw().counts.sizes_guessed, guessed);
+    }
 }

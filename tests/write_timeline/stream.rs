@@ -11,7 +11,8 @@ use nccl_profiler_otf2::write::assemble::Assembler;
 use nccl_profiler_otf2::write::counts::Counts;
 use nccl_profiler_otf2::write::figure::Shape;
 use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::LaneKey;
+use nccl_profiler_otf2::write::lanes::{LaneKey, What};
+use nccl_profiler_otf2::write::messages::Message;
 use nccl_profiler_otf2::write::timeline::{Timeline, draw};
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
@@ -31,6 +32,8 @@ pub(crate) type Item = (Shape, u64, u64);
 pub(crate) struct Drawn {
     pub(crate) timeline: Timeline,
     pub(crate) counts: Counts,
+    /// Communication records, by lane.
+    pub(crate) records: BTreeMap<LaneKey, Vec<Message>>,
     /// Lane and sibling, in the order of rows.
     pub(crate) rows: Vec<(LaneKey, u32)>,
     /// Lane and sibling: what is drawn there, from, to.
@@ -159,14 +162,26 @@ impl Stream {
         counts.add(&assembly.counts);
         let rows = drawing.lanes.iter().map(|lane| (lane.key, lane.sibling));
         let rows = rows.collect();
-        let lanes = drawing.lanes.into_iter().map(|lane| {
+        let mut records: BTreeMap<LaneKey, Vec<Message>> = BTreeMap::new();
+        let mut lanes = BTreeMap::new();
+        for lane in drawing.lanes {
+            let key = lane.key;
             let items = lane.items.iter();
             let items = items.map(|item| (item.figure.shape, item.start, item.end));
-            ((lane.key, lane.sibling), items.collect())
-        });
+            lanes.insert((key, lane.sibling), items.collect());
+            let (happenings, _) = lane.happenings();
+            let messages = happenings
+                .iter()
+                .filter_map(|happening| match happening.what {
+                    What::Message(message) => Some(message),
+                    _ => None,
+                });
+            records.entry(key).or_default().extend(messages);
+        }
         Drawn {
             rows,
-            lanes: lanes.collect(),
+            lanes,
+            records,
             timeline,
             counts,
         }
