@@ -53,6 +53,15 @@ impl Operation {
         self.fields.kind()
     }
 
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    #[must_use]
+    pub const fn launch_plan(&self) -> u64 {
+        match self.fields {
+            Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
+            _ => 0,
+        }
+    }
+
     /// Whether NCCL reported this state.
     #[must_use]
     pub const fn saw(&self, state: u32) -> bool {
@@ -80,6 +89,18 @@ pub struct Thread {
     pub thread_id: u32,
     /// Its name when it began.
     pub name: String,
+}
+
+/// What tells one thread from another: its id, or the slot where the journal does not say.
+pub type ThreadKey = (u32, Option<u16>);
+
+impl Thread {
+    /// What tells it from others: a thread may have written in several slots.
+    #[must_use]
+    pub fn key(&self) -> ThreadKey {
+        let slot = (self.thread_id == 0).then_some(self.slot);
+        (self.thread_id, slot)
+    }
 }
 
 /// A call of `init` or `finalize`.

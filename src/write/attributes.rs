@@ -59,7 +59,8 @@ attributes! {
     Warps "nccl.warps" U32 "Number of warps per channel";
     KernelVariant "nccl.kernel_variant" String "Variant of the kernel";
     Symmetric "nccl.symmetric" U8 "1: on symmetric memory";
-    Timing "nccl.timing" String "What the interval was measured by: kernelch, kernelch-host, proxy or enqueue";
+    Timing "nccl.timing" String "What the interval was measured by: kernelch, kernelch-host, proxy, shared-kernel or enqueue";
+    StartMoved "nccl.start_moved_ns" U64 "Time from its launch to the start shown here: the kernel before it had not ended, in ns";
     Peer "nccl.peer" I32 "Rank of the other end";
     BytesSent "nccl.wire_bytes_sent" U64 "Bytes sent on the network, as far as NCCL told";
     BytesReceived "nccl.wire_bytes_received" U64 "Bytes received from the network, as far as NCCL told";

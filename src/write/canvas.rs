@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::assembly::{Assembly, Operation};
+use super::assembly::{Assembly, Operation, Thread, ThreadKey};
 use super::comm::{Comms, Party};
 use super::correlate::{Activity, Correlation};
 use super::counts::Counts;
@@ -72,6 +72,7 @@ impl Scene<'_> {
             } else {
                 comm.ranks_seen
             },
+            knows_ranks: comm.ranks > 0,
         })
     }
 
@@ -113,9 +114,6 @@ pub struct Canvas {
     pub counts: Counts,
 }
 
-/// A thread: its id, or the slot where the journal does not say.
-type ThreadKey = (u32, Option<u16>);
-
 /// The lanes of a process, in the order of their numbers.
 #[derive(Debug, Default)]
 pub struct Drawing {
@@ -129,10 +127,7 @@ impl Canvas {
     /// An empty canvas for a process.
     #[must_use]
     pub fn new(assembly: &Assembly) -> Self {
-        let keys = assembly.threads.iter().map(|thread| {
-            let slot = (thread.thread_id == 0).then_some(thread.slot);
-            (thread.thread_id, slot)
-        });
+        let keys = assembly.threads.iter().map(Thread::key);
         Self {
             thread_keys: keys.collect(),
             drawn: vec![false; assembly.operations.len()],
@@ -175,7 +170,8 @@ impl Canvas {
 
     /// Counts what was drawn and what was not, and orders the lanes.
     #[must_use]
-    pub fn finish(mut self, assembly: &Assembly) -> (Drawing, Counts) {
+    pub fn finish(mut self, scene: &Scene<'_>) -> (Drawing, Counts) {
+        let assembly = scene.assembly;
         for (operation, &drawn) in assembly.operations.iter().zip(&self.drawn) {
             let counts = self.counts.kinds.get_mut(operation.kind());
             if drawn {
@@ -199,7 +195,9 @@ impl Canvas {
                 messages: Messages::default(),
             });
         }
-        for ((key, sibling), items) in self.lanes {
+        let mut lanes: Vec<((LaneKey, u32), Vec<Item>)> = self.lanes.into_iter().collect();
+        lanes.sort_by_key(|&((key, sibling), _)| (key.row(scene.comms), sibling));
+        for ((key, sibling), items) in lanes {
             let messages = match sibling {
                 0 => self.messages.remove(&key).unwrap_or_default(),
                 _ => Messages::default(),

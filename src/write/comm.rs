@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::assembly::Assembly;
+use super::gpus::{Gpu, place_members};
 use super::place::{index, place};
 use crate::event::Kind;
 use crate::journal::record::{Fields, Symbol};
@@ -52,7 +53,7 @@ pub struct Member {
     pub comm: u32,
     /// Its rank there.
     pub rank: u32,
-    /// Which of this process's GPUs: its place among the process's ranks of the communicator.
+    /// Which of this process's GPUs: a place in [`Comms::gpus`].
     pub gpu: u32,
 }
 
@@ -65,6 +66,8 @@ pub struct Party {
     pub rank: u32,
     /// Number of ranks, as far as this process knows.
     pub ranks: u32,
+    /// Whether that is all of them.
+    pub knows_ranks: bool,
 }
 
 /// The communicators of a process.
@@ -74,6 +77,8 @@ pub struct Comms {
     pub comms: Vec<Comm>,
     /// By place of the context.
     pub members: Vec<Member>,
+    /// The GPUs of the process, as far as can be told.
+    pub gpus: Vec<Gpu>,
 }
 
 /// What the operations of one context tell about it.
@@ -158,27 +163,8 @@ impl Comms {
             }
             comms.members.push(Member { comm, rank, gpu: 0 });
         }
-        comms.number_gpus();
+        comms.gpus = place_members(assembly, &comms.comms, &mut comms.members);
         comms
-    }
-
-    /// The ranks of one communicator are on different GPUs; in rank order is how they are numbered.
-    fn number_gpus(&mut self) {
-        let mut ranks: Vec<Vec<u32>> = vec![Vec::new(); self.comms.len()];
-        for member in &self.members {
-            if let Some(of_comm) = ranks.get_mut(index(member.comm)) {
-                of_comm.push(member.rank);
-            }
-        }
-        for of_comm in &mut ranks {
-            of_comm.sort_unstable();
-        }
-        for member in &mut self.members {
-            let before = ranks
-                .get(index(member.comm))
-                .map_or(0, |of_comm| of_comm.partition_point(|&r| r < member.rank));
-            member.gpu = place(before);
-        }
     }
 
     /// The member that a context stands for.

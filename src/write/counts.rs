@@ -146,6 +146,10 @@ pub struct Counts {
     pub clamped: u64,
     /// Operations that overlapped their lane and went to a sibling lane.
     pub overflowed: u64,
+    /// Enqueueings that NCCL reported at once for several operations of a launch plan, drawn one after the other.
+    pub enqueued_together: u64,
+    /// Operations that are shown from the end of the kernel before them, not from their launch.
+    pub starts_moved: u64,
     /// Proxy operations on connections that NCCL never reports on, closed with their collective.
     pub closed: u64,
     /// Kernel channels whose GPU times make no sense; host times were used.
@@ -154,6 +158,9 @@ pub struct Counts {
     pub foreign: u64,
     /// Collectives that this version does not know, drawn without a collective record.
     pub collectives_unknown: u64,
+    /// Collectives of communicators whose size the process does not know (v1–v3): the bytes in their records
+    /// are for the ranks it saw.
+    pub sizes_guessed: u64,
     /// Point-to-point operations written without a message, their peer not being in the communicator.
     pub messages_without_peer: u64,
 }
@@ -216,9 +223,12 @@ named_counts! {
     "CONTEXTS_TWICE" contexts_twice,
     "CLAMPED" clamped,
     "OVERFLOWED" overflowed,
+    "ENQUEUED_TOGETHER" enqueued_together,
+    "STARTS_MOVED" starts_moved,
     "CLOSED" closed,
     "GPU_TIMES_SUSPICIOUS" gpu_times_suspicious,
     "FOREIGN" foreign,
     "COLLECTIVES_UNKNOWN" collectives_unknown,
+    "SIZES_GUESSED" sizes_guessed,
     "MESSAGES_WITHOUT_PEER" messages_without_peer,
 }

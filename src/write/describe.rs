@@ -8,8 +8,8 @@ use super::gpu_clock::GpuCalibration;
 use super::lanes::{LaneKey, Owner};
 use super::place::index;
 use super::sidecar::{
-    AttributeDefinition, CommDefinition, CommIdentity, GpuClockDefinition, LaneKind, LaneOwner,
-    RegionDefinition,
+    AttributeDefinition, CommDefinition, CommIdentity, GpuClockDefinition, GpuDefinition, LaneKind,
+    LaneOwner, RegionDefinition,
 };
 use super::timeline::Timeline;
 use crate::journal::reader::Symbols;
@@ -46,6 +46,15 @@ pub(super) fn comms(comms: &Comms, symbols: &Symbols) -> Vec<CommDefinition> {
         ranks_seen: comm.ranks_seen,
         name: symbols.text(comm.name).to_owned(),
         nodes: comm.nodes,
+    });
+    definitions.collect()
+}
+
+pub(super) fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
+    let definitions = comms.gpus.iter().map(|gpu| GpuDefinition {
+        comm: gpu.comm,
+        rank: gpu.rank,
+        in_largest: gpu.in_largest,
     });
     definitions.collect()
 }

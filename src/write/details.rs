@@ -198,11 +198,11 @@ impl<'a> Details<'a> {
 
     fn timing(&mut self, figure: Figure) -> otf2::Result<()> {
         let interval = self.scene.intervals.get(index(figure.operation));
-        let timing = interval.copied().flatten().map(|interval| interval.timing);
-        let text = timing.map_or(StringRef::UNDEFINED, |timing| {
-            self.tables.text(timing.name())
-        });
-        self.string(Attribute::Timing, text)
+        let Some(interval) = interval.copied().flatten() else {
+            return Ok(());
+        };
+        self.number(Attribute::StartMoved, interval.moved_ns, 0)?;
+        self.string(Attribute::Timing, self.tables.text(interval.timing.name()))
     }
 
     fn collective(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
@@ -326,8 +326,9 @@ impl<'a> Details<'a> {
             return Ok(());
         };
         self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let measured = interval.timing != Timing::Enqueue;
-        let seconds = std::time::Duration::from_nanos(interval.end - interval.start).as_secs_f64();
+        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
+        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
+            .as_secs_f64();
         if interval.unfinished || !measured || seconds <= 0.0 {
             return Ok(());
         }
@@ -343,7 +344,8 @@ impl<'a> Details<'a> {
         else {
             return Ok(());
         };
-        let Some(party) = scene.party(at) else {
+        // Without the number of ranks a bandwidth would be made up.
+        let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
             return Ok(());
         };
         let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));

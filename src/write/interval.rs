@@ -3,11 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Operation};
 use super::correlate::{Activity, Correlation};
 use super::gpu_clock::GpuClock;
 use super::place::index;
-use crate::journal::record::Fields;
 
 /// What an operation's interval was measured by: attribute `nccl.timing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -19,16 +18,19 @@ pub enum Timing {
     KernelChannelHost,
     /// Kernel launch to last proxy operation.
     Proxy,
+    /// Nothing of its own: while the other operations of its kernel ran.
+    Kernel,
     /// Only the enqueueing is known.
     Enqueue,
 }
 
 impl Timing {
     /// All, in order.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::KernelChannel,
         Self::KernelChannelHost,
         Self::Proxy,
+        Self::Kernel,
         Self::Enqueue,
     ];
 
@@ -39,6 +41,7 @@ impl Timing {
             Self::KernelChannel => "kernelch",
             Self::KernelChannelHost => "kernelch-host",
             Self::Proxy => "proxy",
+            Self::Kernel => "shared-kernel",
             Self::Enqueue => "enqueue",
         }
     }
@@ -55,6 +58,8 @@ pub struct Interval {
     pub timing: Timing,
     /// Whether it never ended.
     pub unfinished: bool,
+    /// How much later than its launch it begins here, because the kernel before had not ended.
+    pub moved_ns: u64,
 }
 
 fn measured(assembly: &Assembly, activity: &Activity, clock: GpuClock) -> Option<Interval> {
@@ -96,14 +101,80 @@ fn measured(assembly: &Assembly, activity: &Activity, clock: GpuClock) -> Option
         end,
         timing,
         unfinished: activity.unfinished,
+        moved_ns: 0,
     })
 }
 
-/// The launch plan (one kernel) an operation belongs to, as far as known.
-fn plan(fields: &Fields) -> u64 {
-    match *fields {
-        Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
-        _ => 0,
+/// A task of a kernel: context, when its kernel was enqueued, launch plan (one kernel; 0: unknown), place of
+/// the activity.
+type Task = (u32, u64, u64, usize);
+
+fn task(assembly: &Assembly, at: usize, operation: &Operation) -> Option<Task> {
+    let context = assembly.find_context(operation.context)?;
+    let plan = operation.launch_plan();
+    let group = assembly.find(plan).and_then(|at| assembly.operation(at));
+    let enqueued = group.map_or(operation.start, |group| group.start);
+    Some((context, enqueued, plan, at))
+}
+
+/// When the kernels of a communicator rank that were enqueued before have ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Earlier {
+    /// All; those that never ended, at the last time seen.
+    end: u64,
+    /// Those that are known to have ended.
+    known_end: u64,
+}
+
+impl Interval {
+    fn begin_at(&mut self, start: u64) {
+        self.moved_ns = start.saturating_sub(self.start);
+        self.start = self.start.max(start);
+        self.end = self.end.max(self.start);
+    }
+
+    /// Begins when what was enqueued before has ended, where only the launch is known.
+    fn wait_for(&mut self, earlier: Earlier) {
+        match self.timing {
+            Timing::Proxy if self.unfinished || earlier.end < self.end => {
+                self.begin_at(earlier.end.min(self.end));
+            }
+            // Of what was only enqueued the end is not known either: it may be past what never ended.
+            Timing::Enqueue => self.begin_at(earlier.known_end),
+            _ => {}
+        }
+    }
+}
+
+/// The intervals of the tasks of one kernel. Those of which nothing else is known ran while the others did.
+fn share_kernel(intervals: &mut [Option<Interval>], kernel: &[Task], earlier: Earlier) {
+    let mut known: Option<Interval> = None;
+    let of = |task: &Task| task.3;
+    for at in kernel.iter().map(of) {
+        let Some(Some(interval)) = intervals.get_mut(at) else {
+            continue;
+        };
+        if interval.timing == Timing::Enqueue {
+            continue;
+        }
+        interval.wait_for(earlier);
+        let known = known.get_or_insert(Interval {
+            timing: Timing::Kernel,
+            moved_ns: 0,
+            ..*interval
+        });
+        known.start = known.start.min(interval.start);
+        known.end = known.end.max(interval.end);
+        known.unfinished |= interval.unfinished;
+    }
+    for at in kernel.iter().map(of) {
+        match (intervals.get_mut(at), known) {
+            (Some(Some(interval)), Some(known)) if interval.timing == Timing::Enqueue => {
+                *interval = known;
+            }
+            (Some(Some(interval)), None) => interval.wait_for(earlier),
+            _ => {}
+        }
     }
 }
 
@@ -118,46 +189,36 @@ pub fn intervals(
     clocks: &[GpuClock],
 ) -> Vec<Option<Interval>> {
     let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(correlation.activities.len());
-    let mut order: Vec<(u32, u64, usize)> = Vec::new();
+    let mut order: Vec<Task> = Vec::with_capacity(correlation.activities.len());
     for (at, activity) in correlation.activities.iter().enumerate() {
-        let context = assembly
-            .operation(activity.operation)
-            .and_then(|operation| assembly.find_context(operation.context));
-        let clock = context.and_then(|at| clocks.get(index(at)));
-        let interval = measured(assembly, activity, clock.copied().unwrap_or_default());
-        if let (Some(context), Some(interval)) = (context, interval) {
-            order.push((context, interval.start, at));
-        }
-        intervals.push(interval);
+        let operation = assembly.operation(activity.operation);
+        let task = operation.and_then(|operation| task(assembly, at, operation));
+        let clock = task.and_then(|(context, ..)| clocks.get(index(context)));
+        intervals.push(measured(
+            assembly,
+            activity,
+            clock.copied().unwrap_or_default(),
+        ));
+        order.extend(task);
     }
     order.sort_unstable();
-    let mut communicator = None;
-    let (mut plan_now, mut plan_end, mut earlier_end) = (0, 0, 0);
-    for (context, _, at) in order {
-        let operation = correlation
-            .activities
-            .get(at)
-            .and_then(|activity| assembly.operation(activity.operation));
-        let (Some(operation), Some(Some(interval))) = (operation, intervals.get_mut(at)) else {
-            continue;
-        };
-        if communicator != Some(context) {
-            communicator = Some(context);
-            (plan_now, plan_end, earlier_end) = (0, 0, 0);
+    let is_same_kernel = |a: &Task, b: &Task| a.2 != 0 && (a.0, a.2) == (b.0, b.2);
+    let mut context = None;
+    let mut earlier = Earlier::default();
+    for kernel in order.chunk_by(is_same_kernel) {
+        let of = kernel.first().map(|task| task.0);
+        if context != of {
+            context = of;
+            earlier = Earlier::default();
         }
-        if plan(&operation.fields) != plan_now || plan_now == 0 {
-            plan_now = plan(&operation.fields);
-            earlier_end = plan_end.max(earlier_end);
-        }
-        if interval.timing == Timing::Proxy {
-            let start = interval.start.max(earlier_end);
-            if start < interval.end {
-                interval.start = start;
-            } else if interval.unfinished {
-                interval.start = interval.end;
+        share_kernel(&mut intervals, kernel, earlier);
+        for interval in kernel.iter().filter_map(|task| intervals.get(task.3)) {
+            let Some(interval) = interval else { continue };
+            earlier.end = earlier.end.max(interval.end);
+            if !interval.unfinished {
+                earlier.known_end = earlier.known_end.max(interval.end);
             }
         }
-        plan_end = plan_end.max(interval.end);
     }
     intervals
 }

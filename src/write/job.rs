@@ -21,16 +21,22 @@ pub struct Process {
 }
 
 impl Process {
-    /// What it is called.
+    /// Where it ran: host and process id.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub fn place(&self) -> String {
         let process = &self.sidecar.process;
-        let place = if process.host.is_empty() {
+        if process.host.is_empty() {
             self.sidecar.part.clone()
         } else {
             format!("{}:{}", process.host, process.pid)
-        };
-        match process.environment.rank {
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let place = self.place();
+        match self.sidecar.process.environment.rank {
             Some(rank) => format!("rank {rank} [{place}]"),
             None => place,
         }

@@ -6,10 +6,11 @@
 //! * **everything else**: intervals follow each other. One that starts before the lane is free goes to
 //!   the lowest free sibling, `#2`, `#3` …: the fewest rows, because intervals come by start.
 
+use super::comm::Comms;
 use super::figure::Figure;
 use super::messages::{Message, Role};
 
-/// What a lane is about; the order of keys is the order of rows in a process.
+/// What a lane is about. Rows are in the order of [`LaneKey::row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneKey {
     /// A thread that called NCCL, by place in the list of such threads (first event first).
@@ -29,6 +30,34 @@ pub enum Owner {
     Context(u32),
     /// A context id that this process did not make.
     Foreign(u64),
+}
+
+/// Where a row is among those of its process: threads, communicators, channels, network; in each by
+/// communicator, rank, channel, direction and peer. Contexts come in order of arrival, which differs from
+/// run to run, so they only break ties.
+pub type Row = (u8, Whose, u8, bool, i32);
+
+/// A row's communicator and rank, foreign ones after the process's own; then its context or thread.
+pub type Whose = (u32, u32, u64);
+
+impl LaneKey {
+    /// Where it is among the rows of its process.
+    #[must_use]
+    pub fn row(self, comms: &Comms) -> Row {
+        let whose = |owner| match owner {
+            Owner::Context(context) => match comms.member(context) {
+                Some(member) => (member.comm, member.rank, u64::from(context)),
+                None => (u32::MAX, 0, u64::from(context)),
+            },
+            Owner::Foreign(id) => (u32::MAX, u32::MAX, id),
+        };
+        match self {
+            Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0),
+            Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0),
+            Self::Channel(owner, channel) => (2, whose(owner), channel, false, 0),
+            Self::Net(owner, channel, send, peer) => (3, whose(owner), channel, send, peer),
+        }
+    }
 }
 
 /// An interval to draw.

@@ -42,6 +42,7 @@ pub mod figure;
 pub mod finalize;
 pub mod finisher;
 pub mod gpu_clock;
+pub mod gpus;
 pub mod interval;
 pub mod job;
 mod kinds;

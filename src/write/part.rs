@@ -131,6 +131,7 @@ pub fn write(
             .collect(),
         regions: tables.regions.iter().map(describe::region).collect(),
         comms: describe::comms(&timeline.comms, &outcome.symbols),
+        gpus: describe::gpus(&timeline.comms),
         lanes,
         gpu_clocks: describe::gpu_clocks(&timeline),
         counts,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  machine ─ host ─┬ PROCESS "rank 0 [host:pid]" ── API threads, net lanes
-//!                  └ ACCELERATOR "GPU 0 of …"    ── communicator and channel lanes
+//!                  └ ACCELERATOR "GPU of rank 0 …"    ── communicator and channel lanes
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,7 +174,7 @@ impl Plan {
             let used: BTreeSet<u32> = process.sidecar.lanes.iter().filter_map(gpu).collect();
             for number in used {
                 let group = LocationGroup {
-                    name: self.string(&format!("GPU {number} of {}", process.name())),
+                    name: self.string(&gpu_name(process, number, &comms)),
                     group_type: LocationGroupType::Accelerator,
                     system_tree_parent: node,
                     creator: LocationGroupRef::new(creator),
@@ -269,11 +269,27 @@ fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
             owner: LaneOwner::Rank { gpu, .. },
             ..
         } => Some(gpu),
+        // Whose GPU a communicator of another process is on, nobody here can tell.
         LaneKind::Channel {
             owner: LaneOwner::Foreign { .. },
             ..
-        } => Some(0),
-        LaneKind::Thread { .. } | LaneKind::Net { .. } => None,
+        }
+        | LaneKind::Thread { .. }
+        | LaneKind::Net { .. } => None,
+    }
+}
+
+/// What a GPU is called: after a rank, because its number in CUDA is not known.
+fn gpu_name(process: &Process, number: u32, comms: &[&ArchiveComm]) -> String {
+    let place = process.place();
+    let Some(gpu) = process.sidecar.gpus.get(index(number)) else {
+        return format!("GPU [{place}]");
+    };
+    match comms.get(index(gpu.comm)) {
+        Some(comm) if !gpu.in_largest => {
+            format!("GPU of rank {} of {} [{place}]", gpu.rank, comm.name)
+        }
+        _ => format!("GPU of rank {} [{place}]", gpu.rank),
     }
 }
 

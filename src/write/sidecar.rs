@@ -44,6 +44,8 @@ pub struct Sidecar {
     pub regions: Vec<RegionDefinition>,
     /// Communicators.
     pub comms: Vec<CommDefinition>,
+    /// The process's GPUs, as far as its events tell them apart.
+    pub gpus: Vec<GpuDefinition>,
     /// Lanes: each has an event file.
     pub lanes: Vec<LaneDefinition>,
     /// Clocks of the GPUs, by communicator rank.
@@ -130,7 +132,7 @@ pub enum LaneKind {
         comm: u32,
         /// Its rank.
         rank: u32,
-        /// Which of the process's GPUs.
+        /// Its GPU: a place in [`Sidecar::gpus`].
         gpu: u32,
     },
     /// A channel of a communicator's rank.
@@ -163,7 +165,7 @@ pub enum LaneOwner {
         comm: u32,
         /// Its rank.
         rank: u32,
-        /// Which of the process's GPUs.
+        /// Its GPU: a place in [`Sidecar::gpus`].
         gpu: u32,
     },
     /// A communicator of another process, worked for here (PXN).
@@ -189,6 +191,17 @@ pub struct LaneDefinition {
     pub last_ns: u64,
     /// Collective records in it.
     pub collectives: u64,
+}
+
+/// A GPU of the process, called after a communicator rank on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuDefinition {
+    /// A place in [`Sidecar::comms`].
+    pub comm: u32,
+    /// The rank there.
+    pub rank: u32,
+    /// Whether the communicator is the process's largest, which names its GPUs where it can.
+    pub in_largest: bool,
 }
 
 /// The clock of a communicator rank's GPU.

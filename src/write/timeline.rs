@@ -59,7 +59,7 @@ impl Timeline {
 pub fn draw(scene: &Scene<'_>) -> (Drawing, Counts) {
     let mut canvas = Canvas::new(scene.assembly);
     kinds::draw(scene, &mut canvas);
-    canvas.finish(scene.assembly)
+    canvas.finish(scene)
 }
 
 impl Lane {

@@ -1,4 +1,4 @@
-//! What threads did: calls, launches, plans and enqueueing, on the lane of the thread.
+//! What threads did: calls, launches and plans, on the lane of the thread.
 
 use crate::event::{Kind, state};
 use crate::write::canvas::{Canvas, Scene};
@@ -21,13 +21,12 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         canvas.on_thread(call.thread, Item { start, end, figure });
     }
     for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        let shape = match operation.kind() {
-            Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch | Kind::Group => {
-                Shape::Call
-            }
-            Kind::Coll | Kind::P2p => Shape::Enqueue,
-            _ => continue,
-        };
+        if !matches!(
+            operation.kind(),
+            Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch | Kind::Group
+        ) {
+            continue;
+        }
         let at = place(at);
         let start = operation.start;
         let end = scene.end(operation);
@@ -39,7 +38,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let whole = Item {
             start,
             end,
-            figure: figure(shape),
+            figure: figure(Shape::Call),
         };
         canvas.on_thread(operation.thread, whole);
         if operation.kind() != Kind::GroupApi {

@@ -5,6 +5,7 @@
 
 mod calls;
 pub(super) mod channels;
+mod enqueue;
 mod network;
 mod operations;
 
@@ -13,6 +14,7 @@ use super::canvas::{Canvas, Scene};
 /// Draws everything.
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     calls::draw(scene, canvas);
+    enqueue::draw(scene, canvas);
     operations::draw(scene, canvas);
     network::draw(scene, canvas);
     channels::draw(scene, canvas);

@@ -14,46 +14,73 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for context in 0..place(scene.assembly.contexts.len()) {
         canvas.lane(LaneKey::Communicator(context));
     }
-    let mut order: Vec<(u32, Interval, u32)> = Vec::new();
+    let mut order: Vec<Drawn> = Vec::new();
     for (at, activity) in scene.correlation.activities.iter().enumerate() {
         let Some(operation) = scene.assembly.operation(activity.operation) else {
             continue;
         };
         let interval = scene.intervals.get(at).copied().flatten();
         match (scene.assembly.find_context(operation.context), interval) {
-            (Some(context), Some(interval)) => order.push((context, interval, place(at))),
+            (Some(context), Some(interval)) => order.push(Drawn {
+                context,
+                interval,
+                enqueued: operation.start,
+                activity: place(at),
+                at_home: false,
+            }),
             // Its enqueueing is drawn; without a communicator it has no lane.
             _ => canvas.counts.foreign += 1,
         }
     }
-    order.sort_by_key(|&(context, interval, at)| (context, interval.start, interval.end, at));
-    let mut context_now = None;
-    let mut siblings = Siblings::default();
-    let mut messages = Messages::default();
-    for (context, interval, at) in order {
-        if context_now != Some(context) {
-            if let Some(done) = context_now.replace(context) {
-                canvas.messages(LaneKey::Communicator(done), std::mem::take(&mut messages));
-            }
-            siblings = Siblings::default();
+    order.sort_by_key(|drawn| {
+        let Interval { start, .. } = drawn.interval;
+        (drawn.context, start, drawn.enqueued, drawn.activity)
+    });
+    for of_rank in order.chunk_by_mut(|a, b| a.context == b.context) {
+        let mut siblings = Siblings::default();
+        for drawn in of_rank.iter_mut() {
+            put(canvas, &mut siblings, drawn);
         }
-        let lane = siblings.take(interval.start, interval.end);
-        let figure = Figure {
-            operation: at,
-            shape: Shape::Operation,
-        };
-        let item = Item {
-            start: interval.start,
-            end: interval.end,
-            figure,
-        };
-        canvas.on_lane(LaneKey::Communicator(context), lane, item);
-        if let Some(exchange) = exchange(scene, canvas, context, at) {
-            messages.add(at, exchange, (interval.start, interval.end), lane == 0);
+        add_messages(scene, canvas, of_rank);
+    }
+}
+
+/// An operation on its way to the lanes.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    context: u32,
+    interval: Interval,
+    enqueued: u64,
+    activity: u32,
+    at_home: bool,
+}
+
+fn put(canvas: &mut Canvas, siblings: &mut Siblings, drawn: &mut Drawn) {
+    let Interval { start, end, .. } = drawn.interval;
+    canvas.counts.starts_moved += u64::from(drawn.interval.moved_ns > 0);
+    let lane = siblings.take(start, end);
+    drawn.at_home = lane == 0;
+    let figure = Figure {
+        operation: drawn.activity,
+        shape: Shape::Operation,
+    };
+    let key = LaneKey::Communicator(drawn.context);
+    canvas.on_lane(key, lane, Item { start, end, figure });
+}
+
+/// Records come in the order of enqueueing: it is the same on all ranks, and readers match by order.
+/// Which operation of a kernel ends first differs from rank to rank.
+fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
+    of_rank.sort_by_key(|drawn| (drawn.enqueued, drawn.activity));
+    let mut messages = Messages::default();
+    for drawn in of_rank.iter() {
+        if let Some(exchange) = exchange(scene, canvas, drawn.context, drawn.activity) {
+            let span = (drawn.interval.start, drawn.interval.end);
+            messages.add(drawn.activity, exchange, span, drawn.at_home);
         }
     }
-    if let Some(done) = context_now {
-        canvas.messages(LaneKey::Communicator(done), messages);
+    if let Some(drawn) = of_rank.first() {
+        canvas.messages(LaneKey::Communicator(drawn.context), messages);
     }
 }
 
@@ -66,6 +93,7 @@ fn exchange(scene: &Scene<'_>, canvas: &mut Canvas, context: u32, at: u32) -> Op
     match operation.fields {
         Fields::Coll { func, .. } => {
             if collective::shape(scene.symbols.text(func)).is_some() {
+                canvas.counts.sizes_guessed += u64::from(ranks == 0);
                 return Some(Exchange::Collective);
             }
             canvas.counts.collectives_unknown += 1;

@@ -1,201 +1,17 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
-use std::collections::BTreeMap;
+mod gpus;
+mod stream;
 
 use nccl_profiler_otf2::event::{StateArgs, state};
-use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
-use nccl_profiler_otf2::journal::record::{
-    CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
-};
-use nccl_profiler_otf2::write::assemble::Assembler;
+use nccl_profiler_otf2::journal::record::RecordBody;
 use nccl_profiler_otf2::write::comm::Identity;
-use nccl_profiler_otf2::write::counts::Counts;
 use nccl_profiler_otf2::write::figure::Shape;
 use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
 use nccl_profiler_otf2::write::interval::Timing;
 use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
-use nccl_profiler_otf2::write::timeline::{Timeline, draw};
-
-const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
-const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
-
-/// A stream of records, built in the order of time.
-#[derive(Default)]
-struct Stream {
-    symbols: Symbols,
-    records: Vec<Record>,
-}
-
-/// What is drawn, from, to.
-type Item = (Shape, u64, u64);
-
-/// What came out: intervals by lane, and the rest.
-struct Drawn {
-    timeline: Timeline,
-    counts: Counts,
-    /// Lane and sibling: what is drawn there, from, to.
-    lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
-}
-
-impl Stream {
-    fn put(&mut self, slot: u16, ticks: u64, id: u64, body: RecordBody) -> &mut Self {
-        let record = Record {
-            slot,
-            ticks,
-            id,
-            body,
-        };
-        self.records.push(record);
-        self
-    }
-
-    fn init(&mut self, id: u64, comm_id: u64, ranks: i32, rank: i32) -> &mut Self {
-        let comm = CommRecord {
-            end_ticks: 1,
-            comm_id,
-            name: Symbol::NONE,
-            nodes: 1,
-            ranks,
-            rank,
-            table: 6,
-            nccl_version: 0,
-            repetition: 0,
-        };
-        self.put(0, 0, id, RecordBody::CommInit(comm))
-    }
-
-    /// A started event that stops at `end`, if it does.
-    fn event(
-        &mut self,
-        id: u64,
-        parent: u64,
-        span: (u64, Option<u64>),
-        fields: Fields,
-    ) -> &mut Self {
-        self.event_of(CONTEXT, id, parent, span, fields)
-    }
-
-    fn event_of(
-        &mut self,
-        context: u64,
-        id: u64,
-        parent: u64,
-        span: (u64, Option<u64>),
-        fields: Fields,
-    ) -> &mut Self {
-        let start = StartRecord {
-            parent,
-            context,
-            rank: 1,
-            fields,
-        };
-        self.put(0, span.0, id, RecordBody::Start(start));
-        if let Some(end) = span.1 {
-            self.put(0, end, id, RecordBody::Stop);
-        }
-        self
-    }
-
-    fn state(&mut self, id: u64, ticks: u64, state: u32, args: StateArgs) -> &mut Self {
-        self.put(0, ticks, id, RecordBody::State { state, args })
-    }
-
-    /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
-    fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
-        let group = Fields::GroupApi {
-            graph_captured: captured,
-            depth: 1,
-        };
-        let call = Fields::CollApi {
-            func: self.symbols.intern("AllReduce"),
-            count: 1,
-            datatype: Symbol::NONE,
-            root: 0,
-            stream: 1,
-            graph_captured: captured,
-            user_tag: 0,
-        };
-        let coll = self.coll(base + 100, 0);
-        self.event(base, 0, (at, Some(at + 9)), group)
-            .event(base + 1, base, (at + 1, Some(at + 2)), call)
-            .event(
-                base + 2,
-                base,
-                (at + 3, Some(at + 5)),
-                Fields::KernelLaunch { stream: 1 },
-            )
-            .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
-    }
-
-    fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Fields {
-        Fields::Coll {
-            sequence: 0,
-            func: self.symbols.intern("AllReduce"),
-            send_buffer: 0,
-            recv_buffer: 0,
-            count: 1,
-            root: 0,
-            datatype: Symbol::NONE,
-            channels: 1,
-            warps: 1,
-            algorithm: Symbol::NONE,
-            protocol: Symbol::NONE,
-            parent_group,
-            comm_hash,
-            kernel_variant: Symbol::NONE,
-            is_symmetric: false,
-            user_tag: 0,
-        }
-    }
-
-    fn draw(&mut self) -> Drawn {
-        let mut assembler = Assembler::default();
-        for record in self.records.drain(..) {
-            assembler.record(record);
-        }
-        let assembly = assembler.finish(&Losses::default());
-        let timeline = Timeline::of(&assembly);
-        let (drawing, mut counts) = draw(&timeline.scene(&assembly, &self.symbols));
-        counts.add(&assembly.counts);
-        let lanes = drawing.lanes.into_iter().map(|lane| {
-            let items = lane.items.iter();
-            let items = items.map(|item| (item.figure.shape, item.start, item.end));
-            ((lane.key, lane.sibling), items.collect())
-        });
-        Drawn {
-            lanes: lanes.collect(),
-            timeline,
-            counts,
-        }
-    }
-}
-
-impl Drawn {
-    fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
-        let intervals = self.timeline.intervals.iter().flatten();
-        intervals
-            .map(|interval| {
-                let span = (interval.start, interval.end);
-                (span.0, span.1, interval.timing, interval.unfinished)
-            })
-            .collect()
-    }
-}
-
-fn proxy_op(is_send: bool) -> Fields {
-    Fields::ProxyOp {
-        pid: 1,
-        channel: 0,
-        peer: 0,
-        steps: 1,
-        chunk_bytes: 1,
-        is_send,
-    }
-}
-
-const fn kernel(gpu_ns: u64) -> Fields {
-    Fields::KernelCh { channel: 0, gpu_ns }
-}
+use nccl_profiler_otf2::write::messages::Role;
+use stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
 
 #[test]
 fn an_operation_is_never_its_enqueueing_when_more_is_known() {
@@ -251,6 +67,76 @@ fn kernels_of_a_communicator_run_one_after_the_other() {
     assert_eq!(drawn.lanes[&(LaneKey::Communicator(0), 0)].len(), 3);
     // The transfers were told without states: they do overlap.
     assert_eq!(drawn.counts.overflowed, 2);
+}
+
+#[test]
+fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // One plan: an operation with a transfer, and one of which nothing else is known.
+    for (id, at) in [(10, 100), (11, 102)] {
+        let coll = stream.coll(90, 0);
+        stream.event(id, 0, (at, Some(at + 4)), coll);
+    }
+    stream.event(20, 10, (108, Some(200)), proxy_op(true));
+    // The next plan is enqueued while that kernel runs, and nothing else is known of it.
+    let coll = stream.coll(91, 0);
+    stream.event(30, 0, (120, Some(121)), coll);
+    let drawn = stream.draw();
+    let expected = [
+        (100, 200, Timing::Proxy, false),
+        (100, 200, Timing::Kernel, false),
+        (200, 200, Timing::Enqueue, false),
+    ];
+    assert_eq!(drawn.operations(), expected);
+    let moved: Vec<u64> = drawn
+        .timeline
+        .intervals
+        .iter()
+        .flatten()
+        .map(|i| i.moved_ns)
+        .collect();
+    assert_eq!(moved, [0, 0, 80]);
+    assert_eq!((drawn.counts.starts_moved, drawn.counts.overflowed), (1, 1));
+}
+
+#[test]
+fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(true));
+    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.collective(20, 200, false);
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let operations = stream.draw().operations();
+    assert_eq!(operations[1], (206, 207, Timing::Enqueue, false));
+}
+
+#[test]
+fn enqueueings_that_are_told_together_follow_each_other() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // Started one after the other, then stopped in the same order; then one after the other.
+    for (id, plan, start, stop) in [
+        (10, 90, 100, 150),
+        (11, 90, 102, 151),
+        (12, 90, 104, 152),
+        (13, 91, 200, 210),
+        (14, 91, 220, 230),
+    ] {
+        let coll = stream.coll(plan, 0);
+        stream.event(id, 0, (start, Some(stop)), coll);
+    }
+    let drawn = stream.draw();
+    let spans: Vec<(u64, u64)> = drawn.lanes[&(LaneKey::Thread(0), 0)]
+        .iter()
+        .filter(|(shape, ..)| *shape == Shape::Enqueue)
+        .map(|&(_, start, end)| (start, end))
+        .collect();
+    let expected = [(100, 102), (102, 104), (104, 150), (200, 210), (220, 230)];
+    assert_eq!(spans, expected);
+    assert_eq!(drawn.counts.enqueued_together, 3);
 }
 
 #[test]
@@ -363,20 +249,70 @@ fn old_versions_are_identified_by_what_operations_carry() {
 }
 
 #[test]
-fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
+fn rows_are_in_the_order_of_ranks_channels_and_peers() {
     let mut stream = Stream::default();
-    for (context, rank) in [(0, 2), (1, 0), (2, 1), (3, 2)] {
-        stream.init(CONTEXT + context, 5, 3, rank);
+    // Rank 1 came first, and its first transfer is a send.
+    stream.init(CONTEXT, 5, 2, 1).init(CONTEXT + 1, 5, 2, 0);
+    let of = [(0, 20), (1, 30)];
+    for (context, id) in of {
+        let context = CONTEXT + context;
+        stream.event_of(FOREIGN, id, 0, (100, Some(120)), proxy_op(true));
+        stream.event_of(context, id + 1, 0, (100, Some(120)), proxy_op(true));
+        stream.event_of(context, id + 2, 0, (100, Some(120)), proxy_op(true));
+        stream.event_of(context, id + 3, 0, (100, Some(120)), proxy_op(false));
     }
-    let comms = stream.draw().timeline.comms;
-    assert_eq!(
-        comms.comms.len(),
-        2,
-        "the last is the same communicator again"
-    );
-    let gpus: Vec<u32> = comms.members.iter().map(|member| member.gpu).collect();
-    assert_eq!(gpus, [2, 0, 1, 0]);
-    assert_eq!(comms.comms[1].repetition, 1);
+    let net = |owner, send, sibling| (LaneKey::Net(owner, 0, send, 0), sibling);
+    let (rank_0, rank_1) = (Owner::Context(1), Owner::Context(0));
+    let expected = [
+        (LaneKey::Thread(0), 0),
+        (LaneKey::Communicator(1), 0),
+        (LaneKey::Communicator(0), 0),
+        net(rank_0, false, 0),
+        net(rank_0, true, 0),
+        net(rank_0, true, 1),
+        net(rank_1, false, 0),
+        net(rank_1, true, 0),
+        net(rank_1, true, 1),
+        net(Owner::Foreign(FOREIGN), true, 0),
+        net(Owner::Foreign(FOREIGN), true, 1),
+    ];
+    assert_eq!(stream.draw().rows, expected);
+}
+
+#[test]
+fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
+    // On another rank the first may end last: the order must be the same there.
+    for ends in [(150, 170), (170, 150)] {
+        let mut stream = Stream::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        for (id, at, end) in [(10, 100, ends.0), (11, 100, ends.1)] {
+            let coll = stream.coll(90, 0);
+            stream.event(id, 0, (at, Some(at + 4)), coll);
+            stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
+        }
+        let drawn = stream.draw();
+        let records = &drawn.records[&LaneKey::Communicator(0)];
+        let order: Vec<(u32, Role)> = records.iter().map(|m| (m.activity, m.role)).collect();
+        let expected = [
+            (0, Role::CollectiveBegin),
+            (0, Role::CollectiveEnd),
+            (1, Role::CollectiveBegin),
+            (1, Role::CollectiveEnd),
+        ];
+        assert_eq!(order, expected, "ends {ends:?}");
+    }
+}
+
+#[test]
+fn sizes_that_no_init_gave_are_said_to_be_guessed() {
+    for (ranks, guessed) in [(0_i32, 1), (2, 0)] {
+        let mut stream = Stream::default();
+        let comm_id = ranks.unsigned_abs().into();
+        stream.init(CONTEXT, comm_id, ranks, ranks - 1);
+        let coll = stream.coll(0, 0xbeef);
+        stream.event(20, 0, (100, Some(110)), coll);
+        assert_eq!(stream.draw().counts.sizes_guessed, guessed);
+    }
 }
 
 #[test]

@@ -1,0 +1,228 @@
+//! Which of a process's communicator ranks are on one GPU, as far as the events tell: NCCL's profiler
+//! interface names no device.
+//!
+//! 1. Operations on one CUDA stream are on one GPU (handles 0, 1, 2 are CUDA's default streams, the same
+//!    number on every GPU, and say nothing).
+//! 2. The ranks of one communicator are on different GPUs. The communicator with the most ranks in the
+//!    process names the GPUs: `GPU of rank 2`.
+//! 3. Where each thread works for one rank of that communicator only, what else it calls is on that
+//!    rank's GPU.
+//!
+//! What none of these places has a GPU of its own: one too many is better than a wrong one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::assembly::{Assembly, ThreadKey};
+use super::comm::{Comm, Member};
+use super::place::{index, place};
+use crate::event::Kind;
+use crate::journal::record::Fields;
+
+/// A GPU of a process, called after a communicator rank that is on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The communicator: a place in [`super::comm::Comms::comms`].
+    pub comm: u32,
+    /// The rank there.
+    pub rank: u32,
+    /// Whether the communicator is the one that all GPUs are named after, where possible.
+    pub in_largest: bool,
+}
+
+/// Sets of contexts on one GPU.
+#[derive(Debug)]
+struct Sets {
+    /// By place of the context: another one of its set, or itself.
+    next: Vec<u32>,
+    /// By place of the set's first: the communicators with a rank in it.
+    comms: Vec<BTreeSet<u32>>,
+}
+
+impl Sets {
+    fn new(members: &[Member]) -> Self {
+        Self {
+            next: (0..place(members.len())).collect(),
+            comms: members
+                .iter()
+                .map(|member| BTreeSet::from([member.comm]))
+                .collect(),
+        }
+    }
+
+    /// The context that stands for the set.
+    fn first(&self, mut context: u32) -> u32 {
+        while let Some(&next) = self.next.get(index(context))
+            && next != context
+        {
+            context = next;
+        }
+        context
+    }
+
+    /// Puts two sets together, unless two ranks of one communicator would meet.
+    fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.first(a), self.first(b));
+        let (first, other) = (a.min(b), a.max(b));
+        let moving = self.comms.get(index(other)).cloned().unwrap_or_default();
+        let Some(comms) = self.comms.get_mut(index(first)) else {
+            return;
+        };
+        if first == other || !comms.is_disjoint(&moving) {
+            return;
+        }
+        comms.extend(moving);
+        if let Some(next) = self.next.get_mut(index(other)) {
+            *next = first;
+        }
+    }
+}
+
+/// Finds the GPUs of a process, and on which each of its members is.
+pub(super) fn place_members(
+    assembly: &Assembly,
+    comms: &[Comm],
+    members: &mut [Member],
+) -> Vec<Gpu> {
+    let Some(largest) = largest(comms, members) else {
+        return Vec::new();
+    };
+    let mut sets = Sets::new(members);
+    join_by_stream(assembly, members, &mut sets);
+    join_by_thread(assembly, members, largest, &mut sets);
+    // The largest communicator's first, in rank order; then the others, by communicator and rank.
+    let mut order: Vec<(bool, u32, u32, u32)> = (0..)
+        .zip(&*members)
+        .map(|(context, member)| (member.comm != largest, member.comm, member.rank, context))
+        .collect();
+    order.sort_unstable();
+    let mut gpus = Vec::new();
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    for (elsewhere, comm, rank, context) in order {
+        let number = *numbers.entry(sets.first(context)).or_insert_with(|| {
+            gpus.push(Gpu {
+                comm,
+                rank,
+                in_largest: !elsewhere,
+            });
+            place(gpus.len().saturating_sub(1))
+        });
+        if let Some(member) = members.get_mut(index(context)) {
+            member.gpu = number;
+        }
+    }
+    gpus
+}
+
+/// The communicator with the most ranks in this process, then in all; the first of equals.
+fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
+    let mut here = vec![0_u32; comms.len()];
+    for member in members {
+        if let Some(count) = here.get_mut(index(member.comm)) {
+            *count += 1;
+        }
+    }
+    let sizes = (0..).zip(comms).zip(here);
+    let sizes = sizes.map(|((at, comm), here)| (here, comm.ranks, std::cmp::Reverse(at)));
+    sizes.max().map(|(_, _, at)| at.0)
+}
+
+/// The highest handle that CUDA gives a special meaning: 0, `cudaStreamLegacy`, `cudaStreamPerThread`.
+const LAST_SPECIAL_STREAM: u64 = 2;
+
+fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
+    let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    let mut last = (0, 0);
+    for operation in &assembly.operations {
+        let (Fields::CollApi { stream, .. }
+        | Fields::P2pApi { stream, .. }
+        | Fields::KernelLaunch { stream }) = operation.fields
+        else {
+            continue;
+        };
+        if stream <= LAST_SPECIAL_STREAM || last == (stream, operation.context) {
+            continue;
+        }
+        last = (stream, operation.context);
+        if let Some(context) = assembly.find_context(operation.context) {
+            users.entry(stream).or_default().insert(context);
+        }
+    }
+    for contexts in users.values() {
+        let comms = contexts
+            .iter()
+            .filter_map(|&at| members.get(index(at)))
+            .map(|member| member.comm);
+        // Two ranks of one communicator: the handle was given again, to a stream of another GPU.
+        if comms.collect::<BTreeSet<u32>>().len() < contexts.len() {
+            continue;
+        }
+        for (&a, &b) in contexts.iter().zip(contexts.iter().skip(1)) {
+            sets.join(a, b);
+        }
+    }
+}
+
+/// The threads of the application that work with each context, by place of the context.
+fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
+    let is_call = |kind| {
+        matches!(
+            kind,
+            Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch
+        )
+    };
+    // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
+    let has_calls = assembly
+        .operations
+        .iter()
+        .any(|operation| is_call(operation.kind()));
+    let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); assembly.contexts.len()];
+    let mut add = |context: Option<u32>, thread: u32| {
+        let threads = context.and_then(|at| threads.get_mut(index(at)));
+        if let (Some(threads), Some(thread)) = (threads, assembly.threads.get(index(thread))) {
+            threads.insert(thread.key());
+        }
+    };
+    // Not finalize: the last rank's thread does it for all.
+    for call in assembly.comm_calls.iter().filter(|call| call.is_init) {
+        add(Some(call.context), call.thread);
+    }
+    let mut last = (0, 0);
+    for operation in &assembly.operations {
+        let kind = operation.kind();
+        let counts = if has_calls {
+            is_call(kind)
+        } else {
+            matches!(kind, Kind::Coll | Kind::P2p)
+        };
+        if counts && last != (operation.context, operation.thread) {
+            last = (operation.context, operation.thread);
+            add(assembly.find_context(operation.context), operation.thread);
+        }
+    }
+    threads
+}
+
+fn join_by_thread(assembly: &Assembly, members: &[Member], largest: u32, sets: &mut Sets) {
+    let threads = threads(assembly);
+    let mut works_for: BTreeMap<ThreadKey, u32> = BTreeMap::new();
+    for ((context, member), threads) in (0..).zip(members).zip(&threads) {
+        if member.comm != largest {
+            continue;
+        }
+        for &thread in threads {
+            if works_for.insert(thread, context).is_some() {
+                // A thread that works for several ranks says nothing about any.
+                return;
+            }
+        }
+    }
+    for ((context, member), threads) in (0..).zip(members).zip(&threads) {
+        let mut ranks = threads.iter().filter_map(|thread| works_for.get(thread));
+        if let Some(&rank) = ranks.next()
+            && ranks.all(|&other| other == rank)
+            && member.comm != largest
+        {
+            sets.join(rank, context);
+        }
+    }
+}

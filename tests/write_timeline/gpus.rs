@@ -1,0 +1,89 @@
+//! Which ranks of a process are drawn as one GPU.
+
+use crate::stream::{CONTEXT, Stream};
+use nccl_profiler_otf2::journal::record::{Fields, RecordBody, StartRecord};
+
+#[test]
+fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
+    let mut stream = Stream::default();
+    for (context, rank) in [(0, 2), (1, 0), (2, 1), (3, 2)] {
+        stream.init(CONTEXT + context, 5, 3, rank);
+    }
+    // One thread made them all, and nothing says that the repetition is where the first was.
+    let comms = stream.draw().timeline.comms;
+    assert_eq!(
+        comms.comms.len(),
+        2,
+        "the last is the same communicator again"
+    );
+    let gpus: Vec<u32> = comms.members.iter().map(|member| member.gpu).collect();
+    assert_eq!(gpus, [2, 0, 1, 3]);
+    assert_eq!(comms.comms[1].repetition, 1);
+}
+
+/// Two ranks of a communicator of four, then each in a communicator of its own of two: what
+/// `ncclCommSplit` by odd and even gives. Returns the GPUs, by context.
+fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
+    let mut stream = Stream::default();
+    for thread in [0, 1] {
+        let name = String::new();
+        let thread_id = 100 + u32::from(thread);
+        let begin = RecordBody::ThreadBegin { thread_id, name };
+        stream.put(thread, 0, 0, begin);
+    }
+    stream.init(CONTEXT, 5, 4, 0).init(CONTEXT + 1, 5, 4, 1);
+    // The split's ranks are the other way round.
+    stream.init(CONTEXT + 2, 6, 2, 1).init(CONTEXT + 3, 7, 2, 0);
+    for (context, thread, cuda_stream) in [(0, 0, 0x70), (1, 1, 0x80), (2, 0, 0x70), (3, 1, 0x80)] {
+        call(&mut stream, context, thread, cuda_stream);
+    }
+    let comms = stream.draw().timeline.comms;
+    comms.members.iter().map(|member| member.gpu).collect()
+}
+
+fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
+    let start = StartRecord {
+        parent: 0,
+        context: CONTEXT + context,
+        rank: 0,
+        fields: Fields::KernelLaunch {
+            stream: cuda_stream,
+        },
+    };
+    stream.put(slot, 50 + context, 50 + context, RecordBody::Start(start));
+}
+
+#[test]
+fn communicators_on_one_cuda_stream_are_on_one_gpu() {
+    let gpus = split(|stream, context, _, cuda_stream| launch(stream, context, 0, cuda_stream));
+    assert_eq!(gpus, [0, 1, 0, 1]);
+}
+
+#[test]
+fn communicators_of_a_thread_that_works_for_one_rank_are_on_its_gpu() {
+    // `init` came on the first thread for all: that alone would say that it works for both ranks.
+    let gpus = split(|stream, context, thread, _| {
+        launch(stream, context, thread, 1);
+        for record in &mut stream.records {
+            if record.id == CONTEXT + context {
+                record.slot = thread;
+            }
+        }
+    });
+    assert_eq!(gpus, [0, 1, 0, 1]);
+}
+
+#[test]
+fn where_nothing_tells_a_communicator_has_a_gpu_of_its_own() {
+    // CUDA's default streams have the same handle on every GPU.
+    for default_stream in [0, 1, 2] {
+        let gpus = split(|stream, context, _, _| launch(stream, context, 0, default_stream));
+        assert_eq!(gpus, [0, 1, 2, 3], "stream {default_stream}");
+    }
+}
+
+#[test]
+fn ranks_of_one_communicator_never_share_a_gpu() {
+    let gpus = split(|stream, context, _, _| launch(stream, context, 0, 0x70));
+    assert_eq!(gpus, [0, 1, 2, 3], "the handle says nothing then");
+}

@@ -1,0 +1,216 @@
+//! Small streams of records with exact times, and what is drawn of them.
+
+use std::collections::BTreeMap;
+
+use nccl_profiler_otf2::event::StateArgs;
+use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
+use nccl_profiler_otf2::journal::record::{
+    CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
+};
+use nccl_profiler_otf2::write::assemble::Assembler;
+use nccl_profiler_otf2::write::counts::Counts;
+use nccl_profiler_otf2::write::figure::Shape;
+use nccl_profiler_otf2::write::interval::Timing;
+use nccl_profiler_otf2::write::lanes::{LaneKey, What};
+use nccl_profiler_otf2::write::messages::Message;
+use nccl_profiler_otf2::write::timeline::{Timeline, draw};
+
+pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
+pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
+
+/// A stream of records, built in the order of time.
+#[derive(Default)]
+pub(crate) struct Stream {
+    pub(crate) symbols: Symbols,
+    pub(crate) records: Vec<Record>,
+}
+
+/// What is drawn, from, to.
+pub(crate) type Item = (Shape, u64, u64);
+
+/// What came out: intervals by lane, and the rest.
+pub(crate) struct Drawn {
+    pub(crate) timeline: Timeline,
+    pub(crate) counts: Counts,
+    /// Communication records, by lane.
+    pub(crate) records: BTreeMap<LaneKey, Vec<Message>>,
+    /// Lane and sibling, in the order of rows.
+    pub(crate) rows: Vec<(LaneKey, u32)>,
+    /// Lane and sibling: what is drawn there, from, to.
+    pub(crate) lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
+}
+
+impl Stream {
+    pub(crate) fn put(&mut self, slot: u16, ticks: u64, id: u64, body: RecordBody) -> &mut Self {
+        let record = Record {
+            slot,
+            ticks,
+            id,
+            body,
+        };
+        self.records.push(record);
+        self
+    }
+
+    pub(crate) fn init(&mut self, id: u64, comm_id: u64, ranks: i32, rank: i32) -> &mut Self {
+        let comm = CommRecord {
+            end_ticks: 1,
+            comm_id,
+            name: Symbol::NONE,
+            nodes: 1,
+            ranks,
+            rank,
+            table: 6,
+            nccl_version: 0,
+            repetition: 0,
+        };
+        self.put(0, 0, id, RecordBody::CommInit(comm))
+    }
+
+    /// A started event that stops at `end`, if it does.
+    pub(crate) fn event(
+        &mut self,
+        id: u64,
+        parent: u64,
+        span: (u64, Option<u64>),
+        fields: Fields,
+    ) -> &mut Self {
+        self.event_of(CONTEXT, id, parent, span, fields)
+    }
+
+    pub(crate) fn event_of(
+        &mut self,
+        context: u64,
+        id: u64,
+        parent: u64,
+        span: (u64, Option<u64>),
+        fields: Fields,
+    ) -> &mut Self {
+        let start = StartRecord {
+            parent,
+            context,
+            rank: 1,
+            fields,
+        };
+        self.put(0, span.0, id, RecordBody::Start(start));
+        if let Some(end) = span.1 {
+            self.put(0, end, id, RecordBody::Stop);
+        }
+        self
+    }
+
+    pub(crate) fn state(&mut self, id: u64, ticks: u64, state: u32, args: StateArgs) -> &mut Self {
+        self.put(0, ticks, id, RecordBody::State { state, args })
+    }
+
+    /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
+    pub(crate) fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
+        let group = Fields::GroupApi {
+            graph_captured: captured,
+            depth: 1,
+        };
+        let call = Fields::CollApi {
+            func: self.symbols.intern("AllReduce"),
+            count: 1,
+            datatype: Symbol::NONE,
+            root: 0,
+            stream: 1,
+            graph_captured: captured,
+            user_tag: 0,
+        };
+        let coll = self.coll(base + 100, 0);
+        self.event(base, 0, (at, Some(at + 9)), group)
+            .event(base + 1, base, (at + 1, Some(at + 2)), call)
+            .event(
+                base + 2,
+                base,
+                (at + 3, Some(at + 5)),
+                Fields::KernelLaunch { stream: 1 },
+            )
+            .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
+    }
+
+    pub(crate) fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Fields {
+        Fields::Coll {
+            sequence: 0,
+            func: self.symbols.intern("AllReduce"),
+            send_buffer: 0,
+            recv_buffer: 0,
+            count: 1,
+            root: 0,
+            datatype: Symbol::NONE,
+            channels: 1,
+            warps: 1,
+            algorithm: Symbol::NONE,
+            protocol: Symbol::NONE,
+            parent_group,
+            comm_hash,
+            kernel_variant: Symbol::NONE,
+            is_symmetric: false,
+            user_tag: 0,
+        }
+    }
+
+    pub(crate) fn draw(&mut self) -> Drawn {
+        let mut assembler = Assembler::default();
+        for record in self.records.drain(..) {
+            assembler.record(record);
+        }
+        let assembly = assembler.finish(&Losses::default());
+        let timeline = Timeline::of(&assembly);
+        let (drawing, mut counts) = draw(&timeline.scene(&assembly, &self.symbols));
+        counts.add(&assembly.counts);
+        let rows = drawing.lanes.iter().map(|lane| (lane.key, lane.sibling));
+        let rows = rows.collect();
+        let mut records: BTreeMap<LaneKey, Vec<Message>> = BTreeMap::new();
+        let mut lanes = BTreeMap::new();
+        for lane in drawing.lanes {
+            let key = lane.key;
+            let items = lane.items.iter();
+            let items = items.map(|item| (item.figure.shape, item.start, item.end));
+            lanes.insert((key, lane.sibling), items.collect());
+            let (happenings, _) = lane.happenings();
+            let messages = happenings
+                .iter()
+                .filter_map(|happening| match happening.what {
+                    What::Message(message) => Some(message),
+                    _ => None,
+                });
+            records.entry(key).or_default().extend(messages);
+        }
+        Drawn {
+            rows,
+            lanes,
+            records,
+            timeline,
+            counts,
+        }
+    }
+}
+
+impl Drawn {
+    pub(crate) fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
+        let intervals = self.timeline.intervals.iter().flatten();
+        intervals
+            .map(|interval| {
+                let span = (interval.start, interval.end);
+                (span.0, span.1, interval.timing, interval.unfinished)
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn proxy_op(is_send: bool) -> Fields {
+    Fields::ProxyOp {
+        pid: 1,
+        channel: 0,
+        peer: 0,
+        steps: 1,
+        chunk_bytes: 1,
+        is_send,
+    }
+}
+
+pub(crate) const fn kernel(gpu_ns: u64) -> Fields {
+    Fields::KernelCh { channel: 0, gpu_ns }
+}
