@@ -1,7 +1,64 @@
 //! What the process is asked to tell us: its exit and its forks; and how our own thread stays out of the
 //! host program's way. The `unsafe` of the session lives here.
 
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::Once;
+
+use parking_lot::Mutex;
+
+/// Where the last panic was, for the one line that its catcher writes.
+static PANIC_PLACE: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps Rust's report of panics from the host's stderr: all of ours are caught, and who catches one says so in
+/// one line. Only the first call counts.
+///
+/// The hook is of the Rust runtime that is linked into this library, not of one in the host program. A program
+/// that has us linked into it has only one, which is its own: it keeps its hook.
+pub(crate) fn at_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if !is_shared_library() {
+            return;
+        }
+        std::panic::set_hook(Box::new(|info| {
+            let place = info.location().map(ToString::to_string);
+            if let (Some(place), Some(mut last)) = (place, PANIC_PLACE.try_lock()) {
+                *last = format!(" (at {place})");
+            }
+        }));
+    });
+}
+
+/// Where the last panic was, as the end of a sentence; empty where nobody knows.
+pub(crate) fn panic_place() -> String {
+    let place = PANIC_PLACE.try_lock();
+    place.map_or_else(String::new, |place| place.clone())
+}
+
+/// Whether this code lies in another object than the program itself.
+fn is_shared_library() -> bool {
+    // SAFETY: asks for a word of the auxiliary vector; 0 where there is none.
+    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an address: pointers have 64 bits"
+    )]
+    let program = object_of(ptr::without_provenance(headers as usize));
+    let ours = object_of((&raw const PANIC_PLACE).cast());
+    program.is_some() && ours.is_some() && program != ours
+}
+
+/// Where the loaded object begins that contains an address.
+fn object_of(address: *const c_void) -> Option<usize> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr only compares the address, and fills the structure when it knows the object.
+    let known = unsafe { libc::dladdr(address, found.as_mut_ptr()) } != 0;
+    // SAFETY: zeroed pointers are valid values, whether or not dladdr filled them.
+    let found = unsafe { found.assume_init() };
+    known.then(|| found.dli_fbase.addr())
+}
 
 /// Calls `action` in every forked child, before `fork` returns there. Only the first call counts.
 pub(crate) fn at_fork_in_child(action: extern "C" fn()) {
@@ -26,17 +83,17 @@ pub(crate) fn at_exit(action: extern "C" fn()) {
 
 /// Runs `action` with all signals blocked, so that a thread it starts never runs the host's handlers.
 pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
-    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `all` is writable; sigfillset initialises it.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `all` was just initialised, `before` is writable; only this thread's mask changes.
     let changed =
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) } == 0;
     let result = action();
     if changed {
         // SAFETY: the first call succeeded and so wrote `before`.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     }
     result
 }

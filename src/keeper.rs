@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::abi::logger;
 use crate::clock::ClockPair;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
@@ -62,7 +63,12 @@ impl Keeper {
         *self.shared.stop.lock() = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread {
-            let _panicked = thread.join();
+            if thread.join().is_err() {
+                logger::warn(&format!(
+                    "internal error in the keeper thread{}; threads made their own segments",
+                    hooks::panic_place()
+                ));
+            }
         }
         let mut cursor = self.shared.cursor.lock();
         cursor.clock_pair(&ClockPair::read());

@@ -22,6 +22,7 @@ mod comm;
 pub mod config;
 pub mod environment;
 pub mod event;
+mod fault;
 mod hooks;
 pub mod id;
 pub mod journal;

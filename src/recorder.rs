@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::event::{Start, State};
+use crate::fault;
 use crate::id::EventId;
 use crate::journal::writer::{Cursor, Lost, Registry};
 
@@ -63,8 +64,11 @@ thread_local! {
 #[must_use]
 #[inline]
 pub fn start(event: &Start<'_>) -> EventId {
-    with_cursor(Lost::Start(event.body.kind()), |cursor| cursor.start(event))
-        .unwrap_or(EventId::NONE)
+    let id = with_cursor(Lost::Start(event.body.kind()), |cursor| {
+        fault::on(&event.body);
+        cursor.start(event)
+    });
+    id.unwrap_or(EventId::NONE)
 }
 
 /// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.

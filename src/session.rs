@@ -162,6 +162,7 @@ fn begin(slot: &mut Slot, comm: &CommInit<'_>) {
     }
     hooks::at_fork_in_child(in_forked_child);
     hooks::at_exit(at_exit);
+    hooks::at_panic();
     match Session::begin(config, comm) {
         Ok(session) => slot.session = Some(session),
         Err(reason) => {
@@ -368,7 +369,7 @@ extern "C" fn in_forked_child() {
 
 /// The process exits and NCCL has not finalized its communicators: write what there is.
 extern "C" fn at_exit() {
-    let _panicked = std::panic::catch_unwind(|| {
+    let ended = std::panic::catch_unwind(|| {
         if FORKED.load(Ordering::Relaxed) {
             return;
         }
@@ -394,6 +395,12 @@ extern "C" fn at_exit() {
             close::at_exit();
         }
     });
+    if ended.is_err() {
+        logger::warn(&format!(
+            "internal error at exit{}; the journal is kept, `nccl-otf2 finalize` makes the archive",
+            hooks::panic_place()
+        ));
+    }
 }
 
 #[cfg(test)]

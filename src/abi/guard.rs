@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{logger, mask};
 use crate::id::EventId;
-use crate::recorder;
+use crate::{hooks, recorder};
 
 static SWITCH: Switch = Switch::new(stop_recording);
 
@@ -114,7 +114,8 @@ impl Switch {
                 (self.stop)();
                 let reason = reason(payload.as_ref());
                 logger::say_to_stderr(&format!(
-                    "internal error in {callback}: {reason}; this process records no further events, the job goes on"
+                    "internal error in {callback}: {reason}{}; this process records no further events, the job goes on",
+                    hooks::panic_place()
                 ));
             }
         }));

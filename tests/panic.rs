@@ -1,0 +1,116 @@
+//! A panic in the built library: the job goes on, hears of it in one line, and what was recorded before is written.
+//!
+//! The library is one of its own, built with the feature `fault-injection`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use whole_plugin::built;
+use whole_plugin::process::{run, run_within};
+use whole_plugin::scratch::Scratch;
+
+/// Builds the plugin that panics on demand. Its own target directory keeps it away from the one under test.
+fn faulty_plugin() -> PathBuf {
+    let target = built::profile_folder()
+        .parent()
+        .expect("target")
+        .join("fault-injection");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--lib",
+        "-p",
+        "nccl-profiler-otf2",
+    ]);
+    build
+        .args(["--features", "fault-injection", "--target-dir"])
+        .arg(&target);
+    build.current_dir(built::root());
+    let _built = run_within(Duration::from_secs(600), &mut build).with_code(0);
+    target.join("debug/libnccl_profiler_otf2.so")
+}
+
+/// Two threads record; one meets the fault, in version 7 or 5.
+const SCRIPT: &str = "
+    init c ranks=2 rank=0
+    init d ranks=2 rank=1
+    thread other {
+      repeat 50 {
+        start h GroupApi ctx=d
+        stop h
+      }
+      barrier before 2
+      barrier after 2
+      start late GroupApi ctx=d
+      expect-handle NULL
+      stop late
+    }
+    repeat 100 {
+      start g GroupApi ctx=c
+      stop g
+    }
+    start open CollApi func=AllReduce ctx=c
+    barrier before 2
+    start x 0xfa17 ctx=c
+    expect-handle NULL
+    barrier after 2
+    expect-mask 0
+    stop x
+    state open GroupEndApiStart
+    stop open
+    start again 0xfa17 ctx=c
+    expect-handle NULL
+    join other
+    init e ranks=1 rank=0
+    expect-mask 0
+    expect-context other c
+    finalize e
+    finalize d
+    finalize c
+    init f ranks=1 rank=0
+    expect-mask 0
+    finalize f
+";
+
+#[test]
+fn a_panic_ends_the_recording_and_not_the_job() {
+    let plugin = faulty_plugin();
+    for table in ["5", "7"] {
+        let scratch = Scratch::new();
+        let mut command = scratch.script_with(&plugin, SCRIPT);
+        command.args(["--table", table]);
+        let ended = run(&mut command).undisturbed(&["internal error in startEvent: planted"]);
+        assert!(
+            ended.our_lines()[0].contains("fault.rs:"),
+            "says where\n{ended}"
+        );
+
+        let archive = scratch.archive();
+        archive.validate();
+        let report = archive.check();
+        assert_eq!(report["faults"], 0, "{report}");
+        assert_eq!(archive.count("GROUPAPI::WRITTEN"), 150, "what came before");
+        assert_eq!(
+            archive.count("COLLAPI::UNFINISHED"),
+            1,
+            "its stop came after"
+        );
+    }
+}
+
+#[test]
+fn the_plugin_that_is_installed_has_no_such_fault() {
+    let scratch = Scratch::new();
+    let script = "
+        init c ranks=1 rank=0
+        start x 0xfa17
+        expect-handle non-NULL
+        stop x
+        finalize c
+    ";
+    let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
+    assert_eq!(scratch.archive().count("UNKNOWN::SEEN"), 1);
+}
