@@ -111,12 +111,14 @@ impl Ended {
         self
     }
 
-    /// What the plugin itself wrote to standard error: all lines but those of NCCL's log.
+    /// What the plugin itself wrote to standard error: all lines but those of NCCL's log, and but the advice
+    /// that everybody gets who records kernel channels.
     #[must_use]
     pub fn our_lines(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
         lines
             .filter(|line| !line.starts_with("NCCL INFO nccl-otf2: "))
+            .filter(|line| !line.starts_with("nccl-otf2: kernel channels are recorded"))
             .collect()
     }
 
