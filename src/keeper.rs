@@ -62,14 +62,13 @@ impl Keeper {
     pub(crate) fn stop(self) {
         *self.shared.stop.lock() = true;
         self.shared.wake.notify_all();
-        if let Some(thread) = self.thread {
-            if thread.join().is_err() {
+        if let Some(thread) = self.thread
+            && thread.join().is_err() {
                 logger::warn(&format!(
                     "internal error in the keeper thread{}; threads made their own segments",
                     hooks::panic_place()
                 ));
             }
-        }
         let mut cursor = self.shared.cursor.lock();
         cursor.clock_pair(&ClockPair::read());
         cursor.adopt_losses();
