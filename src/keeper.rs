@@ -63,12 +63,13 @@ impl Keeper {
         *self.shared.stop.lock() = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread
-            && thread.join().is_err() {
-                logger::warn(&format!(
-                    "internal error in the keeper thread{}; threads made their own segments",
-                    hooks::panic_place()
-                ));
-            }
+            && thread.join().is_err()
+        {
+            logger::warn(&format!(
+                "internal error in the keeper thread{}; threads made their own segments",
+                hooks::panic_place()
+            ));
+        }
         let mut cursor = self.shared.cursor.lock();
         cursor.clock_pair(&ClockPair::read());
         cursor.adopt_losses();
