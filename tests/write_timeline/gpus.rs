@@ -77,7 +77,10 @@ fn communicators_of_a_thread_that_works_for_one_rank_are_on_its_gpu() {
 fn where_nothing_tells_a_communicator_has_a_gpu_of_its_own() {
     // CUDA's default streams have the same handle on every GPU.
     for default_stream in [0, 1, 2] {
-        let gpus = split(|stream, context, _, _| launch(stream, context, 0, default_stream));
+        let gpus = split(|stream, context, _, _| match context {
+            0 | 3 => launch(stream, context, 0, default_stream),
+            _ => {}
+        });
         assert_eq!(gpus, [0, 1, 2, 3], "stream {default_stream}");
     }
 }
@@ -86,4 +89,25 @@ fn where_nothing_tells_a_communicator_has_a_gpu_of_its_own() {
 fn ranks_of_one_communicator_never_share_a_gpu() {
     let gpus = split(|stream, context, _, _| launch(stream, context, 0, 0x70));
     assert_eq!(gpus, [0, 1, 2, 3], "the handle says nothing then");
+}
+
+#[test]
+fn nor_do_they_by_way_of_a_third() {
+    let gpus = split(|stream, context, _, _| match context {
+        0 => launch(stream, context, 0, 0x70),
+        1 => launch(stream, context, 0, 0x80),
+        2 => {
+            launch(stream, context, 0, 0x70);
+            launch(stream, context + 10, 0, 0);
+            let Some(last) = stream.records.last_mut() else {
+                return;
+            };
+            if let RecordBody::Start(start) = &mut last.body {
+                start.context = CONTEXT + context;
+                start.fields = Fields::KernelLaunch { stream: 0x80 };
+            }
+        }
+        _ => {}
+    });
+    assert_eq!(gpus, [0, 1, 0, 2]);
 }
