@@ -105,7 +105,7 @@ pub struct Lane {
 /// Takes what is drawn and gives lanes.
 #[derive(Debug, Default)]
 pub struct Canvas {
-    threads: BTreeMap<ThreadKey, Vec<Item>>,
+    threads: BTreeMap<ThreadKey, (u32, Vec<Item>)>,
     lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
     messages: BTreeMap<LaneKey, Messages>,
     drawn: Vec<bool>,
@@ -138,7 +138,8 @@ impl Canvas {
     /// Draws on the lane of a thread.
     pub fn on_thread(&mut self, thread: u32, item: Item) {
         let key = self.thread_keys.get(index(thread)).copied();
-        let items = self.threads.entry(key.unwrap_or_default()).or_default();
+        let key = key.unwrap_or_default();
+        let (_, items) = self.threads.entry(key).or_insert((thread, Vec::new()));
         items.push(item);
     }
 
@@ -182,12 +183,11 @@ impl Canvas {
         }
         let mut drawing = Drawing::default();
         let first = |items: &[Item]| items.iter().map(|item| item.start).min();
-        let mut threads: Vec<(ThreadKey, Vec<Item>)> = self.threads.into_iter().collect();
-        threads.sort_by_key(|(key, items)| (first(items), *key));
-        for (key, items) in threads {
-            let thread = self.thread_keys.iter().position(|&other| other == key);
+        let mut threads: Vec<(ThreadKey, (u32, Vec<Item>))> = self.threads.into_iter().collect();
+        threads.sort_by_key(|(key, (_, items))| (first(items), *key));
+        for (_, (thread, items)) in threads {
             let number = place(drawing.threads.len());
-            drawing.threads.push(place(thread.unwrap_or(0)));
+            drawing.threads.push(thread);
             drawing.lanes.push(Lane {
                 key: LaneKey::Thread(number),
                 sibling: 0,

@@ -331,3 +331,16 @@ fn operations_of_one_plan_go_to_sibling_lanes() {
     }
     assert_eq!(drawn.counts.overflowed, 1);
 }
+
+#[test]
+fn a_lane_is_named_by_the_thread_that_did_something() {
+    let mut stream = Stream::default();
+    // The keeper's slot is begun by the thread of the first init.
+    for (slot, name) in [(0, "keeper"), (1, "main")] {
+        let (thread_id, name) = (100, name.to_owned());
+        stream.put(slot, 0, 0, RecordBody::ThreadBegin { thread_id, name });
+    }
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.records[2].slot = 1;
+    assert_eq!(stream.draw().threads, ["main"]);
+}

@@ -32,6 +32,8 @@ pub(crate) type Item = (Shape, u64, u64);
 pub(crate) struct Drawn {
     pub(crate) timeline: Timeline,
     pub(crate) counts: Counts,
+    /// Names of the threads with lanes, in the order of those.
+    pub(crate) threads: Vec<String>,
     /// Communication records, by lane.
     pub(crate) records: BTreeMap<LaneKey, Vec<Message>>,
     /// Lane and sibling, in the order of rows.
@@ -160,6 +162,11 @@ impl Stream {
         let timeline = Timeline::of(&assembly);
         let (drawing, mut counts) = draw(&timeline.scene(&assembly, &self.symbols));
         counts.add(&assembly.counts);
+        let threads = drawing.threads.iter().map(|&thread| {
+            let at = usize::try_from(thread).expect("few threads");
+            assembly.threads[at].name.clone()
+        });
+        let threads = threads.collect();
         let rows = drawing.lanes.iter().map(|lane| (lane.key, lane.sibling));
         let rows = rows.collect();
         let mut records: BTreeMap<LaneKey, Vec<Message>> = BTreeMap::new();
@@ -180,6 +187,7 @@ impl Stream {
         }
         Drawn {
             rows,
+            threads,
             lanes,
             records,
             timeline,
