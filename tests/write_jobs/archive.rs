@@ -12,7 +12,10 @@ use nccl_profiler_otf2::write::part::{self, WriteOptions};
 use nccl_profiler_otf2::write::progress::Silent;
 use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
 use nccl_profiler_otf2::write::{FinalizeOptions, PartState, finalize};
-use otf2::{Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationRef};
+use otf2::{
+    Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType,
+    LocationRef,
+};
 
 const KEEP: WriteOptions = WriteOptions {
     deadline: None,
@@ -102,6 +105,15 @@ fn two_parts_become_one_archive() {
         ]
     );
 
+    // No CUDA ordinal is known: GPUs are called after ranks.
+    let gpus: Vec<String> = definitions
+        .location_groups
+        .values()
+        .filter(|group| group.group_type == LocationGroupType::Accelerator)
+        .map(|group| text(group.name))
+        .collect();
+    let gpu = |rank: u32| format!("GPU of rank {rank} [host0:{}]", (1 << 30) + rank);
+    assert_eq!(gpus, [gpu(0), gpu(1)]);
     let events = events(&archive);
     for &member in &all.members {
         let ends: Vec<_> = events[&LocationRef::new(member)]
