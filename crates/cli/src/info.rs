@@ -31,6 +31,7 @@ Operations are counted on every rank that ran them: an all-reduce of 8 ranks cou
 those of the operation, not of the call. `timing` says what they were measured by:
   kernelch       the GPU's own times
   kernelch-host  when the host heard of them
+  shared-kernel  while the other operations of its kernel ran
   proxy          from the launch to the last network transfer
   enqueue        only the time it took to queue them, not how long they ran
 
