@@ -1,0 +1,114 @@
+//! What a callback costs, in instructions: the same on every machine, and not moved by who else is using it.
+//!
+//! Times are measured by `plugin-host bench` and `cargo bench`, on machines that are quiet.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use whole_plugin::built;
+use whole_plugin::machine::{has, skip};
+use whole_plugin::process::run_within;
+use whole_plugin::scratch::Scratch;
+
+/// Most instructions a callback may take on average, everything recorded. 158 were measured when this was written
+/// (rustc 1.95, x86-64), a third of them in the copy of the descriptor's fields: a lock and its release, or an
+/// allocation, is beyond it.
+const MOST: f64 = 200.0;
+
+/// The plugin as it is installed, but without link-time optimisation, which takes longer than all of this.
+fn optimised_plugin() -> PathBuf {
+    let target = built::profile_folder()
+        .parent()
+        .expect("target")
+        .join("cost");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--lib",
+        "-p",
+        "nccl-profiler-otf2",
+    ]);
+    build
+        .args(["--config", "profile.release.lto=\"off\"", "--target-dir"])
+        .arg(&target);
+    build.current_dir(built::root());
+    let _built = run_within(Duration::from_secs(600), &mut build).with_code(0);
+    target.join("release/libnccl_profiler_otf2.so")
+}
+
+/// Instructions and callbacks of a process that repeats the callbacks of an all-reduce.
+fn count(plugin: &Path, iterations: u32) -> (f64, f64) {
+    let scratch = Scratch::new();
+    let mut command = scratch.command("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command.arg(built::plugin_host()).arg("bench").arg(plugin);
+    command.args([
+        "--no-timing",
+        "--no-compare",
+        "--iterations",
+        &iterations.to_string(),
+    ]);
+    command
+        .env("NCCL_OTF2_EVENTS", "full")
+        .env("NCCL_OTF2_FINALIZE", "offline");
+    let ended = run_within(Duration::from_secs(120), &mut command).with_code(0);
+    let number = |text: &str, before: &str, after: &str| -> f64 {
+        let from = text
+            .find(before)
+            .unwrap_or_else(|| panic!("no {before:?}: {ended}"))
+            + before.len();
+        let rest = &text[from..];
+        let to = rest
+            .find(after)
+            .unwrap_or_else(|| panic!("no {after:?}: {ended}"));
+        rest[..to]
+            .trim()
+            .replace(',', "")
+            .parse()
+            .unwrap_or_else(|error| panic!("{error}: {ended}"))
+    };
+    let instructions = number(&ended.stderr, "I   refs:", "\n");
+    let callbacks = number(&ended.stdout, " operations, ", " callbacks");
+    (instructions, callbacks)
+}
+
+/// Of two lengths the difference: what begins and ends the process cancels.
+fn instructions_per_callback(plugin: &Path) -> f64 {
+    let (few, many) = (count(plugin, 200), count(plugin, 1200));
+    let callbacks = many.1 - few.1;
+    assert!(
+        callbacks > 100_000.0,
+        "the plugin's mask leaves out events: {callbacks} callbacks"
+    );
+    (many.0 - few.0) / callbacks
+}
+
+#[test]
+fn a_callback_takes_few_instructions() {
+    if !has("valgrind") {
+        skip("there is no valgrind (apt-get install valgrind)");
+        return;
+    }
+    let plugin = optimised_plugin();
+    let empty = built::profile_folder().join("libnccl_profiler_empty.so");
+    assert!(
+        empty.exists(),
+        "there is no {}: run cargo xtask test",
+        empty.display()
+    );
+    let calling = instructions_per_callback(&empty);
+    let recording = instructions_per_callback(&plugin) - calling;
+    eprintln!("{recording:.1} instructions a callback, beside {calling:.1} for calling it");
+    assert!(
+        recording > 20.0,
+        "nothing can be recorded with {recording:.1} instructions"
+    );
+    assert!(
+        recording < MOST,
+        "{recording:.1} instructions a callback are too many: the bound is {MOST}"
+    );
+}
