@@ -17,25 +17,34 @@ fn sound_archive(scratch: &Scratch) -> Archive {
 }
 
 #[test]
-fn eight_threads_begin_at_once() {
+fn eight_threads_begin_and_end_at_once() {
     let scratch = Scratch::new();
     let script = "
         parallel 8 {
           barrier begin 8
-          init c%t ranks=8 rank=%t id=77
+          init c%t ranks=9 rank=%t id=77
           repeat 100 {
             start g%t GroupApi ctx=c%t
             start x%t CollApi parent=g%t func=AllReduce ctx=c%t
             stop x%t
             stop g%t
           }
-          barrier end 8
+        }
+        init last ranks=9 rank=8 id=77
+        parallel 8 {
           finalize c%t
         }
+        repeat 100 {
+          start g GroupApi
+          stop g
+        }
+        finalize last
     ";
     let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
     let archive = sound_archive(&scratch);
     assert_eq!(archive.count("COLLAPI::WRITTEN"), 800);
+    // The session lasts as long as its last communicator.
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 900);
     assert_eq!(
         archive.properties()["NCCL::PARTS"].lines().count(),
         1,
