@@ -51,7 +51,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MAX_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`8G`",
-        doc: "Most disk space for the journal of one process. When it is reached recording stops, the rest is counted, and the archive says so.",
+        doc: "Most disk space for the journal of one process. Each recording thread needs 1M at least, the plugin's own thread another. When it is reached recording stops, the rest is counted, and the archive says so.",
     },
     Variable {
         name: "NCCL_OTF2_FINALIZE",
