@@ -39,7 +39,7 @@ pub enum PartState {
     Empty,
     /// Belongs to another shard.
     Elsewhere,
-    /// Cannot be written, and why.
+    /// Cannot be written, or was written and cannot be read, and why.
     Failed(String),
 }
 
@@ -95,21 +95,27 @@ pub fn finalize(
         .filter(|directory| is_done(directory) && read_sidecar(directory).is_ok())
         .map(|directory| part_name(directory))
         .collect();
+    let is_to_come = |state: &PartState| matches!(state, PartState::Live | PartState::Failed(_));
+    // What stands in the way is in the summary: who reads it knows more than "no part is written".
+    if done.is_empty() && summary.parts.iter().any(|(_, state)| is_to_come(state)) {
+        return Ok(summary);
+    }
     // Part by part is not enough: a part may have been written again under its name.
-    if again || parts_in_place(out).as_ref() != Some(&done) {
+    let is_in_place = parts_in_place(out).is_some_and(|there| there.is_superset(&done));
+    if again || !is_in_place {
         summary.archive = Some(unify(out, progress)?);
     }
-    summary.complete = summary
-        .parts
-        .iter()
-        .all(|(_, state)| !matches!(state, PartState::Live | PartState::Failed(_)));
+    summary.complete = !summary.parts.iter().any(|(_, state)| is_to_come(state));
     Ok(summary)
 }
 
 fn finish_part(directory: &Path, options: &FinalizeOptions) -> PartState {
     Staging::sweep(directory, part::STAGING);
     if is_done(directory) && !is_provisional(directory) {
-        return PartState::Done;
+        return match read_sidecar(directory) {
+            Ok(_) => PartState::Done,
+            Err(error) => PartState::Failed(error.to_string()),
+        };
     }
     if !directory.join(JOURNAL).exists() {
         return PartState::Empty;

@@ -44,6 +44,12 @@ pub fn is_provisional(directory: &Path) -> bool {
         && fs::read_to_string(directory.join(DONE)).is_ok_and(|said| said == PROVISIONAL)
 }
 
+/// What every version of a sidecar has.
+#[derive(serde::Deserialize)]
+struct Version {
+    format: u32,
+}
+
 /// Reads a part's sidecar.
 ///
 /// # Errors
@@ -51,17 +57,19 @@ pub fn is_provisional(directory: &Path) -> bool {
 pub fn read_sidecar(directory: &Path) -> Result<Sidecar, Error> {
     let path = directory.join(DEFINITIONS);
     let bytes = fs::read(&path).map_err(io_error("read", &path))?;
-    let sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(|error| Error::Sidecar {
+    let unreadable = |error: serde_json::Error| Error::Sidecar {
         path: path.clone(),
         reason: format!("not a part's definitions: {error}"),
-    })?;
-    if sidecar.format > SIDECAR_FORMAT {
+    };
+    // The version first: what else a newer version says may not fit.
+    let Version { format } = serde_json::from_slice(&bytes).map_err(unreadable)?;
+    if format > SIDECAR_FORMAT {
         let reason = format!(
-            "format {} is newer than this version reads ({SIDECAR_FORMAT}): use the nccl-otf2 that belongs to the plugin that wrote it",
-            sidecar.format
+            "format {format} is newer than this version reads ({SIDECAR_FORMAT}): use the nccl-otf2 that belongs to the plugin that wrote it"
         );
         return Err(Error::Sidecar { path, reason });
     }
+    let sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(unreadable)?;
     if sidecar.event_chunk_bytes != otf2::EVENT_CHUNK_BYTES {
         let reason = format!(
             "event chunks of {} bytes, where all parts of an archive have {}",
@@ -95,4 +103,25 @@ pub fn assemble(directory: &Path) -> Result<(Assembly, Outcome), Error> {
     let outcome = journal.read(&mut |record| assembler.record(record));
     let assembly = assembler.finish(&outcome.losses);
     Ok((assembly, outcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_sidecar_is_called_newer_whatever_it_says() {
+        let part = tempfile::tempdir().expect("a directory");
+        let newer = SIDECAR_FORMAT + 1;
+        fs::write(
+            part.path().join(DEFINITIONS),
+            format!(r#"{{"format": {newer}, "strings": 7}}"#),
+        )
+        .expect("written");
+        let error = read_sidecar(part.path()).expect_err("refused").to_string();
+        assert!(
+            error.contains(&format!("format {newer} is newer")),
+            "{error}"
+        );
+    }
 }

@@ -148,7 +148,12 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         Some(_) => report.parts.iter().all(|part| part.state != "failed"),
         None => report.complete,
     };
-    Ok(if is_well { Exit::Well } else { Exit::Problems })
+    let is_without_archive = request.shard.is_none() && report.archive.is_none();
+    Ok(match is_well {
+        _ if is_without_archive => Exit::CannotDo,
+        true => Exit::Well,
+        false => Exit::Problems,
+    })
 }
 
 impl Report {
@@ -186,7 +191,7 @@ impl Report {
                 "empty" => lines.push(format!("{name}: recorded nothing")),
                 "failed" => {
                     let reason = part.reason.as_deref().unwrap_or_default();
-                    lines.push(format!("{name}: cannot be written: {reason}"));
+                    lines.push(format!("{name}: cannot go into the archive: {reason}"));
                 }
                 _ => {}
             }

@@ -13,6 +13,7 @@ use rustix::system::uname;
 
 use crate::calendar;
 use crate::place::{ANCHOR, PARTS};
+use crate::print;
 
 /// What to do with an archive that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,13 @@ impl Directory {
     /// When it cannot be made, or holds an archive that is to stay.
     pub(crate) fn prepare(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {
         self.clear(existing, job)?;
+        if existing == Existing::Refuse && !is_one_of_many(job) && self.has_parts() {
+            print::note(format_args!(
+                "{0} holds recordings of another run, which become part of the same archive; if they are \
+                 not of one job, name another directory with --out (`nccl-otf2 finalize {0}` saves them)",
+                self.path.display()
+            ));
+        }
         let parent = self.path.parent().unwrap_or(&self.path);
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
         fs::create_dir_all(parent).with_context(failed)?;
@@ -89,6 +97,11 @@ impl Directory {
             Err(error) => return Err(error).with_context(failed),
         }
         Ok(())
+    }
+
+    /// Whether processes recorded here before.
+    fn has_parts(&self) -> bool {
+        fs::read_dir(self.path.join(PARTS)).is_ok_and(|mut parts| parts.next().is_some())
     }
 
     fn clear(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {

@@ -116,6 +116,42 @@ fn a_part_that_cannot_be_written_is_listed_with_its_reason() {
 }
 
 #[test]
+fn a_written_part_that_cannot_be_read_is_named_and_the_archive_stays() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    for rank in 0..2 {
+        record(&out, rank, NO_PROCESS, 1);
+    }
+    finalize(&scratch, &[], &out);
+    fs::write(out.join("parts/host-1/definitions"), "{").expect("damaged");
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(1), vec!["done", "failed"]));
+    let reason = report["parts"][1]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("host-1/definitions"), "{reason}");
+    assert_eq!(report["changed"], false);
+    assert_eq!(report["archive"]["processes"], 2);
+}
+
+#[test]
+fn why_there_is_no_archive_is_said_part_by_part() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, std::process::id(), 1);
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(2), vec!["live"]));
+    assert_eq!(report["archive"], Value::Null);
+}
+
+#[test]
+fn run_says_that_it_adds_to_recordings_that_are_there() {
+    let scratch = Scratch::new();
+    record(&scratch.join("trace"), 0, NO_PROCESS, 1);
+    let output = scratch.run(&["-o", "trace"], "true").output().expect("ran");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("recordings of another run"), "{stderr}");
+}
+
+#[test]
 fn shards_write_their_parts_and_no_archive() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
