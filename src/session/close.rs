@@ -145,9 +145,12 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
 
 fn describe_archive(archive: &ArchiveSummary) -> String {
     let mut line = format!(
-        "wrote {}: {} processes, {} locations, {} events",
+        "wrote {}: {}, {} locations, {} events",
         archive.anchor.display(),
-        archive.parts.len(),
+        match archive.parts.len() {
+            1 => "1 process".to_owned(),
+            processes => format!("{processes} processes"),
+        },
         archive.size.locations,
         archive.size.events
     );

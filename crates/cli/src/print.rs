@@ -34,5 +34,37 @@ pub(crate) fn note(text: impl Display) {
 
 /// Says why the tool ends.
 pub(crate) fn error(error: &anyhow::Error) {
-    note(format_args!("error: {error:#}"));
+    note(format_args!("error: {}", reasons(error)));
+}
+
+/// An error and its causes, each said once: some errors of the libraries end with the words of their cause.
+pub(crate) fn reasons(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for reason in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = reason;
+        } else if !text.ends_with(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let said = |source: io::Error| otf2::Error::Io {
+            operation: "read",
+            path: "x.evt".into(),
+            source,
+        };
+        let error = anyhow::Error::new(said(ErrorKind::NotFound.into())).context("no archive");
+        assert_eq!(reasons(&error), "no archive: read x.evt: entity not found");
+        let error = anyhow::anyhow!("cause").context("what");
+        assert_eq!(reasons(&error), "what: cause");
+    }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::archive::Trace;
 use crate::completeness::Completeness;
-use crate::units::{count, plural};
+use crate::units::plural;
 
 /// The numbers.
 #[derive(Clone, Debug, Serialize)]
@@ -67,14 +67,18 @@ impl fmt::Display for Summary {
             plural(self.locations, "location", "locations"),
             plural(self.events, "event", "events"),
         )?;
-        for (number, what) in [
-            (self.lost, "lost"),
-            (self.unfinished, "unfinished"),
-            (self.ranks_missing, "ranks not recorded"),
-            (self.problems, "problems in journals"),
+        for (number, one, many) in [
+            (self.lost, "lost", "lost"),
+            (self.unfinished, "unfinished", "unfinished"),
+            (
+                self.ranks_missing,
+                "rank not recorded",
+                "ranks not recorded",
+            ),
+            (self.problems, "problem in journals", "problems in journals"),
         ] {
             if number > 0 {
-                write!(f, ", {} {what}", count(number))?;
+                write!(f, ", {}", plural(number, one, many))?;
             }
         }
         Ok(())

@@ -136,8 +136,6 @@ fn say_what_there_is(out: &Path, job: &JobEnvironment) {
                 ));
             }
         }
-        Err(error) => print::note(format_args!(
-            "no archive yet ({error:#}); `nccl-otf2 finalize {directory}` makes one"
-        )),
+        Err(error) => print::note(print::reasons(&error)),
     }
 }
