@@ -12,7 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// The event kinds, numbered by NCCL's own bit: `1 << kind` is the event type in the activation mask
-/// (NCCL `profiler_v7.h`, facts: v1 has bits 0–5, v3 6–7, v5 8–11, v6 12–14, v7 15).
+/// (NCCL's `profiler_v7.h`: v1 has bits 0–5, v3 6–7, v5 8–11, v6 12–14, v7 15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names are NCCL's")]
@@ -240,10 +240,7 @@ pub struct Start<'a> {
 
 /// The fields of an event, by kind.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the fields are NCCL's, see facts in the adapters"
-)]
+#[expect(missing_docs, reason = "the fields are NCCL's, see its headers")]
 pub enum Body<'a> {
     Group,
     Coll(Coll<'a>),

@@ -233,7 +233,7 @@ impl Assembler {
             return;
         };
         match (number, args) {
-            // Steps: the size is right here and stale at the other states (facts §4.5).
+            // Steps: the size is right here and stale at the other states.
             (
                 state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT,
                 StateArgs::ProxyStep { bytes },

@@ -58,7 +58,7 @@ pub fn shape(func: &str) -> Option<Shape> {
 
 impl Shape {
     /// Bytes sent and received by a rank: `bytes` is count × type size, `ranks` the communicator's
-    /// size (Score-P's logical convention, facts otf2 §2.4).
+    /// size (Score-P's logical convention).
     #[must_use]
     pub fn bytes(&self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         let all = bytes.saturating_mul(ranks);

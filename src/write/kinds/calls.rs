@@ -44,7 +44,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         if operation.kind() != Kind::GroupApi {
             continue;
         }
-        // State 23 ends ncclGroupStart, state 24 begins ncclGroupEnd (facts §4.3).
+        // State 23 ends ncclGroupStart, state 24 begins ncclGroupEnd.
         if let Some(until) = scene.assembly.state_time(at, state::GROUP_START_API_STOP) {
             let end = until.clamp(start, end);
             let figure = figure(Shape::GroupStart);

@@ -8,7 +8,7 @@ use crate::write::gpu_clock::stamps;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::{index, place};
 
-/// Whether the GPU's times are there but make no sense (a ring overrun, facts §4.7).
+/// Whether the GPU's times are there but make no sense (NCCL's ring of stamps was overrun).
 #[must_use]
 pub(in crate::write) fn is_suspicious(operation: &Operation) -> bool {
     let Fields::KernelCh { gpu_ns, .. } = operation.fields else {
