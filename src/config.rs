@@ -1,5 +1,5 @@
-//! Every environment variable of the plugin, in one table ([`VARIABLES`]); `docs/ENVIRONMENT.md` is printed
-//! from it (`cargo xtask` checks that), and `nccl-otf2 run --help` names them.
+//! Every environment variable of the plugin, in one table ([`VARIABLES`]); `docs/ENVIRONMENT.md` lists
+//! them (`tests/environment_page.rs` compares, and renews the page with `UPDATE_DOCS=1`), and `nccl-otf2 run --help` names them.
 //!
 //! Reading is total: a bad value keeps the default and leaves a [`Config::remarks`] line, and so does a
 //! variable that looks like ours and is not, with the nearest name that exists.
@@ -75,7 +75,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
-        doc: "`normal`: one line at start and one at the end through NCCL's log (`NCCL_DEBUG=INFO` shows them), warnings on stderr as well. `quiet`: warnings only. `verbose`: both lines on stderr too, and what was decided.",
+        doc: "`normal`: one line at start and one at the end through NCCL's log (`NCCL_DEBUG=INFO` shows them), warnings on stderr as well. `quiet`: warnings only. `verbose`: both lines on stderr too, and what was decided; below NCCL 2.27, which lends plugins no log, only this shows them.",
     },
 ];
 
