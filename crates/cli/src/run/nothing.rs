@@ -7,8 +7,8 @@ pub(super) fn reasons(plugin: &Path, directory: &Path) -> String {
     format!(
         "nothing was recorded into {directory}. The usual reasons:
   - The command did not use NCCL, or made no communicator.
-  - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with
-    `PROFILER/Plugin`; `Loaded` must name {plugin}.
+  - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with `PROFILER`:
+    they must name {plugin}, and after them (but in 2.23) comes `Loaded OTF2`.
     NCCL before 2.23 has no profiler plugins, also when it is linked into the program or the framework
     statically (then the installed NCCL's version says nothing). NCCL 2.27.3 finds none by its path:
     use --by-name.
