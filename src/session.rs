@@ -192,7 +192,10 @@ impl Session {
                 part.display()
             )
         })?;
-        let journal = journal_directory(&config, &place, &part, &name)?;
+        let journal = journal_directory(&config, &place, &part, &name).inspect_err(|_| {
+            // A part that is never done would keep the job's other processes from making the archive.
+            remove_unused(&part, &part.join("journal"));
+        })?;
         let info = ProcessInfo {
             format: PROCESS_FORMAT,
             host: place.host,

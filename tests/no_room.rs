@@ -70,6 +70,21 @@ fn a_file_in_the_way() {
     assert!(ended.our_lines()[0].contains("file/out"), "{ended}");
 }
 
+/// A part that is never done would keep the other processes from making the archive.
+#[test]
+fn a_journal_directory_that_cannot_be_made_leaves_no_part() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path().join("file"), "").expect("write");
+    let mut command = scratch.script(NOTHING);
+    command.env(
+        "NCCL_OTF2_JOURNAL_DIR",
+        scratch.path().join("file/journals"),
+    );
+    let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_JOURNAL_DIR"]);
+    let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts/");
+    assert_eq!(parts.count(), 0);
+}
+
 #[test]
 fn the_size_limit() {
     let scratch = Scratch::new();
