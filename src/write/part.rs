@@ -302,11 +302,3 @@ fn summary(sidecar: &Sidecar) -> PartSummary {
         problems: sidecar.problems.clone(),
     }
 }
-
-/// What a written part is, without writing it again.
-///
-/// # Errors
-/// As [`read_sidecar`].
-pub fn describe_written(directory: &Path) -> Result<PartSummary, Error> {
-    read_sidecar(directory).map(|sidecar| summary(&sidecar))
-}
