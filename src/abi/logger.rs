@@ -7,12 +7,13 @@
 use std::ffi::{CString, c_int};
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::live;
 use super::sys;
 
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static LENT: AtomicBool = AtomicBool::new(false);
 
 type Logger = unsafe extern "C" fn(
     sys::ncclDebugLogLevel,
@@ -30,12 +31,19 @@ const FLAGS: std::ffi::c_ulong = (sys::NCCL_INIT | sys::NCCL_PROFILE) as std::ff
 pub(super) fn remember(logger: sys::ncclDebugLogger_t) {
     if let Some(logger) = logger {
         LOGGER.store(logger as *mut (), Ordering::Release);
+        LENT.store(true, Ordering::Relaxed);
     }
 }
 
 /// Forgets NCCL's logger. For handlers that run at exit, when libnccl's own destructors may have run.
 pub fn forget() {
     LOGGER.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// Whether this NCCL lends a logger at all (v4 and later): else what is said by [`info`] is never heard.
+#[must_use]
+pub fn was_lent() -> bool {
+    LENT.load(Ordering::Relaxed)
 }
 
 /// Says something that a user who asks for it (`NCCL_DEBUG=INFO`) wants to read.

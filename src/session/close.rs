@@ -129,7 +129,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
     });
     match made {
         Ok(Some(archive)) => say(config, &describe_archive(&archive)),
-        Ok(None) => say(
+        Ok(None) => say_of_open_end(
             config,
             &format!(
                 "{done}; the process that finishes last makes the archive in {0}, or `nccl-otf2 finalize {0}`",
@@ -190,6 +190,16 @@ fn say_loss(summary: &PartSummary) {
     }
     for problem in &summary.problems {
         logger::warn(&format!("journal: {problem}"));
+    }
+}
+
+/// Says that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a
+/// communicator is, so that nobody can know to be the last: there the user must hear of it on stderr.
+fn say_of_open_end(config: &Config, line: &str) {
+    if config.verbosity == Verbosity::Normal && !logger::was_lent() {
+        logger::warn(line);
+    } else {
+        say(config, line);
     }
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     // A shard is complete when its own parts are.
     let is_well = match request.shard {
         Some(_) => report.parts.iter().all(|part| part.state != "failed"),
-        None => report.complete,
+        None => report.complete && report.parts.iter().all(|part| part.problems.is_empty()),
     };
     let is_without_archive = request.shard.is_none() && report.archive.is_none();
     Ok(match is_well {
