@@ -10,7 +10,13 @@ use whole_plugin::scratch::Scratch;
 fn archive_of(scratch: &Scratch, table: u32, script: &str) -> Archive {
     let mut command = scratch.script(script);
     command.args(["--table", &table.to_string()]);
-    let _ended = run(&mut command).undisturbed(&[]);
+    // Up to v3 nobody knows how many ranks there are, and NCCL lends no logger to say so.
+    let said: &[&str] = if table < 4 {
+        &["the process that finishes last"]
+    } else {
+        &[]
+    };
+    let _ended = run(&mut command).undisturbed(said);
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     archive.validate();
