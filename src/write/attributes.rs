@@ -74,7 +74,8 @@ attributes! {
     QueuedNs "nccl.queued_ns" U64 "Time from the start of the proxy operation to its first progress, in ns";
     WireBytes "nccl.wire_bytes" U64 "Bytes moved on the network, as far as NCCL told";
     Suspicious "nccl.suspicious" U8 "1: the GPU's times make no sense; host times are shown";
-    Closed "nccl.closed" U8 "1: NCCL never reports the end of this transfer; it is shown up to that of its operation";
+    Closed "nccl.closed" U8 "1: NCCL did not report the end; it is shown up to where something else tells it, its operation or what came after";
+    Step "nccl.step" I32 "Number of the step in its proxy operation";
 }
 
 impl Attribute {

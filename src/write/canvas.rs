@@ -46,7 +46,7 @@ impl Scene<'_> {
             .assembly
             .operation(at)
             .is_some_and(|operation| operation.end().is_none());
-        open && !self.correlation.is_silent(at)
+        open && !self.correlation.is_silent(at) && self.correlation.closed_at(at).is_none()
     }
 
     /// The activity at a place.

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
+use super::closing;
 use super::gpu_clock::stamps;
 use super::place::{NOWHERE, index, place};
 use crate::event::Kind;
@@ -55,6 +56,8 @@ pub struct Correlation {
     step_bytes: BTreeMap<u32, u64>,
     /// Proxy operations on connections that NCCL never reports on.
     silent: BTreeSet<u32>,
+    /// Ends that NCCL did not report, by place of the operation.
+    closed: BTreeMap<u32, u64>,
 }
 
 /// A network connection, while it is looked for a sign of life.
@@ -76,6 +79,7 @@ impl Correlation {
     pub fn of(assembly: &Assembly) -> Self {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
+            closed: closing::step_ends(assembly),
             ..Self::default()
         };
         correlation.find_activities(assembly);
@@ -111,6 +115,12 @@ impl Correlation {
     #[must_use]
     pub fn is_silent(&self, at: u32) -> bool {
         self.silent.contains(&at)
+    }
+
+    /// When something without a stop had ended, where something else tells, see [`closing`].
+    #[must_use]
+    pub fn closed_at(&self, at: u32) -> Option<u64> {
+        self.closed.get(&at).copied()
     }
 
     fn activity_mut(&mut self, operation: Option<u32>) -> Option<&mut Activity> {

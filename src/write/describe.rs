@@ -101,6 +101,13 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
             send,
             peer,
         },
+        LaneKey::Step(of, channel, send, peer, slot) => LaneKind::Step {
+            owner: owner(of),
+            channel,
+            send,
+            peer,
+            slot,
+        },
     }
 }
 

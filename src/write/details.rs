@@ -151,6 +151,14 @@ impl<'a> Details<'a> {
             Fields::Coll { .. } => self.collective(figure, &operation.fields),
             Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
             Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields),
+            Fields::ProxyStep { step } => {
+                self.add(Attribute::Step, AttributeValue::I32(step))?;
+                // NCCL tells the size at these two states (facts §4.5).
+                if matches!(figure.shape, Shape::SendWait | Shape::RecvFlushWait) {
+                    self.number(Attribute::Bytes, operation.value, 0)?;
+                }
+                Ok(())
+            }
             Fields::KernelCh { channel, .. } => {
                 self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
                 let parent = scene.assembly.find(operation.parent);
@@ -309,6 +317,11 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             Shape::Call | Shape::Enqueue | Shape::Channel => {
+                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            }
+            _ if figure.is_step() && super::kinds::steps::is_last(scene, figure) => {
+                let closed = scene.correlation.closed_at(figure.operation);
+                self.flag(Attribute::Closed, closed.is_some())?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             _ => Ok(()),

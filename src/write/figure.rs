@@ -27,6 +27,20 @@ pub enum Shape {
     Queued,
     /// A kernel channel.
     Channel,
+    /// A proxy step of which NCCL told no state. Phases of one step are in the order they come in.
+    Step,
+    /// A step to send: the GPU has not filled the buffer yet.
+    SendGpuWait,
+    /// The data is there; the peer gives no credit yet.
+    SendPeerWait,
+    /// The network is sending.
+    SendWait,
+    /// A step to receive: the network has not delivered yet.
+    RecvWait,
+    /// The data is being flushed to the GPU's memory.
+    RecvFlushWait,
+    /// The GPU has not consumed the buffer yet.
+    RecvGpuWait,
 }
 
 /// One region instance.
@@ -39,12 +53,28 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether it stands for the operation, not for a part nested in it.
+    /// Whether it stands for the operation, not for a part of it.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
-        !matches!(
+        let part = matches!(
             self.shape,
             Shape::Queued | Shape::GroupStart | Shape::GroupEnd
+        );
+        !part && !self.is_step()
+    }
+
+    /// Whether it is a proxy step or a phase of one.
+    #[must_use]
+    pub const fn is_step(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::Step
+                | Shape::SendGpuWait
+                | Shape::SendPeerWait
+                | Shape::SendWait
+                | Shape::RecvWait
+                | Shape::RecvFlushWait
+                | Shape::RecvGpuWait
         )
     }
 
@@ -54,7 +84,7 @@ impl Figure {
         match self.shape {
             // An init or finalize is around everything its thread does meanwhile.
             Shape::CommInit | Shape::CommFinalize => self.operation as u64,
-            shape => 1 << 40 | (self.operation as u64) << 4 | shape as u64,
+            shape => 1 << 40 | (self.operation as u64) << 5 | shape as u64,
         }
     }
 }
@@ -125,6 +155,13 @@ impl Figure {
             (Shape::Net, _) => (RegionClass::Network, RegionName::Fixed("netSend")),
             (Shape::Queued, _) => (RegionClass::Network, RegionName::Fixed("queued")),
             (Shape::Channel, _) => (RegionClass::Channel, RegionName::Fixed("ncclKernelChannel")),
+            (Shape::Step, _) => (RegionClass::Network, RegionName::Fixed("ProxyStep")),
+            (Shape::SendGpuWait, _) => (RegionClass::Network, RegionName::Fixed("SendGPUWait")),
+            (Shape::SendPeerWait, _) => (RegionClass::Network, RegionName::Fixed("SendPeerWait")),
+            (Shape::SendWait, _) => (RegionClass::Network, RegionName::Fixed("SendWait")),
+            (Shape::RecvWait, _) => (RegionClass::Network, RegionName::Fixed("RecvWait")),
+            (Shape::RecvFlushWait, _) => (RegionClass::Network, RegionName::Fixed("RecvFlushWait")),
+            (Shape::RecvGpuWait, _) => (RegionClass::Network, RegionName::Fixed("RecvGPUWait")),
             (Shape::Call, Some(Fields::GroupApi { .. })) => {
                 (RegionClass::Api, RegionName::Fixed("ncclGroup"))
             }

@@ -200,13 +200,25 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
             channel,
             send,
             peer,
+        } => connection(&short(owner), *channel, *send, *peer),
+        LaneKind::Step {
+            owner,
+            channel,
+            send,
+            peer,
+            slot,
         } => {
-            let direction = if *send { "send→" } else { "recv←" };
-            format!("net {} ch{channel:02} {direction}{peer}", short(owner))
+            let connection = connection(&short(owner), *channel, *send, *peer);
+            format!("{connection} s{slot}")
         }
     };
     match sibling {
         0 => name,
         sibling => format!("{name} #{}", sibling + 1),
     }
+}
+
+fn connection(owner: &str, channel: u8, send: bool, peer: i32) -> String {
+    let direction = if send { "send→" } else { "recv←" };
+    format!("net {owner} ch{channel:02} {direction}{peer}")
 }

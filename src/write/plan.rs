@@ -275,7 +275,8 @@ fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
             ..
         }
         | LaneKind::Thread { .. }
-        | LaneKind::Net { .. } => None,
+        | LaneKind::Net { .. }
+        | LaneKind::Step { .. } => None,
     }
 }
 

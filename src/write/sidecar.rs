@@ -153,6 +153,19 @@ pub enum LaneKind {
         /// The rank at the other end.
         peer: i32,
     },
+    /// A slot of a network connection, where one step after the other is under way.
+    Step {
+        /// Whose.
+        owner: LaneOwner,
+        /// Which channel.
+        channel: u8,
+        /// Whether it sends.
+        send: bool,
+        /// The rank at the other end.
+        peer: i32,
+        /// Which slot: 0 … 7.
+        slot: u8,
+    },
 }
 
 /// Whose lane it is.

@@ -1,6 +1,7 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
 mod gpus;
+mod steps;
 mod stream;
 
 use nccl_profiler_otf2::event::{StateArgs, state};

@@ -8,6 +8,7 @@ pub(super) mod channels;
 mod enqueue;
 mod network;
 mod operations;
+pub(super) mod steps;
 
 use super::canvas::{Canvas, Scene};
 
@@ -17,5 +18,6 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     enqueue::draw(scene, canvas);
     operations::draw(scene, canvas);
     network::draw(scene, canvas);
+    steps::draw(scene, canvas);
     channels::draw(scene, canvas);
 }
