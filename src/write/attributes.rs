@@ -75,6 +75,7 @@ attributes! {
     WireBytes "nccl.wire_bytes" U64 "Bytes moved on the network, as far as NCCL told";
     Suspicious "nccl.suspicious" U8 "1: the GPU's times make no sense; host times are shown";
     Closed "nccl.closed" U8 "1: NCCL did not report the end; it is shown up to where something else tells it, its operation or what came after";
+    Appended "nccl.appended" U64 "Number of operations that the proxy thread took";
     Step "nccl.step" I32 "Number of the step in its proxy operation";
 }
 

@@ -79,7 +79,7 @@ impl Correlation {
     pub fn of(assembly: &Assembly) -> Self {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
-            closed: closing::step_ends(assembly),
+            closed: closing::ends(assembly),
             ..Self::default()
         };
         correlation.find_activities(assembly);

@@ -83,6 +83,7 @@ impl RegionText {
             RegionClass::Operation => (Paradigm::Mpi, "NCCL operations", "operation"),
             RegionClass::Network => (Paradigm::Mpi, "NCCL network", "transfer by the proxy"),
             RegionClass::Channel => (Paradigm::Mpi, "NCCL operations", "channel of a kernel"),
+            RegionClass::Proxy => (Paradigm::Mpi, "NCCL proxy", "state of a proxy thread"),
         };
         let role = match (self.class, self.name.as_str()) {
             (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => {
@@ -90,7 +91,7 @@ impl RegionText {
             }
             (RegionClass::Network, "queued") => RegionRole::Artificial,
             (RegionClass::Network, _) => RegionRole::DataTransfer,
-            (RegionClass::Channel, _) => RegionRole::Function,
+            (RegionClass::Channel | RegionClass::Proxy, _) => RegionRole::Function,
             _ => RegionRole::Wrapper,
         };
         RegionFacts {

@@ -319,6 +319,14 @@ impl<'a> Details<'a> {
             Shape::Call | Shape::Enqueue | Shape::Channel => {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
+            _ if figure.is_control() && super::kinds::controls::is_last(scene, figure) => {
+                let control = scene.assembly.operation(figure.operation);
+                let appended = control.map_or(0, |control| control.value);
+                self.number(Attribute::Appended, appended, 0)?;
+                let closed = scene.correlation.closed_at(figure.operation);
+                self.flag(Attribute::Closed, closed.is_some())?;
+                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            }
             _ if figure.is_step() && super::kinds::steps::is_last(scene, figure) => {
                 let closed = scene.correlation.closed_at(figure.operation);
                 self.flag(Attribute::Closed, closed.is_some())?;

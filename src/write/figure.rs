@@ -41,6 +41,16 @@ pub enum Shape {
     RecvFlushWait,
     /// The GPU has not consumed the buffer yet.
     RecvGpuWait,
+    /// A proxy thread ran out of work.
+    ProxyIdle,
+    /// It has work again.
+    ProxyActive,
+    /// It sleeps until there are operations.
+    ProxySleep,
+    /// It was woken up.
+    ProxyWakeup,
+    /// It takes operations.
+    ProxyAppend,
 }
 
 /// One region instance.
@@ -60,7 +70,7 @@ impl Figure {
             self.shape,
             Shape::Queued | Shape::GroupStart | Shape::GroupEnd
         );
-        !part && !self.is_step()
+        !part && !self.is_step() && !self.is_control()
     }
 
     /// Whether it is a proxy step or a phase of one.
@@ -75,6 +85,19 @@ impl Figure {
                 | Shape::RecvWait
                 | Shape::RecvFlushWait
                 | Shape::RecvGpuWait
+        )
+    }
+
+    /// Whether it is a state of a proxy thread.
+    #[must_use]
+    pub const fn is_control(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::ProxyIdle
+                | Shape::ProxyActive
+                | Shape::ProxySleep
+                | Shape::ProxyWakeup
+                | Shape::ProxyAppend
         )
     }
 
@@ -104,6 +127,8 @@ pub enum RegionClass {
     Network,
     /// Kernel channels.
     Channel,
+    /// States of proxy threads.
+    Proxy,
 }
 
 /// A region by what it stands for; its name comes from the tables of the process.
@@ -162,6 +187,11 @@ impl Figure {
             (Shape::RecvWait, _) => (RegionClass::Network, RegionName::Fixed("RecvWait")),
             (Shape::RecvFlushWait, _) => (RegionClass::Network, RegionName::Fixed("RecvFlushWait")),
             (Shape::RecvGpuWait, _) => (RegionClass::Network, RegionName::Fixed("RecvGPUWait")),
+            (Shape::ProxyIdle, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyIdle")),
+            (Shape::ProxyActive, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyActive")),
+            (Shape::ProxySleep, _) => (RegionClass::Proxy, RegionName::Fixed("ProxySleep")),
+            (Shape::ProxyWakeup, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyWakeup")),
+            (Shape::ProxyAppend, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyAppend")),
             (Shape::Call, Some(Fields::GroupApi { .. })) => {
                 (RegionClass::Api, RegionName::Fixed("ncclGroup"))
             }

@@ -15,6 +15,8 @@ use super::messages::{Message, Role};
 pub enum LaneKey {
     /// A thread that called NCCL, by place in the list of such threads (first event first).
     Thread(u32),
+    /// A proxy thread between transfers, by place in [`super::assembly::Assembly::threads`].
+    Proxy(u32),
     /// A rank of a communicator, by place of the context.
     Communicator(u32),
     /// A channel of it.
@@ -39,7 +41,8 @@ pub enum Owner {
 /// run to run, so they only break ties.
 pub type Row = (u8, Whose, u8, bool, i32, u8);
 
-/// A row's communicator and rank, foreign ones after the process's own; then its context or thread.
+/// A row's communicator and rank, foreign ones after the process's own; then its context or thread (proxy
+/// threads after those that call).
 pub type Whose = (u32, u32, u64);
 
 impl LaneKey {
@@ -55,6 +58,7 @@ impl LaneKey {
         };
         match self {
             Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
+            Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
             Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0, 0),
             Self::Channel(owner, channel) => (2, whose(owner), channel, false, 0, 0),
             Self::Net(owner, channel, send, peer) => (3, whose(owner), channel, send, peer, 0),

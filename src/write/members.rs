@@ -186,6 +186,8 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
     let name = match kind {
         LaneKind::Thread { thread_id: 0, .. } => "API thread".to_owned(),
         LaneKind::Thread { thread_id, .. } => format!("API thread {thread_id}"),
+        LaneKind::Proxy { thread_id: 0 } => "proxy thread".to_owned(),
+        LaneKind::Proxy { thread_id } => format!("proxy thread {thread_id}"),
         LaneKind::Communicator {
             comm: number, rank, ..
         } => {

@@ -275,6 +275,7 @@ fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
             ..
         }
         | LaneKind::Thread { .. }
+        | LaneKind::Proxy { .. }
         | LaneKind::Net { .. }
         | LaneKind::Step { .. } => None,
     }

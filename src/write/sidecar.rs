@@ -126,6 +126,11 @@ pub enum LaneKind {
         /// Its name.
         name: String,
     },
+    /// A proxy thread between transfers.
+    Proxy {
+        /// The system's id; 0 if not known.
+        thread_id: u32,
+    },
     /// A rank of a communicator.
     Communicator {
         /// A place in [`Sidecar::comms`].

@@ -1,5 +1,6 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
+mod controls;
 mod gpus;
 mod steps;
 mod stream;

@@ -31,9 +31,12 @@ fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
     }
 }
 
+/// Whether it sends, the states told, what is drawn.
+type Case<'a> = (bool, &'a [(u32, u64)], &'a [Item]);
+
 #[test]
 fn what_a_step_waits_for_is_a_chain() {
-    let cases: [(bool, &[(u32, u64)], &[Item]); 5] = [
+    let cases: [Case<'_>; 5] = [
         (
             true,
             // The peer's credit is asked for again and again: the first time counts.

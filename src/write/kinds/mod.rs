@@ -5,6 +5,7 @@
 
 mod calls;
 pub(super) mod channels;
+pub(super) mod controls;
 mod enqueue;
 mod network;
 mod operations;
@@ -19,5 +20,6 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     operations::draw(scene, canvas);
     network::draw(scene, canvas);
     steps::draw(scene, canvas);
+    controls::draw(scene, canvas);
     channels::draw(scene, canvas);
 }

@@ -13,7 +13,7 @@ use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
 use crate::write::figure::{Figure, Shape};
-use crate::write::lanes::{Item, LaneKey, Siblings};
+use crate::write::lanes::{LaneKey, Siblings};
 use crate::write::place::place;
 
 /// What a step waits for in a state.
@@ -127,13 +127,5 @@ fn draw_step(
     canvas.counts.overflowed += u64::from(lane > 0);
     canvas.drawn(at);
     let phases = phases(scene.assembly, at, step);
-    let ends = phases.iter().skip(1).map(|&(_, begin)| begin);
-    for (&(shape, begin), until) in phases.iter().zip(ends.chain([end])) {
-        let figure = Figure {
-            operation: at,
-            shape,
-        };
-        let (start, end) = (begin.min(end), until.min(end));
-        canvas.on_lane(key, lane, Item { start, end, figure });
-    }
+    canvas.chain(key, lane, at, &phases, end);
 }
