@@ -91,6 +91,37 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
         Just(Fields::ProxyCtrl),
         prop_oneof![Just(0_u64), 0_u64..80, Just(u64::MAX)]
             .prop_map(|gpu_ns| Fields::KernelCh { channel: 1, gpu_ns }),
+        (0_u64..80).prop_map(move |gpu_ns| Fields::KernelPhase {
+            channel: 1,
+            phase: 0,
+            name: send,
+            gpu_ns,
+        }),
+        Just(Fields::CeColl {
+            sequence: 0,
+            func: all_reduce,
+            send_buffer: 0,
+            recv_buffer: 0,
+            count: 1,
+            root: 0,
+            datatype,
+            sync_strategy: Symbol::NONE,
+            intra_batch_sync: false,
+            batch_size: 0,
+            batches: 0,
+            ce_sequence: 0,
+            stream: 0,
+            user_tag: 0,
+        }),
+        Just(Fields::CeSync {
+            complete: true,
+            ranks: 2
+        }),
+        Just(Fields::CeBatch {
+            operations: 1,
+            bytes: 1,
+            intra_sync: false
+        }),
         Just(Fields::Unknown {
             event_type: 1 << 40
         }),
@@ -117,6 +148,7 @@ fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
         Just(19_u32),
         Just(20),
         Just(22),
+        Just(31),
         Just(23),
         Just(24),
         Just(8),

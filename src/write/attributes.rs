@@ -76,6 +76,9 @@ attributes! {
     Suspicious "nccl.suspicious" U8 "1: the GPU's times make no sense; host times are shown";
     Closed "nccl.closed" U8 "1: NCCL did not report the end; it is shown up to where something else tells it, its operation or what came after";
     Appended "nccl.appended" U64 "Number of operations that the proxy thread took";
+    SyncStrategy "nccl.sync_strategy" String "How the ranks of a copy-engine collective synchronise: MC (multicast) or UC (unicast)";
+    Operations "nccl.operations" I32 "Number of copies of the batch";
+    Phase "nccl.phase" U32 "Number of the kernel's phase";
     Step "nccl.step" I32 "Number of the step in its proxy operation";
 }
 

@@ -18,10 +18,10 @@ use super::place::{NOWHERE, index, place};
 use crate::event::Kind;
 use crate::journal::record::Fields;
 
-/// What belongs to one Coll or P2p.
+/// What belongs to one Coll, P2p or CeColl (which has no children that tell when it ran).
 #[derive(Clone, Copy, Debug)]
 pub struct Activity {
-    /// The Coll or P2p: a place in [`Assembly::operations`].
+    /// The Coll, P2p or CeColl: a place in [`Assembly::operations`].
     pub operation: u32,
     /// Its kernel launch: a place in [`Assembly::operations`], or past its end.
     pub launch: u32,
@@ -48,7 +48,7 @@ pub struct Activity {
 /// The links between the operations of a process.
 #[derive(Debug, Default)]
 pub struct Correlation {
-    /// One for each Coll and P2p, in the order of the operations.
+    /// One for each Coll, P2p and CeColl, in the order of the operations.
     pub activities: Vec<Activity>,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
@@ -130,7 +130,7 @@ impl Correlation {
 
     fn find_activities(&mut self, assembly: &Assembly) {
         for (at, operation) in assembly.operations.iter().enumerate() {
-            if !matches!(operation.kind(), Kind::Coll | Kind::P2p) {
+            if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
                 continue;
             }
             if let Some(link) = self.by_operation.get_mut(at) {

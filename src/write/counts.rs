@@ -153,7 +153,7 @@ pub struct Counts {
     /// What NCCL did not report the end of, closed where something else tells it: proxy operations on connections that
     /// NCCL never reports on, with their collective; steps, when their slot is used again or their operation stops.
     pub closed: u64,
-    /// Kernel channels whose GPU times make no sense; host times were used.
+    /// Kernel channels whose GPU times make no sense (host times were used), and phases (not drawn).
     pub gpu_times_suspicious: u64,
     /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
     pub foreign: u64,

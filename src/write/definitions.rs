@@ -57,6 +57,13 @@ pub struct RegionText {
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
+        RegionName::Text(name) => {
+            let name = match symbols.text(name) {
+                "" => "phase",
+                name => name,
+            };
+            (name.to_owned(), "")
+        }
         RegionName::Func(func, suffix) => {
             let func = match symbols.text(func) {
                 "" => "Unknown",
@@ -112,6 +119,11 @@ fn symbols_in(fields: &Fields) -> [Symbol; 4] {
             kernel_variant,
             ..
         } => [datatype, algorithm, protocol, kernel_variant],
+        Fields::CeColl {
+            datatype,
+            sync_strategy,
+            ..
+        } => [datatype, sync_strategy, Symbol::NONE, Symbol::NONE],
         Fields::P2p { datatype, .. }
         | Fields::CollApi { datatype, .. }
         | Fields::P2pApi { datatype, .. } => [datatype, Symbol::NONE, Symbol::NONE, Symbol::NONE],

@@ -151,6 +151,38 @@ impl<'a> Details<'a> {
             Fields::Coll { .. } => self.collective(figure, &operation.fields),
             Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
             Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields),
+            Fields::CeColl {
+                sequence,
+                func,
+                count,
+                root,
+                datatype,
+                sync_strategy,
+                stream,
+                user_tag,
+                ..
+            } => {
+                self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
+                self.elements(count, datatype)?;
+                self.root(func, root)?;
+                self.name(Attribute::SyncStrategy, sync_strategy)?;
+                self.number(Attribute::Stream, stream, 0)?;
+                self.number(Attribute::UserTag, user_tag, 0)?;
+                self.timing(figure)
+            }
+            Fields::CeSync { ranks, .. } => self.add(
+                Attribute::Ranks,
+                AttributeValue::U32(u32::try_from(ranks).unwrap_or(0)),
+            ),
+            Fields::CeBatch {
+                operations, bytes, ..
+            } => {
+                self.add(Attribute::Operations, AttributeValue::I32(operations))?;
+                self.add(Attribute::Bytes, AttributeValue::U64(bytes))
+            }
+            Fields::KernelPhase { phase, .. } => {
+                self.add(Attribute::Phase, AttributeValue::U32(phase.into()))
+            }
             Fields::ProxyStep { step } => {
                 self.add(Attribute::Step, AttributeValue::I32(step))?;
                 // NCCL tells the size at these two states (facts §4.5).

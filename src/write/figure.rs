@@ -17,9 +17,9 @@ pub enum Shape {
     GroupStart,
     /// `ncclGroupEnd` inside a GroupApi.
     GroupEnd,
-    /// The enqueueing of a Coll or P2p.
+    /// The enqueueing of a Coll, P2p or CeColl.
     Enqueue,
-    /// The Coll or P2p itself; `operation` is a place in the activities.
+    /// The Coll, P2p or CeColl itself; `operation` is a place in the activities.
     Operation,
     /// A proxy operation.
     Net,
@@ -51,6 +51,8 @@ pub enum Shape {
     ProxyWakeup,
     /// It takes operations.
     ProxyAppend,
+    /// A phase of a kernel channel.
+    Phase,
 }
 
 /// One region instance.
@@ -68,7 +70,7 @@ impl Figure {
     pub const fn is_whole(&self) -> bool {
         let part = matches!(
             self.shape,
-            Shape::Queued | Shape::GroupStart | Shape::GroupEnd
+            Shape::Queued | Shape::GroupStart | Shape::GroupEnd | Shape::Phase
         );
         !part && !self.is_step() && !self.is_control()
     }
@@ -147,6 +149,8 @@ pub enum RegionName {
     Fixed(&'static str),
     /// `nccl` and the function NCCL named, then a suffix.
     Func(Symbol, &'static str),
+    /// As NCCL names it.
+    Text(Symbol),
 }
 
 /// The function of a collective or point-to-point event.
@@ -172,7 +176,14 @@ impl Figure {
             (Shape::CommFinalize, _) => (RegionClass::Api, RegionName::Fixed("ncclCommFinalize")),
             (Shape::GroupStart, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupStart")),
             (Shape::GroupEnd, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupEnd")),
+            (Shape::Enqueue, Some(Fields::CeColl { .. })) => (
+                RegionClass::Enqueue,
+                RegionName::Func(named, " (CE) enqueue"),
+            ),
             (Shape::Enqueue, _) => (RegionClass::Enqueue, RegionName::Func(named, " enqueue")),
+            (Shape::Operation, Some(Fields::CeColl { .. })) => {
+                (RegionClass::Operation, RegionName::Func(named, " (CE)"))
+            }
             (Shape::Operation, _) => (RegionClass::Operation, RegionName::Func(named, "")),
             (Shape::Net, Some(Fields::ProxyOp { is_send: false, .. })) => {
                 (RegionClass::Network, RegionName::Fixed("netRecv"))
@@ -194,6 +205,16 @@ impl Figure {
             (Shape::ProxyAppend, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyAppend")),
             (Shape::Call, Some(Fields::GroupApi { .. })) => {
                 (RegionClass::Api, RegionName::Fixed("ncclGroup"))
+            }
+            (Shape::Phase, Some(&Fields::KernelPhase { name, .. })) => {
+                (RegionClass::Channel, RegionName::Text(name))
+            }
+            (Shape::Phase, _) => (RegionClass::Channel, RegionName::Text(Symbol::NONE)),
+            (Shape::Call, Some(Fields::CeSync { .. })) => {
+                (RegionClass::Enqueue, RegionName::Fixed("CeSync"))
+            }
+            (Shape::Call, Some(Fields::CeBatch { .. })) => {
+                (RegionClass::Enqueue, RegionName::Fixed("CeBatch"))
             }
             (Shape::Call, Some(Fields::Group)) => {
                 (RegionClass::Enqueue, RegionName::Fixed("ncclLaunchPlan"))

@@ -1,7 +1,9 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
 mod controls;
+mod copy_engine;
 mod gpus;
+mod phases;
 mod steps;
 mod stream;
 
