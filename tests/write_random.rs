@@ -1,7 +1,7 @@
 //! Whatever records come, in whatever state: every lane is ordered and nested, nothing is lost on the
 //! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
 
-use nccl_profiler_otf2::event::{Kind, StateArgs};
+use nccl_profiler_otf2::event::{Kind, NetData, StateArgs};
 use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
 use nccl_profiler_otf2::journal::record::{
     CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
@@ -113,6 +113,15 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
             stream: 0,
             user_tag: 0,
         }),
+        prop_oneof![
+            Just(NetData::Opaque),
+            Just(NetData::Socket {
+                descriptor: 1,
+                operation: 1,
+                bytes: 1
+            })
+        ]
+        .prop_map(|data| Fields::NetPlugin { id: 7, data }),
         Just(Fields::CeSync {
             complete: true,
             ranks: 2

@@ -79,6 +79,12 @@ attributes! {
     SyncStrategy "nccl.sync_strategy" String "How the ranks of a copy-engine collective synchronise: MC (multicast) or UC (unicast)";
     Operations "nccl.operations" I32 "Number of copies of the batch";
     Phase "nccl.phase" U32 "Number of the kernel's phase";
+    PluginId "nccl.net_plugin" U64 "NCCL's id of the network plugin and of what it tells";
+    NetDevice "nccl.net_device" I32 "Number of the network device, as the plugin counts";
+    QueuePair "nccl.queue_pair" I32 "Number of the queue pair";
+    Opcode "nccl.net_opcode" I32 "What the network plugin did, as it numbers it";
+    WorkRequest "nccl.work_request" U64 "Id of the work request";
+    Socket "nccl.socket" I32 "File descriptor of the socket";
     Step "nccl.step" I32 "Number of the step in its proxy operation";
 }
 

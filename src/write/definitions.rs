@@ -57,6 +57,7 @@ pub struct RegionText {
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
+        RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
         RegionName::Text(name) => {
             let name = match symbols.text(name) {
                 "" => "phase",

@@ -106,6 +106,13 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
             send,
             peer,
         },
+        LaneKey::Plugin(of, channel, send, peer, slot) => LaneKind::Plugin {
+            owner: owner(of),
+            channel,
+            send,
+            peer,
+            slot,
+        },
         LaneKey::Step(of, channel, send, peer, slot) => LaneKind::Step {
             owner: owner(of),
             channel,

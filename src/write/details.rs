@@ -1,5 +1,7 @@
 //! The attributes of an event: what NCCL said about the operation, as far as it says something.
 
+mod network;
+
 use otf2::{AttributeValue, Attributes, StringRef};
 
 use super::attributes::Attribute;
@@ -183,6 +185,7 @@ impl<'a> Details<'a> {
             Fields::KernelPhase { phase, .. } => {
                 self.add(Attribute::Phase, AttributeValue::U32(phase.into()))
             }
+            Fields::NetPlugin { id, data } => self.net_plugin(id, data),
             Fields::ProxyStep { step } => {
                 self.add(Attribute::Step, AttributeValue::I32(step))?;
                 // NCCL tells the size at these two states (facts §4.5).
@@ -348,7 +351,11 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Closed, silent)?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            Shape::Call | Shape::Enqueue | Shape::Channel => {
+            Shape::Call
+            | Shape::Enqueue
+            | Shape::Channel
+            | Shape::PluginSend
+            | Shape::PluginReceive => {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             _ if figure.is_control() && super::kinds::controls::is_last(scene, figure) => {

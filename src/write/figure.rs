@@ -2,6 +2,7 @@
 
 use super::assembly::Assembly;
 use super::place::index;
+use crate::event::NetData;
 use crate::journal::record::{Fields, Symbol};
 
 /// Which part of an operation an interval shows.
@@ -53,6 +54,10 @@ pub enum Shape {
     ProxyAppend,
     /// A phase of a kernel channel.
     Phase,
+    /// What a network plugin does for a step that sends.
+    PluginSend,
+    /// The same for one that receives.
+    PluginReceive,
 }
 
 /// One region instance.
@@ -151,6 +156,22 @@ pub enum RegionName {
     Func(Symbol, &'static str),
     /// As NCCL names it.
     Text(Symbol),
+    /// What a network plugin that is not known does, by the plugin's id.
+    Plugin(i64),
+}
+
+/// What a network plugin does, where it is known which it is.
+fn plugin(fields: Option<&Fields>, sends: bool) -> RegionName {
+    let Some(&Fields::NetPlugin { id, data }) = fields else {
+        return RegionName::Plugin(0);
+    };
+    match (data, sends) {
+        (NetData::IbQueuePair { .. }, true) => RegionName::Fixed("ibSend"),
+        (NetData::IbQueuePair { .. }, false) => RegionName::Fixed("ibRecv"),
+        (NetData::Socket { .. }, true) => RegionName::Fixed("socketSend"),
+        (NetData::Socket { .. }, false) => RegionName::Fixed("socketRecv"),
+        (NetData::Opaque, _) => RegionName::Plugin(id),
+    }
 }
 
 /// The function of a collective or point-to-point event.
@@ -205,6 +226,10 @@ impl Figure {
             (Shape::ProxyAppend, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyAppend")),
             (Shape::Call, Some(Fields::GroupApi { .. })) => {
                 (RegionClass::Api, RegionName::Fixed("ncclGroup"))
+            }
+            (Shape::PluginSend | Shape::PluginReceive, fields) => {
+                let sends = self.shape == Shape::PluginSend;
+                (RegionClass::Network, plugin(fields, sends))
             }
             (Shape::Phase, Some(&Fields::KernelPhase { name, .. })) => {
                 (RegionClass::Channel, RegionName::Text(name))

@@ -25,6 +25,8 @@ pub enum LaneKey {
     Net(Owner, u8, bool, i32),
     /// A slot of that connection, where one step after the other is under way.
     Step(Owner, u8, bool, i32, u8),
+    /// What the network plugin does for that slot.
+    Plugin(Owner, u8, bool, i32, u8),
 }
 
 /// Whose lane: a context of this process, or one that PXN carried here.
@@ -63,7 +65,10 @@ impl LaneKey {
             Self::Channel(owner, channel) => (2, whose(owner), channel, false, 0, 0),
             Self::Net(owner, channel, send, peer) => (3, whose(owner), channel, send, peer, 0),
             Self::Step(owner, channel, send, peer, slot) => {
-                (3, whose(owner), channel, send, peer, slot + 1)
+                (3, whose(owner), channel, send, peer, 2 * slot + 1)
+            }
+            Self::Plugin(owner, channel, send, peer, slot) => {
+                (3, whose(owner), channel, send, peer, 2 * slot + 2)
             }
         }
     }

@@ -213,6 +213,16 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
             let connection = connection(&short(owner), *channel, *send, *peer);
             format!("{connection} s{slot}")
         }
+        LaneKind::Plugin {
+            owner,
+            channel,
+            send,
+            peer,
+            slot,
+        } => {
+            let connection = connection(&short(owner), *channel, *send, *peer);
+            format!("{connection} s{slot} plugin")
+        }
     };
     match sibling {
         0 => name,

@@ -277,7 +277,8 @@ fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
         | LaneKind::Thread { .. }
         | LaneKind::Proxy { .. }
         | LaneKind::Net { .. }
-        | LaneKind::Step { .. } => None,
+        | LaneKind::Step { .. }
+        | LaneKind::Plugin { .. } => None,
     }
 }
 

@@ -171,6 +171,19 @@ pub enum LaneKind {
         /// Which slot: 0 … 7.
         slot: u8,
     },
+    /// What the network plugin does for that slot.
+    Plugin {
+        /// Whose.
+        owner: LaneOwner,
+        /// Which channel.
+        channel: u8,
+        /// Whether it sends.
+        send: bool,
+        /// The rank at the other end.
+        peer: i32,
+        /// Which slot: 0 … 7.
+        slot: u8,
+    },
 }
 
 /// Whose lane it is.

@@ -3,6 +3,7 @@
 mod controls;
 mod copy_engine;
 mod gpus;
+mod net_plugin;
 mod phases;
 mod steps;
 mod stream;

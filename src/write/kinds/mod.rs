@@ -8,6 +8,7 @@ pub(super) mod channels;
 pub(super) mod controls;
 mod copy_engine;
 mod enqueue;
+mod net_plugin;
 mod network;
 mod operations;
 mod phases;
@@ -23,6 +24,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     operations::draw(scene, canvas);
     network::draw(scene, canvas);
     steps::draw(scene, canvas);
+    net_plugin::draw(scene, canvas);
     controls::draw(scene, canvas);
     channels::draw(scene, canvas);
 }
