@@ -1,6 +1,7 @@
 //! The attributes of an event: what NCCL said about the operation, as far as it says something.
 
 mod network;
+mod result;
 
 use otf2::{AttributeValue, Attributes, StringRef};
 
@@ -9,7 +10,6 @@ use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
 use super::figure::{Figure, Shape};
-use super::interval::Timing;
 use super::place::index;
 use crate::event::state;
 use crate::journal::record::{Fields, Symbol};
@@ -374,59 +374,4 @@ impl<'a> Details<'a> {
             _ => Ok(()),
         }
     }
-
-    fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
-        let scene = self.scene;
-        let Some(activity) = scene.activity(at) else {
-            return Ok(());
-        };
-        self.number(Attribute::BytesSent, activity.bytes_sent, 0)?;
-        self.number(Attribute::BytesReceived, activity.bytes_received, 0)?;
-        let Some(interval) = scene.intervals.get(index(at)).copied().flatten() else {
-            return Ok(());
-        };
-        self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
-        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
-            .as_secs_f64();
-        if interval.unfinished || !measured || seconds <= 0.0 {
-            return Ok(());
-        }
-        let Some(Fields::Coll {
-            func,
-            count,
-            datatype,
-            ..
-        }) = scene
-            .assembly
-            .operation(activity.operation)
-            .map(|operation| &operation.fields)
-        else {
-            return Ok(());
-        };
-        // Without the number of ranks a bandwidth would be made up.
-        let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
-            return Ok(());
-        };
-        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
-        if let Some(shape) = collective::shape(scene.symbols.text(*func)) {
-            let moved = shape.buffer_bytes(bytes, party.ranks.into());
-            let bandwidth = approximate(moved) / seconds;
-            let bus = bandwidth * shape.bus_factor(party.ranks);
-            self.add(
-                Attribute::AlgorithmBandwidth,
-                AttributeValue::F64(bandwidth),
-            )?;
-            self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
-        }
-        Ok(())
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bandwidth does not need 64 bits of its bytes"
-)]
-fn approximate(bytes: u64) -> f64 {
-    bytes as f64
 }
