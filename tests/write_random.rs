@@ -1,7 +1,7 @@
 //! Whatever records come, in whatever state: every lane is ordered and nested, nothing is lost on the
 //! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
 
-use nccl_profiler_otf2::event::{Kind, StateArgs};
+use nccl_profiler_otf2::event::{Kind, NetData, StateArgs};
 use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
 use nccl_profiler_otf2::journal::record::{
     CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
@@ -12,6 +12,8 @@ use nccl_profiler_otf2::write::figure::{Figure, Shape};
 use nccl_profiler_otf2::write::lanes::{Happening, LaneKey, What};
 use nccl_profiler_otf2::write::messages::Role;
 use nccl_profiler_otf2::write::timeline::{Timeline, draw};
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 const TAG: u64 = 7 << 48;
@@ -85,10 +87,50 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
             chunk_bytes: 1,
             is_send,
         }),
-        Just(Fields::ProxyStep { step: 0 }),
+        prop_oneof![Just(0), Just(1), Just(8)].prop_map(|step| Fields::ProxyStep { step }),
         Just(Fields::ProxyCtrl),
         prop_oneof![Just(0_u64), 0_u64..80, Just(u64::MAX)]
             .prop_map(|gpu_ns| Fields::KernelCh { channel: 1, gpu_ns }),
+        (0_u64..80).prop_map(move |gpu_ns| Fields::KernelPhase {
+            channel: 1,
+            phase: 0,
+            name: send,
+            gpu_ns,
+        }),
+        Just(Fields::CeColl {
+            sequence: 0,
+            func: all_reduce,
+            send_buffer: 0,
+            recv_buffer: 0,
+            count: 1,
+            root: 0,
+            datatype,
+            sync_strategy: Symbol::NONE,
+            intra_batch_sync: false,
+            batch_size: 0,
+            batches: 0,
+            ce_sequence: 0,
+            stream: 0,
+            user_tag: 0,
+        }),
+        prop_oneof![
+            Just(NetData::Opaque),
+            Just(NetData::Socket {
+                descriptor: 1,
+                operation: 1,
+                bytes: 1
+            })
+        ]
+        .prop_map(|data| Fields::NetPlugin { id: 7, data }),
+        Just(Fields::CeSync {
+            complete: true,
+            ranks: 2
+        }),
+        Just(Fields::CeBatch {
+            operations: 1,
+            bytes: 1,
+            intra_sync: false
+        }),
         Just(Fields::Unknown {
             event_type: 1 << 40
         }),
@@ -115,9 +157,12 @@ fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
         Just(19_u32),
         Just(20),
         Just(22),
+        Just(31),
         Just(23),
         Just(24),
+        Just(8),
         Just(9),
+        Just(12),
         Just(77)
     ];
     let state = (id(), states, args);
@@ -237,33 +282,39 @@ proptest! {
             &drawing.lanes,
             &symbols,
         );
-        let mut drawn = 0;
+        let mut figures = BTreeSet::new();
+        let mut drawn = BTreeSet::new();
         for lane in drawing.lanes {
             let key = lane.key;
             let (happenings, _) = lane.happenings();
             for figure in check_lane(&happenings)? {
                 let fields = figure.fields(&assembly, &timeline.correlation);
                 prop_assert!(tables.region(figure.region(fields)).is_defined());
-                // An operation counts once: as its call, its enqueueing, its transfer or its channel.
-                let counts = match figure.shape {
-                    Shape::Call | Shape::Enqueue | Shape::Net | Shape::Channel => 1,
-                    _ => 0,
-                };
-                drawn += counts;
-                let on_thread = matches!(key, LaneKey::Thread(_));
-                prop_assert_eq!(
-                    on_thread,
-                    !matches!(
-                        figure.shape,
-                        Shape::Operation | Shape::Net | Shape::Queued | Shape::Channel
-                    )
+                prop_assert!(figures.insert((figure.operation, figure.shape)), "drawn twice: {figure:?}");
+                // An operation as it ran is there besides its enqueueing, and counted as that.
+                let counts = !matches!(
+                    figure.shape,
+                    Shape::CommInit | Shape::CommFinalize | Shape::Operation
                 );
+                if counts {
+                    drawn.insert(figure.operation);
+                }
+                let of_thread = matches!(
+                    figure.shape,
+                    Shape::CommInit
+                        | Shape::CommFinalize
+                        | Shape::Call
+                        | Shape::GroupStart
+                        | Shape::GroupEnd
+                        | Shape::Enqueue
+                );
+                prop_assert_eq!(matches!(key, LaneKey::Thread(_)), of_thread);
             }
         }
         let written: u64 = Kind::ALL
             .iter()
             .map(|&kind| counts.kinds.get(kind).written)
             .sum();
-        prop_assert_eq!(drawn, written, "what is written is drawn once");
+        prop_assert_eq!(drawn.len() as u64, written, "what is written is drawn");
     }
 }

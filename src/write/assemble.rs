@@ -238,6 +238,9 @@ impl Assembler {
                 state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT,
                 StateArgs::ProxyStep { bytes },
             ) => operation.value = bytes,
+            (state::PROXY_CTRL_APPEND_END, StateArgs::ProxyCtrl { appended }) => {
+                operation.value = u64::try_from(appended).unwrap_or(0);
+            }
             // v1–v3 operations: a running total.
             (_, StateArgs::ProxyOp { bytes, .. }) => {
                 operation.value = operation.value.max(bytes);

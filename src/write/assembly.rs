@@ -21,7 +21,8 @@ pub struct Operation {
     /// When it started.
     pub start: u64,
     pub(super) end: u64,
-    /// The one number of its states: bytes (proxy) or GPU time of the stop (kernel channel); else 0.
+    /// The one number of its states: bytes (proxy), operations taken (proxy control) or GPU time of the stop
+    /// (kernel channel and phase); else 0.
     pub value: u64,
     /// The descriptor's rank; the context's counts where it has one.
     pub rank: i32,
@@ -167,6 +168,14 @@ impl Assembly {
     #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
         self.by_context.get(&id).copied()
+    }
+
+    /// The first place of a thread, which may have written in several slots.
+    #[must_use]
+    pub fn first_place_of_thread(&self, thread: u32) -> u32 {
+        let key = self.threads.get(index(thread)).map(Thread::key);
+        let first = self.threads.iter().position(|one| Some(one.key()) == key);
+        first.map_or(thread, place)
     }
 
     /// The states of an operation, by time.

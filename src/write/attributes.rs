@@ -74,7 +74,18 @@ attributes! {
     QueuedNs "nccl.queued_ns" U64 "Time from the start of the proxy operation to its first progress, in ns";
     WireBytes "nccl.wire_bytes" U64 "Bytes moved on the network, as far as NCCL told";
     Suspicious "nccl.suspicious" U8 "1: the GPU's times make no sense; host times are shown";
-    Closed "nccl.closed" U8 "1: NCCL never reports the end of this transfer; it is shown up to that of its operation";
+    Closed "nccl.closed" U8 "1: NCCL did not report the end; it is shown up to where something else tells it, its operation or what came after";
+    Appended "nccl.appended" U64 "Number of operations that the proxy thread took";
+    SyncStrategy "nccl.sync_strategy" String "How the ranks of a copy-engine collective synchronise: MC (multicast) or UC (unicast)";
+    Operations "nccl.operations" I32 "Number of copies of the batch";
+    Phase "nccl.phase" U32 "Number of the kernel's phase";
+    PluginId "nccl.net_plugin" U64 "NCCL's id of the network plugin and of what it tells";
+    NetDevice "nccl.net_device" I32 "Number of the network device, as the plugin counts";
+    QueuePair "nccl.queue_pair" I32 "Number of the queue pair";
+    Opcode "nccl.net_opcode" I32 "What the network plugin did, as it numbers it";
+    WorkRequest "nccl.work_request" U64 "Id of the work request";
+    Socket "nccl.socket" I32 "File descriptor of the socket";
+    Step "nccl.step" I32 "Number of the step in its proxy operation";
 }
 
 impl Attribute {

@@ -6,6 +6,7 @@ use super::assembly::{Assembly, Operation, Thread, ThreadKey};
 use super::comm::{Comms, Party};
 use super::correlate::{Activity, Correlation};
 use super::counts::Counts;
+use super::figure::{Figure, Shape};
 use super::gpu_clock::GpuClock;
 use super::interval::Interval;
 use super::lanes::{Item, LaneKey, Owner};
@@ -46,7 +47,7 @@ impl Scene<'_> {
             .assembly
             .operation(at)
             .is_some_and(|operation| operation.end().is_none());
-        open && !self.correlation.is_silent(at)
+        open && !self.correlation.is_silent(at) && self.correlation.closed_at(at).is_none()
     }
 
     /// The activity at a place.
@@ -155,6 +156,23 @@ impl Canvas {
         }
         let items = self.lanes.entry((key, place(sibling))).or_default();
         items.push(item);
+    }
+
+    /// Draws the parts of one operation that follow each other, each from its beginning to that of the next.
+    pub fn chain(
+        &mut self,
+        key: LaneKey,
+        sibling: usize,
+        operation: u32,
+        parts: &[(Shape, u64)],
+        end: u64,
+    ) {
+        let ends = parts.iter().skip(1).map(|&(_, begin)| begin);
+        for (&(shape, begin), until) in parts.iter().zip(ends.chain([end])) {
+            let figure = Figure { operation, shape };
+            let (start, end) = (begin.min(end), until.min(end));
+            self.on_lane(key, sibling, Item { start, end, figure });
+        }
     }
 
     /// Puts communication records on a lane.

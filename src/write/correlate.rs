@@ -12,15 +12,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
+use super::closing;
 use super::gpu_clock::stamps;
 use super::place::{NOWHERE, index, place};
 use crate::event::Kind;
 use crate::journal::record::Fields;
 
-/// What belongs to one Coll or P2p.
+/// What belongs to one Coll, P2p or CeColl (which has no children that tell when it ran).
 #[derive(Clone, Copy, Debug)]
 pub struct Activity {
-    /// The Coll or P2p: a place in [`Assembly::operations`].
+    /// The Coll, P2p or CeColl: a place in [`Assembly::operations`].
     pub operation: u32,
     /// Its kernel launch: a place in [`Assembly::operations`], or past its end.
     pub launch: u32,
@@ -47,7 +48,7 @@ pub struct Activity {
 /// The links between the operations of a process.
 #[derive(Debug, Default)]
 pub struct Correlation {
-    /// One for each Coll and P2p, in the order of the operations.
+    /// One for each Coll, P2p and CeColl, in the order of the operations.
     pub activities: Vec<Activity>,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
@@ -55,6 +56,8 @@ pub struct Correlation {
     step_bytes: BTreeMap<u32, u64>,
     /// Proxy operations on connections that NCCL never reports on.
     silent: BTreeSet<u32>,
+    /// Ends that NCCL did not report, by place of the operation.
+    closed: BTreeMap<u32, u64>,
 }
 
 /// A network connection, while it is looked for a sign of life.
@@ -76,6 +79,7 @@ impl Correlation {
     pub fn of(assembly: &Assembly) -> Self {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
+            closed: closing::ends(assembly),
             ..Self::default()
         };
         correlation.find_activities(assembly);
@@ -113,6 +117,12 @@ impl Correlation {
         self.silent.contains(&at)
     }
 
+    /// When something without a stop had ended, where something else tells, see [`closing`].
+    #[must_use]
+    pub fn closed_at(&self, at: u32) -> Option<u64> {
+        self.closed.get(&at).copied()
+    }
+
     fn activity_mut(&mut self, operation: Option<u32>) -> Option<&mut Activity> {
         let at = self.place_of(operation)?;
         self.activities.get_mut(index(at))
@@ -120,7 +130,7 @@ impl Correlation {
 
     fn find_activities(&mut self, assembly: &Assembly) {
         for (at, operation) in assembly.operations.iter().enumerate() {
-            if !matches!(operation.kind(), Kind::Coll | Kind::P2p) {
+            if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
                 continue;
             }
             if let Some(link) = self.by_operation.get_mut(at) {

@@ -17,7 +17,7 @@ pub struct KindCounts {
     pub seen: u64,
     /// Drawn in the trace.
     pub written: u64,
-    /// Seen, but this kind is not drawn (yet).
+    /// Seen, but not drawn: `docs/MAPPING.md` says when.
     pub not_drawn: u64,
     /// Starts with an id that was there already.
     pub duplicate: u64,
@@ -150,9 +150,10 @@ pub struct Counts {
     pub enqueued_together: u64,
     /// Operations that are shown from the end of the kernel before them, not from their launch.
     pub starts_moved: u64,
-    /// Proxy operations on connections that NCCL never reports on, closed with their collective.
+    /// What NCCL did not report the end of, closed where something else tells it: proxy operations on connections that
+    /// NCCL never reports on, with their collective; steps, when their slot is used again or their operation stops.
     pub closed: u64,
-    /// Kernel channels whose GPU times make no sense; host times were used.
+    /// Kernel channels whose GPU times make no sense (host times were used), and phases (not drawn).
     pub gpu_times_suspicious: u64,
     /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
     pub foreign: u64,

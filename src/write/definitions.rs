@@ -57,6 +57,14 @@ pub struct RegionText {
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
+        RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
+        RegionName::Text(name) => {
+            let name = match symbols.text(name) {
+                "" => "phase",
+                name => name,
+            };
+            (name.to_owned(), "")
+        }
         RegionName::Func(func, suffix) => {
             let func = match symbols.text(func) {
                 "" => "Unknown",
@@ -83,6 +91,7 @@ impl RegionText {
             RegionClass::Operation => (Paradigm::Mpi, "NCCL operations", "operation"),
             RegionClass::Network => (Paradigm::Mpi, "NCCL network", "transfer by the proxy"),
             RegionClass::Channel => (Paradigm::Mpi, "NCCL operations", "channel of a kernel"),
+            RegionClass::Proxy => (Paradigm::Mpi, "NCCL proxy", "state of a proxy thread"),
         };
         let role = match (self.class, self.name.as_str()) {
             (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => {
@@ -90,7 +99,7 @@ impl RegionText {
             }
             (RegionClass::Network, "queued") => RegionRole::Artificial,
             (RegionClass::Network, _) => RegionRole::DataTransfer,
-            (RegionClass::Channel, _) => RegionRole::Function,
+            (RegionClass::Channel | RegionClass::Proxy, _) => RegionRole::Function,
             _ => RegionRole::Wrapper,
         };
         RegionFacts {
@@ -111,6 +120,11 @@ fn symbols_in(fields: &Fields) -> [Symbol; 4] {
             kernel_variant,
             ..
         } => [datatype, algorithm, protocol, kernel_variant],
+        Fields::CeColl {
+            datatype,
+            sync_strategy,
+            ..
+        } => [datatype, sync_strategy, Symbol::NONE, Symbol::NONE],
         Fields::P2p { datatype, .. }
         | Fields::CollApi { datatype, .. }
         | Fields::P2pApi { datatype, .. } => [datatype, Symbol::NONE, Symbol::NONE, Symbol::NONE],

@@ -83,6 +83,11 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
             }
         }
+        LaneKey::Proxy(thread) => {
+            let thread = scene.assembly.threads.get(index(thread));
+            let thread_id = thread.map_or(0, |thread| thread.thread_id);
+            LaneKind::Proxy { thread_id }
+        }
         LaneKey::Communicator(context) => {
             let member = scene.comms.member(context);
             LaneKind::Communicator {
@@ -100,6 +105,20 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
             channel,
             send,
             peer,
+        },
+        LaneKey::Plugin(of, channel, send, peer, slot) => LaneKind::Plugin {
+            owner: owner(of),
+            channel,
+            send,
+            peer,
+            slot,
+        },
+        LaneKey::Step(of, channel, send, peer, slot) => LaneKind::Step {
+            owner: owner(of),
+            channel,
+            send,
+            peer,
+            slot,
         },
     }
 }

@@ -1,5 +1,8 @@
 //! The attributes of an event: what NCCL said about the operation, as far as it says something.
 
+mod network;
+mod result;
+
 use otf2::{AttributeValue, Attributes, StringRef};
 
 use super::attributes::Attribute;
@@ -7,7 +10,6 @@ use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
 use super::figure::{Figure, Shape};
-use super::interval::Timing;
 use super::place::index;
 use crate::event::state;
 use crate::journal::record::{Fields, Symbol};
@@ -151,6 +153,47 @@ impl<'a> Details<'a> {
             Fields::Coll { .. } => self.collective(figure, &operation.fields),
             Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
             Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields),
+            Fields::CeColl {
+                sequence,
+                func,
+                count,
+                root,
+                datatype,
+                sync_strategy,
+                stream,
+                user_tag,
+                ..
+            } => {
+                self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
+                self.elements(count, datatype)?;
+                self.root(func, root)?;
+                self.name(Attribute::SyncStrategy, sync_strategy)?;
+                self.number(Attribute::Stream, stream, 0)?;
+                self.number(Attribute::UserTag, user_tag, 0)?;
+                self.timing(figure)
+            }
+            Fields::CeSync { ranks, .. } => self.add(
+                Attribute::Ranks,
+                AttributeValue::U32(u32::try_from(ranks).unwrap_or(0)),
+            ),
+            Fields::CeBatch {
+                operations, bytes, ..
+            } => {
+                self.add(Attribute::Operations, AttributeValue::I32(operations))?;
+                self.add(Attribute::Bytes, AttributeValue::U64(bytes))
+            }
+            Fields::KernelPhase { phase, .. } => {
+                self.add(Attribute::Phase, AttributeValue::U32(phase.into()))
+            }
+            Fields::NetPlugin { id, data } => self.net_plugin(id, data),
+            Fields::ProxyStep { step } => {
+                self.add(Attribute::Step, AttributeValue::I32(step))?;
+                // NCCL tells the size at these two states (facts §4.5).
+                if matches!(figure.shape, Shape::SendWait | Shape::RecvFlushWait) {
+                    self.number(Attribute::Bytes, operation.value, 0)?;
+                }
+                Ok(())
+            }
             Fields::KernelCh { channel, .. } => {
                 self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
                 let parent = scene.assembly.find(operation.parent);
@@ -308,65 +351,27 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Closed, silent)?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            Shape::Call | Shape::Enqueue | Shape::Channel => {
+            Shape::Call
+            | Shape::Enqueue
+            | Shape::Channel
+            | Shape::PluginSend
+            | Shape::PluginReceive => {
+                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            }
+            _ if figure.is_control() && super::kinds::controls::is_last(scene, figure) => {
+                let control = scene.assembly.operation(figure.operation);
+                let appended = control.map_or(0, |control| control.value);
+                self.number(Attribute::Appended, appended, 0)?;
+                let closed = scene.correlation.closed_at(figure.operation);
+                self.flag(Attribute::Closed, closed.is_some())?;
+                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            }
+            _ if figure.is_step() && super::kinds::steps::is_last(scene, figure) => {
+                let closed = scene.correlation.closed_at(figure.operation);
+                self.flag(Attribute::Closed, closed.is_some())?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             _ => Ok(()),
         }
     }
-
-    fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
-        let scene = self.scene;
-        let Some(activity) = scene.activity(at) else {
-            return Ok(());
-        };
-        self.number(Attribute::BytesSent, activity.bytes_sent, 0)?;
-        self.number(Attribute::BytesReceived, activity.bytes_received, 0)?;
-        let Some(interval) = scene.intervals.get(index(at)).copied().flatten() else {
-            return Ok(());
-        };
-        self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
-        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
-            .as_secs_f64();
-        if interval.unfinished || !measured || seconds <= 0.0 {
-            return Ok(());
-        }
-        let Some(Fields::Coll {
-            func,
-            count,
-            datatype,
-            ..
-        }) = scene
-            .assembly
-            .operation(activity.operation)
-            .map(|operation| &operation.fields)
-        else {
-            return Ok(());
-        };
-        // Without the number of ranks a bandwidth would be made up.
-        let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
-            return Ok(());
-        };
-        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
-        if let Some(shape) = collective::shape(scene.symbols.text(*func)) {
-            let moved = shape.buffer_bytes(bytes, party.ranks.into());
-            let bandwidth = approximate(moved) / seconds;
-            let bus = bandwidth * shape.bus_factor(party.ranks);
-            self.add(
-                Attribute::AlgorithmBandwidth,
-                AttributeValue::F64(bandwidth),
-            )?;
-            self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
-        }
-        Ok(())
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bandwidth does not need 64 bits of its bytes"
-)]
-fn approximate(bytes: u64) -> f64 {
-    bytes as f64
 }

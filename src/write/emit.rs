@@ -84,6 +84,13 @@ impl<'a> Emitter<'a> {
                     datatype,
                     root,
                     ..
+                }
+                | &Fields::CeColl {
+                    func,
+                    count,
+                    datatype,
+                    root,
+                    ..
                 },
             ) => {
                 let Some(shape) = collective::shape(scene.symbols.text(func)) else {

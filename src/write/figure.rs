@@ -2,6 +2,7 @@
 
 use super::assembly::Assembly;
 use super::place::index;
+use crate::event::NetData;
 use crate::journal::record::{Fields, Symbol};
 
 /// Which part of an operation an interval shows.
@@ -17,9 +18,9 @@ pub enum Shape {
     GroupStart,
     /// `ncclGroupEnd` inside a GroupApi.
     GroupEnd,
-    /// The enqueueing of a Coll or P2p.
+    /// The enqueueing of a Coll, P2p or CeColl.
     Enqueue,
-    /// The Coll or P2p itself; `operation` is a place in the activities.
+    /// The Coll, P2p or CeColl itself; `operation` is a place in the activities.
     Operation,
     /// A proxy operation.
     Net,
@@ -27,6 +28,36 @@ pub enum Shape {
     Queued,
     /// A kernel channel.
     Channel,
+    /// A proxy step of which NCCL told no state. Phases of one step are in the order they come in.
+    Step,
+    /// A step to send: the GPU has not filled the buffer yet.
+    SendGpuWait,
+    /// The data is there; the peer gives no credit yet.
+    SendPeerWait,
+    /// The network is sending.
+    SendWait,
+    /// A step to receive: the network has not delivered yet.
+    RecvWait,
+    /// The data is being flushed to the GPU's memory.
+    RecvFlushWait,
+    /// The GPU has not consumed the buffer yet.
+    RecvGpuWait,
+    /// A proxy thread ran out of work.
+    ProxyIdle,
+    /// It has work again.
+    ProxyActive,
+    /// It sleeps until there are operations.
+    ProxySleep,
+    /// It was woken up.
+    ProxyWakeup,
+    /// It takes operations.
+    ProxyAppend,
+    /// A phase of a kernel channel.
+    Phase,
+    /// What a network plugin does for a step that sends.
+    PluginSend,
+    /// The same for one that receives.
+    PluginReceive,
 }
 
 /// One region instance.
@@ -39,12 +70,41 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether it stands for the operation, not for a part nested in it.
+    /// Whether it stands for the operation, not for a part of it.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
-        !matches!(
+        let part = matches!(
             self.shape,
-            Shape::Queued | Shape::GroupStart | Shape::GroupEnd
+            Shape::Queued | Shape::GroupStart | Shape::GroupEnd | Shape::Phase
+        );
+        !part && !self.is_step() && !self.is_control()
+    }
+
+    /// Whether it is a proxy step or a phase of one.
+    #[must_use]
+    pub const fn is_step(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::Step
+                | Shape::SendGpuWait
+                | Shape::SendPeerWait
+                | Shape::SendWait
+                | Shape::RecvWait
+                | Shape::RecvFlushWait
+                | Shape::RecvGpuWait
+        )
+    }
+
+    /// Whether it is a state of a proxy thread.
+    #[must_use]
+    pub const fn is_control(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::ProxyIdle
+                | Shape::ProxyActive
+                | Shape::ProxySleep
+                | Shape::ProxyWakeup
+                | Shape::ProxyAppend
         )
     }
 
@@ -54,7 +114,7 @@ impl Figure {
         match self.shape {
             // An init or finalize is around everything its thread does meanwhile.
             Shape::CommInit | Shape::CommFinalize => self.operation as u64,
-            shape => 1 << 40 | (self.operation as u64) << 4 | shape as u64,
+            shape => 1 << 40 | (self.operation as u64) << 5 | shape as u64,
         }
     }
 }
@@ -74,6 +134,8 @@ pub enum RegionClass {
     Network,
     /// Kernel channels.
     Channel,
+    /// States of proxy threads.
+    Proxy,
 }
 
 /// A region by what it stands for; its name comes from the tables of the process.
@@ -92,6 +154,24 @@ pub enum RegionName {
     Fixed(&'static str),
     /// `nccl` and the function NCCL named, then a suffix.
     Func(Symbol, &'static str),
+    /// As NCCL names it.
+    Text(Symbol),
+    /// What a network plugin that is not known does, by the plugin's id.
+    Plugin(i64),
+}
+
+/// What a network plugin does, where it is known which it is.
+fn plugin(fields: Option<&Fields>, sends: bool) -> RegionName {
+    let Some(&Fields::NetPlugin { id, data }) = fields else {
+        return RegionName::Plugin(0);
+    };
+    match (data, sends) {
+        (NetData::IbQueuePair { .. }, true) => RegionName::Fixed("ibSend"),
+        (NetData::IbQueuePair { .. }, false) => RegionName::Fixed("ibRecv"),
+        (NetData::Socket { .. }, true) => RegionName::Fixed("socketSend"),
+        (NetData::Socket { .. }, false) => RegionName::Fixed("socketRecv"),
+        (NetData::Opaque, _) => RegionName::Plugin(id),
+    }
 }
 
 /// The function of a collective or point-to-point event.
@@ -117,7 +197,14 @@ impl Figure {
             (Shape::CommFinalize, _) => (RegionClass::Api, RegionName::Fixed("ncclCommFinalize")),
             (Shape::GroupStart, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupStart")),
             (Shape::GroupEnd, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupEnd")),
+            (Shape::Enqueue, Some(Fields::CeColl { .. })) => (
+                RegionClass::Enqueue,
+                RegionName::Func(named, " (CE) enqueue"),
+            ),
             (Shape::Enqueue, _) => (RegionClass::Enqueue, RegionName::Func(named, " enqueue")),
+            (Shape::Operation, Some(Fields::CeColl { .. })) => {
+                (RegionClass::Operation, RegionName::Func(named, " (CE)"))
+            }
             (Shape::Operation, _) => (RegionClass::Operation, RegionName::Func(named, "")),
             (Shape::Net, Some(Fields::ProxyOp { is_send: false, .. })) => {
                 (RegionClass::Network, RegionName::Fixed("netRecv"))
@@ -125,8 +212,34 @@ impl Figure {
             (Shape::Net, _) => (RegionClass::Network, RegionName::Fixed("netSend")),
             (Shape::Queued, _) => (RegionClass::Network, RegionName::Fixed("queued")),
             (Shape::Channel, _) => (RegionClass::Channel, RegionName::Fixed("ncclKernelChannel")),
+            (Shape::Step, _) => (RegionClass::Network, RegionName::Fixed("ProxyStep")),
+            (Shape::SendGpuWait, _) => (RegionClass::Network, RegionName::Fixed("SendGPUWait")),
+            (Shape::SendPeerWait, _) => (RegionClass::Network, RegionName::Fixed("SendPeerWait")),
+            (Shape::SendWait, _) => (RegionClass::Network, RegionName::Fixed("SendWait")),
+            (Shape::RecvWait, _) => (RegionClass::Network, RegionName::Fixed("RecvWait")),
+            (Shape::RecvFlushWait, _) => (RegionClass::Network, RegionName::Fixed("RecvFlushWait")),
+            (Shape::RecvGpuWait, _) => (RegionClass::Network, RegionName::Fixed("RecvGPUWait")),
+            (Shape::ProxyIdle, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyIdle")),
+            (Shape::ProxyActive, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyActive")),
+            (Shape::ProxySleep, _) => (RegionClass::Proxy, RegionName::Fixed("ProxySleep")),
+            (Shape::ProxyWakeup, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyWakeup")),
+            (Shape::ProxyAppend, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyAppend")),
             (Shape::Call, Some(Fields::GroupApi { .. })) => {
                 (RegionClass::Api, RegionName::Fixed("ncclGroup"))
+            }
+            (Shape::PluginSend | Shape::PluginReceive, fields) => {
+                let sends = self.shape == Shape::PluginSend;
+                (RegionClass::Network, plugin(fields, sends))
+            }
+            (Shape::Phase, Some(&Fields::KernelPhase { name, .. })) => {
+                (RegionClass::Channel, RegionName::Text(name))
+            }
+            (Shape::Phase, _) => (RegionClass::Channel, RegionName::Text(Symbol::NONE)),
+            (Shape::Call, Some(Fields::CeSync { .. })) => {
+                (RegionClass::Enqueue, RegionName::Fixed("CeSync"))
+            }
+            (Shape::Call, Some(Fields::CeBatch { .. })) => {
+                (RegionClass::Enqueue, RegionName::Fixed("CeBatch"))
             }
             (Shape::Call, Some(Fields::Group)) => {
                 (RegionClass::Enqueue, RegionName::Fixed("ncclLaunchPlan"))

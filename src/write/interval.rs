@@ -7,6 +7,7 @@ use super::assembly::{Assembly, Operation};
 use super::correlate::{Activity, Correlation};
 use super::gpu_clock::GpuClock;
 use super::place::index;
+use crate::event::Kind;
 
 /// What an operation's interval was measured by: attribute `nccl.timing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -84,7 +85,10 @@ fn measured(assembly: &Assembly, activity: &Activity, clock: GpuClock) -> Option
             proxy_last: Some(last),
             ..
         } => (launched.min(last), last, Timing::Proxy),
-        _ if activity.unfinished => (launched, launched, Timing::Proxy),
+        // Of a copy-engine collective NCCL tells the enqueueing only.
+        _ if activity.unfinished && operation.kind() != Kind::CeColl => {
+            (launched, launched, Timing::Proxy)
+        }
         _ => (
             operation.start,
             operation.end().unwrap_or(operation.start),

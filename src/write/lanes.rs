@@ -15,12 +15,18 @@ use super::messages::{Message, Role};
 pub enum LaneKey {
     /// A thread that called NCCL, by place in the list of such threads (first event first).
     Thread(u32),
+    /// A proxy thread between transfers, by place in [`super::assembly::Assembly::threads`].
+    Proxy(u32),
     /// A rank of a communicator, by place of the context.
     Communicator(u32),
     /// A channel of it.
     Channel(Owner, u8),
     /// A network connection of it: channel, whether it sends, peer.
     Net(Owner, u8, bool, i32),
+    /// A slot of that connection, where one step after the other is under way.
+    Step(Owner, u8, bool, i32, u8),
+    /// What the network plugin does for that slot.
+    Plugin(Owner, u8, bool, i32, u8),
 }
 
 /// Whose lane: a context of this process, or one that PXN carried here.
@@ -33,11 +39,12 @@ pub enum Owner {
 }
 
 /// Where a row is among those of its process: threads, communicators, channels, network; in each by
-/// communicator, rank, channel, direction and peer. Contexts come in order of arrival, which differs from
+/// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from
 /// run to run, so they only break ties.
-pub type Row = (u8, Whose, u8, bool, i32);
+pub type Row = (u8, Whose, u8, bool, i32, u8);
 
-/// A row's communicator and rank, foreign ones after the process's own; then its context or thread.
+/// A row's communicator and rank, foreign ones after the process's own; then its context or thread (proxy
+/// threads after those that call).
 pub type Whose = (u32, u32, u64);
 
 impl LaneKey {
@@ -52,10 +59,17 @@ impl LaneKey {
             Owner::Foreign(id) => (u32::MAX, u32::MAX, id),
         };
         match self {
-            Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0),
-            Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0),
-            Self::Channel(owner, channel) => (2, whose(owner), channel, false, 0),
-            Self::Net(owner, channel, send, peer) => (3, whose(owner), channel, send, peer),
+            Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
+            Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
+            Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0, 0),
+            Self::Channel(owner, channel) => (2, whose(owner), channel, false, 0, 0),
+            Self::Net(owner, channel, send, peer) => (3, whose(owner), channel, send, peer, 0),
+            Self::Step(owner, channel, send, peer, slot) => {
+                (3, whose(owner), channel, send, peer, 2 * slot + 1)
+            }
+            Self::Plugin(owner, channel, send, peer, slot) => {
+                (3, whose(owner), channel, send, peer, 2 * slot + 2)
+            }
         }
     }
 }

@@ -186,6 +186,8 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
     let name = match kind {
         LaneKind::Thread { thread_id: 0, .. } => "API thread".to_owned(),
         LaneKind::Thread { thread_id, .. } => format!("API thread {thread_id}"),
+        LaneKind::Proxy { thread_id: 0 } => "proxy thread".to_owned(),
+        LaneKind::Proxy { thread_id } => format!("proxy thread {thread_id}"),
         LaneKind::Communicator {
             comm: number, rank, ..
         } => {
@@ -200,13 +202,35 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
             channel,
             send,
             peer,
+        } => connection(&short(owner), *channel, *send, *peer),
+        LaneKind::Step {
+            owner,
+            channel,
+            send,
+            peer,
+            slot,
         } => {
-            let direction = if *send { "send→" } else { "recv←" };
-            format!("net {} ch{channel:02} {direction}{peer}", short(owner))
+            let connection = connection(&short(owner), *channel, *send, *peer);
+            format!("{connection} s{slot}")
+        }
+        LaneKind::Plugin {
+            owner,
+            channel,
+            send,
+            peer,
+            slot,
+        } => {
+            let connection = connection(&short(owner), *channel, *send, *peer);
+            format!("{connection} s{slot} plugin")
         }
     };
     match sibling {
         0 => name,
         sibling => format!("{name} #{}", sibling + 1),
     }
+}
+
+fn connection(owner: &str, channel: u8, send: bool, peer: i32) -> String {
+    let direction = if send { "send→" } else { "recv←" };
+    format!("net {owner} ch{channel:02} {direction}{peer}")
 }

@@ -28,6 +28,7 @@ pub mod assembly;
 pub mod attributes;
 pub mod canvas;
 pub mod clocks;
+pub mod closing;
 pub mod collective;
 pub mod comm;
 mod commit;

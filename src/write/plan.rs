@@ -275,7 +275,10 @@ fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
             ..
         }
         | LaneKind::Thread { .. }
-        | LaneKind::Net { .. } => None,
+        | LaneKind::Proxy { .. }
+        | LaneKind::Net { .. }
+        | LaneKind::Step { .. }
+        | LaneKind::Plugin { .. } => None,
     }
 }
 

@@ -126,6 +126,11 @@ pub enum LaneKind {
         /// Its name.
         name: String,
     },
+    /// A proxy thread between transfers.
+    Proxy {
+        /// The system's id; 0 if not known.
+        thread_id: u32,
+    },
     /// A rank of a communicator.
     Communicator {
         /// A place in [`Sidecar::comms`].
@@ -152,6 +157,32 @@ pub enum LaneKind {
         send: bool,
         /// The rank at the other end.
         peer: i32,
+    },
+    /// A slot of a network connection, where one step after the other is under way.
+    Step {
+        /// Whose.
+        owner: LaneOwner,
+        /// Which channel.
+        channel: u8,
+        /// Whether it sends.
+        send: bool,
+        /// The rank at the other end.
+        peer: i32,
+        /// Which slot: 0 … 7.
+        slot: u8,
+    },
+    /// What the network plugin does for that slot.
+    Plugin {
+        /// Whose.
+        owner: LaneOwner,
+        /// Which channel.
+        channel: u8,
+        /// Whether it sends.
+        send: bool,
+        /// The rank at the other end.
+        peer: i32,
+        /// Which slot: 0 … 7.
+        slot: u8,
     },
 }
 

@@ -1,6 +1,11 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
+mod controls;
+mod copy_engine;
 mod gpus;
+mod net_plugin;
+mod phases;
+mod steps;
 mod stream;
 
 use nccl_profiler_otf2::event::{StateArgs, state};

@@ -4,9 +4,11 @@ use crate::journal::record::Fields;
 use crate::write::assembly::Operation;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
-use crate::write::gpu_clock::stamps;
+use crate::write::gpu_clock::{GpuClock, stamps};
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::{index, place};
+
+use super::phases::{self, Around};
 
 /// Whether the GPU's times are there but make no sense (NCCL's ring of stamps was overrun).
 #[must_use]
@@ -33,6 +35,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         order.push((LaneKey::Channel(owner, channel), start, end, place(at)));
     }
     order.sort_unstable();
+    let phases = phases::by_channel(scene);
     let mut key_now = None;
     let mut siblings = Siblings::default();
     for (key, start, end, at) in order {
@@ -47,6 +50,20 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         };
         let lane = siblings.take(start, end);
         canvas.on_lane(key, lane, Item { start, end, figure });
+        let clock = scene
+            .assembly
+            .operation(at)
+            .and_then(|it| gpu_clock(scene, it));
+        if let (Some(phases), Some(clock)) = (phases.get(&at), clock) {
+            let span = (start, end);
+            let around = Around {
+                key,
+                lane,
+                span,
+                clock,
+            };
+            phases::draw(scene, canvas, phases, around);
+        }
     }
 }
 
@@ -55,10 +72,18 @@ fn span(scene: &Scene<'_>, operation: &Operation) -> (u64, u64) {
     let Fields::KernelCh { gpu_ns, .. } = operation.fields else {
         return host;
     };
-    let context = scene.assembly.find_context(operation.context);
-    let clock = context.and_then(|at| scene.gpu_clocks.get(index(at)));
-    match (stamps(gpu_ns, operation.value), clock) {
+    match (stamps(gpu_ns, operation.value), gpu_clock(scene, operation)) {
         (Some((start, stop)), Some(clock)) => (clock.host_ns(start), clock.host_ns(stop)),
         _ => host,
     }
+}
+
+/// The clock that a channel is shown by; none where it is shown by host times.
+fn gpu_clock(scene: &Scene<'_>, operation: &Operation) -> Option<GpuClock> {
+    let Fields::KernelCh { gpu_ns, .. } = operation.fields else {
+        return None;
+    };
+    let _sensible = stamps(gpu_ns, operation.value)?;
+    let context = scene.assembly.find_context(operation.context)?;
+    scene.gpu_clocks.get(index(context)).copied()
 }

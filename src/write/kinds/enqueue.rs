@@ -20,7 +20,7 @@ type Enqueueing = (u32, u64, u64, u32, u64);
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<Enqueueing> = Vec::new();
     for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if matches!(operation.kind(), Kind::Coll | Kind::P2p) {
+        if matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
             order.push((
                 operation.thread,
                 operation.launch_plan(),

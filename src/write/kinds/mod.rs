@@ -5,9 +5,14 @@
 
 mod calls;
 pub(super) mod channels;
+pub(super) mod controls;
+mod copy_engine;
 mod enqueue;
+mod net_plugin;
 mod network;
 mod operations;
+mod phases;
+pub(super) mod steps;
 
 use super::canvas::{Canvas, Scene};
 
@@ -15,7 +20,11 @@ use super::canvas::{Canvas, Scene};
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     calls::draw(scene, canvas);
     enqueue::draw(scene, canvas);
+    copy_engine::draw(scene, canvas);
     operations::draw(scene, canvas);
     network::draw(scene, canvas);
+    steps::draw(scene, canvas);
+    net_plugin::draw(scene, canvas);
+    controls::draw(scene, canvas);
     channels::draw(scene, canvas);
 }

@@ -91,7 +91,7 @@ fn exchange(scene: &Scene<'_>, canvas: &mut Canvas, context: u32, at: u32) -> Op
     let member = scene.comms.member(context)?;
     let ranks = scene.comms.comm(member)?.ranks;
     match operation.fields {
-        Fields::Coll { func, .. } => {
+        Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
             if collective::shape(scene.symbols.text(func)).is_some() {
                 canvas.counts.sizes_guessed += u64::from(ranks == 0);
                 return Some(Exchange::Collective);

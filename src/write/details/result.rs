@@ -1,0 +1,67 @@
+//! What is known of a collective or point-to-point operation when it has ended.
+
+use otf2::AttributeValue;
+
+use super::Details;
+use crate::journal::record::Fields;
+use crate::write::attributes::Attribute;
+use crate::write::collective;
+use crate::write::interval::Timing;
+use crate::write::place::index;
+
+impl Details<'_> {
+    pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
+        let scene = self.scene;
+        let Some(activity) = scene.activity(at) else {
+            return Ok(());
+        };
+        self.number(Attribute::BytesSent, activity.bytes_sent, 0)?;
+        self.number(Attribute::BytesReceived, activity.bytes_received, 0)?;
+        let Some(interval) = scene.intervals.get(index(at)).copied().flatten() else {
+            return Ok(());
+        };
+        self.flag(Attribute::Unfinished, interval.unfinished)?;
+        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
+        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
+            .as_secs_f64();
+        if interval.unfinished || !measured || seconds <= 0.0 {
+            return Ok(());
+        }
+        let Some(Fields::Coll {
+            func,
+            count,
+            datatype,
+            ..
+        }) = scene
+            .assembly
+            .operation(activity.operation)
+            .map(|operation| &operation.fields)
+        else {
+            return Ok(());
+        };
+        // Without the number of ranks a bandwidth would be made up.
+        let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
+            return Ok(());
+        };
+        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
+        if let Some(shape) = collective::shape(scene.symbols.text(*func)) {
+            let moved = shape.buffer_bytes(bytes, party.ranks.into());
+            let bandwidth = approximate(moved) / seconds;
+            let bus = bandwidth * shape.bus_factor(party.ranks);
+            self.add(
+                Attribute::AlgorithmBandwidth,
+                AttributeValue::F64(bandwidth),
+            )?;
+            self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a bandwidth does not need 64 bits of its bytes"
+)]
+fn approximate(bytes: u64) -> f64 {
+    bytes as f64
+}

@@ -1,0 +1,26 @@
+//! The parts of a copy-engine collective: synchronisations and batches of copies.
+//!
+//! NCCL tells when the host enqueued them (facts §4.9), so they are nested in the enqueueing of their
+//! collective, on the lane of the thread. The collective itself is drawn with the other operations.
+
+use crate::event::Kind;
+use crate::write::canvas::{Canvas, Scene};
+use crate::write::figure::{Figure, Shape};
+use crate::write::lanes::Item;
+use crate::write::place::place;
+
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
+    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+        if !matches!(operation.kind(), Kind::CeSync | Kind::CeBatch) {
+            continue;
+        }
+        let at = place(at);
+        let figure = Figure {
+            operation: at,
+            shape: Shape::Call,
+        };
+        let (start, end) = (operation.start, scene.end(operation));
+        canvas.drawn(at);
+        canvas.on_thread(operation.thread, Item { start, end, figure });
+    }
+}

@@ -1,0 +1,80 @@
+//! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL tells all three
+//! after the fact (facts §4.7). Where the channel or a phase has no sensible GPU times the phase is not drawn.
+
+use std::collections::BTreeMap;
+
+use crate::journal::record::Fields;
+use crate::write::canvas::{Canvas, Scene};
+use crate::write::figure::{Figure, Shape};
+use crate::write::gpu_clock::{GpuClock, stamps};
+use crate::write::lanes::{Item, LaneKey};
+use crate::write::place::place;
+
+/// The phases of each kernel channel, by place of the channel.
+pub(super) type Phases = BTreeMap<u32, Vec<u32>>;
+
+pub(super) fn by_channel(scene: &Scene<'_>) -> Phases {
+    let mut phases = Phases::new();
+    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+        if let (Fields::KernelPhase { .. }, Some(channel)) =
+            (&operation.fields, scene.assembly.find(operation.parent))
+        {
+            phases.entry(channel).or_default().push(place(at));
+        }
+    }
+    phases
+}
+
+/// Where a kernel channel is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around {
+    /// Its lane.
+    pub(super) key: LaneKey,
+    /// Which sibling.
+    pub(super) lane: usize,
+    /// From, to.
+    pub(super) span: (u64, u64),
+    /// The clock that the span was made with.
+    pub(super) clock: GpuClock,
+}
+
+/// Draws phases in the channel around them.
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], around: Around) {
+    let (from, to) = around.span;
+    let mut spans: Vec<(u64, u64, u32)> = Vec::with_capacity(phases.len());
+    for &at in phases {
+        let Some(operation) = scene.assembly.operation(at) else {
+            continue;
+        };
+        let Fields::KernelPhase { gpu_ns, .. } = operation.fields else {
+            continue;
+        };
+        let Some((start, stop)) = stamps(gpu_ns, operation.value) else {
+            canvas.counts.gpu_times_suspicious += 1;
+            continue;
+        };
+        let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
+        // One that lies outside its channel is not of it: the ring has been overrun.
+        if start < from || stop > to {
+            canvas.counts.gpu_times_suspicious += 1;
+            continue;
+        }
+        spans.push((start, stop, at));
+    }
+    spans.sort_unstable();
+    let mut free_from = from;
+    for (start, end, at) in spans {
+        // Phases follow each other; stamps that say otherwise are of different works.
+        if start < free_from {
+            canvas.counts.gpu_times_suspicious += 1;
+            continue;
+        }
+        free_from = end;
+        canvas.drawn(at);
+        let figure = Figure {
+            operation: at,
+            shape: Shape::Phase,
+        };
+        canvas.on_lane(around.key, around.lane, Item { start, end, figure });
+    }
+}

@@ -1,0 +1,95 @@
+//! Proxy threads between transfers.
+
+use crate::stream::{CONTEXT, Drawn, Item, Stream};
+use nccl_profiler_otf2::event::{Kind, StateArgs, state};
+use nccl_profiler_otf2::journal::record::{Fields, RecordBody, StartRecord};
+use nccl_profiler_otf2::write::figure::Shape;
+use nccl_profiler_otf2::write::lanes::LaneKey;
+
+/// What a proxy thread did, by slot: id, from, to, states.
+type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);
+
+fn draw(controls: &[Control<'_>]) -> Drawn {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for &(slot, id, from, to, states) in controls {
+        let start = StartRecord {
+            parent: 0,
+            context: CONTEXT,
+            rank: 0,
+            fields: Fields::ProxyCtrl,
+        };
+        stream.put(slot, from, id, RecordBody::Start(start));
+        for &(number, time) in states {
+            stream.state(id, time, number, StateArgs::ProxyCtrl { appended: 3 });
+        }
+        if let Some(to) = to {
+            stream.put(slot, to, id, RecordBody::Stop);
+        }
+    }
+    stream.draw()
+}
+
+/// What is drawn on the only row of a proxy thread.
+fn row(drawn: &Drawn) -> &[Item] {
+    let mut rows = drawn.lanes.iter();
+    let found = rows.find(|((key, _), _)| matches!(key, LaneKey::Proxy(_)));
+    found.map_or(&[], |(_, items)| items)
+}
+
+#[test]
+fn states_follow_each_other() {
+    let drawn = draw(&[
+        (3, 10, 100, Some(101), &[(state::PROXY_CTRL_IDLE, 100)]),
+        (3, 11, 110, Some(150), &[(15, 111), (16, 149)]),
+        (3, 12, 150, Some(160), &[(17, 151), (18, 159)]),
+        (3, 13, 161, Some(162), &[(state::PROXY_CTRL_ACTIVE, 161)]),
+    ]);
+    let expected = [
+        (Shape::ProxyIdle, 100, 101),
+        (Shape::ProxySleep, 110, 149),
+        (Shape::ProxyWakeup, 149, 150),
+        (Shape::ProxyAppend, 150, 160),
+        (Shape::ProxyActive, 161, 162),
+    ];
+    assert_eq!(row(&drawn), expected);
+    let keys: Vec<LaneKey> = drawn.rows.iter().map(|(key, _)| *key).collect();
+    let [
+        LaneKey::Thread(0),
+        LaneKey::Proxy(_),
+        LaneKey::Communicator(0),
+    ] = keys[..]
+    else {
+        panic!("threads that call, proxy threads, communicators: {keys:?}")
+    };
+}
+
+#[test]
+fn turns_of_the_loop_without_a_state_are_counted_only() {
+    let drawn = draw(&[
+        (3, 10, 100, Some(101), &[]),
+        (3, 11, 102, Some(103), &[]),
+        (3, 12, 104, Some(109), &[(17, 105), (18, 106)]),
+    ]);
+    assert_eq!(row(&drawn), [(Shape::ProxyAppend, 104, 109)]);
+    let counts = drawn.counts.kinds.get(Kind::ProxyCtrl);
+    assert_eq!((counts.seen, counts.written, counts.not_drawn), (3, 1, 2));
+}
+
+#[test]
+fn what_is_never_told_to_end_ends_when_the_thread_goes_on() {
+    let drawn = draw(&[
+        (3, 10, 100, None, &[(17, 101)]),
+        (4, 11, 110, Some(111), &[(13, 110)]),
+        (3, 12, 120, Some(130), &[(15, 121)]),
+        (3, 13, 140, None, &[(15, 141)]),
+        (4, 14, 900, Some(900), &[]),
+    ]);
+    let expected = [
+        (Shape::ProxyAppend, 100, 120),
+        (Shape::ProxySleep, 120, 130),
+        (Shape::ProxySleep, 140, 900),
+    ];
+    assert_eq!(row(&drawn), expected);
+    assert_eq!((drawn.counts.closed, drawn.counts.overflowed), (1, 0));
+}

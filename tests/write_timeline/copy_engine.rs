@@ -1,0 +1,76 @@
+//! Collectives by copy engines: no kernel, and of the copies only the enqueueing is told.
+
+use crate::stream::{CONTEXT, Stream};
+use nccl_profiler_otf2::event::Kind;
+use nccl_profiler_otf2::journal::record::{Fields, Symbol};
+use nccl_profiler_otf2::write::figure::Shape;
+use nccl_profiler_otf2::write::interval::Timing;
+use nccl_profiler_otf2::write::lanes::LaneKey;
+use nccl_profiler_otf2::write::messages::Role;
+
+/// A collective with a synchronisation and a batch; `end` is its stop.
+fn stream(end: Option<u64>) -> Stream {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    let collective = Fields::CeColl {
+        sequence: 0,
+        func: stream.symbols.intern("AllGather"),
+        send_buffer: 0,
+        recv_buffer: 0,
+        count: 8,
+        root: 0,
+        datatype: Symbol::NONE,
+        sync_strategy: stream.symbols.intern("MC"),
+        intra_batch_sync: false,
+        batch_size: 0,
+        batches: 0,
+        ce_sequence: 0,
+        stream: 0x70,
+        user_tag: 0,
+    };
+    let sync = Fields::CeSync {
+        complete: false,
+        ranks: 2,
+    };
+    let batch = Fields::CeBatch {
+        operations: 2,
+        bytes: 64,
+        intra_sync: false,
+    };
+    stream
+        .event(20, 0, (100, end), collective)
+        .event(21, 20, (102, Some(105)), sync)
+        .event(22, 20, (110, Some(120)), batch);
+    stream
+}
+
+#[test]
+fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
+    let drawn = stream(Some(130)).draw();
+    assert_eq!(drawn.operations(), [(100, 130, Timing::Enqueue, false)]);
+    let rank = LaneKey::Communicator(0);
+    assert_eq!(drawn.lanes[&(rank, 0)], [(Shape::Operation, 100, 130)]);
+    let roles: Vec<Role> = drawn.records[&rank].iter().map(|it| it.role).collect();
+    assert_eq!(roles, [Role::CollectiveBegin, Role::CollectiveEnd]);
+    let on_thread = &drawn.lanes[&(LaneKey::Thread(0), 0)];
+    let parts = [
+        (Shape::Enqueue, 100, 130),
+        (Shape::Call, 102, 105),
+        (Shape::Call, 110, 120),
+    ];
+    assert!(on_thread.ends_with(&parts), "{on_thread:?}");
+    for kind in [Kind::CeColl, Kind::CeSync, Kind::CeBatch] {
+        let counts = drawn.counts.kinds.get(kind);
+        assert_eq!((counts.seen, counts.written), (1, 1), "{kind:?}");
+    }
+}
+
+#[test]
+fn one_that_never_stopped_is_not_said_to_be_a_transfer() {
+    let mut stream = stream(None);
+    stream.event(40, 0, (500, Some(800)), Fields::Group);
+    assert_eq!(
+        stream.draw().operations(),
+        [(100, 800, Timing::Enqueue, true)]
+    );
+}

@@ -1,0 +1,49 @@
+//! What network plugins tell of their work for a step.
+
+use crate::stream::{CONTEXT, Stream, proxy_op};
+use nccl_profiler_otf2::event::{Kind, NetData};
+use nccl_profiler_otf2::journal::record::Fields;
+use nccl_profiler_otf2::write::figure::Shape;
+use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+
+const PLUGIN: Fields = Fields::NetPlugin {
+    id: 1 << 16 | 1,
+    data: NetData::Opaque,
+};
+
+#[test]
+fn parts_of_a_message_are_under_the_slot_of_their_step() {
+    for (is_send, shape) in [(true, Shape::PluginSend), (false, Shape::PluginReceive)] {
+        let mut stream = Stream::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        stream.event(20, 0, (100, Some(200)), proxy_op(is_send));
+        for step in [1_i32, 2] {
+            let id = 30 + step.unsigned_abs();
+            stream.event(id.into(), 20, (110, Some(190)), Fields::ProxyStep { step });
+        }
+        stream.event(40, 31, (120, Some(150)), PLUGIN);
+        stream.event(41, 31, (121, Some(140)), PLUGIN);
+        stream.event(42, 31, (160, Some(170)), PLUGIN);
+        // Without a step, and with something else around them.
+        stream.event(43, 0, (160, Some(170)), PLUGIN);
+        stream.event(44, 20, (160, Some(170)), PLUGIN);
+        let drawn = stream.draw();
+        let owner = Owner::Context(0);
+        let net = LaneKey::Net(owner, 0, is_send, 0);
+        let step = |slot| LaneKey::Step(owner, 0, is_send, 0, slot);
+        let plugin = LaneKey::Plugin(owner, 0, is_send, 0, 1);
+        let rows = [
+            (net, 0),
+            (step(1), 0),
+            (plugin, 0),
+            (plugin, 1),
+            (step(2), 0),
+        ];
+        assert!(drawn.rows.ends_with(&rows), "{:?}", drawn.rows);
+        let first = [(shape, 120, 150), (shape, 160, 170)];
+        assert_eq!(drawn.lanes[&(plugin, 0)], first);
+        assert_eq!(drawn.lanes[&(plugin, 1)], [(shape, 121, 140)]);
+        let counts = drawn.counts.kinds.get(Kind::NetPlugin);
+        assert_eq!((counts.seen, counts.written, counts.not_drawn), (5, 3, 2));
+    }
+}

@@ -1,0 +1,150 @@
+//! Proxy steps: what they wait for, one after the other, on the lane of their slot.
+
+use crate::stream::{CONTEXT, FOREIGN, Item, Stream, proxy_op};
+use nccl_profiler_otf2::event::{Kind, StateArgs, state};
+use nccl_profiler_otf2::journal::record::Fields;
+use nccl_profiler_otf2::write::figure::Shape;
+use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+
+const OP: u64 = 20;
+
+fn step(number: i32) -> Fields {
+    Fields::ProxyStep { step: number }
+}
+
+/// A rank with a proxy operation that stops at `stop`.
+fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.event(OP, 0, (100, stop), proxy_op(is_send));
+    stream
+}
+
+fn lane(is_send: bool, slot: u8) -> (LaneKey, u32) {
+    let key = LaneKey::Step(Owner::Context(0), 0, is_send, 0, slot);
+    (key, 0)
+}
+
+fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
+    for &(number, time) in states {
+        stream.state(id, time, number, StateArgs::ProxyStep { bytes: time });
+    }
+}
+
+/// Whether it sends, the states told, what is drawn.
+type Case<'a> = (bool, &'a [(u32, u64)], &'a [Item]);
+
+#[test]
+fn what_a_step_waits_for_is_a_chain() {
+    let cases: [Case<'_>; 5] = [
+        (
+            true,
+            // The peer's credit is asked for again and again: the first time counts.
+            &[(8, 101), (20, 110), (20, 115), (20, 118), (9, 120)],
+            &[
+                (Shape::SendGpuWait, 100, 110),
+                (Shape::SendPeerWait, 110, 120),
+                (Shape::SendWait, 120, 150),
+            ],
+        ),
+        (
+            true,
+            &[(8, 101), (9, 120)],
+            &[(Shape::SendGpuWait, 100, 120), (Shape::SendWait, 120, 150)],
+        ),
+        (
+            false,
+            &[(10, 100), (11, 120), (12, 130)],
+            &[
+                (Shape::RecvWait, 100, 120),
+                (Shape::RecvFlushWait, 120, 130),
+                (Shape::RecvGpuWait, 130, 150),
+            ],
+        ),
+        // The first state was lost.
+        (
+            false,
+            &[(12, 130)],
+            &[(Shape::RecvWait, 100, 130), (Shape::RecvGpuWait, 130, 150)],
+        ),
+        (true, &[], &[(Shape::Step, 100, 150)]),
+    ];
+    for (is_send, told, expected) in cases {
+        let mut stream = transfer(is_send, Some(200));
+        stream.event(30, OP, (100, Some(150)), step(3));
+        states(&mut stream, 30, told);
+        let drawn = stream.draw();
+        assert_eq!(drawn.lanes[&lane(is_send, 3)], expected, "{told:?}");
+        let counts = drawn.counts.kinds.get(Kind::ProxyStep);
+        assert_eq!((counts.seen, counts.written, counts.not_drawn), (1, 1, 0));
+    }
+}
+
+#[test]
+fn a_slot_is_used_again_every_eight_steps() {
+    let mut stream = transfer(true, Some(900));
+    for number in 0..17_i32 {
+        let start = 100 + 10 * u64::from(number.unsigned_abs());
+        let span = (start, Some(start + 75));
+        stream.event(30 + start, OP, span, step(number));
+    }
+    let drawn = stream.draw();
+    let of_slot = |slot| drawn.lanes[&lane(true, slot)].len();
+    let expected = [3, 2, 2, 2, 2, 2, 2, 2];
+    assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(of_slot), expected);
+    assert_eq!(drawn.counts.overflowed, 0);
+}
+
+#[test]
+fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops() {
+    let mut stream = transfer(false, Some(190));
+    stream.event(30, OP, (100, None), step(0));
+    stream.event(31, OP, (140, None), step(8));
+    let drawn = stream.draw();
+    let expected = [(Shape::Step, 100, 140), (Shape::Step, 140, 190)];
+    assert_eq!(drawn.lanes[&lane(false, 0)], expected);
+    assert_eq!((drawn.counts.closed, drawn.counts.overflowed), (2, 0));
+    assert_eq!(drawn.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
+}
+
+#[test]
+fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
+    let mut stream = transfer(true, None);
+    stream.state(OP, 101, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.event(30, OP, (102, None), step(0));
+    states(&mut stream, 30, &[(8, 103), (20, 104)]);
+    stream.event(40, 0, (500, Some(800)), Fields::Group);
+    let drawn = stream.draw();
+    let expected = [
+        (Shape::SendGpuWait, 102, 104),
+        (Shape::SendPeerWait, 104, 800),
+    ];
+    assert_eq!(drawn.lanes[&lane(true, 0)], expected);
+    assert_eq!(drawn.counts.closed, 0);
+}
+
+#[test]
+fn a_step_without_its_operation_is_counted() {
+    let mut stream = transfer(true, Some(200));
+    stream.event(30, 0, (100, Some(150)), step(0));
+    stream.event(31, 999, (100, Some(150)), step(0));
+    stream.event(32, 30, (100, Some(150)), step(0));
+    let drawn = stream.draw();
+    let counts = drawn.counts.kinds.get(Kind::ProxyStep);
+    assert_eq!((counts.seen, counts.written, counts.not_drawn), (3, 0, 3));
+}
+
+#[test]
+fn steps_of_a_transfer_for_another_process_are_beside_it() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
+    // The step's own context says nothing (facts §4.8).
+    stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
+    let drawn = stream.draw();
+    let of = Owner::Foreign(FOREIGN);
+    let net = (LaneKey::Net(of, 0, true, 0), 0);
+    let step = (LaneKey::Step(of, 0, true, 0, 1), 0);
+    assert_eq!(drawn.rows[drawn.rows.len() - 2..], [net, step]);
+    assert_eq!(drawn.lanes[&step], [(Shape::Step, 110, 120)]);
+}
