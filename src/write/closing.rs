@@ -27,7 +27,7 @@ pub(super) fn ends(assembly: &Assembly) -> BTreeMap<u32, u64> {
 }
 
 /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the
-/// stop of some receive steps (facts §4.5).
+/// stop of some receive steps.
 fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u64, u8, u64, u32)> = Vec::new();
     for (at, operation) in assembly.operations.iter().enumerate() {
@@ -58,7 +58,7 @@ fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
 }
 
 /// A proxy thread does one thing after the other; taking operations that fails is never told to end
-/// (facts §4.6).
+///.
 fn control_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u32, u64, u32)> = Vec::new();
     for (at, operation) in assembly.operations.iter().enumerate() {

@@ -188,7 +188,7 @@ impl<'a> Details<'a> {
             Fields::NetPlugin { id, data } => self.net_plugin(id, data),
             Fields::ProxyStep { step } => {
                 self.add(Attribute::Step, AttributeValue::I32(step))?;
-                // NCCL tells the size at these two states (facts §4.5).
+                // NCCL tells the size at these two states.
                 if matches!(figure.shape, Shape::SendWait | Shape::RecvFlushWait) {
                     self.number(Attribute::Bytes, operation.value, 0)?;
                 }

@@ -6,7 +6,7 @@
 //!   append:  start ─ ProxyAppend ─ 18 ─────────────── stop
 //! ```
 //!
-//! Up to NCCL 2.26 every turn of the loop starts and stops one without a state (facts §4.6): those say
+//! Up to NCCL 2.26 every turn of the loop starts and stops one without a state: those say
 //! nothing, are not drawn, and are counted.
 
 use crate::event::{Kind, state};

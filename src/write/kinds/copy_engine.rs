@@ -1,6 +1,6 @@
 //! The parts of a copy-engine collective: synchronisations and batches of copies.
 //!
-//! NCCL tells when the host enqueued them (facts §4.9), so they are nested in the enqueueing of their
+//! NCCL tells when the host enqueued them, so they are nested in the enqueueing of their
 //! collective, on the lane of the thread. The collective itself is drawn with the other operations.
 
 use crate::event::Kind;

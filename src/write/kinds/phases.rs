@@ -1,5 +1,5 @@
 //! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL tells all three
-//! after the fact (facts §4.7). Where the channel or a phase has no sensible GPU times the phase is not drawn.
+//! after the fact. Where the channel or a phase has no sensible GPU times the phase is not drawn.
 
 use std::collections::BTreeMap;
 
