@@ -26,8 +26,7 @@ pub(super) fn ends(assembly: &Assembly) -> BTreeMap<u32, u64> {
     ends
 }
 
-/// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the
-/// stop of some receive steps.
+/// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
 fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u64, u8, u64, u32)> = Vec::new();
     for (at, operation) in assembly.operations.iter().enumerate() {
@@ -57,8 +56,8 @@ fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     }
 }
 
-/// A proxy thread does one thing after the other; taking operations that fails is never told to end
-///.
+/// A proxy thread does one thing after the other; when it takes operations and that fails, NCCL never tells the
+/// end.
 fn control_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u32, u64, u32)> = Vec::new();
     for (at, operation) in assembly.operations.iter().enumerate() {

@@ -139,7 +139,7 @@ fn steps_of_a_transfer_for_another_process_are_beside_it() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
-    // The step's own context says nothing (facts §4.8).
+    // The step's own context says nothing: with PXN it is the other process's, without a pid.
     stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
     let drawn = stream.draw();
     let of = Owner::Foreign(FOREIGN);
