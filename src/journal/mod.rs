@@ -12,6 +12,7 @@
 //!
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer.
 
+mod cursor;
 mod encode;
 pub mod layout;
 mod mapping;

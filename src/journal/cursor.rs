@@ -1,0 +1,373 @@
+//! Appends records to one slot.
+//!
+//! A cursor belongs to one thread at a time and appends without locks, system calls or allocation. It
+//! meets the keeper thread only where a segment ends: the keeper has prepared the next one, or the
+//! cursor prepares it itself and counts a stall.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::encode::{self, NameNumber, Sink};
+use super::layout::{
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS,
+    SEGMENTS_PER_FILE, header, kind, mark, pair, record_word,
+};
+use super::mapping::{JournalFile, Segment};
+use super::names::NameCache;
+use super::writer::{Lost, Registry, Slot};
+use crate::clock::{ClockPair, ticks};
+use crate::event::{Kind, Name, Start, State};
+use crate::id::EventId;
+
+/// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
+const FETCH_AHEAD_WORDS: usize = 128;
+
+/// Used segments that may be resident before the recording thread lets go of them itself.
+const MOST_UNRELEASED: usize = 1;
+
+/// Appends records to one slot.
+pub struct Cursor {
+    registry: Arc<Registry>,
+    slot: Arc<Slot>,
+    segment: Segment,
+    /// Where the next record begins, in words.
+    at: usize,
+    order: u64,
+    next_sequence: u64,
+    names: NameCache,
+    stalls: u64,
+    lost: [u64; Kind::COUNT + 2],
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Cursor")
+            .field("slot", &self.slot.number)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cursor {
+    /// A cursor at the beginning of a slot's first segment, which is prepared.
+    pub(super) fn new(registry: Arc<Registry>, slot: Arc<Slot>, segment: Segment) -> Self {
+        let mut cursor = Self {
+            registry,
+            slot,
+            segment,
+            at: HEADER_WORDS,
+            order: 0,
+            next_sequence: 1,
+            names: NameCache::new(),
+            stalls: 0,
+            lost: [0; Kind::COUNT + 2],
+        };
+        cursor.write_header();
+        cursor
+    }
+
+    /// Records the start of an event. Its id is valid, and its stop worth recording, even when there was
+    /// no room: the loss is counted.
+    #[inline]
+    pub fn start(&mut self, event: &Start<'_>) -> EventId {
+        let id = EventId::new(
+            self.registry.options.tag,
+            self.slot.number,
+            self.next_sequence,
+        );
+        self.next_sequence += 1;
+        if !encode::start(self, id.get(), event) {
+            self.lose(Lost::Start(event.body.kind()));
+        }
+        id
+    }
+
+    /// Records the end of an event.
+    #[inline]
+    pub fn stop(&mut self, event: u64) {
+        if !self.put(kind::STOP, 0, event, []) {
+            self.lose(Lost::Stop);
+        }
+    }
+
+    /// Records a change of state.
+    #[inline]
+    pub fn state(&mut self, event: &State) {
+        if !encode::state(self, event) {
+            self.lose(Lost::State);
+        }
+    }
+
+    /// Records what the system's clocks show.
+    pub fn clock_pair(&mut self, clocks: &ClockPair) {
+        let payload = [
+            clocks.monotonic_ns,
+            clocks.realtime_ns,
+            clocks.monotonic_raw_ns,
+            clocks.uncertainty_ticks,
+        ];
+        let _full = self.put_at(kind::CLOCK_PAIR, 0, clocks.ticks, 0, payload);
+    }
+
+    /// Records a communicator's beginning: `begin_ticks` is when `init` was entered.
+    pub fn comm_init(
+        &mut self,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &crate::event::CommInit<'_>,
+    ) {
+        let name = self.name(comm.name);
+        let payload = [
+            ticks(),
+            comm.comm_id,
+            pair(comm.nodes.cast_unsigned(), comm.ranks.cast_unsigned()),
+            pair(comm.rank.cast_unsigned(), comm.nccl_version),
+            pair(u32::from(name) | u32::from(comm.table) << 16, repetition),
+        ];
+        let _full = self.put_at(kind::COMM_INIT, 0, begin_ticks, context, payload);
+    }
+
+    /// Records a communicator's end.
+    pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
+        let _full = self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]);
+    }
+
+    pub(super) fn thread_begin(&mut self, name: &str) {
+        let mut text = [0_u8; 16];
+        let length = name.len().min(text.len());
+        for (to, from) in text.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        // SAFETY: gettid has no preconditions.
+        let thread = unsafe { libc::gettid() };
+        let ([a, b], _) = text.as_chunks::<8>() else {
+            return;
+        };
+        let length = u32::try_from(length).unwrap_or(0);
+        let payload = [
+            pair(thread.cast_unsigned(), length),
+            u64::from_le_bytes(*a),
+            u64::from_le_bytes(*b),
+        ];
+        let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
+    }
+
+    pub(super) fn thread_end(&mut self) {
+        let _full = self.put(kind::THREAD_END, 0, 0, []);
+    }
+
+    /// Takes over the losses that were counted without a slot (the keeper does this).
+    pub fn adopt_losses(&mut self) {
+        for index in 0..self.registry.lost.len() {
+            let more = self
+                .registry
+                .lost
+                .get(index)
+                .map_or(0, |counter| counter.swap(0, Ordering::Relaxed));
+            if let Some(total) = self.lost.get_mut(index) {
+                *total += more;
+            }
+        }
+        self.write_losses();
+    }
+
+    #[cold]
+    fn lose(&mut self, what: Lost) {
+        if let Some(total) = self.lost.get_mut(what.index()) {
+            *total += 1;
+            if let Some(word) = self.segment.get(header::LOST_STARTS + what.index()) {
+                word.store(*total, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    fn put_at<const WORDS: usize>(
+        &mut self,
+        record: u8,
+        flags: u8,
+        now: u64,
+        id: u64,
+        payload: [u64; WORDS],
+    ) -> bool {
+        let words = RECORD_HEADER_WORDS + WORDS;
+        if self.at + words > SEGMENT_WORDS && !self.advance() {
+            return false;
+        }
+        let at = self.at;
+        let Some(room) = self.segment.get(at..at + words) else {
+            return false;
+        };
+        let [head, tick, event, rest @ ..] = room else {
+            return false;
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "RECORD_MAX_WORDS is far below 65536"
+        )]
+        let length = words as u16;
+        head.store(
+            record_word(record, flags, length, mark(self.order, at)),
+            Ordering::Relaxed,
+        );
+        tick.store(now, Ordering::Relaxed);
+        event.store(id, Ordering::Relaxed);
+        for (to, from) in rest.iter().zip(payload) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.at = at + words;
+        self.segment.fetch_ahead(at + FETCH_AHEAD_WORDS);
+        if let Some(committed) = self.segment.get(header::COMMITTED) {
+            committed.store(8 * self.at as u64, Ordering::Release);
+        }
+        true
+    }
+
+    /// Goes on to the next segment. False when there is none to be had.
+    #[cold]
+    fn advance(&mut self) -> bool {
+        let index = self.segment.index() + 1;
+        let next = if index < SEGMENTS_PER_FILE {
+            let file = Arc::clone(self.segment.file());
+            self.ready(file, index)
+        } else {
+            self.next_file()
+        };
+        let Some(next) = next else {
+            // Nothing more may go in, also not what is short enough for the rest of this segment: it could
+            // name a string whose record found no room.
+            self.at = SEGMENT_WORDS;
+            return false;
+        };
+        self.segment = next;
+        let file = self.segment.file();
+        if file.unreleased() > MOST_UNRELEASED {
+            // The keeper is late, and used segments must not pile up in memory.
+            self.stalls += 1;
+            file.release_used();
+        }
+        self.order += 1;
+        self.at = HEADER_WORDS;
+        self.write_header();
+        true
+    }
+
+    fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
+        if !file.is_prepared(index) {
+            self.stalls += 1;
+            self.registry.prepare(&file, index).ok()?;
+        }
+        Some(Segment::take(file, index))
+    }
+
+    /// A new file for the slot, its first segment ready.
+    fn next_file(&mut self) -> Option<Segment> {
+        let spare = self
+            .slot
+            .spare
+            .try_lock()
+            .and_then(|mut spare| spare.take());
+        let file = match spare {
+            Some(file) => file,
+            None => self.registry.create_file(&self.slot).ok()?,
+        };
+        let segment = self.ready(Arc::clone(&file), 0)?;
+        // The keeper holds this lock only to copy the pointer. If it is held just now, the keeper goes on
+        // with the old file, and this thread prepares its segments itself until the next file.
+        if let Some(mut current) = self.slot.current.try_lock() {
+            *current = Some(file);
+        }
+        Some(segment)
+    }
+
+    fn write_header(&mut self) {
+        let options = &self.registry.options;
+        let set = |index: usize, value: u64| {
+            if let Some(word) = self.segment.get(index) {
+                word.store(value, Ordering::Relaxed);
+            }
+        };
+        let slot = u32::from(self.slot.number) << 16;
+        #[expect(clippy::cast_possible_truncation, reason = "64")]
+        let head = HEADER_WORDS as u32;
+        set(header::VERSION, pair(FORMAT_VERSION, head | slot));
+        set(header::ORDER, self.order);
+        let source = u32::from(options.tick_source as u8) << 16;
+        set(
+            header::PROCESS,
+            pair(u32::from(options.tag.get()) | source, options.process_id),
+        );
+        set(header::SESSION, options.session_start_realtime_ns);
+        set(header::BYTES, SEGMENT_BYTES as u64);
+        set(header::TICKS, ticks());
+        set(header::COMMITTED, 8 * HEADER_WORDS as u64);
+        self.write_losses();
+        if let Some(magic) = self.segment.get(header::MAGIC) {
+            magic.store(MAGIC, Ordering::Release);
+        }
+    }
+
+    fn write_losses(&self) {
+        if let Some(word) = self.segment.get(header::STALLS) {
+            word.store(self.stalls, Ordering::Relaxed);
+        }
+        for (index, total) in self.lost.iter().enumerate() {
+            if let Some(word) = self.segment.get(header::LOST_STARTS + index) {
+                word.store(*total, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Sink for Cursor {
+    #[inline]
+    fn put<const WORDS: usize>(
+        &mut self,
+        record: u8,
+        flags: u8,
+        id: u64,
+        payload: [u64; WORDS],
+    ) -> bool {
+        self.put_at(record, flags, ticks(), id, payload)
+    }
+
+    #[inline]
+    fn name(&mut self, name: Name<'_>) -> NameNumber {
+        if name.is_none() {
+            return 0;
+        }
+        match self.names.get(name) {
+            Some(number) => number,
+            None => self.new_name(name),
+        }
+    }
+}
+
+impl Cursor {
+    /// Records a string on first sight. When there is no room for it there is none for the record that
+    /// names it either ([`Self::advance`]).
+    #[cold]
+    fn new_name(&mut self, name: Name<'_>) -> NameNumber {
+        let (number, new) = self.names.insert(name);
+        if new {
+            let mut text = [0_u8; Name::MAX_BYTES + 1];
+            let bytes = name.bytes();
+            for (to, from) in text.iter_mut().zip(bytes) {
+                *to = *from;
+            }
+            let (words, _) = text.as_chunks::<8>();
+            let length = u32::try_from(bytes.len()).unwrap_or(0);
+            let mut payload = [0; 1 + (Name::MAX_BYTES + 1) / 8];
+            for (to, from) in payload.iter_mut().skip(1).zip(words) {
+                *to = u64::from_le_bytes(*from);
+            }
+            if let Some(first) = payload.first_mut() {
+                *first = pair(u32::from(number), length);
+            }
+            let _full = self.put(kind::NAME, 0, 0, payload);
+        }
+        number
+    }
+}
