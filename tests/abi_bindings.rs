@@ -9,12 +9,7 @@ fn the_checked_in_bindings_are_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     if let Err(missing) = bindgen_needs_libclang() {
         // A machine without libclang can build and use the plugin; only this comparison needs it.
-        assert!(
-            std::env::var_os("CI").is_none_or(|value| value != "true"),
-            "CI must compare the bindings: {missing}"
-        );
-        println!("skipped: {missing}");
-        return;
+        return whole_plugin::machine::skip(&missing.to_string());
     }
     let fresh = generate_bindings(&root.join("wrapper.h")).expect("bindgen reads wrapper.h");
     let checked_in = std::fs::read_to_string(root.join("src/abi/bindings.rs")).expect("read");

@@ -112,7 +112,11 @@ impl Registry {
         let mut slots = self.slots.lock();
         let number = match u16::try_from(slots.len()) {
             Ok(number) if number < SLOTS => number,
-            _ => return Err(self.stopped(Stop::Slots)),
+            // Only this thread goes without: its events are counted, and the others' recording goes on.
+            _ => {
+                self.stop.lock().get_or_insert(Stop::Slots);
+                return Err(Stop::Slots);
+            }
         };
         let slot = Arc::new(Slot {
             number,

@@ -48,7 +48,7 @@ pub(super) fn close(session: Session, moment: Moment) {
     keeper.stop();
     if let Some(stop) = registry.stop_reason() {
         logger::warn(&format!(
-            "recording stopped before the end: {}; what is missing is counted in the trace",
+            "not everything was recorded: {}; what is missing is counted in the trace",
             describe(&stop)
         ));
     }

@@ -54,5 +54,7 @@ fn skip(reason: &str) {
         std::env::var_os("CI").is_none_or(|ci| ci != "true"),
         "must not be skipped in CI: {reason}"
     );
-    println!("skipped: {reason}");
+    // Past the test harness, which keeps to itself what a test prints that passes.
+    let line = format!("skipped: {reason}\n");
+    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
 }
