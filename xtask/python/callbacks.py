@@ -1,0 +1,130 @@
+"""How often a plugin was called, by kind of event: as counted in front of it, and as it recorded.
+
+The counts in front of it are those of the relay (crates/fake-gpu/probe-plugin/relay.c), the records those of the journal,
+read by what docs/JOURNAL.md says and by none of the recorder's code.
+"""
+
+import array
+import glob
+import os
+import struct
+from collections import Counter
+
+KINDS = (
+    "Group Coll P2p ProxyOp ProxyStep ProxyCtrl KernelCh NetPlugin GroupApi CollApi P2pApi KernelLaunch CeColl CeSync "
+    "CeBatch KernelPhase"
+).split()
+# Of a start with a type that is no kind, and of stops and states with a handle that no start gave.
+OTHERS = ["unknown type", "unknown handle"]
+
+SEGMENT_MAGIC = b"NCCLOTF2"
+FORMAT_VERSION = 1
+# Kinds of records.
+COMMUNICATOR_BEGIN, COMMUNICATOR_END, START, STOP, STATE = 0x05, 0x06, 0x20, 0x40, 0x41
+
+
+class Calls:
+    """Calls by what they say: (kind, "start"), (kind, "stop") or (kind, number of the state)."""
+
+    def __init__(self):
+        self.by_kind = Counter()
+        self.inits = self.finalizes = 0
+        # Not recorded, as the recorder itself says: starts by kind, stops, states.
+        self.lost = Counter()
+
+    def total(self, what):
+        return sum(number for (_, call), number in self.by_kind.items() if call == what)
+
+
+class Relayed(Calls):
+    """What the relays of all processes counted: RELAY_OUT.<process id>."""
+
+    def __init__(self, prefix):
+        super().__init__()
+        self.version = 0
+        self.errors = self.null_handles = self.null_stops = self.null_states = self.other_states = 0
+        self.files = sorted(glob.glob(glob.escape(prefix) + ".*"))
+        for path in self.files:
+            with open(path, "rb") as file:
+                words = array.array("Q", file.read())
+            magic, rows, states = words[:3]
+            if magic != int.from_bytes(b"YALER", "big") or rows != len(KINDS) + len(OTHERS):
+                raise SystemExit(f"{path}: not the counts of a relay")
+            self.version = max(self.version, words[3])
+            self.inits += words[4]
+            self.finalizes += words[5]
+            self.errors += words[6]
+            self.null_handles += words[7]
+            self.null_stops += words[8]
+            self.null_states += words[9]
+            self.other_states += words[10]
+            for number, kind in enumerate(KINDS + OTHERS):
+                row = words[11 + number * (2 + states) :][: 2 + states]
+                self.by_kind[kind, "start"] += row[0]
+                self.by_kind[kind, "stop"] += row[1]
+                for state, times in enumerate(row[2:]):
+                    self.by_kind[kind, state] += times
+        self.by_kind = +self.by_kind
+
+
+class Recorded(Calls):
+    """What is in the journals of all processes of an archive's directory."""
+
+    def __init__(self, directory):
+        super().__init__()
+        self.bad = []
+        self.parts = sorted(glob.glob(os.path.join(glob.escape(directory), "parts", "*")))
+        for part in self.parts:
+            self._process(part)
+        self.by_kind = +self.by_kind
+        self.lost = +self.lost
+
+    def _process(self, part):
+        kinds = {}
+        later = []
+        slots = {}
+        for path in glob.glob(os.path.join(glob.escape(part), "journal", "*.*")):
+            with open(path, "rb") as file:
+                data = file.read()
+            at = 0
+            while at + 512 <= len(data) and data[at : at + 8] == SEGMENT_MAGIC:
+                words = struct.unpack_from("<64Q", data, at)
+                version, header, slot = words[1] & 0xFFFFFFFF, words[1] >> 32 & 0xFFFF, words[1] >> 48
+                if version != FORMAT_VERSION:
+                    raise SystemExit(f"{path}: version {version} of the journal; this reads {FORMAT_VERSION}")
+                # Running totals of the slot: those of its last segment count.
+                order = words[2]
+                if slots.get(slot, (-1,))[0] < order:
+                    slots[slot] = (order, words[17:36])
+                self._segment(path, data[at : at + words[8]], header * 8, order, kinds, later)
+                at += words[5]
+        for _, totals in slots.values():
+            for number, kind in enumerate(KINDS + OTHERS[:1]):
+                self.lost[kind, "start"] += totals[number]
+            self.lost["any", "stop"] += totals[17]
+            self.lost["any", "state"] += totals[18]
+        # A handle may be stopped on another thread, whose journal was read before.
+        for handle, call in later:
+            self.by_kind[kinds.get(handle, OTHERS[1]), call] += 1
+
+    def _segment(self, path, data, at, order, kinds, later):
+        while at < len(data):
+            head, _, handle = struct.unpack_from("<3Q", data, at)
+            kind, length, mark = head & 0xFF, head >> 16 & 0xFFFF, head >> 32
+            if mark != (order * 0x9E3779B1 ^ at // 8 ^ 0x4F544632) & 0xFFFFFFFF or length < 3:
+                self.bad.append(f"{path}: no record at word {at // 8}")
+                return
+            if START <= kind < STOP:
+                name = (KINDS + OTHERS)[kind - START]
+                kinds[handle] = name
+                self.by_kind[name, "start"] += 1
+            elif kind == STOP:
+                later.append((handle, "stop"))
+            elif kind == STATE:
+                state = struct.unpack_from("<Q", data, at + 24)[0] & 0xFFFFFFFF
+                later.append((handle, state))
+            elif kind == COMMUNICATOR_BEGIN:
+                self.inits += 1
+            elif kind == COMMUNICATOR_END:
+                self.finalizes += 1
+            at += length * 8
