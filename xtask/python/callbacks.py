@@ -8,6 +8,7 @@ import array
 import glob
 import os
 import struct
+import sys
 from collections import Counter
 
 KINDS = (
@@ -128,3 +129,35 @@ class Recorded(Calls):
             elif kind == COMMUNICATOR_END:
                 self.finalizes += 1
             at += length * 8
+
+
+def differences(relayed, recorded):
+    """What was called and not recorded as often, or the other way round; calls that were counted as lost are known."""
+    for key in sorted(set(relayed.by_kind) | set(recorded.by_kind), key=str):
+        called, written = relayed.by_kind[key], recorded.by_kind[key]
+        if called != written + recorded.lost[key]:
+            yield f"{key[0]}, {key[1]}: {called} calls, {written} records, {recorded.lost[key]} lost"
+    for what in ("inits", "finalizes"):
+        called, written = getattr(relayed, what), getattr(recorded, what)
+        if called != written:
+            yield f"{what}: {called} calls, {written} records"
+    yield from recorded.bad
+
+
+def main(relay_out, directory):
+    relayed, recorded = Relayed(relay_out), Recorded(directory)
+    if not relayed.inits:
+        raise SystemExit(f"callbacks: {relay_out}.*: NCCL called no plugin")
+    wrong = list(differences(relayed, recorded))
+    for line in wrong:
+        print(f"   WRONG {line}")
+    print(f"   interface v{relayed.version}: {sum(relayed.by_kind.values())} calls, {sum(recorded.by_kind.values())} records")
+    if wrong:
+        raise SystemExit(f"callbacks: {len(wrong)} numbers differ between {relay_out}.* and {directory}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print("callbacks.py RELAY_OUT DIRECTORY_OF_THE_ARCHIVE", file=sys.stderr)
+        raise SystemExit(2)
+    main(sys.argv[1], sys.argv[2])
