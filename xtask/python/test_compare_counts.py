@@ -103,6 +103,16 @@ class Compare(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
             self.compare(anchor, write_log(self.folder, calls, version=(2, 28, 9)))
 
+    def test_2_27_merges_the_messages_of_a_group(self):
+        sends = [dict(CALL, op="ncclSend", rank=0, group=7, proxy_ops=1)] * 3
+        anchor = write_archive(self.folder, 0, 0, 1)
+        self.assertIn("merges the messages", self.compare(anchor, write_log(self.folder, sends, version=(2, 27, 7))))
+        with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+            self.compare(anchor, write_log(self.folder, sends, version=(2, 28, 9)))
+        others = [dict(send, group=number) for number, send in enumerate(sends)]
+        with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+            self.compare(anchor, write_log(self.folder, others, version=(2, 27, 7)))
+
     def test_a_log_that_is_no_evidence_is_refused(self):
         anchor = write_archive(self.folder, 1, 1, 2)
         for message, prefix in [
