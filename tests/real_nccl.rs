@@ -63,3 +63,42 @@ fn nccl_2_28() {
 fn nccl_2_32() {
     recorded_run("2.32.3", 7);
 }
+
+/// Each callback of a real NCCL is one record: the relay counts them in front of the plugin, in the same run, so that
+/// also what differs from run to run must be equal.
+#[test]
+fn every_callback_is_recorded() {
+    let Some(python) = python() else { return };
+    for version in ["2.23.4", "2.28.9", "2.32.3"] {
+        let Some(library) = nccl_library(version) else {
+            return;
+        };
+        let scratch = Scratch::new();
+        let relay = "libnccl-profiler-relay.so";
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-O1", "-shared", "-fPIC", "-Wl,-z,nodelete", "-o"]);
+        compiler.arg(scratch.path().join(relay));
+        compiler.arg(built::root().join("crates/fake-gpu/probe-plugin/relay.c"));
+        let _ = run(compiler.arg("-lpthread")).with_code(0);
+
+        let counts = scratch.path().join("relay");
+        let mut job = scratch.command(built::nccl_host());
+        job.arg("--lib").arg(&library);
+        job.args(["--procs", "2", "--threads", "2", "--exact"]);
+        job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+        job.env("NCCL_PROFILER_PLUGIN", relay)
+            .env("LD_LIBRARY_PATH", scratch.path())
+            .env("RELAY_PLUGIN", built::plugin())
+            .env("RELAY_OUT", &counts)
+            .env("NCCL_OTF2_EVENTS", "full")
+            .env("NCCL_OTF2_KEEP_JOURNAL", "1");
+        let _ = run(&mut job).with_code(0);
+
+        let mut compare = std::process::Command::new(&python);
+        compare.arg("-B");
+        compare.arg(built::root().join("xtask/python/callbacks.py"));
+        compare.arg(&counts).arg(scratch.out());
+        let ended = run(&mut compare).with_code(0);
+        assert!(ended.stdout.contains(" calls, "), "{ended}");
+    }
+}
