@@ -324,7 +324,7 @@ impl Thread {
             nodes: init.nodes,
             ranks: init.ranks,
             rank: init.rank,
-            mask: init.mask.then_some(&logger::MASK),
+            mask: init.mask,
             logger: init.logger,
         };
         let mut context = 0;
