@@ -8,7 +8,15 @@ use whole_plugin::scratch::Scratch;
 /// Runs a script through the table of one version; it must find the plugin well-behaved. The archive is there at the
 /// end, made by the plugin or, where it could not know that the job was over, by the tool.
 fn archive_of(scratch: &Scratch, table: u32, script: &str) -> Archive {
+    archive_under(None, scratch, table, script)
+}
+
+/// The same beside a libnccl that says it is this release.
+fn archive_under(nccl: Option<u32>, scratch: &Scratch, table: u32, script: &str) -> Archive {
     let mut command = scratch.script(script);
+    if let Some(release) = nccl {
+        command.args(["--nccl", &release.to_string()]);
+    }
     command.args(["--table", &table.to_string()]);
     // Up to v3 nobody knows how many ranks there are, and NCCL lends no logger to say so.
     let said: &[&str] = if table < 4 {
@@ -188,4 +196,35 @@ fn callbacks_after_finalize() {
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1);
     assert_eq!(archive.count("COLLAPI::UNFINISHED"), 1);
     assert_eq!(archive.count("KERNELCH::SEEN"), 0);
+}
+
+/// Forks of NCCL before 2.31 export version 6's descriptors as version 7; behind their end lies what is on the stack.
+#[test]
+fn what_version_7_adds_is_read_from_2_31_on_only() {
+    let script = "
+        init c ranks=1 rank=0
+        start a CollApi func=AllReduce count=1 datatype=ncclFloat32 user_tag=4711
+        start x Coll parent=a func=AllReduce count=1 datatype=ncclFloat32 kernel_variant=AGxLL_R is_symmetric=1
+        start k KernelCh parent=x channel=0
+        start p KernelPhase parent=k channel=0 phase=1 phase_name=compute
+        stop p
+        stop k
+        stop x
+        stop a
+        finalize c
+    ";
+    let scratch = Scratch::new();
+    let archive = archive_under(Some(23_203), &scratch, 7, script);
+    assert_eq!(archive.properties()["NCCL::VERSION"], "2.32.3");
+    assert_eq!(archive.count("KERNELPHASE::SEEN"), 1);
+    assert_eq!(archive.count("UNKNOWN::SEEN"), 0);
+
+    // A fork: instead of the variant's name there is no pointer that anybody could follow.
+    let fork = script.replace("kernel_variant=AGxLL_R", "@112=0xa5a5a5a5a5a5a5a5");
+    let scratch = Scratch::new();
+    let archive = archive_under(Some(22_809), &scratch, 7, &fork);
+    assert_eq!(archive.properties()["NCCL::VERSION"], "2.28.9");
+    assert_eq!(archive.count("KERNELPHASE::SEEN"), 0);
+    assert_eq!(archive.count("UNKNOWN::SEEN"), 1);
+    assert_eq!(archive.count("COLL::WRITTEN"), 1);
 }

@@ -4,8 +4,10 @@
 //! kind and a version have. The default of every field is what NCCL leaves in a descriptor that it does
 //! not fill: zero or NULL.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 use std::ptr;
+
+use crate::constants;
 
 /// A string that lives as long as the process, as the strings in NCCL's descriptors do, or NULL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,12 +26,7 @@ impl Text {
     /// Copies a string for the rest of the process's life; cut at a NUL byte.
     #[must_use]
     pub fn leak(text: &str) -> Self {
-        let bytes: Vec<u8> = text.bytes().take_while(|byte| *byte != 0).collect();
-        Self(
-            CString::new(bytes)
-                .ok()
-                .map(|owned| &*Box::leak(owned.into_boxed_c_str())),
-        )
+        Self(constants::keep(text))
     }
 
     /// What goes into a descriptor.

@@ -1,9 +1,11 @@
 //! Loads a profiler plugin as NCCL does and drives it.
 
 pub mod bench;
+pub mod constants;
 pub mod descriptor;
 pub mod fields;
 pub mod kind;
+pub mod libnccl;
 pub mod logger;
 pub mod replay;
 pub mod script;

@@ -1,28 +1,41 @@
 //! The logger that `init` hands to a plugin, and NCCL's activation mask: what of NCCL a plugin can touch.
 
-use std::ffi::{CStr, c_char, c_int, c_ulong};
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use nccl_profiler_otf2::abi::sys;
 
-/// NCCL's activation mask: one per process, shared by all communicators, never reset.
-pub static MASK: AtomicI32 = AtomicI32::new(0);
+use crate::libnccl;
+
+/// The activation mask while there is no libnccl to have one.
+static MASK: AtomicI32 = AtomicI32::new(0);
 
 static LINES: AtomicU64 = AtomicU64::new(0);
 static LATE_LINES: AtomicU64 = AtomicU64::new(0);
 static QUIET: AtomicBool = AtomicBool::new(false);
 static LIVE_COMMUNICATORS: AtomicU64 = AtomicU64::new(0);
 
+/// NCCL's activation mask: one per process, shared by all communicators, never reset.
+fn the_mask() -> &'static AtomicI32 {
+    libnccl::mask().unwrap_or(&MASK)
+}
+
+/// The mask's address as `init` takes it.
+#[must_use]
+pub fn mask_address() -> *mut c_int {
+    the_mask().as_ptr()
+}
+
 /// The mask as NCCL reads it.
 #[must_use]
 pub fn mask() -> u32 {
-    MASK.load(Ordering::Relaxed).cast_unsigned()
+    the_mask().load(Ordering::Relaxed).cast_unsigned()
 }
 
 /// Changes the mask as NCCL's RAS client does.
 pub fn set_mask(mask: u32) {
-    MASK.store(mask.cast_signed(), Ordering::Relaxed);
+    the_mask().store(mask.cast_signed(), Ordering::Relaxed);
 }
 
 /// Keeps the plugin's lines from standard error.
@@ -70,19 +83,33 @@ pub fn function() -> sys::ncclDebugLogger_t {
         *const c_char,
         ...
     );
+    if let Some(lent) = libnccl::logger() {
+        // SAFETY: `ncclDebugLog` of the stand-in has the arguments of `log`, and what is said below holds for it.
+        return Some(unsafe { mem::transmute::<*mut c_void, Variadic>(lent) });
+    }
     let plain: Plain = log;
     // SAFETY: on x86-64 and aarch64 Linux a variadic call passes its first integer arguments in the registers of a
     // plain call, and `log` has six, which fit. It looks at the last only when the format takes a string there.
     Some(unsafe { mem::transmute::<Plain, Variadic>(plain) })
 }
 
-/// Prints the plugin's line. Rust cannot define a variadic function, so the only format that is filled in is
-/// `%s`; of others the format itself is printed.
+/// The logger of this program, for plugins that find no libnccl.
 unsafe extern "C" fn log(
     level: sys::ncclDebugLogLevel,
     _flags: c_ulong,
     _file: *const c_char,
     _line: c_int,
+    format: *const c_char,
+    argument: *const c_char,
+) {
+    // SAFETY: the strings are the plugin's, unchanged.
+    unsafe { print(level.cast_signed(), format, argument) };
+}
+
+/// Prints the plugin's line. Rust cannot define a variadic function, so the only format that is filled in is
+/// `%s`; of others the format itself is printed.
+pub(crate) unsafe extern "C" fn print(
+    level: c_int,
     format: *const c_char,
     argument: *const c_char,
 ) {
@@ -103,7 +130,7 @@ unsafe extern "C" fn log(
     } else {
         format
     };
-    let level = match level {
+    let level = match level.cast_unsigned() {
         sys::NCCL_LOG_WARN => "WARN",
         sys::NCCL_LOG_INFO => "INFO",
         _ => "LOG",

@@ -9,7 +9,6 @@ use std::fmt;
 use std::os::raw::c_char;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicI32;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use nccl_profiler_otf2::abi::sys;
@@ -39,8 +38,8 @@ pub struct InitArguments<'a> {
     pub ranks: i32,
     /// This rank.
     pub rank: i32,
-    /// NCCL's mask; `None` for NULL, which NCCL never passes.
-    pub mask: Option<&'static AtomicI32>,
+    /// Whether NCCL's mask is passed; NULL, which NCCL never passes, if not.
+    pub mask: bool,
     /// Whether a logger is passed.
     pub logger: bool,
 }
@@ -296,7 +295,11 @@ impl Plugin {
         } else {
             ptr::null_mut()
         };
-        let mask: *mut c_int = arguments.mask.map_or(ptr::null_mut(), AtomicI32::as_ptr);
+        let mask: *mut c_int = if arguments.mask {
+            logger::mask_address()
+        } else {
+            ptr::null_mut()
+        };
         let name = arguments.comm_name.map_or(ptr::null(), CStr::as_ptr);
         let logger = arguments.logger.then(logger::function).flatten();
         let (id, nodes, ranks, rank) = (

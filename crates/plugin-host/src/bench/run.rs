@@ -136,7 +136,7 @@ fn init(plugin: &Plugin, rank: usize, ranks: usize) -> u64 {
         nodes: 1,
         ranks: i32::try_from(ranks).unwrap_or(i32::MAX),
         rank: i32::try_from(rank).unwrap_or(0),
-        mask: Some(&logger::MASK),
+        mask: true,
         logger: true,
     };
     logger::communicator_begins();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use plugin_host::libnccl::Libnccl;
 use plugin_host::script::parse::parse;
 use plugin_host::script::run::run as run_script;
 
@@ -36,6 +37,10 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     plugin: PluginArguments,
+
+    /// Be this NCCL: a libnccl that says this version lends the mask and the logger (22809 is 2.28.9)
+    #[arg(long, value_name = "VERSION")]
+    nccl: Option<u32>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -47,6 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     .with_context(|| format!("cannot read the script {name}"))?;
     let script = parse(&text).with_context(|| format!("{name}"))?;
+    // Lives to the end of the script, as libnccl does in a program that is linked with it.
+    let _libnccl = arguments.nccl.map(Libnccl::load).transpose()?;
     let plugin = std::path::absolute(&arguments.plugin.plugin)?;
     let outcome =
         run_script(&script, plugin, arguments.plugin.table).with_context(|| format!("{name}"))?;

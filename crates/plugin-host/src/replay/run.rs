@@ -179,7 +179,7 @@ impl Replay<'_> {
             nodes: 1, // not recorded
             ranks: init.ranks,
             rank: init.who.rank,
-            mask: Some(&logger::MASK),
+            mask: true,
             logger: true,
         };
         let result = self.plugin.init(Some(&mut context), &arguments);

@@ -134,6 +134,8 @@ pub enum Command {
     ExpectMask(u32),
     Mask(u32),
     Set(String, Handle),
+    Give(String),
+    Take(String),
     Sleep(Duration),
     Print(String),
     Repeat(u64),
@@ -209,6 +211,8 @@ impl Command {
             ("expect-mask", [mask]) => Self::ExpectMask(number(mask)?),
             ("mask", [mask]) => Self::Mask(number(mask)?),
             ("set", [name, value]) => Self::Set((*name).to_owned(), handle(value)?),
+            ("give", [name]) => Self::Give((*name).to_owned()),
+            ("take", [name]) => Self::Take((*name).to_owned()),
             ("sleep", [time]) => Self::Sleep(duration(time)?),
             ("print", words) => Self::Print(words.join(" ")),
             ("repeat", [times]) => Self::Repeat(number(times)?),
@@ -227,7 +231,7 @@ impl Command {
 }
 
 fn usage(verb: &str) -> String {
-    const USAGES: [&str; 23] = [
+    const USAGES: [&str; 25] = [
         "load [1-7]",
         "unload",
         "init NAME [option=VALUE …]",
@@ -241,6 +245,8 @@ fn usage(verb: &str) -> String {
         "expect-mask NUMBER",
         "mask NUMBER",
         "set NAME HANDLE",
+        "give NAME",
+        "take NAME",
         "sleep TIME",
         "print TEXT",
         "repeat TIMES {",

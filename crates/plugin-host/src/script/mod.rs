@@ -4,6 +4,7 @@
 //! command of a line's words, [`run`] runs them.
 
 pub mod command;
+mod exchange;
 mod net;
 pub mod parse;
 mod process;

@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use parking_lot::Mutex;
 
 use super::command::{ChildEnd, Command, Handle, Init, Place, Start, Written};
+use super::exchange;
 use super::net::NetBlock;
 use super::parse::{Block, ParseError, Statement};
 use super::process::{Side, exit, exit_now, fork, kill_self, wait};
@@ -193,6 +194,15 @@ impl Thread {
                 let value = self.resolve(line, &value)?;
                 self.shared.names.lock().handles.insert(name, value);
             }
+            Command::Give(name) => {
+                let value = self.resolve(line, &Handle::Name(name.clone()))?;
+                exchange::give(&name, value).map_err(|source| RunError::System { line, source })?;
+            }
+            Command::Take(name) => {
+                let value =
+                    exchange::take(&name).map_err(|source| RunError::System { line, source })?;
+                self.shared.names.lock().handles.insert(name, value);
+            }
             Command::Sleep(time) => thread::sleep(time),
             Command::Print(text) => println!("{text}"),
             Command::Repeat(times) => {
@@ -324,7 +334,7 @@ impl Thread {
             nodes: init.nodes,
             ranks: init.ranks,
             rank: init.rank,
-            mask: init.mask.then_some(&logger::MASK),
+            mask: init.mask,
             logger: init.logger,
         };
         let mut context = 0;
