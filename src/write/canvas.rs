@@ -11,6 +11,8 @@ use super::gpu_clock::GpuClock;
 use super::interval::Interval;
 use super::lanes::{Item, LaneKey, Owner};
 use super::messages::Messages;
+use super::metrics::Sample;
+use super::options::{ArchiveOptions, Level};
 use super::place::{index, place};
 use crate::journal::reader::Symbols;
 
@@ -29,6 +31,8 @@ pub struct Scene<'a> {
     pub intervals: &'a [Option<Interval>],
     /// The strings.
     pub symbols: &'a Symbols,
+    /// What of it is to be drawn, and how.
+    pub options: ArchiveOptions,
 }
 
 impl Scene<'_> {
@@ -101,6 +105,8 @@ pub struct Lane {
     pub items: Vec<Item>,
     /// Its communication records.
     pub messages: Messages,
+    /// What its metrics are, by time.
+    pub samples: Vec<Sample>,
 }
 
 /// Takes what is drawn and gives lanes.
@@ -109,6 +115,8 @@ pub struct Canvas {
     threads: BTreeMap<ThreadKey, (u32, Vec<Item>)>,
     lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
     messages: BTreeMap<LaneKey, Messages>,
+    samples: BTreeMap<LaneKey, Vec<Sample>>,
+    level: Level,
     drawn: Vec<bool>,
     thread_keys: Vec<ThreadKey>,
     /// What happened while drawing.
@@ -125,13 +133,14 @@ pub struct Drawing {
 }
 
 impl Canvas {
-    /// An empty canvas for a process.
+    /// An empty canvas for a process. What is drawn on lanes above the level is left out.
     #[must_use]
-    pub fn new(assembly: &Assembly) -> Self {
+    pub fn new(assembly: &Assembly, level: Level) -> Self {
         let keys = assembly.threads.iter().map(Thread::key);
         Self {
             thread_keys: keys.collect(),
             drawn: vec![false; assembly.operations.len()],
+            level,
             ..Self::default()
         }
     }
@@ -151,6 +160,9 @@ impl Canvas {
 
     /// Draws on a lane or one of its siblings.
     pub fn on_lane(&mut self, key: LaneKey, sibling: usize, item: Item) {
+        if !self.level.draws(key.kind()) {
+            return;
+        }
         if sibling > 0 && item.figure.is_whole() {
             self.counts.overflowed += 1;
         }
@@ -167,6 +179,9 @@ impl Canvas {
         parts: &[(Shape, u64)],
         end: u64,
     ) {
+        if sibling > 0 && self.level.draws(key.kind()) {
+            self.counts.overflowed += 1;
+        }
         let ends = parts.iter().skip(1).map(|&(_, begin)| begin);
         for (&(shape, begin), until) in parts.iter().zip(ends.chain([end])) {
             let figure = Figure { operation, shape };
@@ -180,7 +195,14 @@ impl Canvas {
         self.messages.insert(key, messages);
     }
 
-    /// Notes that an operation is in the trace.
+    /// Puts samples of a metric on a lane; those of one metric come by time.
+    pub fn samples(&mut self, key: LaneKey, samples: Vec<Sample>) {
+        if !samples.is_empty() && self.level.draws(key.kind()) {
+            self.samples.entry(key).or_default().extend(samples);
+        }
+    }
+
+    /// Notes that an operation is in the trace, if the level has its kind.
     pub fn drawn(&mut self, at: u32) {
         if let Some(drawn) = self.drawn.get_mut(index(at)) {
             *drawn = true;
@@ -193,7 +215,9 @@ impl Canvas {
         let assembly = scene.assembly;
         for (operation, &drawn) in assembly.operations.iter().zip(&self.drawn) {
             let counts = self.counts.kinds.get_mut(operation.kind());
-            if drawn {
+            if !self.level.draws(operation.kind()) {
+                counts.left_out += 1;
+            } else if drawn {
                 counts.written += 1;
             } else {
                 counts.not_drawn += 1;
@@ -211,20 +235,25 @@ impl Canvas {
                 sibling: 0,
                 items,
                 messages: Messages::default(),
+                samples: Vec::new(),
             });
         }
         let mut lanes: Vec<((LaneKey, u32), Vec<Item>)> = self.lanes.into_iter().collect();
         lanes.sort_by_key(|&((key, sibling), _)| (key.row(scene.comms), sibling));
         for ((key, sibling), items) in lanes {
-            let messages = match sibling {
-                0 => self.messages.remove(&key).unwrap_or_default(),
-                _ => Messages::default(),
+            let (messages, mut samples) = match sibling {
+                0 => (self.messages.remove(&key), self.samples.remove(&key)),
+                _ => (None, None),
             };
+            if let Some(samples) = &mut samples {
+                samples.sort_by_key(|sample| (sample.time, sample.metric));
+            }
             drawing.lanes.push(Lane {
                 key,
                 sibling,
                 items,
-                messages,
+                messages: messages.unwrap_or_default(),
+                samples: samples.unwrap_or_default(),
             });
         }
         (drawing, self.counts)

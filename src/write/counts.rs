@@ -1,6 +1,6 @@
 //! What was seen and what became of it: the proof that nothing is missing.
 //!
-//! For every kind: `seen = written + not_drawn + duplicate`. What the recording half could not even
+//! For every kind: `seen = written + left_out + not_drawn + duplicate`. What the recording half could not even
 //! record is `lost`; `unfinished` and `orphan` are properties of what was seen, not a fate.
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ pub struct KindCounts {
     pub seen: u64,
     /// Drawn in the trace.
     pub written: u64,
+    /// Of a kind that the level leaves out, see [`super::options::Level`].
+    pub left_out: u64,
     /// Seen, but not drawn: `docs/MAPPING.md` says when.
     pub not_drawn: u64,
     /// Starts with an id that was there already.
@@ -32,10 +34,11 @@ pub struct KindCounts {
 impl KindCounts {
     /// The numbers by name, in the order they are written.
     #[must_use]
-    pub const fn named(&self) -> [(&'static str, u64); 7] {
+    pub const fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("SEEN", self.seen),
             ("WRITTEN", self.written),
+            ("LEFT_OUT", self.left_out),
             ("NOT_DRAWN", self.not_drawn),
             ("DUPLICATE", self.duplicate),
             ("UNFINISHED", self.unfinished),
@@ -47,6 +50,7 @@ impl KindCounts {
     fn add(&mut self, other: &Self) {
         self.seen += other.seen;
         self.written += other.written;
+        self.left_out += other.left_out;
         self.not_drawn += other.not_drawn;
         self.duplicate += other.duplicate;
         self.unfinished += other.unfinished;
@@ -57,7 +61,7 @@ impl KindCounts {
     /// Whether everything seen is accounted for.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.seen == self.written + self.not_drawn + self.duplicate
+        self.seen == self.written + self.left_out + self.not_drawn + self.duplicate
     }
 }
 

@@ -1,6 +1,6 @@
 //! One lane's happenings as OTF2 events.
 
-use otf2::{Attributes, CommRef, EventWriter};
+use otf2::{Attributes, CommRef, EventWriter, MetricValue};
 
 use super::canvas::Scene;
 use super::collective;
@@ -49,6 +49,11 @@ impl<'a> Emitter<'a> {
                 writer.leave(happening.time, region, self.details.leave(figure)?)
             }
             What::Message(message) => self.message(writer, happening.time, message),
+            What::Sample(metric, value) => {
+                let metric = self.scene.options.metrics.reference(metric);
+                let values = [MetricValue::U64(value)];
+                writer.metric(happening.time, metric, &values, Attributes::NONE)
+            }
         }
     }
 
@@ -76,8 +81,11 @@ impl<'a> Emitter<'a> {
         let none = Attributes::NONE;
         match (message.role, &operation.fields) {
             (Role::CollectiveBegin, _) => writer.mpi_collective_begin(time, none),
+            (Role::CollectiveRequest, _) => {
+                writer.non_blocking_collective_request(time, request, none)
+            }
             (
-                Role::CollectiveEnd,
+                role @ (Role::CollectiveEnd | Role::CollectiveComplete),
                 &Fields::Coll {
                     func,
                     count,
@@ -107,6 +115,14 @@ impl<'a> Emitter<'a> {
                     bytes_sent,
                     bytes_received,
                 };
+                if role == Role::CollectiveComplete {
+                    return writer.non_blocking_collective_complete(
+                        time,
+                        &collective,
+                        request,
+                        none,
+                    );
+                }
                 writer.mpi_collective_end(time, &collective, none)
             }
             (
@@ -129,7 +145,10 @@ impl<'a> Emitter<'a> {
                     Role::SendEnd => writer.mpi_isend_complete(time, request, none),
                     Role::ReceiveBegin => writer.mpi_irecv_request(time, request, none),
                     Role::ReceiveEnd => writer.mpi_irecv(time, &message, request, none),
-                    Role::CollectiveBegin | Role::CollectiveEnd => Ok(()),
+                    Role::CollectiveBegin
+                    | Role::CollectiveEnd
+                    | Role::CollectiveRequest
+                    | Role::CollectiveComplete => Ok(()),
                 }
             }
             _ => Ok(()),

@@ -9,6 +9,8 @@
 use super::comm::Comms;
 use super::figure::Figure;
 use super::messages::{Message, Role};
+use super::metrics::{Metric, Sample};
+use crate::event::Kind;
 
 /// What a lane is about. Rows are in the order of [`LaneKey::row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +50,19 @@ pub type Row = (u8, Whose, u8, bool, i32, u8);
 pub type Whose = (u32, u32, u64);
 
 impl LaneKey {
+    /// The kind of event that the lane is there for: a level that leaves it out leaves out the lane.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Thread(_) | Self::Communicator(_) => Kind::Coll,
+            Self::Proxy(_) => Kind::ProxyCtrl,
+            Self::Channel(..) => Kind::KernelCh,
+            Self::Net(..) => Kind::ProxyOp,
+            Self::Step(..) => Kind::ProxyStep,
+            Self::Plugin(..) => Kind::NetPlugin,
+        }
+    }
+
     /// Where it is among the rows of its process.
     #[must_use]
     pub fn row(self, comms: &Comms) -> Row {
@@ -107,7 +122,7 @@ impl Happening {
         matches!(
             self.what,
             What::Message(Message {
-                role: Role::CollectiveEnd,
+                role: Role::CollectiveEnd | Role::CollectiveComplete,
                 ..
             })
         )
@@ -123,6 +138,8 @@ pub enum What {
     Leave(Figure),
     /// A communication record, see [`super::messages`].
     Message(Message),
+    /// A metric has this value from now on.
+    Sample(Metric, u64),
 }
 
 /// Draws nested items: ENTER and LEAVE in a valid order. Items may come in any order; one that ends
@@ -151,6 +168,28 @@ pub fn nest(items: &mut [Item], into: &mut Vec<Happening>) -> u64 {
     }
     into.extend(around.iter().rev().map(leave));
     cut
+}
+
+/// Puts samples between the other happenings: before those of the same time.
+#[must_use]
+pub fn weave(happenings: Vec<Happening>, samples: &[Sample]) -> Vec<Happening> {
+    if samples.is_empty() {
+        return happenings;
+    }
+    let mut woven = Vec::with_capacity(happenings.len() + samples.len());
+    let mut samples = samples.iter().peekable();
+    let shown = |sample: &Sample| Happening {
+        time: sample.time,
+        what: What::Sample(sample.metric, sample.value),
+    };
+    for happening in happenings {
+        while let Some(sample) = samples.next_if(|sample| sample.time <= happening.time) {
+            woven.push(shown(sample));
+        }
+        woven.push(happening);
+    }
+    woven.extend(samples.map(shown));
+    woven
 }
 
 fn leave(item: &Item) -> Happening {
@@ -203,7 +242,7 @@ mod tests {
         let name = |what| match what {
             What::Enter(figure) => format!("+{}", figure.operation),
             What::Leave(figure) => format!("-{}", figure.operation),
-            What::Message(_) => "?".to_owned(),
+            What::Message(_) | What::Sample(..) => "?".to_owned(),
         };
         let shown = happenings.iter();
         shown
@@ -264,7 +303,7 @@ mod tests {
                 match happening.what {
                     What::Enter(figure) => open.push(figure),
                     What::Leave(figure) => prop_assert_eq!(open.pop(), Some(figure)),
-                    What::Message(_) => prop_assert!(false),
+                    What::Message(_) | What::Sample(..) => prop_assert!(false),
                 }
             }
             prop_assert!(open.is_empty());

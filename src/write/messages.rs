@@ -2,8 +2,9 @@
 //! operations that overlap and are drawn on a sibling: readers find the rank by the location, and a
 //! message or collective on a location outside the communicator would have no partner.
 //!
-//! Messages carry a request and may overlap. Collectives do not: those of one fused kernel follow each
-//! other, in the communicator's order, which is the same on all ranks.
+//! Messages carry a request and may overlap. Blocking collectives do not: those of one fused kernel follow each
+//! other, in the communicator's order, which is the same on all ranks. Nonblocking ones are requested in that order
+//! and may overlap.
 
 use super::figure::Shape;
 use super::lanes::{Happening, What};
@@ -15,6 +16,10 @@ pub enum Role {
     CollectiveBegin,
     /// `MpiCollectiveEnd`
     CollectiveEnd,
+    /// `NonBlockingCollectiveRequest`
+    CollectiveRequest,
+    /// `NonBlockingCollectiveComplete`
+    CollectiveComplete,
     /// `MpiIsend`
     SendBegin,
     /// `MpiIsendComplete`
@@ -50,6 +55,7 @@ pub struct Messages {
     all: Vec<Timed>,
     position: u32,
     collective_free: u64,
+    requested: u64,
 }
 
 impl Messages {
@@ -63,6 +69,12 @@ impl Messages {
                 end = end.max(start);
                 self.collective_free = end;
                 (Role::CollectiveBegin, Role::CollectiveEnd)
+            }
+            Exchange::Requested { at } => {
+                start = at.max(self.requested);
+                self.requested = start;
+                end = end.max(start);
+                (Role::CollectiveRequest, Role::CollectiveComplete)
             }
             Exchange::Send => (Role::SendBegin, Role::SendEnd),
             Exchange::Receive => (Role::ReceiveBegin, Role::ReceiveEnd),
@@ -115,6 +127,11 @@ impl Messages {
 pub enum Exchange {
     /// All ranks take part.
     Collective,
+    /// All ranks take part; it was asked for at this time, and others may be under way.
+    Requested {
+        /// When it was enqueued.
+        at: u64,
+    },
     /// To a peer.
     Send,
     /// From a peer.
@@ -140,6 +157,7 @@ mod tests {
             What::Enter(figure) => format!("enter {}", figure.operation),
             What::Leave(figure) => format!("leave {}", figure.operation),
             What::Message(message) => format!("{:?} {}", message.role, message.activity),
+            What::Sample(metric, value) => format!("{metric:?} {value}"),
         };
         let shown = happenings.iter();
         shown

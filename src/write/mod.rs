@@ -50,6 +50,8 @@ mod kinds;
 pub mod lanes;
 pub mod members;
 pub mod messages;
+pub mod metrics;
+pub mod options;
 pub mod part;
 mod part_files;
 mod place;

@@ -8,7 +8,8 @@ use super::counts::Counts;
 use super::gpu_clock::{GpuClock, gpu_clocks};
 use super::interval::{Interval, intervals};
 use super::kinds;
-use super::lanes::{Happening, nest};
+use super::lanes::{Happening, nest, weave};
+use super::options::ArchiveOptions;
 use crate::journal::reader::Symbols;
 
 /// A process, understood: what its operations mean and when they ran.
@@ -40,7 +41,7 @@ impl Timeline {
         }
     }
 
-    /// What drawing needs.
+    /// What drawing needs; everything is drawn unless [`Scene::options`] says otherwise.
     #[must_use]
     pub fn scene<'a>(&'a self, assembly: &'a Assembly, symbols: &'a Symbols) -> Scene<'a> {
         Scene {
@@ -50,6 +51,7 @@ impl Timeline {
             gpu_clocks: &self.gpu_clocks,
             intervals: &self.intervals,
             symbols,
+            options: ArchiveOptions::default(),
         }
     }
 }
@@ -57,7 +59,7 @@ impl Timeline {
 /// Draws a process.
 #[must_use]
 pub fn draw(scene: &Scene<'_>) -> (Drawing, Counts) {
-    let mut canvas = Canvas::new(scene.assembly);
+    let mut canvas = Canvas::new(scene.assembly, scene.options.level);
     kinds::draw(scene, &mut canvas);
     canvas.finish(scene)
 }
@@ -69,10 +71,11 @@ impl Lane {
         let Self {
             mut items,
             messages,
+            samples,
             ..
         } = self;
         let mut drawn = Vec::with_capacity(2 * items.len());
         let cut = nest(&mut items, &mut drawn);
-        (messages.merge(&drawn), cut)
+        (weave(messages.merge(&drawn), &samples), cut)
     }
 }

@@ -4,6 +4,7 @@ mod controls;
 mod copy_engine;
 mod gpus;
 mod net_plugin;
+mod options;
 mod phases;
 mod steps;
 mod stream;

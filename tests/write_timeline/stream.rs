@@ -8,11 +8,14 @@ use nccl_profiler_otf2::journal::record::{
     CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
 };
 use nccl_profiler_otf2::write::assemble::Assembler;
+use nccl_profiler_otf2::write::canvas::Scene;
 use nccl_profiler_otf2::write::counts::Counts;
 use nccl_profiler_otf2::write::figure::Shape;
 use nccl_profiler_otf2::write::interval::Timing;
 use nccl_profiler_otf2::write::lanes::{LaneKey, What};
 use nccl_profiler_otf2::write::messages::Message;
+use nccl_profiler_otf2::write::metrics::Metric;
+use nccl_profiler_otf2::write::options::ArchiveOptions;
 use nccl_profiler_otf2::write::timeline::{Timeline, draw};
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
@@ -23,6 +26,7 @@ pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
 pub(crate) struct Stream {
     pub(crate) symbols: Symbols,
     pub(crate) records: Vec<Record>,
+    pub(crate) options: ArchiveOptions,
 }
 
 /// What is drawn, from, to.
@@ -36,6 +40,8 @@ pub(crate) struct Drawn {
     pub(crate) threads: Vec<String>,
     /// Communication records, by lane.
     pub(crate) records: BTreeMap<LaneKey, Vec<Message>>,
+    /// Samples of metrics, by lane.
+    pub(crate) samples: BTreeMap<LaneKey, Vec<(u64, Metric, u64)>>,
     /// Lane and sibling, in the order of rows.
     pub(crate) rows: Vec<(LaneKey, u32)>,
     /// Lane and sibling: what is drawn there, from, to.
@@ -160,7 +166,10 @@ impl Stream {
         }
         let assembly = assembler.finish(&Losses::default());
         let timeline = Timeline::of(&assembly);
-        let (drawing, mut counts) = draw(&timeline.scene(&assembly, &self.symbols));
+        let (drawing, mut counts) = draw(&Scene {
+            options: self.options,
+            ..timeline.scene(&assembly, &self.symbols)
+        });
         counts.add(&assembly.counts);
         let threads = drawing.threads.iter().map(|&thread| {
             let at = usize::try_from(thread).expect("few threads");
@@ -171,6 +180,7 @@ impl Stream {
         let rows = rows.collect();
         let mut records: BTreeMap<LaneKey, Vec<Message>> = BTreeMap::new();
         let mut lanes = BTreeMap::new();
+        let mut samples: BTreeMap<LaneKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
         for lane in drawing.lanes {
             let key = lane.key;
             let items = lane.items.iter();
@@ -184,12 +194,19 @@ impl Stream {
                     _ => None,
                 });
             records.entry(key).or_default().extend(messages);
+            for happening in &happenings {
+                if let What::Sample(metric, value) = happening.what {
+                    let of_lane = samples.entry(key).or_default();
+                    of_lane.push((happening.time, metric, value));
+                }
+            }
         }
         Drawn {
             rows,
             threads,
             lanes,
             records,
+            samples,
             timeline,
             counts,
         }

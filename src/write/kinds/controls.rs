@@ -79,7 +79,6 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             canvas.counts.closed += u64::from(closed.is_some());
             let end = closed.unwrap_or_else(|| scene.end(control)).max(start);
             let lane = siblings.take(start, end);
-            canvas.counts.overflowed += u64::from(lane > 0);
             canvas.drawn(at);
             canvas.chain(key, lane, at, &phases, end);
         }

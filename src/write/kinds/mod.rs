@@ -8,6 +8,7 @@ pub(super) mod channels;
 pub(super) mod controls;
 mod copy_engine;
 mod enqueue;
+mod metrics;
 mod net_plugin;
 mod network;
 mod operations;
@@ -27,4 +28,5 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     net_plugin::draw(scene, canvas);
     controls::draw(scene, canvas);
     channels::draw(scene, canvas);
+    metrics::draw(scene, canvas);
 }

@@ -7,6 +7,7 @@ use crate::write::figure::{Figure, Shape};
 use crate::write::interval::Interval;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::messages::{Exchange, Messages};
+use crate::write::options::CollectiveRecords;
 use crate::write::place::place;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
@@ -75,6 +76,13 @@ fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
     let mut messages = Messages::default();
     for drawn in of_rank.iter() {
         if let Some(exchange) = exchange(scene, canvas, drawn.context, drawn.activity) {
+            let exchange = match (exchange, scene.options.collectives) {
+                (Exchange::Collective, CollectiveRecords::Nonblocking) => Exchange::Requested {
+                    at: drawn.enqueued.min(drawn.interval.end),
+                },
+                (Exchange::Collective, CollectiveRecords::None) => continue,
+                (exchange, _) => exchange,
+            };
             let span = (drawn.interval.start, drawn.interval.end);
             messages.add(drawn.activity, exchange, span, drawn.at_home);
         }

@@ -124,7 +124,6 @@ fn draw_step(
     canvas.counts.closed += u64::from(closed.is_some());
     let end = closed.unwrap_or_else(|| scene.end(step)).max(start);
     let lane = siblings.take(start, end);
-    canvas.counts.overflowed += u64::from(lane > 0);
     canvas.drawn(at);
     let phases = phases(scene.assembly, at, step);
     canvas.chain(key, lane, at, &phases, end);

@@ -9,12 +9,14 @@ use super::findings::{Findings, Rule};
 pub(crate) fn check(account: &Completeness, findings: &mut Findings) {
     for (kind, counts) in &account.kinds {
         let count = |what: &str| counts.get(what).copied().unwrap_or(0);
-        let accounted = count("written") + count("not_drawn") + count("duplicate");
+        let accounted =
+            count("written") + count("left_out") + count("not_drawn") + count("duplicate");
         if count("seen") != accounted {
             let message = format!(
-                "{kind}: {} seen, but {} written, {} not drawn and {} duplicate",
+                "{kind}: {} seen, but {} written, {} left out, {} not drawn and {} duplicate",
                 count("seen"),
                 count("written"),
+                count("left_out"),
                 count("not_drawn"),
                 count("duplicate")
             );
