@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
 use super::closing;
-use super::gpu_clock::stamps;
+use super::gpu_clock::stamps::Stamps;
 use super::place::{NOWHERE, index, place};
 use crate::event::Kind;
 use crate::journal::record::Fields;
@@ -33,7 +33,7 @@ pub struct Activity {
     pub proxy_last: Option<u64>,
     /// Kernel channels that are its children.
     pub kernel_channels: u32,
-    /// First start and last stop on the GPU's timer.
+    /// First start and last stop on the GPU's timer, of the stamps that can be trusted.
     pub gpu: Option<(u64, u64)>,
     /// First start and last stop as told on the host.
     pub kernel_host: Option<(u64, u64)>,
@@ -50,6 +50,8 @@ pub struct Activity {
 pub struct Correlation {
     /// One for each Coll, P2p and CeColl, in the order of the operations.
     pub activities: Vec<Activity>,
+    /// Which GPU stamps can be trusted.
+    pub stamps: Stamps,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
     /// Bytes of a proxy operation's steps, by place of the proxy operation.
@@ -80,6 +82,7 @@ impl Correlation {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
             closed: closing::ends(assembly),
+            stamps: Stamps::of(assembly),
             ..Self::default()
         };
         correlation.find_activities(assembly);
@@ -212,13 +215,14 @@ impl Correlation {
                         activity.bytes_received += bytes;
                     }
                 }
-                Fields::KernelCh { gpu_ns, .. } => {
+                Fields::KernelCh { .. } => {
+                    let stamps = self.stamps.of_channel(at, operation);
                     let Some(activity) = self.activity_mut(parent) else {
                         continue;
                     };
                     activity.kernel_channels += 1;
                     activity.unfinished |= operation.end().is_none();
-                    if let Some((start, stop)) = stamps(gpu_ns, operation.value) {
+                    if let Some((start, stop)) = stamps {
                         activity.gpu = widen(activity.gpu, start, stop);
                     }
                     if let Some(end) = operation.end() {

@@ -159,6 +159,16 @@ pub struct Counts {
     pub closed: u64,
     /// Kernel channels whose GPU times make no sense (host times were used), and phases (not drawn).
     pub gpu_times_suspicious: u64,
+    /// Of those: one of the two is 0.
+    pub gpu_times_zero: u64,
+    /// Of those: the stop lies before the start.
+    pub gpu_times_backwards: u64,
+    /// Of those: the stamps of a kernel launched later on the channel.
+    pub gpu_times_repeated: u64,
+    /// Of those: not in the order of the launches.
+    pub gpu_times_out_of_order: u64,
+    /// Of those: phases outside their channel, or in another phase.
+    pub gpu_times_outside: u64,
     /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
     pub foreign: u64,
     /// Collectives that this version does not know, drawn without a collective record.
@@ -232,6 +242,11 @@ named_counts! {
     "STARTS_MOVED" starts_moved,
     "CLOSED" closed,
     "GPU_TIMES_SUSPICIOUS" gpu_times_suspicious,
+    "GPU_TIMES_ZERO" gpu_times_zero,
+    "GPU_TIMES_BACKWARDS" gpu_times_backwards,
+    "GPU_TIMES_REPEATED" gpu_times_repeated,
+    "GPU_TIMES_OUT_OF_ORDER" gpu_times_out_of_order,
+    "GPU_TIMES_OUTSIDE" gpu_times_outside,
     "FOREIGN" foreign,
     "COLLECTIVES_UNKNOWN" collectives_unknown,
     "SIZES_GUESSED" sizes_guessed,

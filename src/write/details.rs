@@ -201,7 +201,11 @@ impl<'a> Details<'a> {
                 if let Some(Fields::Coll { sequence, .. }) = parent.map(|parent| &parent.fields) {
                     self.add(Attribute::Sequence, AttributeValue::U64(*sequence))?;
                 }
-                let suspicious = super::kinds::channels::is_suspicious(operation);
+                let suspicious = scene
+                    .correlation
+                    .stamps
+                    .distrust(figure.operation)
+                    .is_some();
                 self.flag(Attribute::Suspicious, suspicious)
             }
             _ => Ok(()),

@@ -9,6 +9,7 @@ use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
 use super::job::Process;
 use super::members::Members;
+use super::place::index;
 
 /// The property with the names of the parts that are in the archive, one a line.
 pub const PARTS: &str = "NCCL::PARTS";
@@ -147,11 +148,12 @@ fn clocks(list: &mut List, processes: &[Process]) {
     list.add("NCCL::CLOCK::RESIDUAL_NS", residual.to_string());
     list.add("NCCL::CLOCK::UNCERTAINTY_NS", uncertainty.to_string());
     let gpus = || processes.iter().flat_map(|p| &p.sidecar.gpu_clocks);
-    for (name, calibration) in [
-        ("BOUNDED", GpuCalibration::Bounded),
-        ("UPPER_ONLY", GpuCalibration::UpperOnly),
-        ("INCONSISTENT", GpuCalibration::Inconsistent),
+    for calibration in [
+        GpuCalibration::Bounded,
+        GpuCalibration::UpperOnly,
+        GpuCalibration::Inconsistent,
     ] {
+        let name = calibration.name();
         let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);
         list.number(
             &format!("NCCL::GPU_CLOCK::{name}::RANKS"),
@@ -163,6 +165,26 @@ fn clocks(list: &mut List, processes: &[Process]) {
             residual.unwrap_or(0),
         );
     }
+    list.add(
+        "NCCL::GPU_CLOCK::LIST",
+        lines(processes.iter().flat_map(gpu_clocks)),
+    );
+}
+
+/// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb`.
+fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
+    let sidecar = &process.sidecar;
+    sidecar.gpu_clocks.iter().map(|gpu| {
+        let comm = sidecar.comms.get(index(gpu.comm)).map_or(0, |comm| comm.id);
+        format!(
+            "{}: comm {comm:#x} rank {}: {}, residual {} ns, drift {} ppb",
+            sidecar.part,
+            gpu.rank,
+            gpu.clock.calibration.name(),
+            gpu.clock.residual_ns,
+            gpu.clock.drift_ppb(),
+        )
+    })
 }
 
 fn problems(list: &mut List, processes: &[Process]) {

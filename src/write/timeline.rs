@@ -31,7 +31,7 @@ impl Timeline {
     pub fn of(assembly: &Assembly) -> Self {
         let correlation = Correlation::of(assembly);
         let comms = Comms::of(assembly);
-        let gpu_clocks = gpu_clocks(assembly, &correlation);
+        let gpu_clocks = gpu_clocks(assembly, &correlation, &comms);
         let intervals = intervals(assembly, &correlation, &gpu_clocks);
         Self {
             correlation,

@@ -265,6 +265,12 @@ fn everything_seen_is_accounted_for() {
     assert_eq!(property("NCCL::RANKS_MISSING"), None);
     assert_eq!(property("NCCL::COLLECTIVES_UNMATCHED"), None);
     assert_eq!(property("NCCL::GPU_CLOCK::BOUNDED::RANKS"), Some("2"));
+    let clocks = property("NCCL::GPU_CLOCK::LIST").expect("two GPUs gave stamps");
+    assert_eq!(clocks.lines().count(), 2, "{clocks}");
+    for (rank, line) in clocks.lines().enumerate() {
+        let rank = format!(" rank {rank}: BOUNDED, residual ");
+        assert!(line.contains(&rank), "{clocks}");
+    }
 }
 
 #[test]

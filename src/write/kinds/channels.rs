@@ -4,22 +4,11 @@ use crate::journal::record::Fields;
 use crate::write::assembly::Operation;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
-use crate::write::gpu_clock::{GpuClock, stamps};
+use crate::write::gpu_clock::GpuClock;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::{index, place};
 
 use super::phases::{self, Around};
-
-/// Whether the GPU's times are there but make no sense (NCCL's ring of stamps was overrun).
-#[must_use]
-pub(in crate::write) fn is_suspicious(operation: &Operation) -> bool {
-    let Fields::KernelCh { gpu_ns, .. } = operation.fields else {
-        return false;
-    };
-    let told = gpu_ns != 0 || operation.value != 0;
-    let ended = operation.end().is_some() || operation.value != 0;
-    told && ended && stamps(gpu_ns, operation.value).is_none()
-}
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u64, u32)> = Vec::new();
@@ -28,11 +17,12 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             continue;
         };
         let owner = scene.owner(operation.context, canvas);
-        if is_suspicious(operation) {
-            canvas.counts.gpu_times_suspicious += 1;
+        let at = place(at);
+        if let Some(why) = scene.correlation.stamps.distrust(at) {
+            why.count(&mut canvas.counts);
         }
-        let (start, end) = span(scene, operation);
-        order.push((LaneKey::Channel(owner, channel), start, end, place(at)));
+        let (start, end) = span(scene, at, operation);
+        order.push((LaneKey::Channel(owner, channel), start, end, at));
     }
     order.sort_unstable();
     let phases = phases::by_channel(scene);
@@ -53,8 +43,8 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let clock = scene
             .assembly
             .operation(at)
-            .and_then(|it| gpu_clock(scene, it));
-        if let (Some(phases), Some(clock)) = (phases.get(&at), clock) {
+            .and_then(|operation| on_gpu(scene, at, operation));
+        if let (Some(phases), Some((clock, _))) = (phases.get(&at), clock) {
             let span = (start, end);
             let around = Around {
                 key,
@@ -67,23 +57,17 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     }
 }
 
-fn span(scene: &Scene<'_>, operation: &Operation) -> (u64, u64) {
-    let host = (operation.start, scene.end(operation).max(operation.start));
-    let Fields::KernelCh { gpu_ns, .. } = operation.fields else {
-        return host;
-    };
-    match (stamps(gpu_ns, operation.value), gpu_clock(scene, operation)) {
-        (Some((start, stop)), Some(clock)) => (clock.host_ns(start), clock.host_ns(stop)),
-        _ => host,
+fn span(scene: &Scene<'_>, at: u32, operation: &Operation) -> (u64, u64) {
+    match on_gpu(scene, at, operation) {
+        Some((clock, (start, stop))) => (clock.host_ns(start), clock.host_ns(stop)),
+        None => (operation.start, scene.end(operation).max(operation.start)),
     }
 }
 
-/// The clock that a channel is shown by; none where it is shown by host times.
-fn gpu_clock(scene: &Scene<'_>, operation: &Operation) -> Option<GpuClock> {
-    let Fields::KernelCh { gpu_ns, .. } = operation.fields else {
-        return None;
-    };
-    let _sensible = stamps(gpu_ns, operation.value)?;
+/// The clock that a channel is shown by and its stamps; none where it is shown by host times.
+fn on_gpu(scene: &Scene<'_>, at: u32, operation: &Operation) -> Option<(GpuClock, (u64, u64))> {
+    let stamps = scene.correlation.stamps.of_channel(at, operation)?;
     let context = scene.assembly.find_context(operation.context)?;
-    scene.gpu_clocks.get(index(context)).copied()
+    let clock = scene.gpu_clocks.get(index(context)).copied()?;
+    Some((clock, stamps))
 }

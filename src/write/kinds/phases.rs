@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
-use crate::write::gpu_clock::{GpuClock, stamps};
+use crate::write::gpu_clock::GpuClock;
+use crate::write::gpu_clock::stamps::{Distrust, pair};
 use crate::write::lanes::{Item, LaneKey};
 use crate::write::place::place;
 
@@ -49,14 +50,17 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], aroun
         let Fields::KernelPhase { gpu_ns, .. } = operation.fields else {
             continue;
         };
-        let Some((start, stop)) = stamps(gpu_ns, operation.value) else {
-            canvas.counts.gpu_times_suspicious += 1;
-            continue;
+        let (start, stop) = match pair(gpu_ns, operation.value) {
+            Ok(stamps) => stamps,
+            Err(why) => {
+                why.count(&mut canvas.counts);
+                continue;
+            }
         };
         let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
         // One that lies outside its channel is not of it: the ring has been overrun.
         if start < from || stop > to {
-            canvas.counts.gpu_times_suspicious += 1;
+            Distrust::Outside.count(&mut canvas.counts);
             continue;
         }
         spans.push((start, stop, at));
@@ -66,7 +70,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], aroun
     for (start, end, at) in spans {
         // Phases follow each other; stamps that say otherwise are of different works.
         if start < free_from {
-            canvas.counts.gpu_times_suspicious += 1;
+            Distrust::Outside.count(&mut canvas.counts);
             continue;
         }
         free_from = end;
