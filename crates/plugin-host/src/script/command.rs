@@ -139,6 +139,8 @@ pub enum Command {
     Sleep(Duration),
     Print(String),
     Repeat(u64),
+    /// The block runs unless the handle is NULL.
+    If(Handle),
     Thread(String),
     Join(Option<String>),
     Parallel(u64),
@@ -167,7 +169,7 @@ impl Command {
     pub const fn takes_block(&self) -> bool {
         matches!(
             self,
-            Self::Repeat(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_)
+            Self::Repeat(_) | Self::If(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_)
         )
     }
 
@@ -216,6 +218,7 @@ impl Command {
             ("sleep", [time]) => Self::Sleep(duration(time)?),
             ("print", words) => Self::Print(words.join(" ")),
             ("repeat", [times]) => Self::Repeat(number(times)?),
+            ("if", [name]) => Self::If(handle(name)?),
             ("thread", [name]) => Self::Thread((*name).to_owned()),
             ("join", []) => Self::Join(None),
             ("join", [name]) => Self::Join(Some((*name).to_owned())),
@@ -231,7 +234,7 @@ impl Command {
 }
 
 fn usage(verb: &str) -> String {
-    const USAGES: [&str; 25] = [
+    const USAGES: [&str; 26] = [
         "load [1-7]",
         "unload",
         "init NAME [option=VALUE …]",
@@ -250,6 +253,7 @@ fn usage(verb: &str) -> String {
         "sleep TIME",
         "print TEXT",
         "repeat TIMES {",
+        "if HANDLE {",
         "thread NAME {",
         "join [NAME]",
         "parallel THREADS {",

@@ -213,6 +213,11 @@ impl Thread {
                 }
                 self.place.round = outer;
             }
+            Command::If(handle) => {
+                if self.resolve(line, &handle)? != 0 {
+                    self.block(&statement.block)?;
+                }
+            }
             Command::Thread(name) => self.spawn(statement, name, self.place)?,
             Command::Join(name) => self.join(line, name.as_deref())?,
             Command::Parallel(threads) => self.parallel(statement, threads)?,

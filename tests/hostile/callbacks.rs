@@ -1,37 +1,9 @@
 //! Callbacks as no NCCL should make them, and as some do: the program that makes them notices nothing, and what made
 //! sense is in the archive.
 
-use whole_plugin::archive::Archive;
-use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-/// Runs a script through the table of one version; it must find the plugin well-behaved. The archive is there at the
-/// end, made by the plugin or, where it could not know that the job was over, by the tool.
-fn archive_of(scratch: &Scratch, table: u32, script: &str) -> Archive {
-    archive_under(None, scratch, table, script)
-}
-
-/// The same beside a libnccl that says it is this release.
-fn archive_under(nccl: Option<u32>, scratch: &Scratch, table: u32, script: &str) -> Archive {
-    let mut command = scratch.script(script);
-    if let Some(release) = nccl {
-        command.args(["--nccl", &release.to_string()]);
-    }
-    command.args(["--table", &table.to_string()]);
-    // Up to v3 nobody knows how many ranks there are, and NCCL lends no logger to say so.
-    let said: &[&str] = if table < 4 {
-        &["the process that finishes last"]
-    } else {
-        &[]
-    };
-    let _ended = run(&mut command).undisturbed(said);
-    let _finalized = scratch.finalize().with_code(0);
-    let archive = scratch.archive();
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
-    archive
-}
+use crate::drive::{archive_of, archive_under};
 
 #[test]
 fn null_in_every_pointer_of_every_version() {
