@@ -58,7 +58,7 @@ impl Keeper {
         Self { shared, thread }
     }
 
-    /// Ends the thread and records the last clock pair and what threads without a slot have lost.
+    /// Ends the thread and records the last clock pair.
     pub(crate) fn stop(self) {
         *self.shared.stop.lock() = true;
         self.shared.wake.notify_all();
@@ -72,7 +72,6 @@ impl Keeper {
         }
         let mut cursor = self.shared.cursor.lock();
         cursor.clock_pair(&ClockPair::read());
-        cursor.adopt_losses();
     }
 }
 
@@ -100,7 +99,6 @@ fn keep(registry: &Registry, shared: &Shared) {
             clock_due = Instant::now() + next_interval();
             let mut cursor = shared.cursor.lock();
             cursor.clock_pair(&ClockPair::read());
-            cursor.adopt_losses();
         }
     }
 }

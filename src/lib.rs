@@ -27,6 +27,7 @@ mod hooks;
 pub mod id;
 pub mod journal;
 mod keeper;
+pub mod late;
 pub mod process;
 pub mod recorder;
 pub mod session;

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::event::{Start, State};
+use crate::event::{Kind, Start, State};
 use crate::fault;
 use crate::id::EventId;
+use crate::journal::layout::header::LOST_WORDS;
 use crate::journal::writer::{Cursor, Lost, Registry};
+use crate::late::LateCallbacks;
 
 /// Which recording is on: 0 for none. Read first in every callback.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
@@ -22,8 +24,8 @@ static CURRENT: Mutex<Option<Recording>> = Mutex::new(None);
 /// Epochs are never used twice, so a thread notices that its slot belongs to an earlier recording.
 static LAST_EPOCH: AtomicU64 = AtomicU64::new(0);
 /// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
-/// on a thread whose slot is already gone.
-static LATE: AtomicU64 = AtomicU64::new(0);
+/// on a thread whose slot is already gone. By [`Lost::index`].
+static LATE: [AtomicU64; LOST_WORDS] = [const { AtomicU64::new(0) }; LOST_WORDS];
 
 #[derive(Clone)]
 struct Recording {
@@ -64,9 +66,13 @@ thread_local! {
 #[must_use]
 #[inline]
 pub fn start(event: &Start<'_>) -> EventId {
-    let id = with_cursor(Lost::Start(event.body.kind()), |cursor| {
-        fault::on(&event.body);
-        cursor.start(event)
+    let what = Lost::Start(event.body.kind());
+    let id = on_slot(what, |slot| match slot {
+        Ok(cursor) => {
+            fault::on(&event.body);
+            cursor.start(event)
+        }
+        Err(registry) => registry.slotless_id(),
     });
     id.unwrap_or(EventId::NONE)
 }
@@ -87,12 +93,24 @@ pub fn state(state: &State) {
     }
 }
 
-/// Runs `action` on the calling thread's slot. None when nothing is recorded or there is no room.
+/// Runs `action` on the calling thread's slot. Nothing when nothing is recorded; `what` is counted as lost when
+/// the thread has no slot.
 #[inline]
-pub(crate) fn with_cursor<T>(what: Lost, action: impl FnOnce(&mut Cursor) -> T) -> Option<T> {
+pub(crate) fn with_cursor(what: Lost, action: impl FnOnce(&mut Cursor)) {
+    on_slot(what, |slot| {
+        if let Ok(cursor) = slot {
+            action(cursor);
+        }
+    });
+}
+
+/// Runs `action` with the calling thread's slot, or, after counting the loss, with the registry that has no slot
+/// for it. None when nothing is being recorded: counted as late.
+#[inline]
+fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut Cursor, &Registry>) -> T) -> Option<T> {
     let epoch = EPOCH.load(Ordering::Relaxed);
     if epoch == 0 {
-        LATE.fetch_add(1, Ordering::Relaxed);
+        late(what);
         return None;
     }
     let done = SLOT.try_with(|slot| {
@@ -102,19 +120,27 @@ pub(crate) fn with_cursor<T>(what: Lost, action: impl FnOnce(&mut Cursor) -> T) 
             enter(&mut slot);
         }
         let held = slot.0.as_mut()?;
-        match &mut held.cursor {
-            Some(cursor) => Some(action(cursor)),
+        Some(match &mut held.cursor {
+            Some(cursor) => action(Ok(cursor)),
             None => {
                 held.registry.lose(what);
-                None
+                action(Err(&held.registry))
             }
-        }
+        })
     });
-    if let Ok(done) = done {
-        return done;
+    if let Ok(Some(done)) = done {
+        return Some(done);
     }
-    LATE.fetch_add(1, Ordering::Relaxed);
+    late(what);
     None
+}
+
+/// Counts a callback that belongs to no recording.
+#[cold]
+fn late(what: Lost) {
+    if let Some(count) = LATE.get(what.index()) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A thread's first event of a recording: gets it a slot.
@@ -165,7 +191,19 @@ pub(crate) fn disable() {
     EPOCH.store(0, Ordering::Release);
 }
 
-/// Callbacks that came outside of any recording, so far.
-pub(crate) fn late_callbacks() -> u64 {
-    LATE.load(Ordering::Relaxed)
+/// Callbacks that came outside of any recording since this was last asked.
+pub(crate) fn take_late() -> LateCallbacks {
+    let take = |index: usize| LATE.get(index).map_or(0, |n| n.swap(0, Ordering::Relaxed));
+    let mut late = LateCallbacks {
+        stops: take(Lost::Stop.index()),
+        states: take(Lost::State.index()),
+        ..LateCallbacks::default()
+    };
+    for kind in Kind::ALL {
+        let starts = take(Lost::Start(kind).index());
+        if starts > 0 {
+            late.starts.insert(kind.name().to_owned(), starts);
+        }
+    }
+    late
 }

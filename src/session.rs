@@ -95,7 +95,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     let (context, repetition) = session.communicators.add(session.tag, comm);
     // Releases before ours ignore bits they do not know; that is no reason to set them.
     let mask = session.config.mask & kinds_of_table(comm.table);
-    recorder::with_cursor(Lost::State, |cursor| {
+    recorder::with_cursor(Lost::Communicator, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
     InitReply { context, mask }
@@ -115,7 +115,7 @@ pub fn finalize(context: u64) {
         if !session.communicators.remove(context) {
             return;
         }
-        recorder::with_cursor(Lost::State, |cursor| {
+        recorder::with_cursor(Lost::Communicator, |cursor| {
             cursor.comm_finalize(context, begin_ticks)
         });
         if !session.communicators.is_empty() {
@@ -163,6 +163,7 @@ fn begin(slot: &mut Slot, comm: &CommInit<'_>) {
     hooks::at_fork_in_child(in_forked_child);
     hooks::at_exit(at_exit);
     hooks::at_panic();
+    close::account_for_late();
     match Session::begin(config, comm) {
         Ok(session) => slot.session = Some(session),
         Err(reason) => {
@@ -377,14 +378,6 @@ extern "C" fn at_exit() {
             return;
         }
         logger::forget();
-        if recorder::late_callbacks() > 0
-            && Config::from_environment().verbosity == Verbosity::Verbose
-        {
-            let late = recorder::late_callbacks();
-            logger::warn(&format!(
-                "{late} callbacks came after the recording had ended and are in no trace"
-            ));
-        }
         // Another thread may be ending the session just now, or hang inside: do not wait for ever.
         let Some(mut slot) = SESSION.try_lock_for(Duration::from_secs(90)) else {
             return;
@@ -396,6 +389,12 @@ extern "C" fn at_exit() {
             close::close(session, Moment::Exit);
         } else {
             close::at_exit();
+        }
+        let late = close::account_for_late();
+        if late > 0 && Config::from_environment().verbosity == Verbosity::Verbose {
+            logger::warn(&format!(
+                "{late} callbacks came after the recording had ended: `nccl-otf2 finalize` puts their number into the archive"
+            ));
         }
     });
     if ended.is_err() {

@@ -14,9 +14,10 @@ use super::layout::{
 };
 use super::mapping::{JournalFile, Segment};
 use super::names::NameCache;
+use super::quiet::{HeldControl, Waits};
 use super::writer::{Lost, Registry, Slot};
 use crate::clock::{ClockPair, ticks};
-use crate::event::{Kind, Name, Start, State};
+use crate::event::{Body, Kind, Name, Start, State};
 use crate::id::EventId;
 
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
@@ -35,9 +36,16 @@ pub struct Cursor {
     order: u64,
     next_sequence: u64,
     names: NameCache,
-    stalls: u64,
-    lost: [u64; Kind::COUNT + 2],
+    held: HeldControl,
+    waits: Waits,
+    counters: Counters,
 }
+
+/// The running totals of a slot, as they lie in the header of the segment in use.
+#[derive(Clone, Copy, Debug)]
+struct Counters([u64; COUNTERS]);
+
+const COUNTERS: usize = header::REPEATED_WAITS + 1 - header::STALLS;
 
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -60,8 +68,9 @@ impl Cursor {
             order: 0,
             next_sequence: 1,
             names: NameCache::new(),
-            stalls: 0,
-            lost: [0; Kind::COUNT + 2],
+            held: HeldControl::NONE,
+            waits: Waits::new(),
+            counters: Counters([0; COUNTERS]),
         };
         cursor.write_header();
         cursor
@@ -77,15 +86,50 @@ impl Cursor {
             self.next_sequence,
         );
         self.next_sequence += 1;
-        if !encode::start(self, id.get(), event) {
+        self.put_held();
+        if matches!(event.body, Body::ProxyCtrl) {
+            // Counted as empty from now on, so that the count is right whenever the process is killed.
+            self.held = HeldControl::new(id, ticks(), event);
+            self.add(header::EMPTY_CONTROLS, 1);
+        } else if !encode::start(self, id.get(), event) {
             self.lose(Lost::Start(event.body.kind()));
         }
         id
     }
 
+    /// Records the control event that was held back: something else happens, so it is not an empty one.
+    #[inline]
+    fn put_held(&mut self) {
+        if !self.held.id.is_none() {
+            self.put_held_now();
+        }
+    }
+
+    #[cold]
+    fn put_held_now(&mut self) {
+        let held = std::mem::replace(&mut self.held, HeldControl::NONE);
+        let payload = [
+            held.parent,
+            held.context,
+            u64::from(held.rank.cast_unsigned()),
+        ];
+        let control = Kind::ProxyCtrl;
+        let record = kind::START + control as u8;
+        if !self.put_at(record, 0, held.ticks, held.id.get(), payload) {
+            self.lose(Lost::Start(control));
+        }
+        self.add(header::EMPTY_CONTROLS, u64::MAX);
+    }
+
     /// Records the end of an event.
     #[inline]
     pub fn stop(&mut self, event: u64) {
+        if event == self.held.id.get() {
+            // It never entered a state: it stays a number.
+            self.held = HeldControl::NONE;
+            return;
+        }
+        self.put_held();
         if !self.put(kind::STOP, 0, event, []) {
             self.lose(Lost::Stop);
         }
@@ -94,6 +138,11 @@ impl Cursor {
     /// Records a change of state.
     #[inline]
     pub fn state(&mut self, event: &State) {
+        if self.waits.repeats(event) {
+            self.add(header::REPEATED_WAITS, 1);
+            return;
+        }
+        self.put_held();
         if !encode::state(self, event) {
             self.lose(Lost::State);
         }
@@ -118,6 +167,7 @@ impl Cursor {
         repetition: u32,
         comm: &crate::event::CommInit<'_>,
     ) {
+        self.put_held();
         let name = self.name(comm.name);
         let payload = [
             ticks(),
@@ -126,12 +176,17 @@ impl Cursor {
             pair(comm.rank.cast_unsigned(), comm.nccl_version),
             pair(u32::from(name) | u32::from(comm.table) << 16, repetition),
         ];
-        let _full = self.put_at(kind::COMM_INIT, 0, begin_ticks, context, payload);
+        if !self.put_at(kind::COMM_INIT, 0, begin_ticks, context, payload) {
+            self.lose(Lost::Communicator);
+        }
     }
 
     /// Records a communicator's end.
     pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
-        let _full = self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]);
+        self.put_held();
+        if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
+            self.lose(Lost::Communicator);
+        }
     }
 
     pub(super) fn thread_begin(&mut self, name: &str) {
@@ -155,29 +210,21 @@ impl Cursor {
     }
 
     pub(super) fn thread_end(&mut self) {
+        self.put_held();
         let _full = self.put(kind::THREAD_END, 0, 0, []);
-    }
-
-    /// Takes over the losses that were counted without a slot (the keeper does this).
-    pub fn adopt_losses(&mut self) {
-        for index in 0..self.registry.lost.len() {
-            let more = self
-                .registry
-                .lost
-                .get(index)
-                .map_or(0, |counter| counter.swap(0, Ordering::Relaxed));
-            if let Some(total) = self.lost.get_mut(index) {
-                *total += more;
-            }
-        }
-        self.write_losses();
     }
 
     #[cold]
     fn lose(&mut self, what: Lost) {
-        if let Some(total) = self.lost.get_mut(what.index()) {
-            *total += 1;
-            if let Some(word) = self.segment.get(header::LOST_STARTS + what.index()) {
+        self.add(header::LOST_STARTS + what.index(), 1);
+    }
+
+    /// Adds to a running total (wrapping, so that `u64::MAX` takes one away), here and in the journal.
+    #[inline]
+    fn add(&mut self, word: usize, more: u64) {
+        if let Some(total) = self.counters.0.get_mut(word - header::STALLS) {
+            *total = total.wrapping_add(more);
+            if let Some(word) = self.segment.get(word) {
                 word.store(*total, Ordering::Relaxed);
             }
         }
@@ -245,8 +292,8 @@ impl Cursor {
         let file = self.segment.file();
         if file.unreleased() > MOST_UNRELEASED {
             // The keeper is late, and used segments must not pile up in memory.
-            self.stalls += 1;
             file.release_used();
+            self.stall();
         }
         self.order += 1;
         self.at = HEADER_WORDS;
@@ -256,7 +303,7 @@ impl Cursor {
 
     fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
         if !file.is_prepared(index) {
-            self.stalls += 1;
+            self.stall();
             self.registry.prepare(&file, index).ok()?;
         }
         Some(Segment::take(file, index))
@@ -303,21 +350,17 @@ impl Cursor {
         set(header::BYTES, SEGMENT_BYTES as u64);
         set(header::TICKS, ticks());
         set(header::COMMITTED, 8 * HEADER_WORDS as u64);
-        self.write_losses();
+        for (index, total) in (header::STALLS..).zip(self.counters.0) {
+            set(index, total);
+        }
         if let Some(magic) = self.segment.get(header::MAGIC) {
             magic.store(MAGIC, Ordering::Release);
         }
     }
 
-    fn write_losses(&self) {
-        if let Some(word) = self.segment.get(header::STALLS) {
-            word.store(self.stalls, Ordering::Relaxed);
-        }
-        for (index, total) in self.lost.iter().enumerate() {
-            if let Some(word) = self.segment.get(header::LOST_STARTS + index) {
-                word.store(*total, Ordering::Relaxed);
-            }
-        }
+    /// This thread does the keeper's work.
+    fn stall(&mut self) {
+        self.add(header::STALLS, 1);
     }
 }
 

@@ -3,7 +3,7 @@
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -41,9 +41,20 @@ pub mod header {
     pub const LOST_STOPS: usize = LOST_STARTS + crate::event::Kind::COUNT;
     /// State changes not recorded.
     pub const LOST_STATES: usize = LOST_STOPS + 1;
+    /// Beginnings and ends of communicators not recorded.
+    pub const LOST_COMMUNICATORS: usize = LOST_STATES + 1;
+    /// Counters of losses.
+    pub const LOST_WORDS: usize = LOST_COMMUNICATORS + 1 - LOST_STARTS;
+    /// Proxy control events without a state (so far, for the slot): counted instead of recorded.
+    pub const EMPTY_CONTROLS: usize = LOST_STARTS + LOST_WORDS;
+    /// Repetitions of a waiting state (so far, for the slot): counted instead of recorded.
+    pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
+    /// Losses of threads without a slot, in the order of [`LOST_STARTS`]: only in the first segment of the
+    /// process's first slot, for the whole process.
+    pub const SLOTLESS_LOST: usize = REPEATED_WAITS + 1;
 }
 
-const _: () = assert!(header::LOST_STATES < HEADER_WORDS);
+const _: () = assert!(header::SLOTLESS_LOST + header::LOST_WORDS <= HEADER_WORDS);
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
 
 /// Words of a record's header: kind and length, ticks, id.

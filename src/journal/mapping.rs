@@ -189,6 +189,13 @@ impl JournalFile {
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
+    /// Counts in a word of the first segment's header, which must be prepared; from any thread.
+    pub(super) fn count_in_header(&self, word: usize) {
+        if let Some(word) = self.words(0).get(word) {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// How many used segments are still resident.
     pub(super) fn unreleased(&self) -> usize {
         self.active()

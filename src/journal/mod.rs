@@ -17,6 +17,7 @@ mod encode;
 pub mod layout;
 mod mapping;
 mod names;
+mod quiet;
 pub mod reader;
 pub mod record;
 pub mod writer;

@@ -59,15 +59,21 @@ pub struct Losses {
     pub stops: u64,
     /// State changes not recorded.
     pub states: u64,
+    /// Beginnings and ends of communicators not recorded.
+    pub communicators: u64,
     /// How often a recording thread prepared a segment itself.
     pub stalls: u64,
+    /// Proxy control events without a state: not lost, but told by this number alone.
+    pub empty_controls: u64,
+    /// Repetitions of a waiting state: not lost, but told by this number alone.
+    pub repeated_waits: u64,
 }
 
 impl Losses {
-    /// All events, stops and states not recorded.
+    /// Everything that should have been recorded and was not.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.starts.iter().sum::<u64>() + self.stops + self.states
+        self.starts.iter().sum::<u64>() + self.stops + self.states + self.communicators
     }
 
     fn add(&mut self, other: &Self) {
@@ -76,22 +82,36 @@ impl Losses {
         }
         self.stops += other.stops;
         self.states += other.states;
+        self.communicators += other.communicators;
         self.stalls += other.stalls;
+        self.empty_controls += other.empty_controls;
+        self.repeated_waits += other.repeated_waits;
+    }
+
+    /// The counters of losses that begin at a word of a segment's header.
+    fn at(head: &[u64], first: usize) -> Self {
+        let word = |index: usize| head.get(first + index).copied().unwrap_or(0);
+        let mut losses = Self {
+            stops: word(header::LOST_STOPS - header::LOST_STARTS),
+            states: word(header::LOST_STATES - header::LOST_STARTS),
+            communicators: word(header::LOST_COMMUNICATORS - header::LOST_STARTS),
+            ..Self::default()
+        };
+        for (index, total) in losses.starts.iter_mut().enumerate() {
+            *total = word(index);
+        }
+        losses
     }
 }
 
 fn losses(head: &[u64]) -> Losses {
     let word = |index: usize| head.get(index).copied().unwrap_or(0);
-    let mut losses = Losses {
-        stops: word(header::LOST_STOPS),
-        states: word(header::LOST_STATES),
+    Losses {
         stalls: word(header::STALLS),
-        ..Losses::default()
-    };
-    for (index, total) in losses.starts.iter_mut().enumerate() {
-        *total = word(header::LOST_STARTS + index);
+        empty_controls: word(header::EMPTY_CONTROLS),
+        repeated_waits: word(header::REPEATED_WAITS),
+        ..Losses::at(head, header::LOST_STARTS)
     }
-    losses
 }
 
 /// What reading gave beside the records.
@@ -163,6 +183,8 @@ pub struct Journal {
     pub session_start_realtime_ns: u64,
     problems: Vec<Problem>,
     losses: BTreeMap<u16, Losses>,
+    /// Of threads without a slot.
+    slotless: Losses,
     bytes: u64,
 }
 
@@ -189,6 +211,7 @@ impl Journal {
             session_start_realtime_ns: 0,
             problems: Vec::new(),
             losses: BTreeMap::new(),
+            slotless: Losses::default(),
             bytes: 0,
         };
         for path in paths {
@@ -255,6 +278,7 @@ impl Journal {
         if places.iter().all(|place| place.order < order) {
             self.losses.insert(slot, losses(head));
         }
+        self.slotless.add(&Losses::at(head, header::SLOTLESS_LOST));
         places.push(SegmentPlace {
             path: path.to_owned(),
             offset,
@@ -297,6 +321,7 @@ impl Journal {
         for losses in self.losses.values() {
             outcome.losses.add(losses);
         }
+        outcome.losses.add(&self.slotless);
         outcome
     }
 

@@ -3,8 +3,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -13,7 +13,7 @@ use super::layout::{SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use super::mapping::{JournalFile, Segment};
 use crate::clock::TickSource;
 use crate::event::Kind;
-use crate::id::{ProcessTag, SLOTS};
+use crate::id::{EventId, ProcessTag, SLOTS};
 
 /// How full a segment is when the keeper prepares the next one: early, since at full speed the rest lasts
 /// less than a millisecond.
@@ -55,8 +55,11 @@ pub struct Registry {
     reserved_bytes: AtomicU64,
     full: AtomicBool,
     stop: Mutex<Option<Stop>>,
-    /// Losses of threads that have no slot to count them in, by kind; then stops, states.
-    pub(super) lost: [AtomicU64; Kind::COUNT + 2],
+    /// The first slot's first file: its header counts what threads without a slot lose, so that the count
+    /// survives the process.
+    first_file: OnceLock<Arc<JournalFile>>,
+    /// Events that threads without a slot have started.
+    slotless_sequence: AtomicU64,
 }
 
 /// What the keeper sees of a slot.
@@ -90,7 +93,8 @@ impl Registry {
             reserved_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
             stop: Mutex::new(None),
-            lost: [const { AtomicU64::new(0) }; Kind::COUNT + 2],
+            first_file: OnceLock::new(),
+            slotless_sequence: AtomicU64::new(0),
         })
     }
 
@@ -128,6 +132,7 @@ impl Registry {
         let file = self.create_file(&slot)?;
         self.prepare(&file, 0)?;
         *slot.current.lock() = Some(Arc::clone(&file));
+        let _first = self.first_file.set(Arc::clone(&file));
         slots.push(Arc::clone(&slot));
         Ok(Cursor::new(Arc::clone(self), slot, Segment::take(file, 0)))
     }
@@ -197,11 +202,19 @@ impl Registry {
         drop(cursors);
     }
 
-    /// Counts an event that has no slot to be counted in.
+    /// Counts what a thread without a slot could not record.
     pub fn lose(&self, what: Lost) {
-        if let Some(counter) = self.lost.get(what.index()) {
-            counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(file) = self.first_file.get() {
+            file.count_in_header(header::SLOTLESS_LOST + what.index());
         }
+    }
+
+    /// An id for an event that no slot can record. It is not [`EventId::NONE`]: up to 2.27 NCCL leaves out the
+    /// children of an event without a handle, which other threads may well be able to record.
+    pub fn slotless_id(&self) -> EventId {
+        // The first slot is the keeper's, which starts no events.
+        let sequence = self.slotless_sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        EventId::new(self.options.tag, 0, sequence)
     }
 
     /// One round of the keeper: prepares what recording threads will need next, lets go of what they
@@ -249,18 +262,24 @@ pub enum Lost {
     Stop,
     /// A change of state.
     State,
+    /// The beginning or the end of a communicator.
+    Communicator,
 }
 
 impl Lost {
+    /// Its place among the counters of losses.
     #[inline]
-    pub(super) const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         match self {
             Self::Start(event_kind) => event_kind as usize,
             Self::Stop => Kind::COUNT,
             Self::State => Kind::COUNT + 1,
+            Self::Communicator => Kind::COUNT + 2,
         }
     }
 }
 
 const _: () = assert!(header::LOST_STOPS == header::LOST_STARTS + Kind::COUNT);
 const _: () = assert!(header::LOST_STATES == header::LOST_STOPS + 1);
+const _: () = assert!(header::LOST_COMMUNICATORS == header::LOST_STATES + 1);
+const _: () = assert!(header::LOST_WORDS == Kind::COUNT + 3);

@@ -24,6 +24,8 @@ const INLINE_LIMIT_BYTES: u64 = 512 << 20;
 static CLOSED: AtomicU64 = AtomicU64::new(0);
 /// The directory whose archive this process still has to make when it exits.
 static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The part of the session that closed last.
+static LAST_PART: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Where the process stands when a session ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub(super) enum Moment {
 /// Ends the session. Runs inside the host's last `finalize` or its exit.
 pub(super) fn close(session: Session, moment: Moment) {
     recorder::end();
+    *LAST_PART.lock() = Some(session.part.clone());
     let Session {
         config,
         out,
@@ -119,6 +122,20 @@ pub(super) fn at_exit() {
     }
 }
 
+/// Writes down what came after the session that closed last, and says how much that was. Before the next session
+/// begins, and at exit.
+pub(super) fn account_for_late() -> u64 {
+    let late = recorder::take_late();
+    let part = LAST_PART.lock().take();
+    if let Some(Err(error)) = part.map(|part| late.write(&part)) {
+        logger::warn(&format!(
+            "{} callbacks came after the recording had ended, which the trace will not say: {error}",
+            late.total()
+        ));
+    }
+    late.total()
+}
+
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
     let made = last_finisher(out).and_then(|last| {
         if last {
@@ -178,6 +195,7 @@ fn lost(counts: &Counts) -> u64 {
         .sum::<u64>()
         + counts.stops_lost
         + counts.states_lost
+        + counts.communicators_lost
 }
 
 /// Loss is a warning: the user must hear of it without asking.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::event::Kind;
 use crate::journal::reader::Losses;
+use crate::late::LateCallbacks;
 
 /// The numbers of one kind of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub struct KindCounts {
     pub orphan: u64,
     /// Starts that could not be recorded.
     pub lost: u64,
+    /// Starts that came when recording had ended.
+    pub late: u64,
 }
 
 impl KindCounts {
@@ -44,6 +47,7 @@ impl KindCounts {
             ("UNFINISHED", self.unfinished),
             ("ORPHAN", self.orphan),
             ("LOST", self.lost),
+            ("LATE", self.late),
         ]
     }
 
@@ -56,6 +60,7 @@ impl KindCounts {
         self.unfinished += other.unfinished;
         self.orphan += other.orphan;
         self.lost += other.lost;
+        self.late += other.late;
     }
 
     /// Whether everything seen is accounted for.
@@ -140,6 +145,16 @@ pub struct Counts {
     pub stops_lost: u64,
     /// States that could not be recorded.
     pub states_lost: u64,
+    /// Beginnings and ends of communicators that could not be recorded.
+    pub communicators_lost: u64,
+    /// Proxy control events without a state that the journal only counts; they are among those seen and not drawn.
+    pub controls_counted_only: u64,
+    /// Repetitions of a waiting state that the journal only counts; they are among the repeated states.
+    pub waits_counted_only: u64,
+    /// Stops that came when recording had ended.
+    pub stops_late: u64,
+    /// States that came when recording had ended.
+    pub states_late: u64,
     /// How often a recording thread had to wait for its own segment.
     pub stalls: u64,
     /// Communicators that ended without a beginning.
@@ -205,7 +220,27 @@ impl Counts {
         }
         self.stops_lost += losses.stops;
         self.states_lost += losses.states;
+        self.communicators_lost += losses.communicators;
         self.stalls += losses.stalls;
+        self.states_repeated += losses.repeated_waits;
+        self.waits_counted_only += losses.repeated_waits;
+        self.controls_counted_only += losses.empty_controls;
+        if losses.empty_controls > 0 {
+            let controls = self.kind_mut(Kind::ProxyCtrl);
+            controls.seen += losses.empty_controls;
+            controls.not_drawn += losses.empty_controls;
+        }
+    }
+
+    /// Takes in what came when recording had ended.
+    pub fn add_late(&mut self, late: &LateCallbacks) {
+        for kind in Kind::ALL {
+            if let Some(starts) = late.starts.get(kind.name()) {
+                self.kind_mut(kind).late += starts;
+            }
+        }
+        self.stops_late += late.stops;
+        self.states_late += late.states;
     }
 }
 
@@ -233,6 +268,11 @@ named_counts! {
     "STATES_UNKNOWN" states_unknown,
     "STOPS_LOST" stops_lost,
     "STATES_LOST" states_lost,
+    "COMMUNICATORS_LOST" communicators_lost,
+    "CONTROLS_COUNTED_ONLY" controls_counted_only,
+    "WAITS_COUNTED_ONLY" waits_counted_only,
+    "STOPS_LATE" stops_late,
+    "STATES_LATE" states_late,
     "STALLS" stalls,
     "FINALIZES_WITHOUT_INIT" finalizes_without_init,
     "CONTEXTS_TWICE" contexts_twice,

@@ -11,7 +11,8 @@ use super::part::{
 };
 use super::progress::Progress;
 use super::staging::Staging;
-use super::unify::{ArchiveSummary, part_directories, parts_in_place, unify};
+use super::unify::{ANCHOR, ArchiveSummary, part_directories, parts_in_place, unify};
+use crate::late::LateCallbacks;
 use crate::process::ProcessInfo;
 
 /// How to finalize.
@@ -77,7 +78,7 @@ pub fn finalize(
         } else {
             PartState::Elsewhere
         };
-        again |= matches!(state, PartState::Written(_));
+        again |= matches!(state, PartState::Written(_)) || came_late(out, directory);
         parts.push((part_name(directory), state));
         progress.step();
     }
@@ -107,6 +108,18 @@ pub fn finalize(
     }
     summary.complete = !summary.parts.iter().any(|(_, state)| is_to_come(state));
     Ok(summary)
+}
+
+/// Whether a part tells of callbacks that came after the archive was made.
+fn came_late(out: &Path, part: &Path) -> bool {
+    let written = |path: &Path| path.metadata().and_then(|data| data.modified());
+    match (
+        written(&LateCallbacks::path(part)),
+        written(&out.join(ANCHOR)),
+    ) {
+        (Ok(late), Ok(archive)) => late > archive,
+        _ => false,
+    }
 }
 
 fn finish_part(directory: &Path, options: &FinalizeOptions) -> PartState {

@@ -8,6 +8,7 @@ use super::assembly::Assembly;
 use super::error::{Error, io_error};
 use super::sidecar::{SIDECAR_FORMAT, Sidecar};
 use crate::journal::reader::{Journal, Outcome};
+use crate::late::LateCallbacks;
 use crate::process::ProcessInfo;
 
 /// Name of the sidecar in a part.
@@ -69,7 +70,8 @@ pub fn read_sidecar(directory: &Path) -> Result<Sidecar, Error> {
         );
         return Err(Error::Sidecar { path, reason });
     }
-    let sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(unreadable)?;
+    let mut sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(unreadable)?;
+    sidecar.counts.add_late(&LateCallbacks::read(directory));
     if sidecar.event_chunk_bytes != otf2::EVENT_CHUNK_BYTES {
         let reason = format!(
             "event chunks of {} bytes, where all parts of an archive have {}",
