@@ -35,6 +35,7 @@ const KEEPING: WriteOptions = WriteOptions {
     deadline: None,
     keep_journal: true,
     provisional: false,
+    archive: None,
 };
 
 fn one_process(criterion: &mut Criterion) {

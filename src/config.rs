@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::event::Kind;
+use crate::write::options::{ArchiveOptions, CollectiveRecords, CommLanes, Level};
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,30 @@ pub const VARIABLES: &[Variable] = &[
         doc: "Keep the journal when it has been written, so that it can be written again by another version.",
     },
     Variable {
+        name: "NCCL_OTF2_LEVEL",
+        values: "`light`, `standard` or `full`",
+        default: "`full`",
+        doc: "What of the recorded goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still tells when operations ran. `nccl-otf2 finalize --level` changes it afterwards where the journals were kept.",
+    },
+    Variable {
+        name: "NCCL_OTF2_METRICS",
+        values: "`bytes-in-flight`, `bandwidth`, `network-bandwidth`, comma-separated; `all` or `none`",
+        default: "`none`",
+        doc: "Metrics to write. `nccl-otf2 finalize --metrics` changes it afterwards where the journals were kept.",
+    },
+    Variable {
+        name: "NCCL_OTF2_COMM_LANES",
+        values: "`stream` or `cpu`",
+        default: "`stream`",
+        doc: "What the rows of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-lanes` changes it afterwards.",
+    },
+    Variable {
+        name: "NCCL_OTF2_COLLECTIVES",
+        values: "`blocking`, `nonblocking` or `none`",
+        default: "`blocking`",
+        doc: "Which communication records collectives have: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards where the journals were kept.",
+    },
+    Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
@@ -118,6 +143,8 @@ pub struct Config {
     pub finalize_timeout: Duration,
     /// Whether a written journal stays.
     pub keep_journal: bool,
+    /// What of the recorded goes into the archive, and how.
+    pub archive: ArchiveOptions,
     /// How much is said.
     pub verbosity: Verbosity,
     /// What was wrong with the variables: one line each.
@@ -168,6 +195,7 @@ impl Default for Config {
             finalize: Finalize::Inline,
             finalize_timeout: Duration::from_secs(60),
             keep_journal: false,
+            archive: ArchiveOptions::default(),
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),
         }
@@ -243,6 +271,18 @@ impl Config {
             }
             "NCCL_OTF2_KEEP_JOURNAL" => {
                 self.keep_journal = choice(value, &[("0", false), ("1", true)])?
+            }
+            "NCCL_OTF2_LEVEL" => self.archive.level = choice(value, Level::CHOICES)?,
+            "NCCL_OTF2_METRICS" => {
+                let parsed = value.parse();
+                self.archive.metrics =
+                    parsed.map_err(|reason: String| format!("{reason}; none is used"))?;
+            }
+            "NCCL_OTF2_COMM_LANES" => {
+                self.archive.comm_lanes = choice(value, CommLanes::CHOICES)?;
+            }
+            "NCCL_OTF2_COLLECTIVES" => {
+                self.archive.collectives = choice(value, CollectiveRecords::CHOICES)?;
             }
             "NCCL_OTF2_VERBOSITY" => {
                 self.verbosity = choice(

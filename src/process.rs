@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::environment::JobEnvironment;
+use crate::write::options::ArchiveOptions;
 
 /// Version of `process.json`.
 pub const PROCESS_FORMAT: u32 = 1;
@@ -39,6 +40,8 @@ pub struct ProcessInfo {
     pub command: Vec<String>,
     /// Its working directory.
     pub working_directory: String,
+    /// How its part of the archive is to be written.
+    pub archive: ArchiveOptions,
 }
 
 /// The kernel's boot id, or an empty string.

@@ -218,6 +218,7 @@ impl Session {
                 .unwrap_or_default()
                 .display()
                 .to_string(),
+            archive: config.archive,
         };
         let written = serde_json::to_vec_pretty(&info)
             .map_err(std::io::Error::other)

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use otf2::{
     ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef,
-    LocationRef, MappingType, Paradigm, RegionRef, StringRef, SystemTreeNodeRef,
+    LocationRef, MappingType, MetricMemberRef, MetricRef, Paradigm, RegionRef, StringRef,
+    SystemTreeNodeRef,
 };
 
 use super::error::{Error, io_error, otf2_error};
@@ -15,7 +16,7 @@ use super::plan::{Plan, clock};
 use super::progress::Progress;
 use super::properties::properties;
 use super::sidecar::Sidecar;
-use super::union::{Strings, attributes, regions};
+use super::union::{Strings, attributes, metrics, regions};
 
 /// How large an archive became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct ArchiveSize {
 /// The archive's number of each of a part's own.
 #[derive(Debug)]
 struct Maps<'a> {
-    tables: [(MappingType, &'a [Vec<u32>]); 4],
+    tables: [(MappingType, &'a [Vec<u32>]); 5],
 }
 
 /// Writes the archive into `directory`: event files are linked, everything else is made. `left_out` says
@@ -59,13 +60,26 @@ pub(super) fn write(
     let members = Members::of(processes);
     let attributes = attributes(&sidecars);
     let regions = regions(&sidecars);
-    let plan = Plan::of(processes, &members, &attributes.all, &regions.all, strings);
+    let metrics = metrics(&sidecars);
+    let plan = Plan::of(
+        processes,
+        &members,
+        &attributes.all,
+        &regions.all,
+        &metrics,
+        strings,
+    );
+    let metric_maps: Vec<Vec<u32>> = sidecars
+        .iter()
+        .map(|sidecar| metrics.numbers(&sidecar.options))
+        .collect();
     let maps = Maps {
         tables: [
             (MappingType::String, &string_maps),
             (MappingType::Attribute, &attributes.maps),
             (MappingType::Region, &regions.maps),
             (MappingType::Comm, &members.maps),
+            (MappingType::Metric, &metric_maps),
         ],
     };
     let failed = || otf2_error(directory);
@@ -187,6 +201,11 @@ fn define(definitions: &mut GlobalDefinitions<'_>, plan: &Plan) -> otf2::Result<
     }
     for (number, comm) in (0..).zip(&plan.comms) {
         definitions.comm(CommRef::new(number), comm)?;
+    }
+    // A class has one member, of its own number: an event is about one metric.
+    for (number, (member, class)) in (0..).zip(&plan.metrics) {
+        definitions.metric_member(MetricMemberRef::new(number), member)?;
+        definitions.metric_class(MetricRef::new(number), class)?;
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub struct KindCounts {
 impl KindCounts {
     /// The numbers by name, in the order they are written.
     #[must_use]
-    pub const fn named(&self) -> [(&'static str, u64); 8] {
+    pub const fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("SEEN", self.seen),
             ("WRITTEN", self.written),

@@ -42,6 +42,33 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Parts cannot be written with other options: what they were written from is gone. Nothing was changed.
+    #[error(
+        "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \
+         (NCCL_OTF2_KEEP_JOURNAL=1, `nccl-otf2 run --keep-journal` and `nccl-otf2 finalize --keep-journal` keep them) or lie on \
+         another host; the first is {}",
+        count,
+        first.display()
+    )]
+    NotKept {
+        /// How many.
+        count: usize,
+        /// Where the journal of the first would be.
+        first: PathBuf,
+    },
+    /// A journal has less than what was written from it.
+    #[error(
+        "{}: has {records} records, and {written} were written from it before: part of it was removed, the part stays as it is",
+        path.display()
+    )]
+    Shrunk {
+        /// The journal.
+        path: PathBuf,
+        /// Records in it.
+        records: u64,
+        /// Records in the part.
+        written: u64,
+    },
     /// There is no finished part to make an archive of.
     #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
     NoParts {

@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::error::Error;
+use super::options::{ArchiveOptions, ArchiveWishes};
 use super::part::{
-    self, JOURNAL, PartSummary, WriteOptions, is_done, is_provisional, part_name, read_process,
-    read_sidecar,
+    self, JOURNAL, PartSummary, WriteOptions, is_done, part_name, read_process, read_sidecar,
 };
 use super::progress::Progress;
+use super::rewrite::{
+    Change, change_definitions, is_final, options_of_others, refuse_without_journals,
+};
 use super::staging::Staging;
-use super::unify::{ANCHOR, ArchiveSummary, part_directories, parts_in_place, unify};
+use super::unify::{ANCHOR, ArchiveSummary, in_place, part_directories, unify};
 use crate::late::LateCallbacks;
 use crate::process::ProcessInfo;
 
@@ -25,6 +28,8 @@ pub struct FinalizeOptions {
     pub keep_journal: bool,
     /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
     pub shard: Option<(usize, usize)>,
+    /// How the archive is to be written; what is not asked for stays.
+    pub wishes: ArchiveWishes,
 }
 
 /// What became of a part.
@@ -58,7 +63,8 @@ pub struct FinalizeSummary {
 /// Does what is to do in a job's directory.
 ///
 /// # Errors
-/// The directory cannot be read, or no archive can be made. A part that cannot be written is not an
+/// The directory cannot be read, no archive can be made, or parts would have to be written again whose journals are
+/// gone: then nothing is changed. A part that cannot be written is not an
 /// error: it is listed with its reason.
 pub fn finalize(
     out: &Path,
@@ -66,6 +72,8 @@ pub fn finalize(
     progress: &dyn Progress,
 ) -> Result<FinalizeSummary, Error> {
     let directories = part_directories(out)?;
+    refuse_without_journals(&directories, &options.wishes)?;
+    let of_others = options_of_others(&directories);
     let mut parts = Vec::with_capacity(directories.len());
     progress.begin("parts", directories.len() as u64);
     let mut again = false;
@@ -74,7 +82,7 @@ pub fn finalize(
             .shard
             .is_none_or(|(shard, shards)| number % shards.max(1) == shard);
         let state = if ours {
-            finish_part(directory, options)
+            finish_part(directory, options, of_others)
         } else {
             PartState::Elsewhere
         };
@@ -91,19 +99,21 @@ pub fn finalize(
     if options.shard.is_some() {
         return Ok(summary);
     }
-    let done: BTreeSet<String> = directories
-        .iter()
-        .filter(|directory| is_done(directory) && read_sidecar(directory).is_ok())
-        .map(|directory| part_name(directory))
-        .collect();
+    let mut done: BTreeSet<String> = BTreeSet::new();
+    let mut written_with = Vec::new();
+    for directory in directories.iter().filter(|directory| is_done(directory)) {
+        if let Ok(sidecar) = read_sidecar(directory) {
+            done.insert(part_name(directory));
+            written_with.push(sidecar.options);
+        }
+    }
     let is_to_come = |state: &PartState| matches!(state, PartState::Live | PartState::Failed(_));
     // What stands in the way is in the summary: who reads it knows more than "no part is written".
     if done.is_empty() && summary.parts.iter().any(|(_, state)| is_to_come(state)) {
         return Ok(summary);
     }
     // Part by part is not enough: a part may have been written again under its name.
-    let is_in_place = parts_in_place(out).is_some_and(|there| there.is_superset(&done));
-    if again || !is_in_place {
+    if again || !in_place(out, &done, &written_with) {
         summary.archive = Some(unify(out, progress)?);
     }
     summary.complete = !summary.parts.iter().any(|(_, state)| is_to_come(state));
@@ -122,27 +132,61 @@ fn came_late(out: &Path, part: &Path) -> bool {
     }
 }
 
-fn finish_part(directory: &Path, options: &FinalizeOptions) -> PartState {
+fn finish_part(
+    directory: &Path,
+    options: &FinalizeOptions,
+    of_others: Option<ArchiveOptions>,
+) -> PartState {
     Staging::sweep(directory, part::STAGING);
-    if is_done(directory) && !is_provisional(directory) {
-        return match read_sidecar(directory) {
-            Ok(_) => PartState::Done,
-            Err(error) => PartState::Failed(error.to_string()),
-        };
+    if is_final(directory) {
+        return finish_again(directory, &options.wishes);
     }
     if !directory.join(JOURNAL).exists() {
         return PartState::Empty;
     }
-    let live = is_live(&read_process(directory).0);
+    let process = read_process(directory).0;
+    let live = is_live(&process);
     if live && !options.include_live {
         return PartState::Live;
     }
-    let options = WriteOptions {
-        deadline: None,
-        keep_journal: options.keep_journal,
-        provisional: live,
+    let archive = options.wishes.over(of_others.unwrap_or(process.archive));
+    write_part(
+        directory,
+        &WriteOptions {
+            deadline: None,
+            keep_journal: options.keep_journal,
+            provisional: live,
+            archive: Some(archive),
+        },
+    )
+}
+
+/// A part that is written stays, unless it is wanted otherwise.
+fn finish_again(directory: &Path, wishes: &ArchiveWishes) -> PartState {
+    let sidecar = match read_sidecar(directory) {
+        Ok(sidecar) => sidecar,
+        Err(error) => return PartState::Failed(error.to_string()),
     };
-    match part::write(directory, &options, &super::progress::Silent) {
+    match Change::of(sidecar.options, wishes) {
+        Change::Nothing => PartState::Done,
+        Change::Definitions(archive) => match change_definitions(directory, sidecar, archive) {
+            Ok(()) => PartState::Done,
+            Err(error) => PartState::Failed(error.to_string()),
+        },
+        // Somebody kept the journal: it is kept on.
+        Change::Events(archive) => write_part(
+            directory,
+            &WriteOptions {
+                keep_journal: true,
+                archive: Some(archive),
+                ..WriteOptions::default()
+            },
+        ),
+    }
+}
+
+fn write_part(directory: &Path, options: &WriteOptions) -> PartState {
+    match part::write(directory, options, &super::progress::Silent) {
         Ok(summary) => PartState::Written(Box::new(summary)),
         Err(error) => PartState::Failed(error.to_string()),
     }

@@ -24,6 +24,7 @@ use super::definitions::Tables;
 use super::describe;
 use super::emit::Emitter;
 use super::error::{Error, io_error, otf2_error};
+use super::options::ArchiveOptions;
 use super::part_files::PROVISIONAL;
 use super::place::place;
 use super::progress::Progress;
@@ -34,7 +35,7 @@ use crate::journal::reader::{Journal, Outcome};
 
 pub use super::part_files::{
     DEFINITIONS, DONE, JOURNAL, PROCESS, TRACES, assemble, is_done, is_provisional, part_name,
-    read_process, read_sidecar,
+    read_process, read_sidecar, write_sidecar,
 };
 
 /// What stagings of this step are called.
@@ -50,6 +51,8 @@ pub struct WriteOptions {
     /// Whether the process still records: then the part is what there is so far, the journal stays, and
     /// whoever finalizes later writes it again.
     pub provisional: bool,
+    /// What of the recorded is written, and how; `None` for what the process was told.
+    pub archive: Option<ArchiveOptions>,
 }
 
 /// What was written.
@@ -86,12 +89,18 @@ pub fn write(
     let session_start_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
+    says_no_less(directory, &outcome)?;
     let mut assembly = assembler.finish(&outcome.losses);
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;
     let timeline = Timeline::of(&assembly);
-    let scene = timeline.scene(&assembly, &outcome.symbols);
+    let (mut process, process_problem) = read_process(directory);
+    let archive = options.archive.unwrap_or(process.archive);
+    let scene = Scene {
+        options: archive,
+        ..timeline.scene(&assembly, &outcome.symbols)
+    };
     let (drawing, mut counts) = draw(&scene);
     counts.add(&assembly.counts);
     let tables = Tables::of(
@@ -111,7 +120,6 @@ pub fn write(
         threads: &threads,
     }
     .write(lanes, staging.path(), &mut counts, progress)?;
-    let (mut process, process_problem) = read_process(directory);
     if process.pid == 0 {
         process.pid = process_id;
         process.session_start_realtime_ns = session_start_ns;
@@ -121,6 +129,7 @@ pub fn write(
         part: name,
         process,
         process_problem,
+        options: archive,
         event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
         clock: clock.quality,
         span_ns: span(&lanes, assembly.span),
@@ -143,6 +152,20 @@ pub fn write(
         remove_journal(directory, progress);
     }
     Ok(summary(&sidecar))
+}
+
+/// What is written is written again only from all it came from: somebody may have been stopped while removing the
+/// journal.
+fn says_no_less(directory: &Path, outcome: &Outcome) -> Result<(), Error> {
+    let written = is_done(directory).then(|| read_sidecar(directory).ok());
+    match written.flatten() {
+        Some(before) if before.records > outcome.records => Err(Error::Shrunk {
+            path: directory.join(JOURNAL),
+            records: outcome.records,
+            written: before.records,
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn check(options: &WriteOptions, directory: &Path) -> Result<(), Error> {
@@ -256,13 +279,7 @@ fn commit(
     sidecar: &Sidecar,
     provisional: bool,
 ) -> Result<(), Error> {
-    let path = staging.path().join(DEFINITIONS);
-    let mut json = serde_json::to_vec_pretty(sidecar).map_err(|error| Error::Sidecar {
-        path: path.clone(),
-        reason: error.to_string(),
-    })?;
-    json.push(b'\n');
-    fs::write(&path, json).map_err(io_error("write", &path))?;
+    write_sidecar(&staging.path().join(DEFINITIONS), sidecar)?;
     // Without `done` what is in place may be half of an older attempt: it goes first.
     let done = directory.join(DONE);
     match fs::remove_file(&done) {

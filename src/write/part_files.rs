@@ -83,6 +83,19 @@ pub fn read_sidecar(directory: &Path) -> Result<Sidecar, Error> {
     Ok(sidecar)
 }
 
+/// Writes a sidecar to a file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_sidecar(path: &Path, sidecar: &Sidecar) -> Result<(), Error> {
+    let mut json = serde_json::to_vec_pretty(sidecar).map_err(|error| Error::Sidecar {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    json.push(b'\n');
+    fs::write(path, json).map_err(io_error("write", path))
+}
+
 /// Reads who recorded a part, and why not, if it cannot be read.
 #[must_use]
 pub fn read_process(directory: &Path) -> (ProcessInfo, String) {

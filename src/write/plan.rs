@@ -9,20 +9,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region,
-    SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
+    ParadigmRecord, Region, SystemTreeNode,
 };
 use otf2::{
     AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef,
-    LocationGroupType, LocationType, Paradigm, ParadigmClass, RegionRole, StringRef,
-    SystemTreeDomain, SystemTreeNodeRef,
+    LocationGroupType, LocationType, MetricBase, MetricMemberRef, MetricMode, MetricOccurrence,
+    MetricType, Paradigm, ParadigmClass, RecorderKind, RegionRole, StringRef, SystemTreeDomain,
+    SystemTreeNodeRef,
 };
 
 use super::job::Process;
 use super::members::{ArchiveComm, Members, lane_name};
+use super::options::CommLanes;
 use super::place::{index, place};
-use super::sidecar::{AttributeDefinition, LaneKind, LaneOwner, RegionDefinition};
-use super::union::{Strings, region_groups};
+use super::sidecar::{AttributeDefinition, LaneDefinition, LaneKind, LaneOwner, RegionDefinition};
+use super::union::{Metrics, Strings, region_groups};
 
 /// The definitions of an archive; numbers are places in the lists.
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ pub(super) struct Plan {
     pub(super) groups: Vec<Group>,
     /// Communicators.
     pub(super) comms: Vec<Comm>,
+    /// Metrics, each a class of its own.
+    pub(super) metrics: Vec<(MetricMember, MetricClass)>,
     /// What NCCL's paradigm is called.
     pub(super) paradigm: Option<ParadigmRecord>,
 }
@@ -55,6 +59,7 @@ impl Plan {
         members: &Members,
         attributes: &[AttributeDefinition],
         regions: &[RegionDefinition],
+        metrics: &Metrics,
         strings: Strings,
     ) -> Self {
         let mut plan = Self {
@@ -63,7 +68,7 @@ impl Plan {
         };
         let hosts = plan.add_tree(processes);
         plan.add_places(processes, members, &hosts);
-        plan.add_stubs(members);
+        plan.add_stubs(members, metrics.comm_lanes);
         for definition in attributes {
             let attribute = Attribute {
                 name: plan.string(&definition.name),
@@ -94,12 +99,43 @@ impl Plan {
             };
             plan.groups.push(group);
         }
+        plan.add_metrics(metrics);
         plan.paradigm = Some(ParadigmRecord {
             name: plan.string("NCCL"),
             class: ParadigmClass::Process,
             properties: Vec::new(),
         });
         plan
+    }
+
+    /// One class for each metric: events refer to it directly, and are on the lane that they are about.
+    fn add_metrics(&mut self, metrics: &Metrics) {
+        let communicators = match metrics.comm_lanes {
+            Some(CommLanes::Stream) => RecorderKind::Gpu,
+            Some(CommLanes::Cpu) => RecorderKind::Cpu,
+            None => RecorderKind::Unspecified,
+        };
+        for (number, metric) in (0..).zip(&metrics.all) {
+            let member = MetricMember {
+                name: self.string(metric.name()),
+                description: self.string(metric.description()),
+                metric_type: MetricType::Other,
+                mode: MetricMode::AbsoluteNext,
+                value_type: AttributeType::U64,
+                base: MetricBase::Decimal,
+                exponent: 0,
+                unit: self.string(metric.unit()),
+            };
+            let class = MetricClass {
+                members: vec![MetricMemberRef::new(number)],
+                occurrence: MetricOccurrence::Asynchronous,
+                recorder_kind: match metric.is_on_communicator() {
+                    true => communicators,
+                    false => RecorderKind::Cpu,
+                },
+            };
+            self.metrics.push((member, class));
+        }
     }
 
     fn string(&mut self, text: &str) -> StringRef {
@@ -171,6 +207,8 @@ impl Plan {
                 .collect();
             let node = hosts.get(&process.host()).copied().unwrap_or_default();
             let mut gpus: BTreeMap<u32, LocationGroupRef> = BTreeMap::new();
+            let lanes = process.sidecar.options.comm_lanes;
+            let gpu = |lane| gpu(lane, lanes);
             let used: BTreeSet<u32> = process.sidecar.lanes.iter().filter_map(gpu).collect();
             for number in used {
                 let group = LocationGroup {
@@ -204,13 +242,20 @@ impl Plan {
     }
 
     /// Ranks that no part has: members of communicators without events.
-    fn add_stubs(&mut self, members: &Members) {
+    fn add_stubs(&mut self, members: &Members, lanes: Option<CommLanes>) {
         if members.stubs.is_empty() {
             return;
         }
+        let (group_type, location_type) = match lanes {
+            Some(CommLanes::Cpu) => (LocationGroupType::Process, LocationType::CpuThread),
+            _ => (
+                LocationGroupType::Accelerator,
+                LocationType::AcceleratorStream,
+            ),
+        };
         let group = LocationGroup {
             name: self.string("ranks that were not recorded"),
-            group_type: LocationGroupType::Accelerator,
+            group_type,
             system_tree_parent: SystemTreeNodeRef::new(0),
             creator: LocationGroupRef::UNDEFINED,
             properties: Vec::new(),
@@ -220,7 +265,7 @@ impl Plan {
         for stub in &members.stubs {
             let location = Location {
                 name: self.string(&stub.name),
-                location_type: LocationType::AcceleratorStream,
+                location_type,
                 number_of_events: 0,
                 group: reference,
                 properties: Vec::new(),
@@ -262,8 +307,9 @@ impl Plan {
 }
 
 /// Which of its process's GPUs a lane belongs to, if any.
-fn gpu(lane: &super::sidecar::LaneDefinition) -> Option<u32> {
+fn gpu(lane: &LaneDefinition, lanes: CommLanes) -> Option<u32> {
     match lane.kind {
+        LaneKind::Communicator { .. } if lanes == CommLanes::Cpu => None,
         LaneKind::Communicator { gpu, .. }
         | LaneKind::Channel {
             owner: LaneOwner::Rank { gpu, .. },

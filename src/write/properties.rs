@@ -3,12 +3,13 @@
 //! Names are `NCCL::…`. A list has one entry a line. Numbers that are 0 are left out, but for the kinds
 //! of events that came.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
 use super::job::Process;
 use super::members::Members;
+use super::options::ArchiveOptions;
 use super::place::index;
 
 /// The property with the names of the parts that are in the archive, one a line.
@@ -28,6 +29,10 @@ pub fn properties(
     let parts = processes.iter().map(|process| &process.sidecar.part);
     list.add(PARTS, lines(parts));
     list.add("NCCL::PARTS_LEFT_OUT", lines(left_out));
+    let options = processes.iter().map(|process| &process.sidecar.options);
+    for (name, value) in named_options(options) {
+        list.add(&name, value);
+    }
     sources(&mut list, processes);
     clocks(&mut list, processes);
     let counts = total(processes);
@@ -54,6 +59,36 @@ pub fn properties(
     list.number("NCCL::RANKS_CLAIMED_TWICE", members.claimed_twice);
     problems(&mut list, processes);
     list.0
+}
+
+/// How the parts of an archive were written: one value each, or a mixture.
+#[must_use]
+pub fn named_options<'a>(parts: impl Iterator<Item = &'a ArchiveOptions>) -> Vec<(String, String)> {
+    let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (name, value) in parts.flat_map(ArchiveOptions::named) {
+        values.entry(name).or_default().insert(value);
+    }
+    let values = values.into_iter();
+    values
+        .map(|(name, values)| (format!("NCCL::{name}"), lines(values)))
+        .collect()
+}
+
+/// A problem for each option that the parts do not agree about.
+fn mixtures(processes: &[Process]) -> Vec<String> {
+    let options = processes.iter().map(|process| &process.sidecar.options);
+    let named = named_options(options).into_iter();
+    let mixed = named.filter(|(_, values)| values.contains('\n'));
+    mixed
+        .map(|(name, values)| {
+            let option = name.trim_start_matches("NCCL::").to_ascii_lowercase();
+            format!(
+                "the parts are written differently: {name} is {}; `nccl-otf2 finalize --{}` writes all alike",
+                values.replace('\n', " and "),
+                option.replace('_', "-")
+            )
+        })
+        .collect()
 }
 
 /// The numbers of all parts together.
@@ -188,15 +223,14 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
 }
 
 fn problems(list: &mut List, processes: &[Process]) {
-    let all: Vec<String> = processes
-        .iter()
-        .flat_map(|process| {
-            let sidecar = &process.sidecar;
-            let own = (!sidecar.process_problem.is_empty()).then_some(&sidecar.process_problem);
-            let problems = own.into_iter().chain(&sidecar.problems);
-            problems.map(|problem| format!("{}: {problem}", sidecar.part))
-        })
-        .collect();
+    let mut all = mixtures(processes);
+    let of_parts = processes.iter().flat_map(|process| {
+        let sidecar = &process.sidecar;
+        let own = (!sidecar.process_problem.is_empty()).then_some(&sidecar.process_problem);
+        let problems = own.into_iter().chain(&sidecar.problems);
+        problems.map(|problem| format!("{}: {problem}", sidecar.part))
+    });
+    all.extend(of_parts);
     list.number("NCCL::PROBLEMS", all.len() as u64);
     list.add("NCCL::PROBLEM_LIST", lines(all.iter().take(MOST_PROBLEMS)));
 }

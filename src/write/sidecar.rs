@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use super::clocks::ClockQuality;
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
+use super::options::ArchiveOptions;
 use crate::process::ProcessInfo;
 
 /// Version of the file. Unify refuses a higher one.
-pub const SIDECAR_FORMAT: u32 = 1;
+pub const SIDECAR_FORMAT: u32 = 2;
 
 /// A part's definitions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,10 @@ pub struct Sidecar {
     pub process: ProcessInfo,
     /// Why the process is not known better; empty when it is.
     pub process_problem: String,
+    /// How the part was written. Metric 0 of an event is the first of its metrics. Format 1 had no choice: the
+    /// defaults.
+    #[serde(default)]
+    pub options: ArchiveOptions,
     /// Bytes of an OTF2 event chunk: the archive must say the same.
     pub event_chunk_bytes: u64,
     /// How ticks became time.

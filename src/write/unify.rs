@@ -17,9 +17,10 @@ use super::commit::CommitLock;
 use super::counts::Counts;
 use super::error::{Error, io_error};
 use super::job::{Process, processes};
+use super::options::ArchiveOptions;
 use super::part::{TRACES, is_done, read_sidecar};
 use super::progress::Progress;
-use super::properties::{PARTS, total};
+use super::properties::{PARTS, named_options, total};
 use super::staging::{Staging, put_in_place};
 
 /// Name of the directory of parts.
@@ -68,6 +69,27 @@ pub fn parts_in_place(out: &Path) -> Option<BTreeSet<String>> {
     let archive = otf2::Archive::open(&out.join(ANCHOR)).ok()?;
     let parts = archive.property(PARTS)?;
     Some(parts.lines().map(str::to_owned).collect())
+}
+
+/// Whether the archive in place has these parts, written with these options.
+#[must_use]
+pub(super) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveOptions]) -> bool {
+    let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
+        return false;
+    };
+    let there: BTreeSet<&str> = archive
+        .property(PARTS)
+        .unwrap_or_default()
+        .lines()
+        .collect();
+    let mut names = parts.iter().map(String::as_str);
+    // An archive that does not say was made when there was no choice.
+    let before = named_options([ArchiveOptions::default()].iter());
+    let mut options = named_options(options.iter()).into_iter().zip(before);
+    names.all(|name| there.contains(name))
+        && options.all(|((name, wanted), (_, before))| {
+            archive.property(&name).unwrap_or(&before) == wanted
+        })
 }
 
 /// Makes the archive of all parts that are done.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::metrics::Metric;
+use super::options::{ArchiveOptions, CommLanes};
 use super::place::place;
 use super::sidecar::{AttributeDefinition, RegionDefinition, Sidecar};
 
@@ -80,6 +82,37 @@ pub fn attributes(parts: &[&Sidecar]) -> Union<AttributeDefinition> {
 pub fn regions(parts: &[&Sidecar]) -> Union<RegionDefinition> {
     let parts = parts.iter().map(|part| part.regions.as_slice());
     union(parts, |region| region)
+}
+
+/// The metrics of the archive.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// All, by number.
+    pub all: Vec<Metric>,
+    /// What communicator lanes are, where all parts agree.
+    pub comm_lanes: Option<CommLanes>,
+}
+
+impl Metrics {
+    /// The archive's number of each metric of a part.
+    #[must_use]
+    pub fn numbers(&self, part: &ArchiveOptions) -> Vec<u32> {
+        let number = |metric: Metric| self.all.iter().position(|known| *known == metric);
+        part.metrics.iter().filter_map(number).map(place).collect()
+    }
+}
+
+/// The metrics of the archive.
+#[must_use]
+pub fn metrics(parts: &[&Sidecar]) -> Metrics {
+    let options = || parts.iter().map(|part| part.options);
+    let all: BTreeSet<Metric> = options().flat_map(|o| o.metrics.iter()).collect();
+    let mut lanes = options().map(|options| options.comm_lanes);
+    let first = lanes.next();
+    Metrics {
+        all: all.into_iter().collect(),
+        comm_lanes: first.filter(|first| lanes.all(|other| other == *first)),
+    }
 }
 
 /// The region groups: name, and which regions are in it.

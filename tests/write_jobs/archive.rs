@@ -21,6 +21,7 @@ const KEEP: WriteOptions = WriteOptions {
     deadline: None,
     keep_journal: true,
     provisional: false,
+    archive: None,
 };
 
 fn written(out: &Path) -> Archive {

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use nccl_profiler_otf2::write::metrics::MetricSet;
+use nccl_profiler_otf2::write::options::{ArchiveWishes, CollectiveRecords, CommLanes, Level};
 use nccl_profiler_otf2::write::{self, FinalizeOptions, FinalizeSummary, PartState};
 use serde::Serialize;
 
@@ -23,6 +25,12 @@ together. After a crash, a kill or a hang what was recorded up to then lies in D
 
 writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it \
 on the host of the job when processes may still be running; elsewhere they are taken for dead.
+
+What is in the archive can be chosen anew, without another run: --level, --metrics, --collectives and --comm-lanes; \
+what is not named stays as it is. All but --comm-lanes need what was recorded, which is removed when it is \
+written unless NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
+
+  nccl-otf2 finalize --level light --metrics all trace
 
 On a large job many hosts can write the parts, and then one makes the archive:
 
@@ -61,6 +69,22 @@ pub(crate) struct Request {
     /// Write only every n-th part, beginning with the i-th (from 0), and make no archive
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
+
+    /// What of the recorded goes into the archive: light, standard or full
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<Level>,
+
+    /// Which metrics: bytes-in-flight, bandwidth, network-bandwidth (a list), all or none
+    #[arg(long, value_name = "LIST")]
+    metrics: Option<MetricSet>,
+
+    /// What the rows of communicators are: stream (of the GPU) or cpu (a thread)
+    #[arg(long, value_name = "WHAT")]
+    comm_lanes: Option<CommLanes>,
+
+    /// Which communication records collectives have: blocking, nonblocking or none
+    #[arg(long, value_name = "WHICH")]
+    collectives: Option<CollectiveRecords>,
 
     /// Print JSON
     #[arg(long)]
@@ -132,6 +156,12 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         include_live: request.include_live,
         keep_journal: request.keep_journal,
         shard: request.shard.map(|shard| (shard.number, shard.of)),
+        wishes: ArchiveWishes {
+            level: request.level,
+            metrics: request.metrics,
+            comm_lanes: request.comm_lanes,
+            collectives: request.collectives,
+        },
     };
     let bar = Bar::new();
     let summary = write::finalize(directory, &options, &bar)

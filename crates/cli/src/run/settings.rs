@@ -30,6 +30,22 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SIZE")]
     max_size: Option<String>,
 
+    /// What of the recorded goes into the archive: light, standard or full
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+
+    /// Metrics to write: bytes-in-flight, bandwidth, network-bandwidth (a list), all or none
+    #[arg(long, value_name = "LIST")]
+    metrics: Option<String>,
+
+    /// What the rows of communicators are: stream (of the GPU) or cpu (a thread)
+    #[arg(long, value_name = "WHAT")]
+    comm_lanes: Option<String>,
+
+    /// Which communication records collectives have: blocking, nonblocking or none
+    #[arg(long, value_name = "WHICH")]
+    collectives: Option<String>,
+
     /// Directory for recordings while the job runs, such as a local disk's
     #[arg(long, value_name = "DIR")]
     journal_dir: Option<String>,
@@ -54,6 +70,10 @@ impl Settings {
             ("NCCL_OTF2_EVENTS", "--events", &self.events),
             ("NCCL_OTF2_MAX_SIZE", "--max-size", &self.max_size),
             ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
+            ("NCCL_OTF2_LEVEL", "--level", &self.level),
+            ("NCCL_OTF2_METRICS", "--metrics", &self.metrics),
+            ("NCCL_OTF2_COMM_LANES", "--comm-lanes", &self.comm_lanes),
+            ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
         ];
         let mut variables = Variables::new();
         for (name, option, text) in texts {
@@ -151,6 +171,10 @@ mod tests {
             keep_journal: false,
             max_size: None,
             journal_dir: None,
+            level: None,
+            metrics: None,
+            comm_lanes: None,
+            collectives: None,
         }
     }
 
