@@ -46,6 +46,8 @@ attributes! {
     Nodes "nccl.nodes" U32 "Number of hosts of the communicator";
     Depth "nccl.group_depth" I32 "Group depth: 1 for a single call, 2 and more for a user's group";
     Captured "nccl.graph_captured" U8 "1: the call was captured into a CUDA graph";
+    Replays "nccl.replays" U64 "Replays of the captured call that NCCL reported; without: none was, though there may be some that it does not report";
+    Replay "nccl.replay" U64 "Which replay of the captured call (nccl.parent) it is, from 1";
     Count "nccl.count" U64 "Number of elements";
     Datatype "nccl.datatype" String "Type of an element";
     Bytes "nccl.bytes" U64 "Number of elements times their size, in bytes";

@@ -15,6 +15,7 @@ use super::assembly::{Assembly, Operation};
 use super::closing;
 use super::gpu_clock::stamps;
 use super::place::{NOWHERE, index, place};
+use super::replays::Replays;
 use crate::event::Kind;
 use crate::journal::record::Fields;
 
@@ -50,6 +51,8 @@ pub struct Activity {
 pub struct Correlation {
     /// One for each Coll, P2p and CeColl, in the order of the operations.
     pub activities: Vec<Activity>,
+    /// Which of them are replays of a CUDA graph.
+    pub replays: Replays,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
     /// Bytes of a proxy operation's steps, by place of the proxy operation.
@@ -80,6 +83,7 @@ impl Correlation {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
             closed: closing::ends(assembly),
+            replays: Replays::of(assembly),
             ..Self::default()
         };
         correlation.find_activities(assembly);

@@ -110,8 +110,13 @@ impl<'a> Details<'a> {
         };
         self.number(Attribute::Event, operation.id, 0)?;
         self.number(Attribute::Parent, operation.parent, 0)?;
+        if let Some(at) = at {
+            let replay = scene.correlation.replays.number(at).unwrap_or(0);
+            self.number(Attribute::Replay, replay, 0)?;
+        }
         if figure.shape == Shape::Enqueue {
-            return Ok(());
+            let at_capture = scene.correlation.replays.is_at_capture(figure.operation);
+            return self.flag(Attribute::Captured, at_capture);
         }
         match operation.fields {
             Fields::GroupApi {
@@ -351,11 +356,12 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Closed, silent)?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            Shape::Call
-            | Shape::Enqueue
-            | Shape::Channel
-            | Shape::PluginSend
-            | Shape::PluginReceive => {
+            Shape::Call => {
+                let replays = scene.correlation.replays.of_call(figure.operation);
+                self.number(Attribute::Replays, replays, 0)?;
+                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            }
+            Shape::Enqueue | Shape::Channel | Shape::PluginSend | Shape::PluginReceive => {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             _ if figure.is_control() && super::kinds::controls::is_last(scene, figure) => {

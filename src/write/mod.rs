@@ -58,6 +58,7 @@ mod place;
 mod plan;
 pub mod progress;
 pub mod properties;
+pub mod replays;
 pub mod sidecar;
 mod staging;
 pub mod timeline;

@@ -6,6 +6,7 @@ mod gpus;
 mod net_plugin;
 mod options;
 mod phases;
+mod replays;
 mod steps;
 mod stream;
 

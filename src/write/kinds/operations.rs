@@ -20,6 +20,10 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let Some(operation) = scene.assembly.operation(activity.operation) else {
             continue;
         };
+        if scene.correlation.replays.is_at_capture(activity.operation) {
+            // It was put into a graph and did not run: only its enqueueing is drawn.
+            continue;
+        }
         let interval = scene.intervals.get(at).copied().flatten();
         match (scene.assembly.find_context(operation.context), interval) {
             (Some(context), Some(interval)) => order.push(Drawn {
