@@ -68,6 +68,7 @@ attributes! {
     BytesReceived "nccl.wire_bytes_received" U64 "Bytes received from the network, as far as NCCL told";
     AlgorithmBandwidth "nccl.algbw" F64 "Algorithm bandwidth in bytes per second, as nccl-tests compute it";
     BusBandwidth "nccl.busbw" F64 "Bus bandwidth in bytes per second, as nccl-tests compute it";
+    MembersMissing "nccl.members_missing" U32 "Sends and receives of this collective that are not in the trace";
     Unfinished "nccl.unfinished" U8 "1: it had not ended when recording did";
     Channel "nccl.channel" U32 "Channel";
     Steps "nccl.steps" I32 "Number of steps";

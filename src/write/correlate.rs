@@ -13,10 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
 use super::closing;
+use super::composites::Composites;
 use super::gpu_clock::stamps;
 use super::place::{NOWHERE, index, place};
 use super::replays::Replays;
 use crate::event::Kind;
+use crate::journal::reader::Symbols;
 use crate::journal::record::Fields;
 
 /// What belongs to one Coll, P2p or CeColl (which has no children that tell when it ran).
@@ -53,6 +55,8 @@ pub struct Correlation {
     pub activities: Vec<Activity>,
     /// Which of them are replays of a CUDA graph.
     pub replays: Replays,
+    /// Which of them make a collective together.
+    pub composites: Composites,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
     /// Bytes of a proxy operation's steps, by place of the proxy operation.
@@ -79,7 +83,7 @@ fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64
 impl Correlation {
     /// Links the operations. Times must be nanoseconds already.
     #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
+    pub fn of(assembly: &Assembly, symbols: &Symbols) -> Self {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
             closed: closing::ends(assembly),
@@ -91,6 +95,12 @@ impl Correlation {
         correlation.find_silent(assembly);
         correlation.add_children(assembly);
         correlation.find_launches(assembly);
+        correlation.composites = Composites::of(
+            assembly,
+            symbols,
+            &correlation.activities,
+            &correlation.replays,
+        );
         correlation
     }
 

@@ -32,6 +32,7 @@ pub mod closing;
 pub mod collective;
 pub mod comm;
 mod commit;
+pub mod composites;
 pub mod correlate;
 pub mod counts;
 pub mod definitions;

@@ -90,7 +90,7 @@ pub fn write(
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;
-    let timeline = Timeline::of(&assembly);
+    let timeline = Timeline::of(&assembly, &outcome.symbols);
     let scene = timeline.scene(&assembly, &outcome.symbols);
     let (drawing, mut counts) = draw(&scene);
     counts.add(&assembly.counts);

@@ -1,5 +1,6 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
+mod composites;
 mod controls;
 mod copy_engine;
 mod gpus;
