@@ -49,6 +49,7 @@ pub mod interval;
 pub mod job;
 mod kinds;
 pub mod lanes;
+mod launches;
 pub mod members;
 pub mod messages;
 pub mod metrics;

@@ -27,7 +27,8 @@ pub struct Replays {
     at_capture: BTreeSet<u32>,
 }
 
-fn is_captured(call: &Operation) -> bool {
+/// Whether a call was captured into a graph.
+pub(super) fn is_captured(call: &Operation) -> bool {
     match call.fields {
         Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
             graph_captured

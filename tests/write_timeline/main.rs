@@ -4,6 +4,7 @@ mod composites;
 mod controls;
 mod copy_engine;
 mod gpus;
+mod launches;
 mod net_plugin;
 mod options;
 mod phases;
