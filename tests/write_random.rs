@@ -265,7 +265,7 @@ proptest! {
             assembler.record(record);
         }
         let assembly = assembler.finish(&Losses::default());
-        let timeline = Timeline::of(&assembly);
+        let timeline = Timeline::of(&assembly, &symbols);
         let scene = timeline.scene(&assembly, &symbols);
         let (drawing, mut counts) = draw(&scene);
         counts.add(&assembly.counts);
@@ -290,12 +290,16 @@ proptest! {
             let (happenings, _) = lane.happenings();
             for figure in check_lane(&happenings)? {
                 let fields = figure.fields(&assembly, &timeline.correlation);
-                prop_assert!(tables.region(figure.region(fields)).is_defined());
+                prop_assert!(tables.region(figure.region(fields, &timeline.correlation.composites)).is_defined());
                 prop_assert!(figures.insert((figure.operation, figure.shape)), "drawn twice: {figure:?}");
                 // An operation as it ran is there besides its enqueueing, and counted as that.
                 let counts = !matches!(
                     figure.shape,
-                    Shape::CommInit | Shape::CommFinalize | Shape::Operation
+                    Shape::CommInit
+                        | Shape::CommFinalize
+                        | Shape::Operation
+                        | Shape::Composite
+                        | Shape::ComposedCall
                 );
                 if counts {
                     drawn.insert(figure.operation);

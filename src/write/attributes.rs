@@ -46,6 +46,8 @@ attributes! {
     Nodes "nccl.nodes" U32 "Number of hosts of the communicator";
     Depth "nccl.group_depth" I32 "Group depth: 1 for a single call, 2 and more for a user's group";
     Captured "nccl.graph_captured" U8 "1: the call was captured into a CUDA graph";
+    Replays "nccl.replays" U64 "Replays of the captured call that NCCL reported; without: none was, though there may be some that it does not report";
+    Replay "nccl.replay" U64 "Which replay of the captured call (nccl.parent) it is, from 1";
     Count "nccl.count" U64 "Number of elements";
     Datatype "nccl.datatype" String "Type of an element";
     Bytes "nccl.bytes" U64 "Number of elements times their size, in bytes";
@@ -66,6 +68,7 @@ attributes! {
     BytesReceived "nccl.wire_bytes_received" U64 "Bytes received from the network, as far as NCCL told";
     AlgorithmBandwidth "nccl.algbw" F64 "Algorithm bandwidth in bytes per second, as nccl-tests compute it";
     BusBandwidth "nccl.busbw" F64 "Bus bandwidth in bytes per second, as nccl-tests compute it";
+    MembersMissing "nccl.members_missing" U32 "Sends and receives of this collective that are not in the trace";
     Unfinished "nccl.unfinished" U8 "1: it had not ended when recording did";
     Channel "nccl.channel" U32 "Channel";
     Steps "nccl.steps" I32 "Number of steps";

@@ -6,16 +6,20 @@
 //! ```text
 //!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
 //!     └── KernelLaunch ╌╌╌╌╌┘    └── KernelCh                 GPU
-//!          (same group, same communicator, the last before the Coll)
+//!          (same group, same communicator, see [`launches`])
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
 use super::closing;
+use super::composites::Composites;
 use super::gpu_clock::stamps::Stamps;
+use super::launches;
 use super::place::{NOWHERE, index, place};
+use super::replays::Replays;
 use crate::event::Kind;
+use crate::journal::reader::Symbols;
 use crate::journal::record::Fields;
 
 /// What belongs to one Coll, P2p or CeColl (which has no children that tell when it ran).
@@ -52,6 +56,10 @@ pub struct Correlation {
     pub activities: Vec<Activity>,
     /// Which GPU stamps can be trusted.
     pub stamps: Stamps,
+    /// Which of them are replays of a CUDA graph.
+    pub replays: Replays,
+    /// Which of them make a collective together.
+    pub composites: Composites,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
     /// Bytes of a proxy operation's steps, by place of the proxy operation.
@@ -78,18 +86,25 @@ fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64
 impl Correlation {
     /// Links the operations. Times must be nanoseconds already.
     #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
+    pub fn of(assembly: &Assembly, symbols: &Symbols) -> Self {
         let mut correlation = Self {
             by_operation: vec![NOWHERE; assembly.operations.len()],
             closed: closing::ends(assembly),
             stamps: Stamps::of(assembly),
+            replays: Replays::of(assembly),
             ..Self::default()
         };
         correlation.find_activities(assembly);
         correlation.add_step_bytes(assembly);
         correlation.find_silent(assembly);
         correlation.add_children(assembly);
-        correlation.find_launches(assembly);
+        launches::link(assembly, &correlation.replays, &mut correlation.activities);
+        correlation.composites = Composites::of(
+            assembly,
+            symbols,
+            &correlation.activities,
+            &correlation.replays,
+        );
         correlation
     }
 
@@ -239,52 +254,6 @@ impl Correlation {
             // A stop that got lost says nothing against children that ended.
             let nothing_ended = activity.proxy_last.is_none() && activity.kernel_host.is_none();
             activity.unfinished |= open && nothing_ended;
-        }
-    }
-
-    /// The last launch of the operation's API group on its communicator before it.
-    fn find_launches(&mut self, assembly: &Assembly) {
-        let mut launches: Vec<(u64, u64, u64, u32)> = Vec::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            if operation.kind() == Kind::KernelLaunch && operation.parent != 0 {
-                launches.push((
-                    operation.parent,
-                    operation.context,
-                    operation.start,
-                    place(at),
-                ));
-            }
-        }
-        launches.sort_unstable();
-        let mut calls_seen = BTreeSet::new();
-        for activity in &mut self.activities {
-            let Some(operation) = assembly.operation(activity.operation) else {
-                continue;
-            };
-            let Some(call) = assembly
-                .find(operation.parent)
-                .and_then(|at| assembly.operation(at))
-            else {
-                continue;
-            };
-            let key = (call.parent, operation.context, operation.start, NOWHERE);
-            let after = launches.partition_point(|launch| *launch <= key);
-            let before = after.checked_sub(1).and_then(|at| launches.get(at));
-            let Some(&(group, context, _, launch)) = before else {
-                continue;
-            };
-            if group != call.parent || context != operation.context {
-                continue;
-            }
-            let captured = match call.fields {
-                Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
-                    graph_captured
-                }
-                _ => false,
-            };
-            activity.launch = launch;
-            // A second operation of one call is a replay.
-            activity.launch_is_own = !captured && calls_seen.insert(call.id);
         }
     }
 }

@@ -57,6 +57,7 @@ pub struct RegionText {
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
+        RegionName::Composite(pattern) => (format!("nccl{}", pattern.func()), pattern.func()),
         RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
         RegionName::Text(name) => {
             let name = match symbols.text(name) {
@@ -179,7 +180,7 @@ impl Tables {
         let mut keys: BTreeSet<RegionKey> = BTreeSet::new();
         for item in lanes.iter().flat_map(|lane| &lane.items) {
             let fields = item.figure.fields(assembly, correlation);
-            keys.insert(item.figure.region(fields));
+            keys.insert(item.figure.region(fields, &correlation.composites));
         }
         let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
         for key in keys {

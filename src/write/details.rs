@@ -1,5 +1,6 @@
 //! The attributes of an event: what NCCL said about the operation, as far as it says something.
 
+mod composite;
 mod network;
 mod result;
 
@@ -10,6 +11,7 @@ use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
 use super::figure::{Figure, Shape};
+use super::interval::Interval;
 use super::place::index;
 use crate::event::state;
 use crate::journal::record::{Fields, Symbol};
@@ -98,6 +100,8 @@ impl<'a> Details<'a> {
         match figure.shape {
             Shape::CommInit | Shape::CommFinalize => return self.comm_call(figure.operation),
             Shape::GroupStart | Shape::GroupEnd | Shape::Queued => return Ok(()),
+            Shape::ComposedCall => return self.composed_call(figure.operation),
+            Shape::Composite => return self.composite(figure.operation),
             _ => {}
         }
         let scene = self.scene;
@@ -110,8 +114,13 @@ impl<'a> Details<'a> {
         };
         self.number(Attribute::Event, operation.id, 0)?;
         self.number(Attribute::Parent, operation.parent, 0)?;
+        if let Some(at) = at {
+            let replay = scene.correlation.replays.number(at).unwrap_or(0);
+            self.number(Attribute::Replay, replay, 0)?;
+        }
         if figure.shape == Shape::Enqueue {
-            return Ok(());
+            let at_capture = scene.correlation.replays.is_at_capture(figure.operation);
+            return self.flag(Attribute::Captured, at_capture);
         }
         match operation.fields {
             Fields::GroupApi {
@@ -245,7 +254,11 @@ impl<'a> Details<'a> {
 
     fn timing(&mut self, figure: Figure) -> otf2::Result<()> {
         let interval = self.scene.intervals.get(index(figure.operation));
-        let Some(interval) = interval.copied().flatten() else {
+        self.timing_of(interval.copied().flatten())
+    }
+
+    fn timing_of(&mut self, interval: Option<Interval>) -> otf2::Result<()> {
+        let Some(interval) = interval else {
             return Ok(());
         };
         self.number(Attribute::StartMoved, interval.moved_ns, 0)?;
@@ -346,6 +359,7 @@ impl<'a> Details<'a> {
         let scene = self.scene;
         match figure.shape {
             Shape::Operation => self.operation_result(figure.operation),
+            Shape::Composite => self.composite_result(figure.operation),
             Shape::Net => {
                 if let Some(operation) = scene.assembly.operation(figure.operation) {
                     let bytes = scene.correlation.proxy_bytes(figure.operation, operation);
@@ -355,11 +369,12 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Closed, silent)?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            Shape::Call
-            | Shape::Enqueue
-            | Shape::Channel
-            | Shape::PluginSend
-            | Shape::PluginReceive => {
+            Shape::Call => {
+                let replays = scene.correlation.replays.of_call(figure.operation);
+                self.number(Attribute::Replays, replays, 0)?;
+                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            }
+            Shape::Enqueue | Shape::Channel | Shape::PluginSend | Shape::PluginReceive => {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             _ if figure.is_control() && super::kinds::controls::is_last(scene, figure) => {

@@ -59,7 +59,8 @@ impl<'a> Emitter<'a> {
 
     fn region(&self, figure: Figure) -> otf2::RegionRef {
         let fields = figure.fields(self.scene.assembly, self.scene.correlation);
-        self.tables.region(figure.region(fields))
+        self.tables
+            .region(figure.region(fields, &self.scene.correlation.composites))
     }
 
     fn message(
@@ -84,24 +85,31 @@ impl<'a> Emitter<'a> {
             (Role::CollectiveRequest, _) => {
                 writer.non_blocking_collective_request(time, request, none)
             }
-            (
-                role @ (Role::CollectiveEnd | Role::CollectiveComplete),
-                &Fields::Coll {
-                    func,
-                    count,
-                    datatype,
-                    root,
-                    ..
-                }
-                | &Fields::CeColl {
-                    func,
-                    count,
-                    datatype,
-                    root,
-                    ..
-                },
-            ) => {
-                let Some(shape) = collective::shape(scene.symbols.text(func)) else {
+            (role @ (Role::CollectiveEnd | Role::CollectiveComplete), fields) => {
+                let (func, count, datatype, root) = match *fields {
+                    Fields::Coll {
+                        func,
+                        count,
+                        datatype,
+                        root,
+                        ..
+                    }
+                    | Fields::CeColl {
+                        func,
+                        count,
+                        datatype,
+                        root,
+                        ..
+                    } => (scene.symbols.text(func), count, datatype, root),
+                    _ => {
+                        let composites = &scene.correlation.composites;
+                        let Some((_, call)) = composites.of_member(message.activity) else {
+                            return Ok(());
+                        };
+                        (call.pattern.func(), call.count, call.datatype, call.rank)
+                    }
+                };
+                let Some(shape) = collective::shape(func) else {
                     return Ok(());
                 };
                 let root = u32::try_from(root).ok().filter(|_| shape.has_root());

@@ -1,6 +1,7 @@
 //! What is drawn: one region instance of one operation.
 
 use super::assembly::Assembly;
+use super::composites::{Composites, Pattern};
 use super::place::index;
 use crate::event::NetData;
 use crate::journal::record::{Fields, Symbol};
@@ -12,6 +13,10 @@ pub enum Shape {
     CommInit,
     /// `finalize`; `operation` is a place in the comm calls.
     CommFinalize,
+    /// A call that NCCL makes into sends and receives; `operation` is the place of the first of their calls.
+    ComposedCall,
+    /// Such a collective itself; `operation` is the first of its activities.
+    Composite,
     /// An API call or launch, as the calling thread saw it.
     Call,
     /// `ncclGroupStart` inside a GroupApi.
@@ -59,6 +64,9 @@ pub enum Shape {
     /// The same for one that receives.
     PluginReceive,
 }
+
+// [`Figure::order`] keeps five bits for it.
+const _: () = assert!((Shape::PluginReceive as u8) < 1 << 5);
 
 /// One region instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +116,8 @@ impl Figure {
         )
     }
 
-    /// Breaks ties of equal start times: what was recorded first is around what came later.
+    /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of
+    /// others around them.
     #[must_use]
     pub const fn order(&self) -> u64 {
         match self.shape {
@@ -156,6 +165,8 @@ pub enum RegionName {
     Func(Symbol, &'static str),
     /// As NCCL names it.
     Text(Symbol),
+    /// A collective of sends and receives.
+    Composite(Pattern),
     /// What a network plugin that is not known does, by the plugin's id.
     Plugin(i64),
 }
@@ -188,11 +199,25 @@ pub fn func(fields: &Fields) -> Symbol {
 }
 
 impl Figure {
-    /// The region it is an instance of. `operation` is the operation behind it, if there is one.
+    /// The region it is an instance of. `fields` are of the operation behind it, if there is one.
     #[must_use]
-    pub fn region(&self, fields: Option<&Fields>) -> RegionKey {
+    pub fn region(&self, fields: Option<&Fields>, composites: &Composites) -> RegionKey {
         let named = fields.map_or(Symbol::NONE, func);
+        let composite = |pattern: Option<Pattern>| {
+            pattern.map_or(RegionName::Func(named, ""), RegionName::Composite)
+        };
         let (class, name) = match (self.shape, fields) {
+            (Shape::ComposedCall, _) => {
+                let call = composites.call_begun_by(self.operation);
+                (RegionClass::Api, composite(call.map(|call| call.pattern)))
+            }
+            (Shape::Composite, _) => {
+                let of = composites.of_member(self.operation);
+                (
+                    RegionClass::Operation,
+                    composite(of.map(|(_, call)| call.pattern)),
+                )
+            }
             (Shape::CommInit, _) => (RegionClass::Api, RegionName::Fixed("ncclCommInit")),
             (Shape::CommFinalize, _) => (RegionClass::Api, RegionName::Fixed("ncclCommFinalize")),
             (Shape::GroupStart, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupStart")),
@@ -261,7 +286,9 @@ impl Figure {
     ) -> Option<&'a Fields> {
         let at = match self.shape {
             Shape::CommInit | Shape::CommFinalize => return None,
-            Shape::Operation => correlation.activities.get(index(self.operation))?.operation,
+            Shape::Operation | Shape::Composite => {
+                correlation.activities.get(index(self.operation))?.operation
+            }
             _ => self.operation,
         };
         assembly.operation(at).map(|operation| &operation.fields)

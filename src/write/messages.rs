@@ -6,7 +6,7 @@
 //! other, in the communicator's order, which is the same on all ranks. Nonblocking ones are requested in that order
 //! and may overlap.
 
-use super::figure::Shape;
+use super::figure::{Figure, Shape};
 use super::lanes::{Happening, What};
 
 /// Which record.
@@ -45,6 +45,8 @@ struct Timed {
     time: u64,
     position: u32,
     message: Message,
+    /// What it is a record of.
+    figure: Figure,
     /// Whether the operation is drawn on the communicator's own lane.
     at_home: bool,
 }
@@ -60,7 +62,8 @@ pub struct Messages {
 
 impl Messages {
     /// Adds the records of the next operation.
-    pub fn add(&mut self, activity: u32, kind: Exchange, span: (u64, u64), at_home: bool) {
+    pub fn add(&mut self, figure: Figure, kind: Exchange, span: (u64, u64), at_home: bool) {
+        let activity = figure.operation;
         self.position += 1;
         let (mut start, mut end) = span;
         let (first, second) = match kind {
@@ -84,6 +87,7 @@ impl Messages {
                 time,
                 position: self.position,
                 message: Message { activity, role },
+                figure,
                 at_home,
             });
         }
@@ -109,13 +113,20 @@ impl Messages {
             let now = happening.time;
             match happening.what {
                 What::Leave(figure) => put(&mut merged, &|timed: &Timed| {
-                    let own = figure.shape == Shape::Operation
-                        && figure.operation == timed.message.activity;
+                    let own = figure == timed.figure;
                     timed.time < now || timed.time == now && (own || !timed.at_home)
                 }),
                 _ => put(&mut merged, &|timed: &Timed| timed.time < now),
             }
             merged.push(*happening);
+            // What is around others begins, as a record, before those are entered.
+            if let What::Enter(figure) = happening.what
+                && figure.shape == Shape::Composite
+            {
+                put(&mut merged, &|timed: &Timed| {
+                    timed.time <= now && timed.figure == figure
+                });
+            }
         }
         put(&mut merged, &|_: &Timed| true);
         merged
@@ -141,14 +152,15 @@ pub enum Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::figure::Figure;
     use crate::write::lanes::{Item, nest};
 
+    fn figure(operation: u32) -> Figure {
+        let shape = Shape::Operation;
+        Figure { operation, shape }
+    }
+
     fn item(start: u64, end: u64, activity: u32) -> Item {
-        let figure = Figure {
-            operation: activity,
-            shape: Shape::Operation,
-        };
+        let figure = figure(activity);
         Item { start, end, figure }
     }
 
@@ -174,7 +186,7 @@ mod tests {
         );
         let mut messages = Messages::default();
         for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
-            messages.add(activity, Exchange::Collective, span, true);
+            messages.add(figure(activity), Exchange::Collective, span, true);
         }
         let expected = [
             "0 enter 0",
@@ -194,14 +206,43 @@ mod tests {
     }
 
     #[test]
+    fn a_collective_of_messages_begins_before_and_ends_after_them() {
+        let around = Figure {
+            operation: 0,
+            shape: Shape::Composite,
+        };
+        let mut items = [
+            item(0, 9, 0),
+            Item {
+                start: 0,
+                end: 9,
+                figure: around,
+            },
+        ];
+        let mut drawn = Vec::new();
+        let _ = nest(&mut items, &mut drawn);
+        let mut messages = Messages::default();
+        messages.add(around, Exchange::Collective, (0, 9), true);
+        let expected = [
+            "0 enter 0",
+            "0 CollectiveBegin 0",
+            "0 enter 0",
+            "9 leave 0",
+            "9 CollectiveEnd 0",
+            "9 leave 0",
+        ];
+        assert_eq!(shown(&messages.merge(&drawn)), expected);
+    }
+
+    #[test]
     fn fused_collectives_follow_each_other_and_messages_overlap() {
         let mut drawn = Vec::new();
         let _ = nest(&mut [item(0, 9, 0)], &mut drawn);
         let mut messages = Messages::default();
-        messages.add(0, Exchange::Collective, (0, 9), true);
-        messages.add(1, Exchange::Collective, (0, 9), false);
-        messages.add(2, Exchange::Send, (1, 9), false);
-        messages.add(3, Exchange::Receive, (2, 11), false);
+        messages.add(figure(0), Exchange::Collective, (0, 9), true);
+        messages.add(figure(1), Exchange::Collective, (0, 9), false);
+        messages.add(figure(2), Exchange::Send, (1, 9), false);
+        messages.add(figure(3), Exchange::Receive, (2, 11), false);
         let expected = [
             "0 enter 0",
             "0 CollectiveBegin 0",

@@ -94,7 +94,7 @@ pub fn write(
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;
-    let timeline = Timeline::of(&assembly);
+    let timeline = Timeline::of(&assembly, &outcome.symbols);
     let (mut process, process_problem) = read_process(directory);
     let archive = options.archive.unwrap_or(process.archive);
     let scene = Scene {

@@ -28,8 +28,8 @@ pub struct Timeline {
 impl Timeline {
     /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already.
     #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
-        let correlation = Correlation::of(assembly);
+    pub fn of(assembly: &Assembly, symbols: &Symbols) -> Self {
+        let correlation = Correlation::of(assembly, symbols);
         let comms = Comms::of(assembly);
         let gpu_clocks = gpu_clocks(assembly, &correlation, &comms);
         let intervals = intervals(assembly, &correlation, &gpu_clocks);

@@ -1,11 +1,14 @@
 //! What intervals operations get, and on which lanes: small streams with exact times.
 
+mod composites;
 mod controls;
 mod copy_engine;
 mod gpus;
+mod launches;
 mod net_plugin;
 mod options;
 mod phases;
+mod replays;
 mod steps;
 mod stream;
 

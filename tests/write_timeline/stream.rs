@@ -165,7 +165,7 @@ impl Stream {
             assembler.record(record);
         }
         let assembly = assembler.finish(&Losses::default());
-        let timeline = Timeline::of(&assembly);
+        let timeline = Timeline::of(&assembly, &self.symbols);
         let (drawing, mut counts) = draw(&Scene {
             options: self.options,
             ..timeline.scene(&assembly, &self.symbols)

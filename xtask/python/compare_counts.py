@@ -20,6 +20,10 @@ COLLECTIVES = {
     "ncclReduce": "REDUCE",
     "ncclBroadcast": "BCAST",
 }
+# NCCL makes these of sends and receives. Outside a user's group the archive tells the first from its calls on every
+# rank, the others on the root (docs/MAPPING.md, section 4).
+ALL_TO_ALL = "ncclAlltoAll"
+ROOTED = ("ncclGather", "ncclScatter")
 # API calls are events of their own from NCCL 2.28 on.
 API_EVENTS_FROM = 22800
 # From NCCL 2.29 on broadcasts have no events below the API.
@@ -38,6 +42,9 @@ class Asked:
         self.calls = Counter()
         self.operations = Counter()
         self.proxy_ops = Counter()
+        # Calls that are recognised by the sends and receives they are made of, and their executions.
+        self.composed = Counter()
+        self.compositions = Counter()
         # Proxy operations of messages that are not the first in their group and direction.
         self.merged = 0
         self._first = set()
@@ -72,6 +79,9 @@ class Asked:
         # On a communicator of one rank NCCL copies, and reports nothing.
         if line["comm_ranks"] > 1:
             self.operations[op] += line["launches"]
+            if line["group"] is None and line["root"] in (None, line["comm_rank"]):
+                self.composed[op] += 1
+                self.compositions[op] += line["launches"]
         self.proxy_ops[op] += line["proxy_ops"]
         if op in ("ncclSend", "ncclRecv") and line["proxy_ops"]:
             key = (line["rank"], line["group"], op)
@@ -113,6 +123,12 @@ def rows(asked, found):
             yield f"{op} calls", asked.calls[op], found.calls[op], asked.calls[op]
         reported = 0 if hidden and op == "ncclBroadcast" else asked.operations[op]
         yield f"{record} records", asked.operations[op], found.records[record], reported
+    for op in (ALL_TO_ALL, *ROOTED):
+        if op in asked.calls:
+            calls = asked.composed[op]
+            yield f"{op} calls" + (" of roots" if op in ROOTED else ""), calls, found.calls[op], calls
+            if op == ALL_TO_ALL:
+                yield "ALLTOALL records", asked.compositions[op], found.records["ALLTOALL"], asked.compositions[op]
     total = sum(asked.proxy_ops.values())
     reported = total - asked.proxy_ops["ncclBroadcast"] if hidden else total
     if asked.version_code in MESSAGES_MERGED:

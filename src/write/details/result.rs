@@ -6,7 +6,7 @@ use super::Details;
 use crate::journal::record::Fields;
 use crate::write::attributes::Attribute;
 use crate::write::collective;
-use crate::write::interval::Timing;
+use crate::write::interval::{Interval, Timing};
 use crate::write::place::index;
 
 impl Details<'_> {
@@ -21,12 +21,6 @@ impl Details<'_> {
             return Ok(());
         };
         self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
-        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
-            .as_secs_f64();
-        if interval.unfinished || !measured || seconds <= 0.0 {
-            return Ok(());
-        }
         let Some(Fields::Coll {
             func,
             count,
@@ -44,10 +38,27 @@ impl Details<'_> {
             return Ok(());
         };
         let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
-        if let Some(shape) = collective::shape(scene.symbols.text(*func)) {
-            let moved = shape.buffer_bytes(bytes, party.ranks.into());
+        self.bandwidths(scene.symbols.text(*func), bytes, party.ranks, interval)
+    }
+
+    /// What a collective of `bytes` a rank reached, where it is known when it ran.
+    pub(super) fn bandwidths(
+        &mut self,
+        func: &str,
+        bytes: u64,
+        ranks: u32,
+        interval: Interval,
+    ) -> otf2::Result<()> {
+        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
+        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
+            .as_secs_f64();
+        if interval.unfinished || !measured || seconds <= 0.0 {
+            return Ok(());
+        }
+        if let Some(shape) = collective::shape(func) {
+            let moved = shape.buffer_bytes(bytes, ranks.into());
             let bandwidth = approximate(moved) / seconds;
-            let bus = bandwidth * shape.bus_factor(party.ranks);
+            let bus = bandwidth * shape.bus_factor(ranks);
             self.add(
                 Attribute::AlgorithmBandwidth,
                 AttributeValue::F64(bandwidth),

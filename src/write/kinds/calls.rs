@@ -20,6 +20,21 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let (start, end) = (call.start, call.end);
         canvas.on_thread(call.thread, Item { start, end, figure });
     }
+    for call in &scene.correlation.composites.calls {
+        let operation = |at: Option<&u32>| scene.assembly.operation(*at?);
+        let first = operation(call.calls.first());
+        let (Some(&at), Some(first), Some(last)) =
+            (call.calls.first(), first, operation(call.calls.last()))
+        else {
+            continue;
+        };
+        let figure = Figure {
+            operation: at,
+            shape: Shape::ComposedCall,
+        };
+        let (start, end) = (first.start, scene.end(last));
+        canvas.on_thread(first.thread, Item { start, end, figure });
+    }
     for (at, operation) in scene.assembly.operations.iter().enumerate() {
         if !matches!(
             operation.kind(),

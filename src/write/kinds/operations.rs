@@ -1,4 +1,7 @@
-//! Collective and point-to-point operations as they ran, on the lane of the communicator's rank.
+//! Collective and point-to-point operations as they ran, on the lane of the communicator's rank. What NCCL makes of
+//! sends and receives is drawn around them; those of them that overlap are beside it, on siblings.
+
+use std::collections::BTreeMap;
 
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
@@ -8,7 +11,7 @@ use crate::write::interval::Interval;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::messages::{Exchange, Messages};
 use crate::write::options::CollectiveRecords;
-use crate::write::place::place;
+use crate::write::place::{index, place};
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     // A rank that did nothing is still a member of its communicator.
@@ -20,27 +23,43 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let Some(operation) = scene.assembly.operation(activity.operation) else {
             continue;
         };
+        if scene.correlation.replays.is_at_capture(activity.operation) {
+            // It was put into a graph and did not run: only its enqueueing is drawn.
+            continue;
+        }
         let interval = scene.intervals.get(at).copied().flatten();
         match (scene.assembly.find_context(operation.context), interval) {
             (Some(context), Some(interval)) => order.push(Drawn {
                 context,
                 interval,
                 enqueued: operation.start,
-                activity: place(at),
+                figure: Figure {
+                    operation: place(at),
+                    shape: Shape::Operation,
+                },
                 at_home: false,
             }),
             // Its enqueueing is drawn; without a communicator it has no lane.
             _ => canvas.counts.foreign += 1,
         }
     }
+    let composites = composites(scene, &order);
+    order.extend(composites);
     order.sort_by_key(|drawn| {
         let Interval { start, .. } = drawn.interval;
-        (drawn.context, start, drawn.enqueued, drawn.activity)
+        let Figure { shape, operation } = drawn.figure;
+        (
+            drawn.context,
+            start,
+            drawn.enqueued,
+            shape != Shape::Composite,
+            operation,
+        )
     });
     for of_rank in order.chunk_by_mut(|a, b| a.context == b.context) {
-        let mut siblings = Siblings::default();
+        let mut rows = Rows::default();
         for drawn in of_rank.iter_mut() {
-            put(canvas, &mut siblings, drawn);
+            put(scene, canvas, &mut rows, drawn);
         }
         add_messages(scene, canvas, of_rank);
     }
@@ -52,19 +71,76 @@ struct Drawn {
     context: u32,
     interval: Interval,
     enqueued: u64,
-    activity: u32,
+    figure: Figure,
     at_home: bool,
 }
 
-fn put(canvas: &mut Canvas, siblings: &mut Siblings, drawn: &mut Drawn) {
+/// The collectives around operations: from the first of those to the last.
+fn composites(scene: &Scene<'_>, operations: &[Drawn]) -> Vec<Drawn> {
+    let mut enqueued: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+    for drawn in operations {
+        let composites = &scene.correlation.composites;
+        if let Some(at) = composites.place_of_member(drawn.figure.operation) {
+            let first = enqueued
+                .entry(at)
+                .or_insert((drawn.enqueued, drawn.context));
+            *first = (first.0.min(drawn.enqueued), first.1);
+        }
+    }
+    let all = &scene.correlation.composites.all;
+    let drawn = enqueued
+        .into_iter()
+        .filter_map(|(at, (enqueued, context))| {
+            let composite = all.get(index(at))?;
+            Some(Drawn {
+                context,
+                interval: composite.interval(scene.intervals)?,
+                enqueued,
+                figure: Figure {
+                    operation: composite.leader()?,
+                    shape: Shape::Composite,
+                },
+                at_home: false,
+            })
+        });
+    drawn.collect()
+}
+
+/// The rows of a rank.
+#[derive(Debug, Default)]
+struct Rows {
+    siblings: Siblings,
+    /// The row that a composite is on, and until when there is something in it.
+    composites: BTreeMap<u32, (usize, u64)>,
+}
+
+impl Rows {
+    /// Takes a row for an operation or a composite, which is inside `composite` or is that.
+    fn take(&mut self, drawn: &Drawn, composite: Option<u32>) -> usize {
+        let Interval { start, end, .. } = drawn.interval;
+        if let (Shape::Operation, Some(composite)) = (drawn.figure.shape, composite)
+            && let Some((row, free_from)) = self.composites.get_mut(&composite)
+            && *free_from <= start
+        {
+            *free_from = end;
+            return *row;
+        }
+        let row = self.siblings.take(start, end);
+        if let (Shape::Composite, Some(composite)) = (drawn.figure.shape, composite) {
+            self.composites.insert(composite, (row, start));
+        }
+        row
+    }
+}
+
+fn put(scene: &Scene<'_>, canvas: &mut Canvas, rows: &mut Rows, drawn: &mut Drawn) {
     let Interval { start, end, .. } = drawn.interval;
-    canvas.counts.starts_moved += u64::from(drawn.interval.moved_ns > 0);
-    let lane = siblings.take(start, end);
+    let figure = drawn.figure;
+    let moved = figure.shape == Shape::Operation && drawn.interval.moved_ns > 0;
+    canvas.counts.starts_moved += u64::from(moved);
+    let composites = &scene.correlation.composites;
+    let lane = rows.take(drawn, composites.place_of_member(figure.operation));
     drawn.at_home = lane == 0;
-    let figure = Figure {
-        operation: drawn.activity,
-        shape: Shape::Operation,
-    };
     let key = LaneKey::Communicator(drawn.context);
     canvas.on_lane(key, lane, Item { start, end, figure });
 }
@@ -72,10 +148,10 @@ fn put(canvas: &mut Canvas, siblings: &mut Siblings, drawn: &mut Drawn) {
 /// Records come in the order of enqueueing: it is the same on all ranks, and readers match by order.
 /// Which operation of a kernel ends first differs from rank to rank.
 fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
-    of_rank.sort_by_key(|drawn| (drawn.enqueued, drawn.activity));
+    of_rank.sort_by_key(|drawn| (drawn.enqueued, drawn.figure.operation));
     let mut messages = Messages::default();
     for drawn in of_rank.iter() {
-        if let Some(exchange) = exchange(scene, canvas, drawn.context, drawn.activity) {
+        if let Some(exchange) = exchange(scene, canvas, drawn.context, drawn.figure) {
             let exchange = match (exchange, scene.options.collectives) {
                 (Exchange::Collective, CollectiveRecords::Nonblocking) => Exchange::Requested {
                     at: drawn.enqueued.min(drawn.interval.end),
@@ -84,7 +160,7 @@ fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
                 (exchange, _) => exchange,
             };
             let span = (drawn.interval.start, drawn.interval.end);
-            messages.add(drawn.activity, exchange, span, drawn.at_home);
+            messages.add(drawn.figure, exchange, span, drawn.at_home);
         }
     }
     if let Some(drawn) = of_rank.first() {
@@ -93,8 +169,21 @@ fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
 }
 
 /// The communication records of an operation; none where a reader could not make sense of them.
-fn exchange(scene: &Scene<'_>, canvas: &mut Canvas, context: u32, at: u32) -> Option<Exchange> {
-    let activity = scene.activity(at)?;
+fn exchange(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas,
+    context: u32,
+    figure: Figure,
+) -> Option<Exchange> {
+    let composite = scene.correlation.composites.of_member(figure.operation);
+    let told_once = composite.is_some_and(|(_, call)| call.pattern.is_collective_record());
+    if figure.shape == Shape::Composite {
+        return told_once.then_some(Exchange::Collective);
+    }
+    if told_once {
+        return None;
+    }
+    let activity = scene.activity(figure.operation)?;
     let operation = scene.assembly.operation(activity.operation)?;
     let member = scene.comms.member(context)?;
     let ranks = scene.comms.comm(member)?.ranks;

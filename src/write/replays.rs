@@ -1,0 +1,96 @@
+//! Replays of a CUDA graph: what NCCL reports again at each launch of a captured call.
+//!
+//! ```text
+//!  capture   GroupApi ── CollApi (graph captured)         once, on the calling thread
+//!  replay 1      Group ── Coll, parent: that CollApi      CUDA's callback thread
+//!  replay 2      Group ── Coll, the same parent
+//! ```
+//!
+//! A launch plan without network transfers and kernel channels is reported at capture instead, on the calling
+//! thread inside the call's group: that is no execution, and NCCL never tells of its replays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::assembly::{Assembly, Operation};
+use super::place::place;
+use crate::event::Kind;
+use crate::journal::record::Fields;
+
+/// What is known of captured calls.
+#[derive(Debug, Default)]
+pub struct Replays {
+    /// By place of the Coll or P2p: which replay of its call it is, from 1.
+    numbers: BTreeMap<u32, u64>,
+    /// By place of the call: its replays.
+    of_call: BTreeMap<u32, u64>,
+    /// Operations that were reported at capture.
+    at_capture: BTreeSet<u32>,
+}
+
+/// Whether a call was captured into a graph.
+pub(super) fn is_captured(call: &Operation) -> bool {
+    match call.fields {
+        Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
+            graph_captured
+        }
+        _ => false,
+    }
+}
+
+/// Whether the group of the call was still under way, on the thread of the call.
+fn is_reported_at_capture(assembly: &Assembly, operation: &Operation, call: &Operation) -> bool {
+    let group = assembly.find(call.parent);
+    let group = group.and_then(|at| assembly.operation(at));
+    let within = group.is_some_and(|group| group.end().is_none_or(|end| operation.start <= end));
+    within && operation.thread == call.thread
+}
+
+impl Replays {
+    /// Numbers the replays of each captured call in the order of time.
+    #[must_use]
+    pub fn of(assembly: &Assembly) -> Self {
+        let mut replays = Self::default();
+        let mut order: Vec<(u32, u64, u32)> = Vec::new();
+        for (at, operation) in assembly.operations.iter().enumerate() {
+            if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
+                continue;
+            }
+            let Some(call_at) = assembly.find(operation.parent) else {
+                continue;
+            };
+            let Some(call) = assembly.operation(call_at).filter(|call| is_captured(call)) else {
+                continue;
+            };
+            if is_reported_at_capture(assembly, operation, call) {
+                replays.at_capture.insert(place(at));
+            } else {
+                order.push((call_at, operation.start, place(at)));
+            }
+        }
+        order.sort_unstable();
+        for (call, _, at) in order {
+            let seen = replays.of_call.entry(call).or_insert(0);
+            *seen += 1;
+            replays.numbers.insert(at, *seen);
+        }
+        replays
+    }
+
+    /// Which replay of its captured call an operation is, from 1.
+    #[must_use]
+    pub fn number(&self, operation: u32) -> Option<u64> {
+        self.numbers.get(&operation).copied()
+    }
+
+    /// How many replays of a captured call NCCL reported.
+    #[must_use]
+    pub fn of_call(&self, call: u32) -> u64 {
+        self.of_call.get(&call).copied().unwrap_or(0)
+    }
+
+    /// Whether an operation was reported while it was captured: it did not run then.
+    #[must_use]
+    pub fn is_at_capture(&self, operation: u32) -> bool {
+        self.at_capture.contains(&operation)
+    }
+}
