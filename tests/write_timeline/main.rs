@@ -6,6 +6,7 @@ mod gpus;
 mod net_plugin;
 mod options;
 mod phases;
+mod stamps;
 mod steps;
 mod stream;
 
