@@ -9,6 +9,7 @@ mod net_plugin;
 mod options;
 mod phases;
 mod replays;
+mod stamps;
 mod steps;
 mod stream;
 
