@@ -4,4 +4,5 @@
 mod archive;
 mod finisher;
 mod job;
+mod options;
 mod speed;
