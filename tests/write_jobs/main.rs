@@ -2,6 +2,7 @@
 //! own writer.
 
 mod archive;
+mod every_kind;
 mod finisher;
 mod job;
 mod options;
