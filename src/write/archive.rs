@@ -4,8 +4,8 @@ use std::path::Path;
 
 use otf2::{
     ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef,
-    LocationRef, MappingType, MetricMemberRef, MetricRef, Paradigm, RegionRef, StringRef,
-    SystemTreeNodeRef,
+    LocationRef, MappingType, MetricMemberRef, MetricRef, Paradigm, RegionRef, RmaWinRef,
+    StringRef, SystemTreeNodeRef,
 };
 
 use super::error::{Error, io_error, otf2_error};
@@ -36,7 +36,7 @@ pub struct ArchiveSize {
 /// The archive's number of each of a part's own.
 #[derive(Debug)]
 struct Maps<'a> {
-    tables: [(MappingType, &'a [Vec<u32>]); 5],
+    tables: [(MappingType, &'a [Vec<u32>]); 6],
 }
 
 /// Writes the archive into `directory`: event files are linked, everything else is made. `left_out` says
@@ -79,6 +79,8 @@ pub(super) fn write(
             (MappingType::Attribute, &attributes.maps),
             (MappingType::Region, &regions.maps),
             (MappingType::Comm, &members.maps),
+            // A communicator's window has its number.
+            (MappingType::RmaWin, &members.maps),
             (MappingType::Metric, &metric_maps),
         ],
     };
@@ -201,6 +203,9 @@ fn define(definitions: &mut GlobalDefinitions<'_>, plan: &Plan) -> otf2::Result<
     }
     for (number, comm) in (0..).zip(&plan.comms) {
         definitions.comm(CommRef::new(number), comm)?;
+    }
+    for (number, win) in (0..).zip(&plan.windows) {
+        definitions.rma_win(RmaWinRef::new(number), win)?;
     }
     // A class has one member, of its own number: an event is about one metric.
     for (number, (member, class)) in (0..).zip(&plan.metrics) {

@@ -66,7 +66,13 @@ impl Scene<'_> {
         let operation = self
             .assembly
             .operation(self.activity(activity)?.operation)?;
-        let context = self.assembly.find_context(operation.context)?;
+        self.party_of(operation.context)
+    }
+
+    /// The rank that a context stands for.
+    #[must_use]
+    pub fn party_of(&self, context: u64) -> Option<Party> {
+        let context = self.assembly.find_context(context)?;
         let member = self.comms.member(context)?;
         let comm = self.comms.comm(member)?;
         Some(Party {

@@ -91,7 +91,7 @@ impl RegionText {
             RegionClass::Launch => (Paradigm::Cuda, "NCCL API", "launch of a kernel"),
             RegionClass::Operation => (Paradigm::Mpi, "NCCL operations", "operation"),
             RegionClass::Network => (Paradigm::Mpi, "NCCL network", "transfer by the proxy"),
-            RegionClass::Channel => (Paradigm::Mpi, "NCCL operations", "channel of a kernel"),
+            RegionClass::Channel => (Paradigm::Cuda, "CUDA kernels", "channel of a kernel"),
             RegionClass::Proxy => (Paradigm::Mpi, "NCCL proxy", "state of a proxy thread"),
         };
         let role = match (self.class, self.name.as_str()) {

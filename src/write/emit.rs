@@ -1,12 +1,13 @@
 //! One lane's happenings as OTF2 events.
 
-use otf2::{Attributes, CommRef, EventWriter, MetricValue};
+use otf2::{Attributes, CommRef, EventWriter, MetricValue, RmaAccess, RmaWinRef};
 
 use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
 use super::details::Details;
-use super::figure::Figure;
+use super::figure::{Figure, Shape};
+use super::kinds::steps;
 use super::lanes::{Happening, What};
 use super::messages::{Message, Role};
 use crate::journal::record::{Fields, Symbol};
@@ -42,9 +43,11 @@ impl<'a> Emitter<'a> {
         match happening.what {
             What::Enter(figure) => {
                 let region = self.region(figure);
-                writer.enter(happening.time, region, self.details.enter(figure)?)
+                writer.enter(happening.time, region, self.details.enter(figure)?)?;
+                self.put(writer, happening.time, figure)
             }
             What::Leave(figure) => {
+                self.put_completes(writer, happening.time, figure)?;
                 let region = self.region(figure);
                 writer.leave(happening.time, region, self.details.leave(figure)?)
             }
@@ -61,6 +64,40 @@ impl<'a> Emitter<'a> {
         let fields = figure.fields(self.scene.assembly, self.scene.correlation);
         self.tables
             .region(figure.region(fields, &self.scene.correlation.composites))
+    }
+
+    /// A step that begins to send puts data into its peer's memory.
+    fn put(&self, writer: &mut EventWriter<'_>, time: u64, figure: Figure) -> otf2::Result<()> {
+        let put =
+            (figure.shape == Shape::SendWait).then(|| steps::put(self.scene, figure.operation));
+        let Some(Some(put)) = put else {
+            return Ok(());
+        };
+        let access = RmaAccess {
+            win: RmaWinRef::new(put.comm),
+            remote: put.peer,
+            bytes: put.bytes,
+            matching: u64::from(figure.operation),
+        };
+        writer.rma_put(time, &access, Attributes::NONE)
+    }
+
+    /// It is in the last phase of the step that the data is all sent.
+    fn put_completes(
+        &self,
+        writer: &mut EventWriter<'_>,
+        time: u64,
+        figure: Figure,
+    ) -> otf2::Result<()> {
+        if !figure.is_step() {
+            return Ok(());
+        }
+        let put = steps::put(self.scene, figure.operation).filter(|put| put.completes);
+        let Some(put) = put.filter(|_| steps::is_last(self.scene, figure)) else {
+            return Ok(());
+        };
+        let (win, matching) = (RmaWinRef::new(put.comm), u64::from(figure.operation));
+        writer.rma_op_complete_non_blocking(time, win, matching, Attributes::NONE)
     }
 
     fn message(

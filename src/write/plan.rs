@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::records::{
     Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
-    ParadigmRecord, Region, SystemTreeNode,
+    ParadigmRecord, Region, RmaWin, SystemTreeNode,
 };
 use otf2::{
     AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef,
@@ -45,6 +45,8 @@ pub(super) struct Plan {
     pub(super) groups: Vec<Group>,
     /// Communicators.
     pub(super) comms: Vec<Comm>,
+    /// Windows of the communicators, by the numbers of those; none where no steps are shown.
+    pub(super) windows: Vec<RmaWin>,
     /// Metrics, each a class of its own.
     pub(super) metrics: Vec<(MetricMember, MetricClass)>,
     /// What NCCL's paradigm is called.
@@ -89,6 +91,7 @@ impl Plan {
             plan.regions.push(region);
         }
         plan.add_comms(members);
+        plan.add_windows(processes);
         for (name, members) in region_groups(regions) {
             let group = Group {
                 name: plan.string(name),
@@ -106,6 +109,21 @@ impl Plan {
             properties: Vec::new(),
         });
         plan
+    }
+
+    /// A step puts data into the memory of its peer: a window of the communicator.
+    fn add_windows(&mut self, processes: &[Process]) {
+        let mut lanes = processes.iter().flat_map(|process| &process.sidecar.lanes);
+        if !lanes.any(|lane| matches!(lane.kind, LaneKind::Step { send: true, .. })) {
+            return;
+        }
+        let comms = (0..).zip(&self.comms);
+        let windows = comms.map(|(number, comm)| RmaWin {
+            name: comm.name,
+            comm: CommRef::new(number),
+            flags: 0,
+        });
+        self.windows = windows.collect();
     }
 
     /// One class for each metric: events refer to it directly, and are on the lane that they are about.

@@ -17,7 +17,7 @@ use otf2::{
     LocationRef,
 };
 
-const KEEP: WriteOptions = WriteOptions {
+pub(crate) const KEEP: WriteOptions = WriteOptions {
     deadline: None,
     keep_journal: true,
     provisional: false,
@@ -33,7 +33,7 @@ fn written(out: &Path) -> Archive {
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
 }
 
-fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
+pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
     let definitions = archive.definitions().expect("definitions");
     let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
     let mut events: BTreeMap<LocationRef, Vec<Event>> = BTreeMap::new();
@@ -47,7 +47,7 @@ fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
 }
 
 /// otf2-print takes every warning for an error.
-fn print(out: &Path) -> String {
+pub(crate) fn print(out: &Path) -> String {
     let output = Command::new("otf2-print")
         .args(["-Werror", "-G"])
         .arg(out.join(ANCHOR))

@@ -2,6 +2,8 @@
 //! own writer.
 
 mod archive;
+mod every_kind;
 mod finisher;
 mod job;
+mod options;
 mod speed;

@@ -13,7 +13,7 @@ use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
 use crate::write::figure::{Figure, Shape};
-use crate::write::lanes::{LaneKey, Siblings};
+use crate::write::lanes::{LaneKey, Owner, Siblings};
 use crate::write::place::place;
 
 /// What a step waits for in a state.
@@ -73,6 +73,55 @@ pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
     last == Some(figure.shape)
 }
 
+/// Data of a step that the network puts into the memory of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::write) struct Put {
+    /// The part's number of the communicator, and of its window.
+    pub(in crate::write) comm: u32,
+    /// The rank that gets it.
+    pub(in crate::write) peer: u32,
+    /// How much.
+    pub(in crate::write) bytes: u64,
+    /// Whether it is known when all was sent.
+    pub(in crate::write) completes: bool,
+}
+
+/// What a step puts, if it got as far as sending. `None` also for communicators of other processes (nothing is known of
+/// their members), and peers that the communicator does not have.
+#[must_use]
+pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
+    if !sends(scene.assembly, at) {
+        return None;
+    }
+    let step = scene.assembly.operation(at)?;
+    let parent = scene
+        .assembly
+        .operation(scene.assembly.find(step.parent)?)?;
+    let Fields::ProxyOp {
+        peer,
+        is_send: true,
+        ..
+    } = parent.fields
+    else {
+        return None;
+    };
+    let party = scene.party_of(parent.context)?;
+    Some(Put {
+        comm: party.comm,
+        peer: u32::try_from(peer)
+            .ok()
+            .filter(|peer| *peer < party.ranks)?,
+        bytes: step.value,
+        completes: !scene.is_unfinished(at),
+    })
+}
+
+/// Whether the network was seen to send the step.
+fn sends(assembly: &Assembly, at: u32) -> bool {
+    let mut states = assembly.states_of(at).iter();
+    states.any(|change| change.state == state::PROXY_STEP_SEND_WAIT)
+}
+
 /// The lane of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not
 /// tell the operation.
 #[must_use]
@@ -126,5 +175,9 @@ fn draw_step(
     let lane = siblings.take(start, end);
     canvas.drawn(at);
     let phases = phases(scene.assembly, at, step);
+    let is_own = matches!(key, LaneKey::Step(Owner::Context(_), ..));
+    if is_own && sends(scene.assembly, at) && put(scene, at).is_none() {
+        canvas.counts.messages_without_peer += 1;
+    }
     canvas.chain(key, lane, at, &phases, end);
 }

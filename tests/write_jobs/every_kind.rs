@@ -1,0 +1,441 @@
+//! One event of every kind, and all that is written of it: lane, region, region group, attributes and their values.
+//! The table is that of `docs/MAPPING.md` §4.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::archive::{KEEP, events, print};
+use crate::job::{Process, Who, start, state};
+use nccl_profiler_otf2::event::{
+    Body, CeColl, Coll, Kind, Name, NetData, P2p, StateArgs, state as number,
+};
+use nccl_profiler_otf2::id::EventId;
+use nccl_profiler_otf2::write::part;
+use nccl_profiler_otf2::write::progress::Silent;
+use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use otf2::{
+    Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
+};
+
+/// A rank that does everything once.
+fn record(out: &Path) -> std::path::PathBuf {
+    let who = Who {
+        rank: 0,
+        ranks: 2,
+        in_environment: true,
+    };
+    let mut process = Process::begin(out, who);
+    let coll = calls(&mut process);
+    copy_engine(&mut process);
+    transfers(&mut process, coll);
+    kernel(&mut process, coll);
+    proxy_thread(&mut process);
+    process.end()
+}
+
+/// A group of a broadcast and a send, launched as one plan; gives the broadcast.
+fn calls(process: &mut Process) -> EventId {
+    let context = process.context;
+    let main = &mut process.main;
+    let event = |parent: u64, body| start(context, parent, 0, body);
+    let none = StateArgs::None;
+    let group = main.start(&event(
+        0,
+        Body::GroupApi {
+            graph_captured: true,
+            depth: 2,
+        },
+    ));
+    main.state(&state(group, number::GROUP_START_API_STOP, none));
+    let broadcast = main.start(&event(
+        group.get(),
+        Body::CollApi {
+            func: Name::from_cstr(c"Broadcast"),
+            count: 10,
+            datatype: Name::from_cstr(c"ncclFloat32"),
+            root: 1,
+            stream: 0x5000,
+            graph_captured: false,
+            user_tag: 7,
+        },
+    ));
+    main.stop(broadcast.get());
+    let send = main.start(&event(
+        group.get(),
+        Body::P2pApi {
+            func: Name::from_cstr(c"Send"),
+            count: 20,
+            datatype: Name::from_cstr(c"ncclInt8"),
+            stream: 0x5000,
+            graph_captured: false,
+            user_tag: 8,
+        },
+    ));
+    main.stop(send.get());
+    main.state(&state(group, number::GROUP_END_API_START, none));
+    let launch = main.start(&event(group.get(), Body::KernelLaunch { stream: 0x5000 }));
+    main.stop(launch.get());
+    let plan = main.start(&event(0, Body::Group));
+    let coll = main.start(&event(
+        broadcast.get(),
+        Body::Coll(Coll {
+            sequence: 3,
+            func: Name::from_cstr(c"Broadcast"),
+            send_buffer: 1,
+            recv_buffer: 2,
+            count: 10,
+            root: 1,
+            datatype: Name::from_cstr(c"ncclFloat32"),
+            channels: 2,
+            warps: 8,
+            algorithm: Name::from_cstr(c"RING"),
+            protocol: Name::from_cstr(c"LL128"),
+            parent_group: plan.get(),
+            comm_hash: 0,
+            kernel_variant: Name::from_cstr(c"variant"),
+            is_symmetric: true,
+            user_tag: 7,
+        }),
+    ));
+    let p2p = main.start(&event(
+        send.get(),
+        Body::P2p(P2p {
+            func: Name::from_cstr(c"Send"),
+            buffer: 3,
+            datatype: Name::from_cstr(c"ncclInt8"),
+            count: 20,
+            peer: 1,
+            channels: 1,
+            parent_group: plan.get(),
+            comm_hash: 0,
+            user_tag: 8,
+        }),
+    ));
+    for event in [coll, p2p, plan, group] {
+        main.stop(event.get());
+    }
+    coll
+}
+
+/// A collective of the copy engine with its parts.
+fn copy_engine(process: &mut Process) {
+    let context = process.context;
+    let main = &mut process.main;
+    let coll = main.start(&start(
+        context,
+        0,
+        0,
+        Body::CeColl(CeColl {
+            sequence: 4,
+            func: Name::from_cstr(c"AllGather"),
+            send_buffer: 1,
+            recv_buffer: 2,
+            count: 30,
+            root: 0,
+            datatype: Name::from_cstr(c"ncclInt8"),
+            sync_strategy: Name::from_cstr(c"MC"),
+            intra_batch_sync: false,
+            batch_size: 0,
+            batches: 0,
+            ce_sequence: 0,
+            stream: 0x6000,
+            user_tag: 9,
+        }),
+    ));
+    for body in [
+        Body::CeSync {
+            complete: true,
+            ranks: 2,
+        },
+        Body::CeBatch {
+            operations: 5,
+            bytes: 600,
+            intra_sync: true,
+        },
+    ] {
+        let part = main.start(&start(context, coll.get(), 0, body));
+        main.stop(part.get());
+    }
+    main.stop(coll.get());
+}
+
+/// A step sent and one received, with what network plugins tell of them.
+fn transfers(process: &mut Process, coll: EventId) {
+    let context = process.context;
+    let proxy = &mut process.proxy;
+    let plugins = |is_send| match is_send {
+        true => vec![
+            (
+                0x20001,
+                NetData::IbQueuePair {
+                    device: 3,
+                    work_request: 0xabc,
+                    opcode: 1,
+                    queue_pair: 77,
+                    bytes: 4096,
+                },
+            ),
+            (0x990_001, NetData::Opaque),
+        ],
+        false => vec![(
+            0x30001,
+            NetData::Socket {
+                descriptor: 12,
+                operation: 2,
+                bytes: 4097,
+            },
+        )],
+    };
+    for is_send in [true, false] {
+        let body = Body::ProxyOp {
+            pid: 1,
+            channel: 1,
+            peer: 1,
+            steps: 4,
+            chunk_bytes: 512,
+            is_send,
+        };
+        let operation = proxy.start(&start(context, coll.get(), 0, body));
+        let in_progress = number::PROXY_OP_IN_PROGRESS;
+        proxy.state(&state(operation, in_progress, StateArgs::None));
+        let body = Body::ProxyStep { step: 10 };
+        let step = proxy.start(&start(context, operation.get(), 0, body));
+        let states = match is_send {
+            true => [
+                number::PROXY_STEP_SEND_GPU_WAIT,
+                number::PROXY_STEP_SEND_PEER_WAIT,
+                number::PROXY_STEP_SEND_WAIT,
+            ],
+            false => [
+                number::PROXY_STEP_RECV_WAIT,
+                number::PROXY_STEP_RECV_FLUSH_WAIT,
+                number::PROXY_STEP_RECV_GPU_WAIT,
+            ],
+        };
+        for told in states {
+            let has_size = matches!(
+                told,
+                number::PROXY_STEP_SEND_WAIT | number::PROXY_STEP_RECV_FLUSH_WAIT
+            );
+            let bytes = if has_size { 4000 } else { 0 };
+            proxy.state(&state(step, told, StateArgs::ProxyStep { bytes }));
+        }
+        for (id, data) in plugins(is_send) {
+            let body = Body::NetPlugin { id, data };
+            let plugin = proxy.start(&start(context, step.get(), 0, body));
+            proxy.stop(plugin.get());
+        }
+        proxy.stop(step.get());
+        proxy.stop(operation.get());
+    }
+}
+
+/// A kernel's channel with a phase, on the GPU's timer.
+fn kernel(process: &mut Process, coll: EventId) {
+    let context = process.context;
+    let proxy = &mut process.proxy;
+    let now = || nccl_profiler_otf2::clock::monotonic_ns() - 1000;
+    let body = Body::KernelCh {
+        channel: 1,
+        gpu_ns: now(),
+    };
+    let channel = proxy.start(&start(context, coll.get(), 0, body));
+    let body = Body::KernelPhase {
+        channel: 1,
+        phase: 1,
+        name: Name::from_cstr(c"compute"),
+        gpu_ns: now(),
+    };
+    let phase = proxy.start(&start(context, channel.get(), 0, body));
+    for (event, stop) in [
+        (phase, number::KERNEL_PHASE_STOP),
+        (channel, number::KERNEL_CH_STOP),
+    ] {
+        let gpu_ns = now();
+        proxy.state(&state(event, stop, StateArgs::GpuTime { gpu_ns }));
+        proxy.stop(event.get());
+    }
+}
+
+/// The proxy thread runs out of work, sleeps, wakes up, and takes three operations.
+fn proxy_thread(process: &mut Process) {
+    let context = process.context;
+    let proxy = &mut process.proxy;
+    let told: [&[(u32, i32)]; 4] = [
+        &[(number::PROXY_CTRL_IDLE, 0)],
+        &[(number::PROXY_CTRL_ACTIVE, 0)],
+        &[
+            (number::PROXY_CTRL_SLEEP, 0),
+            (number::PROXY_CTRL_WAKEUP, 0),
+        ],
+        &[
+            (number::PROXY_CTRL_APPEND, 0),
+            (number::PROXY_CTRL_APPEND_END, 3),
+        ],
+    ];
+    for states in told {
+        let control = proxy.start(&start(context, 0, 0, Body::ProxyCtrl));
+        for &(told, appended) in states {
+            proxy.state(&state(control, told, StateArgs::ProxyCtrl { appended }));
+        }
+        proxy.stop(control.get());
+    }
+}
+
+/// Lane, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
+type Row = [String; 5];
+
+fn text(definitions: &Definitions, string: StringRef) -> String {
+    definitions.string(string).expect("defined").to_owned()
+}
+
+fn attributes(definitions: &Definitions, event: &Event) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for (attribute, value) in &event.attributes {
+        let name = text(definitions, definitions.attributes[attribute].name);
+        let name = name.trim_start_matches("nccl.").to_owned();
+        let value = match value {
+            AttributeValue::String(string) => text(definitions, *string),
+            AttributeValue::U8(number) => number.to_string(),
+            AttributeValue::U32(number) => number.to_string(),
+            AttributeValue::U64(number) => number.to_string(),
+            AttributeValue::I32(number) => number.to_string(),
+            AttributeValue::F64(_) => "…".to_owned(),
+            other => format!("{other:?}"),
+        };
+        match name.as_str() {
+            // Ids differ from run to run.
+            "event" => assert!(value != "0"),
+            "parent" => {}
+            "queued_ns" | "start_moved_ns" => all.push(format!("{name}=…")),
+            _ => all.push(format!("{name}={value}")),
+        }
+    }
+    all.sort();
+    all.join(" ")
+}
+
+/// Which group a region is in.
+fn group_of(definitions: &Definitions, region: u64) -> String {
+    let mut groups = definitions
+        .groups
+        .values()
+        .filter(|group| group.group_type == GroupType::Regions && group.members.contains(&region));
+    let group = groups.next().expect("it is in one");
+    assert!(groups.next().is_none(), "it is in one only");
+    text(definitions, group.name)
+}
+
+fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (location, events) in events {
+        let lane = text(definitions, definitions.locations[location].name);
+        let lane = if lane.starts_with("API thread") {
+            "API thread".to_owned()
+        } else if lane.starts_with("proxy thread") {
+            "proxy thread".to_owned()
+        } else {
+            lane.replace(" 0xabcdef0123456789", "")
+        };
+        let mut open: Vec<String> = Vec::new();
+        for event in events {
+            match event.kind {
+                EventKind::Enter(_) => open.push(attributes(definitions, event)),
+                EventKind::Leave(region) => {
+                    let name = text(definitions, definitions.regions[&region].name);
+                    rows.push([
+                        lane.clone(),
+                        group_of(definitions, region.get().into()),
+                        name,
+                        open.pop().expect("entered"),
+                        attributes(definitions, event),
+                    ]);
+                }
+                _ => {}
+            }
+        }
+    }
+    rows.sort();
+    rows
+}
+
+fn expected() -> Vec<Row> {
+    let table = include_str!("every_kind.tsv").lines();
+    let rows = table.map(|line| {
+        let columns: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        columns.try_into().expect("five columns")
+    });
+    rows.collect()
+}
+
+#[test]
+fn every_kind_of_event_is_written_with_all_that_nccl_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let part = record(out);
+    let summary = part::write(&part, &KEEP, &Silent).expect("written");
+    for kind in Kind::ALL {
+        let counts = summary.counts.kinds.get(kind);
+        let is_known = kind != Kind::Unknown;
+        assert_eq!(counts.seen > 0, is_known, "{kind:?}");
+        assert_eq!(counts.written, counts.seen, "{kind:?}");
+    }
+    unify(out, &Silent).expect("unified");
+    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let definitions = archive.definitions().expect("definitions");
+    let rows = rows(&definitions, &events(&archive));
+    let shown: Vec<String> = rows.iter().map(|row| row.join("\t")).collect();
+    assert!(rows == expected(), "{}", shown.join("\n"));
+    print(out);
+}
+
+#[test]
+fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let part = record(out);
+    part::write(&part, &KEEP, &Silent).expect("written");
+    unify(out, &Silent).expect("unified");
+    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let definitions = archive.definitions().expect("definitions");
+    let mut seen = Vec::new();
+    for (location, events) in events(&archive) {
+        let lane = text(&definitions, definitions.locations[&location].name);
+        let mut matching = None;
+        for (at, event) in events.iter().enumerate() {
+            match event.kind {
+                EventKind::RmaPut(put) => {
+                    let before = &events[at - 1];
+                    let EventKind::Enter(region) = before.kind else {
+                        panic!("{before:?}");
+                    };
+                    let region = text(&definitions, definitions.regions[&region].name);
+                    assert_eq!((region.as_str(), before.time), ("SendWait", event.time));
+                    let comm = definitions.rma_wins[&put.win].comm;
+                    let group = &definitions.groups[&definitions.comms[&comm].group];
+                    let peer = group.members[usize::try_from(put.remote).expect("small")];
+                    let peer = &definitions.locations[&LocationRef::new(peer)];
+                    matching = Some(put.matching);
+                    seen.push((lane.clone(), text(&definitions, peer.name), put.bytes));
+                }
+                EventKind::RmaOpCompleteNonBlocking { matching: id, .. } => {
+                    assert_eq!(matching.take(), Some(id));
+                    let after = &events[at + 1];
+                    assert!(matches!(after.kind, EventKind::Leave(_)), "{after:?}");
+                    assert_eq!(after.time, event.time);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(matching, None, "all puts complete");
+    }
+    let comm = "0xabcdef0123456789";
+    assert_eq!(
+        seen,
+        [(
+            format!("net {comm} r0 ch01 send→1 s2"),
+            format!("NCCL {comm} rank 1/2 (not recorded)"),
+            4000
+        )]
+    );
+}
