@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A launch plan without network transfers and kernel channels is reported at capture instead, on the calling
-//! thread inside the call's group: that is no execution, and NCCL never tells of its replays.
+//! thread inside the call's group: that is no execution, and NCCL never tells of its replays. A nonblocking
+//! communicator launches from a thread of its own, where the group may be over: that thread has the kernel launch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,12 +38,30 @@ pub(super) fn is_captured(call: &Operation) -> bool {
     }
 }
 
-/// Whether the group of the call was still under way, on the thread of the call.
-fn is_reported_at_capture(assembly: &Assembly, operation: &Operation, call: &Operation) -> bool {
+/// Group and thread of the launches: NCCL launches a captured call only when it is captured.
+fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
+    let operations = assembly.operations.iter();
+    let launches = operations.filter(|operation| operation.kind() == Kind::KernelLaunch);
+    launches
+        .map(|launch| (launch.parent, launch.thread))
+        .collect()
+}
+
+/// Whether the group of the call was still under way, on the thread of the call; or it was reported on another thread
+/// that launched the group.
+fn is_reported_at_capture(
+    assembly: &Assembly,
+    launch_threads: &BTreeSet<(u64, u32)>,
+    operation: &Operation,
+    call: &Operation,
+) -> bool {
+    if operation.thread != call.thread {
+        return launch_threads.contains(&(call.parent, operation.thread));
+    }
+
     let group = assembly.find(call.parent);
     let group = group.and_then(|at| assembly.operation(at));
-    let within = group.is_some_and(|group| group.end().is_none_or(|end| operation.start <= end));
-    within && operation.thread == call.thread
+    group.is_some_and(|group| group.end().is_none_or(|end| operation.start <= end))
 }
 
 impl Replays {
@@ -50,6 +69,7 @@ impl Replays {
     #[must_use]
     pub fn of(assembly: &Assembly) -> Self {
         let mut replays = Self::default();
+        let launch_threads = launch_threads(assembly);
         let mut order: Vec<(u32, u64, u32)> = Vec::new();
         for (at, operation) in assembly.operations.iter().enumerate() {
             if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
@@ -61,7 +81,7 @@ impl Replays {
             let Some(call) = assembly.operation(call_at).filter(|call| is_captured(call)) else {
                 continue;
             };
-            if is_reported_at_capture(assembly, operation, call) {
+            if is_reported_at_capture(assembly, &launch_threads, operation, call) {
                 replays.at_capture.insert(place(at));
             } else {
                 order.push((call_at, operation.start, place(at)));

@@ -1,6 +1,7 @@
 //! Replays of a CUDA graph: operations of their own; what is reported at capture did not run.
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
+use nccl_profiler_otf2::journal::record::{Fields, Symbol};
 use nccl_profiler_otf2::write::figure::Shape;
 use nccl_profiler_otf2::write::lanes::LaneKey;
 
@@ -34,4 +35,52 @@ fn replays_are_numbered_and_what_was_captured_did_not_run() {
     assert_eq!(lane[..], expected);
     assert_eq!(drawn.records[&LaneKey::Communicator(0)].len(), 4);
     assert_eq!(drawn.counts.foreign, 0);
+}
+
+#[test]
+fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    let graph_captured = true;
+    let group = Fields::GroupApi {
+        graph_captured,
+        depth: 1,
+    };
+    let call = Fields::CollApi {
+        func: stream.symbols.intern("AllReduce"),
+        count: 1,
+        datatype: Symbol::NONE,
+        root: 0,
+        stream: 1,
+        graph_captured,
+        user_tag: 0,
+    };
+    stream.event(10, 0, (100, Some(109)), group);
+    stream.event(11, 10, (101, Some(102)), call);
+    // The group is over when slot 1 launches and reports; slot 2 is CUDA's callback thread.
+    for (slot, id, at) in [(1, 13, 210), (2, 14, 5000)] {
+        let begun = stream.records.len();
+        if slot == 1 {
+            let launch = Fields::KernelLaunch { stream: 1 };
+            stream.event(12, 10, (200, Some(205)), launch);
+        }
+        let coll = stream.coll(id + 100, 0);
+        stream.event(id, 11, (at, Some(at + 1)), coll);
+        for record in stream.records.iter_mut().skip(begun) {
+            record.slot = slot;
+        }
+    }
+    let drawn = stream.draw();
+    let replays = &drawn.timeline.correlation.replays;
+    let numbers: Vec<(bool, Option<u64>)> = drawn
+        .timeline
+        .correlation
+        .activities
+        .iter()
+        .map(|activity| {
+            let at = activity.operation;
+            (replays.is_at_capture(at), replays.number(at))
+        })
+        .collect();
+    assert_eq!(numbers, [(true, None), (false, Some(1))]);
 }
