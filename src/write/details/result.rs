@@ -45,9 +45,7 @@ impl Details<'_> {
         };
         let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
         if let Some(shape) = collective::shape(scene.symbols.text(*func)) {
-            let moved = shape.buffer_bytes(bytes, party.ranks.into());
-            let bandwidth = approximate(moved) / seconds;
-            let bus = bandwidth * shape.bus_factor(party.ranks);
+            let (bandwidth, bus) = shape.bandwidths(bytes, party.ranks, seconds);
             self.add(
                 Attribute::AlgorithmBandwidth,
                 AttributeValue::F64(bandwidth),
@@ -56,12 +54,4 @@ impl Details<'_> {
         }
         Ok(())
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bandwidth does not need 64 bits of its bytes"
-)]
-fn approximate(bytes: u64) -> f64 {
-    bytes as f64
 }
