@@ -2,6 +2,7 @@
 
 mod controls;
 mod copy_engine;
+mod gpu_clocks;
 mod gpus;
 mod net_plugin;
 mod options;
