@@ -3,6 +3,7 @@
 mod composites;
 mod controls;
 mod copy_engine;
+mod gpu_clocks;
 mod gpus;
 mod launches;
 mod net_plugin;

@@ -56,9 +56,7 @@ impl Details<'_> {
             return Ok(());
         }
         if let Some(shape) = collective::shape(func) {
-            let moved = shape.buffer_bytes(bytes, ranks.into());
-            let bandwidth = approximate(moved) / seconds;
-            let bus = bandwidth * shape.bus_factor(ranks);
+            let (bandwidth, bus) = shape.bandwidths(bytes, ranks, seconds);
             self.add(
                 Attribute::AlgorithmBandwidth,
                 AttributeValue::F64(bandwidth),
@@ -67,12 +65,4 @@ impl Details<'_> {
         }
         Ok(())
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bandwidth does not need 64 bits of its bytes"
-)]
-fn approximate(bytes: u64) -> f64 {
-    bytes as f64
 }
