@@ -34,7 +34,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_EVENTS",
         values: "preset, kinds or number, comma-separated",
         default: "`standard`",
-        doc: "What to record. `light`: GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, CeColl, CeSync, CeBatch. `standard`: light and ProxyOp. `full`: everything. Kinds by NCCL's names in any case, with `-` in front to leave one out (`standard,KernelCh,-ProxyOp`), or NCCL's mask as a number (`0x80e`). `NCCL_PROFILE_EVENT_MASK` (a number) is used when this is not set.",
+        doc: "What to record. `light`: GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, CeColl, CeSync, CeBatch. `standard`: light and ProxyOp. `full`: everything. Kinds by NCCL's names in any case, with `-` in front to leave one out (`standard,KernelCh,-ProxyOp`; `-KernelCh` leaves out KernelPhase as well, with which NCCL would add it again), or NCCL's mask as a number (`0x80e`). `NCCL_PROFILE_EVENT_MASK` (a number) is used when this is not set.",
     },
     Variable {
         name: "NCCL_OTF2_MODE",
@@ -379,9 +379,22 @@ pub fn event_mask(text: &str) -> Result<u32, String> {
             None => (false, word),
         };
         let bits = event_bits(word)?;
-        mask = if remove { mask & !bits } else { mask | bits };
+        mask = if remove {
+            mask & !with_dependents(bits)
+        } else {
+            mask | bits
+        };
     }
     Ok(mask)
+}
+
+/// NCCL from 2.31 adds KernelCh to a mask that has KernelPhase: without channels there are no phases.
+const fn with_dependents(removed: u32) -> u32 {
+    if removed & Kind::KernelCh.mask() == 0 {
+        removed
+    } else {
+        removed | Kind::KernelPhase.mask()
+    }
 }
 
 fn event_bits(word: &str) -> Result<u32, String> {

@@ -74,6 +74,17 @@ fn event_sets_by_preset_name_and_number() {
 }
 
 #[test]
+fn without_kernel_channels_there_are_no_phases() {
+    let neither = FULL & !Kind::KernelCh.mask() & !Kind::KernelPhase.mask();
+    assert_eq!(event_mask("full,-KernelCh").unwrap(), neither);
+    assert_eq!(event_mask("full,-0x40").unwrap(), neither);
+    assert_eq!(
+        event_mask("full,-KernelPhase").unwrap(),
+        FULL & !Kind::KernelPhase.mask()
+    );
+}
+
+#[test]
 fn ncclprofile_event_mask_counts_when_ours_is_absent() {
     assert_eq!(read(&[("NCCL_PROFILE_EVENT_MASK", "2")]).mask, 2);
     assert_eq!(
