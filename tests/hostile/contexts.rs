@@ -129,7 +129,7 @@ fn the_mask_does_not_depend_on_the_communicator() {
     assert_eq!(pitfall.ours().count("COLL::WRITTEN"), 1);
     assert_eq!(pitfall.control().count("0x2"), 1);
     let naive = pitfall.naive_with_fault();
-    naive.is_blamed_for("the mask is 0x0, not 0xff");
+    naive.has_to_answer_for("the mask is 0x0, not 0xff");
 }
 
 /// From 2.31 on NCCL forgets by its context what belongs to a communicator that ends.
@@ -172,7 +172,7 @@ fn nothing_is_logged_when_no_communicator_is_left() {
     assert_eq!(pitfall.ours().count("GROUPAPI::UNFINISHED"), 1);
     assert_eq!(pitfall.control().count("0x100"), 1);
     let naive = pitfall.naive_with_fault();
-    naive.is_blamed_for("2 lines to NCCL's logger without a communicator");
+    naive.has_to_answer_for("2 lines to NCCL's logger without a communicator");
 }
 
 /// The name is the communicator's configuration's, and lives as long as the application likes.

@@ -136,7 +136,7 @@ impl Naive {
     }
 
     /// The job lives, and this is said of the plugin.
-    pub(crate) fn is_blamed_for(self, words: &str) {
+    pub(crate) fn has_to_answer_for(self, words: &str) {
         let ended = self.0.with_code(1).to_string();
         assert!(ended.contains(words), "not blamed for {words:?}\n{ended}");
     }

@@ -26,3 +26,4 @@ mod contexts;
 mod drive;
 mod fields;
 mod handles;
+mod interleavings;
