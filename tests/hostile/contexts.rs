@@ -103,3 +103,94 @@ fn init_succeeds_though_nothing_can_be_written() {
     let failed = without_a_folder(&built::naive_plugin(), "fail-init").with_code(1);
     assert!(failed.to_string().contains("returned 2"), "{failed}");
 }
+
+/// There is one mask for the process, and each init writes it, several at one time in a group.
+#[test]
+fn the_mask_does_not_depend_on_the_communicator() {
+    let pitfall = Pitfall::new(
+        "mask-per-init",
+        4,
+        "
+        init c ranks=8 rank=0
+        expect-mask 0xff
+        parallel 4 {
+            init d%t id=%t ranks=1 rank=0
+            expect-mask 0xff
+        }
+        start x Coll ctx=c func=AllReduce count=1
+        stop x
+        finalize d0
+        finalize d1
+        finalize d2
+        finalize d3
+        finalize c
+        ",
+    );
+    assert_eq!(pitfall.ours().count("COLL::WRITTEN"), 1);
+    assert_eq!(pitfall.control().count("0x2"), 1);
+    let naive = pitfall.naive_with_fault();
+    naive.has_to_answer_for("the mask is 0x0, not 0xff");
+}
+
+/// From 2.31 on NCCL forgets by its context what belongs to a communicator that ends.
+#[test]
+fn each_communicator_has_a_context_of_its_own() {
+    let pitfall = Pitfall::new(
+        "one-context",
+        7,
+        "
+        init a id=7 ranks=1 rank=0
+        init b id=7 ranks=1 rank=0
+        start x Coll ctx=a func=AllReduce count=1
+        stop x
+        finalize a
+        start y Coll ctx=b func=AllReduce count=1
+        stop y
+        finalize b
+        ",
+    );
+    assert_eq!(pitfall.ours().count("COLL::WRITTEN"), 2);
+    assert_eq!(pitfall.control().count("0x2"), 2);
+    let naive = pitfall.naive_with_fault();
+    assert_eq!((naive.count("0x2"), naive.count("late")), (1, 1));
+}
+
+/// NCCL's logger lives as long as libnccl; what is left of the job may be without it.
+#[test]
+fn nothing_is_logged_when_no_communicator_is_left() {
+    let pitfall = Pitfall::new(
+        "log-late",
+        7,
+        "
+        init c ranks=1 rank=0
+        start g GroupApi
+        finalize c
+        stop g
+        stop g
+        ",
+    );
+    assert_eq!(pitfall.ours().count("GROUPAPI::UNFINISHED"), 1);
+    assert_eq!(pitfall.control().count("0x100"), 1);
+    let naive = pitfall.naive_with_fault();
+    naive.has_to_answer_for("2 lines to NCCL's logger without a communicator");
+}
+
+/// The name is the communicator's configuration's, and lives as long as the application likes.
+#[test]
+fn the_name_of_a_communicator_is_gone_when_init_returns() {
+    let name = "a-name-that-takes-more-than-sixteen-bytes";
+    let script = format!(
+        "
+        init c ranks=1 rank=0 name={name}
+        start g GroupApi
+        stop g
+        finalize c
+        "
+    );
+    let pitfall = Pitfall::new("keep-name", 7, &script);
+    let definitions = pitfall.ours().definitions();
+    assert!(definitions.contains(name), "{definitions}");
+    assert_eq!(pitfall.control().said("name").as_deref(), Some(name));
+    let naive = pitfall.naive_with_fault();
+    assert_ne!(naive.said("name").as_deref(), Some(name));
+}

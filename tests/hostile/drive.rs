@@ -135,6 +135,12 @@ impl Naive {
         let _ended = self.0.by_signal(signal);
     }
 
+    /// The job lives, and this is said of the plugin.
+    pub(crate) fn has_to_answer_for(self, words: &str) {
+        let ended = self.0.with_code(1).to_string();
+        assert!(ended.contains(words), "not blamed for {words:?}\n{ended}");
+    }
+
     /// What it said last under this name; nothing if it never did.
     pub(crate) fn said(&self, name: &str) -> Option<String> {
         let lines = self.0.stderr.lines();

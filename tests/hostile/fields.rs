@@ -51,3 +51,136 @@ fn a_kind_is_unknown() {
     assert_eq!(pitfall.control().count("unknown"), 2);
     pitfall.naive_with_fault().dies_by(libc::SIGABRT);
 }
+
+/// The shim for version 4 in 2.28 and later leaves the number of channels of a point-to-point operation unset.
+#[test]
+fn a_number_of_channels_is_garbage() {
+    let pitfall = Pitfall::new(
+        "trust-channel-count",
+        4,
+        "
+        init c ranks=2 rank=0
+        start x P2p func=Send count=1 datatype=ncclFloat32 peer=1 @60:1=0xcd
+        stop x
+        finalize c
+        ",
+    );
+    assert_eq!(pitfall.ours().count("P2P::WRITTEN"), 1);
+    assert_eq!(pitfall.control().count("0x4"), 1);
+    pitfall.naive_with_fault().dies_by(libc::SIGABRT);
+}
+
+/// The GPU's clock is 0 where a kernel wrote none, and its ring can be overrun: an end before the beginning.
+#[test]
+fn a_kernel_ends_before_it_begins_or_has_no_time() {
+    let pitfall = Pitfall::new(
+        "trust-gpu-time",
+        5,
+        "
+        init c ranks=1 rank=0
+        start x Coll func=AllReduce count=1
+        start a KernelCh parent=x channel=0 gpu_ns=1000
+        state a KernelChStop gpu_ns=5000
+        stop a
+        start b KernelCh parent=x channel=1 gpu_ns=2000
+        state b KernelChStop gpu_ns=1500
+        stop b
+        start d KernelCh parent=x channel=2 gpu_ns=0
+        state d KernelChStop gpu_ns=3000
+        stop d
+        start e KernelCh parent=x channel=3 gpu_ns=4000
+        state e KernelChStop gpu_ns=0
+        stop e
+        stop x
+        finalize c
+        ",
+    );
+    let ours = pitfall.ours();
+    assert_eq!(ours.count("KERNELCH::WRITTEN"), 4);
+    assert_eq!(ours.count("GPU_TIMES_SUSPICIOUS"), 3);
+    let control = pitfall.control();
+    assert_eq!(control.count("gpu_ns of channel 0"), 4000);
+    assert_eq!(control.said("gpu_ns of channel 1"), None);
+    let naive = pitfall.naive_with_fault();
+    // Longer than the universe is old.
+    assert!(naive.count("gpu_ns of channel 1") > u64::MAX / 2);
+    assert!(naive.count("gpu_ns of channel 3") > u64::MAX / 2);
+}
+
+/// 2.28 to 2.31 leave the rank of API events 0, and that of groups and kernel channels always.
+#[test]
+fn a_rank_is_always_zero() {
+    let pitfall = Pitfall::new(
+        "trust-rank",
+        5,
+        "
+        init c ranks=4 rank=3
+        start g GroupApi rank=0
+        start a CollApi parent=g rank=0 func=AllReduce count=1
+        start x Coll parent=a rank=3 func=AllReduce count=1 datatype=ncclFloat32
+        start k KernelCh parent=x rank=0 channel=0
+        stop k
+        stop x
+        stop a
+        stop g
+        finalize c
+        ",
+    );
+    let ours = pitfall.ours();
+    assert_eq!(ours.count("COLLAPI::WRITTEN"), 1);
+    // Of rank 0 it knows only that there is one.
+    let definitions = ours.definitions();
+    assert!(definitions.contains("rank 3/4\""), "{definitions}");
+    assert!(!definitions.contains("rank 0/4\""), "{definitions}");
+    let control = pitfall.control();
+    assert_eq!((control.count("rank 3"), control.count("rank 0")), (4, 0));
+    let naive = pitfall.naive_with_fault();
+    assert_eq!((naive.count("rank 3"), naive.count("rank 0")), (1, 3));
+}
+
+/// Forks before 2.31 export version 7's name with version 6's descriptors: what version 7 adds lies behind their end.
+#[test]
+fn a_fork_passes_shorter_descriptors_by_the_name_of_version_7() {
+    let pitfall = Pitfall {
+        nccl: Some(22_809),
+        ..Pitfall::new(
+            "read-version-7",
+            7,
+            "
+            init c ranks=1 rank=0
+            start x Coll func=AllReduce count=1 datatype=ncclFloat32 @112=0xa5a5a5a5a5a5a5a5
+            stop x
+            finalize c
+            ",
+        )
+    };
+    assert_eq!(pitfall.ours().count("COLL::WRITTEN"), 1);
+    assert_eq!(pitfall.control().count("0x2"), 1);
+    pitfall.naive_with_fault().dies_by(libc::SIGSEGV);
+}
+
+/// The kind is eight bytes wide since version 5. A plugin that kept one of them and the channel beside it took all
+/// kernel channels but the first for something else.
+#[test]
+fn a_kernel_channel_is_not_the_first() {
+    let pitfall = Pitfall::new(
+        "byte-header",
+        5,
+        "
+        init c ranks=1 rank=0
+        start x Coll func=AllReduce count=1
+        repeat 4 {
+            start k KernelCh parent=x channel=%i
+            stop k
+        }
+        stop x
+        finalize c
+        ",
+    );
+    let ours = pitfall.ours();
+    assert_eq!(ours.count("KERNELCH::WRITTEN"), 4);
+    assert_eq!(ours.count("UNKNOWN::SEEN"), 0);
+    assert_eq!(pitfall.control().count("0x40"), 4);
+    let naive = pitfall.naive_with_fault();
+    assert_eq!((naive.count("0x40"), naive.count("unknown")), (1, 3));
+}

@@ -4,9 +4,26 @@
 //! Each pitfall that a sequence of callbacks can express is a test, and each test runs its callbacks three ways: our plugin
 //! survives them and its archive has no faults; the naive plugin (`crates/plugin-host/naive-plugin`) survives them too;
 //! with the one fault that the pitfall is about it crashes or miscounts. So a test cannot pass for want of danger.
+//!
+//! What no sequence of callbacks can express, and what there is instead:
+//!
+//! | pitfall | why | instead |
+//! |---|---|---|
+//! | 2.26 casts a table of version 2 to one of version 3 | NCCL's cast, before any callback; the pointers that it makes nobody can follow | the plugin exports version 3 too, so NCCL never takes version 2 |
+//! | "Proxy append out of bounds" with kernel channels and all-to-all, 2.26 to 2.27.7 | NCCL's own array | kernel channels are off unless asked for; the plugin warns |
+//! | kernel channels with a small `/dev/shm`, exhausted pools, leaking slots on aarch64 | memory of NCCL's | off unless asked for; the warning comes with every release |
+//! | kernel channels slow collectives down in 2.31.2 | it is the kernels that wait | the warning says so |
+//! | teardown frees what NCCL still polls for kernel channels, 2.31.2 to 2.32.3 | no callback is involved | the warning says so |
+//! | collnet's array is overrun | NCCL's own array | nothing |
+//! | tables of a fork with members beyond the sixth | NCCL reads them, not the plugin | the tables are followed by zeros: `tests/abi_plugin.rs` |
+//! | CUDA's host-callback thread and the proxy's thread must not wait | a delay is no wrong answer | `tests/hot_path.rs`: neither allocation nor system call; `plugin-host bench` the nanoseconds |
+//! | the library is closed under communicators that live | the host calls nothing then | it cannot be closed: `tests/process_life.rs` |
+//! | equal process ids in several containers | needs several processes | `tests/pxn` |
+//! | copy-engine pollers that hold a slot while it is reused | threads of a plugin that has pollers | there are none here |
 
 mod callbacks;
 mod contexts;
 mod drive;
 mod fields;
 mod handles;
+mod interleavings;

@@ -99,6 +99,12 @@ impl Archive {
         properties
     }
 
+    /// The global definitions, as `otf2-print` prints them.
+    #[must_use]
+    pub fn definitions(&self) -> String {
+        self.otf2_print(&["-G"]).stdout
+    }
+
     /// A count among the properties; those that are 0 are left out of the archive.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {

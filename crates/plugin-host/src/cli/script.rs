@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use plugin_host::libnccl::Libnccl;
+use plugin_host::logger;
 use plugin_host::script::parse::parse;
 use plugin_host::script::run::run as run_script;
 
@@ -55,8 +56,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     // Lives to the end of the script, as libnccl does in a program that is linked with it.
     let _libnccl = arguments.nccl.map(Libnccl::load).transpose()?;
     let plugin = std::path::absolute(&arguments.plugin.plugin)?;
-    let outcome =
+    let mut outcome =
         run_script(&script, plugin, arguments.plugin.table).with_context(|| format!("{name}"))?;
+    let (_, late) = logger::lines();
+    if late > 0 {
+        outcome.problems.push(format!(
+            "in all: {late} lines to NCCL's logger without a communicator"
+        ));
+    }
     for problem in &outcome.problems {
         eprintln!("{name}, {problem}");
     }
