@@ -124,7 +124,8 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
 fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Verdict> {
     let (verdict, took) = bench.judge(run)?;
     let what = match &verdict {
-        Verdict::Good { .. } => "ok".to_owned(),
+        Verdict::Good { remarks: 0 } => "ok".to_owned(),
+        Verdict::Good { remarks } => format!("ok, {remarks} remarks of check"),
         Verdict::Impossible(why) => format!("not to be had: {why}"),
         Verdict::Failed(why) => format!("FAIL: {why}"),
     };
