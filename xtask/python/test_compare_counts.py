@@ -65,10 +65,10 @@ class Compare(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = scratch.name
 
-    def compare(self, anchor, prefix):
+    def compare(self, anchor, prefix, any_proxy=False):
         out = io.StringIO()
         with redirect_stdout(out):
-            compare_counts.main(anchor, prefix)
+            compare_counts.main(anchor, prefix, any_proxy)
         return out.getvalue()
 
     def test_equal_numbers_pass(self):
@@ -112,6 +112,25 @@ class Compare(unittest.TestCase):
         others = [dict(send, group=number) for number, send in enumerate(sends)]
         with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
             self.compare(anchor, write_log(self.folder, others, version=(2, 27, 7)))
+
+    def test_unknown_proxy_operations_are_left_out_only_when_asked_to(self):
+        prefix = write_log(self.folder, [dict(CALL, proxy_ops=None)])
+        said = self.compare(write_archive(self.folder, 1, 1, 9), prefix, any_proxy=True)
+        self.assertNotIn("proxy operations", said)
+        other = os.path.join(self.folder, "other")
+        with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+            self.compare(write_archive(other, 1, 2, 9), prefix, any_proxy=True)
+
+    def test_launches_may_be_missing_without_a_network_before_2_26_only(self):
+        prefix = write_log(self.folder, [dict(CALL, launches=3, proxy_ops=0, captured=True)], version=(2, 25, 1))
+        said = self.compare(write_archive(self.folder, 0, 0, 0), prefix)
+        self.assertIn("only in the network", said)
+        other = os.path.join(self.folder, "other")
+        with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
+            self.compare(write_archive(other, 0, 0, 1), prefix)
+        prefix = write_log(self.folder, [dict(CALL, launches=3, proxy_ops=0, captured=True)], version=(2, 26, 5))
+        with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+            self.compare(os.path.join(self.folder, "archive", "traces.otf2"), prefix)
 
     def test_a_log_that_is_no_evidence_is_refused(self):
         anchor = write_archive(self.folder, 1, 1, 2)

@@ -29,6 +29,7 @@ Commands:
   demo        Record a real NCCL (on emulated devices where there is no GPU), write the archive, check and count it
   test        Install what is missing, fetch NCCL, build everything and run all tests
   setup       Only install and fetch what demo and test need
+  matrix      Run many releases of NCCL in many ways and hold each archive against what was done
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
 
@@ -54,6 +55,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "demo" => verbs::demo::run(rest),
         "test" => verbs::test::run(rest),
         "setup" => verbs::setup::run(rest),
+        "matrix" => verbs::matrix::run(rest),
         "bindings" => verbs::bindings::run(rest),
         "screenshot" => verbs::screenshot::run(rest),
         "" | "help" | "-h" | "--help" => {

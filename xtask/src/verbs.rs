@@ -2,6 +2,7 @@
 
 pub(crate) mod bindings;
 pub(crate) mod demo;
+pub(crate) mod matrix;
 pub(crate) mod screenshot;
 pub(crate) mod setup;
 pub(crate) mod test;

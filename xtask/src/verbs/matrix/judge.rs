@@ -1,0 +1,290 @@
+//! One run, and everything that its archive is held against.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use super::cells::Cell;
+use crate::cache::remove_folder;
+use crate::cargo::{self, Profile};
+use crate::failure::{Context as _, Failure, Result};
+use crate::process;
+use crate::python::Python;
+
+/// Elements of an operation: enough for several steps of the proxy in each protocol.
+const COUNT: &str = "10000";
+/// After this `nccl-host` kills its processes; a run takes 2 to 20 s.
+const LIMIT_SECONDS: &str = "90";
+const RELAY: &str = "libnccl-profiler-relay.so";
+
+/// What became of a run.
+pub(super) enum Verdict {
+    /// All comparisons held; with what `check` remarked.
+    Good {
+        remarks: usize,
+    },
+    /// NCCL itself cannot be run this way.
+    Impossible(&'static str),
+    Failed(String),
+}
+
+/// What all runs share.
+pub(super) struct Bench {
+    pub(super) python: Python,
+    nccl_otf2: PathBuf,
+    nccl_host: PathBuf,
+    fake_gpu: PathBuf,
+    plugin: PathBuf,
+    /// The relay and the network plugin.
+    probes: PathBuf,
+}
+
+/// One of them.
+pub(super) struct Run<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) release: &'a str,
+    pub(super) library: &'a Path,
+    pub(super) folder: PathBuf,
+}
+
+impl Bench {
+    pub(super) fn set_up(python: Python) -> Result<Self> {
+        let probes = cargo::target()?.join("matrix-probes");
+        process::run(
+            Command::new("make")
+                .arg("-C")
+                .arg(cargo::root().join("crates/fake-gpu/probe-plugin"))
+                .arg(format!("OUT={}", probes.display())),
+        )?;
+        Ok(Self {
+            python,
+            nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
+            nccl_host: cargo::built(Profile::Debug, "nccl-host")?,
+            fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
+            plugin: cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?,
+            probes,
+        })
+    }
+
+    /// Runs and judges; an error is one of this machine, not of the run.
+    pub(super) fn judge(&self, run: &Run<'_>) -> Result<(Verdict, Duration)> {
+        if let Some(why) = run.cell.exception(run.release) {
+            return Ok((Verdict::Impossible(why), Duration::ZERO));
+        }
+        remove_folder(&run.folder)?;
+        std::fs::create_dir_all(&run.folder)
+            .or_fail(|| format!("create {}", run.folder.display()))?;
+        let started = Instant::now();
+        let verdict = match self.run(run).and_then(|()| self.compare(run)) {
+            Ok(remarks) => Verdict::Good { remarks },
+            Err(failure) => Verdict::Failed(failure.message().to_owned()),
+        };
+        Ok((verdict, started.elapsed()))
+    }
+
+    /// `nccl-host` checks the result of each operation, and ends with 0 only when all are right.
+    fn run(&self, run: &Run<'_>) -> Result<()> {
+        let said = run.folder.join("said");
+        let file = File::create(&said).or_fail(|| format!("create {}", said.display()))?;
+        let both = file.try_clone().or_fail(|| "open a file twice".into())?;
+        let mut command = Command::new(&self.nccl_otf2);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("NCCL_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(["run", "--events", "full", "--keep-journal", "--plugin"])
+            .arg(self.probes.join(RELAY))
+            .arg("--out")
+            .arg(run.archive())
+            .arg("--")
+            .arg(&self.nccl_host)
+            .arg("--lib")
+            .arg(run.library)
+            .arg(format!("--fake-gpu={}", self.fake_gpu.display()))
+            .args(["--count", COUNT, "--timeout", LIMIT_SECONDS, "--log"])
+            .arg(run.log())
+            .args(run.cell.arguments.split(' '))
+            .envs(run.cell.settings.iter().copied())
+            .env("LD_LIBRARY_PATH", &self.probes)
+            .env("RELAY_PLUGIN", &self.plugin)
+            .env("RELAY_OUT", run.relay())
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(both);
+        let status = command
+            .status()
+            .or_fail(|| format!("start {}", self.nccl_otf2.display()))?;
+        match status.code() {
+            Some(0) => Ok(()),
+            Some(1) => Err(Failure::wrong("the program got wrong results from NCCL")),
+            Some(124) => Err(Failure::wrong("the run hung and was killed")),
+            _ => Err(Failure::wrong(format!(
+                "the run ended with {status}: {}",
+                last_line(&said)
+            ))),
+        }
+    }
+
+    /// The number of remarks of `check`.
+    fn compare(&self, run: &Run<'_>) -> Result<usize> {
+        let anchor = run.archive().join("traces.otf2");
+        let printed = process::capture(Command::new("otf2-print").arg(&anchor))?;
+        if !printed.status.success() || !printed.stderr.is_empty() {
+            return Err(Failure::wrong(format!("otf2-print: {}", last(&printed))));
+        }
+        let text = String::from_utf8_lossy(&printed.stdout);
+        only("nccl.algo", run.cell.algorithm, &text)?;
+        only("nccl.proto", run.cell.protocol, &text)?;
+
+        let check = process::capture(
+            Command::new(&self.nccl_otf2)
+                .args(["check", "--json"])
+                .arg(&anchor),
+        )?;
+        if !check.status.success() {
+            return Err(Failure::wrong(format!("check: {}", fault(&check))));
+        }
+        let mut counts = self.script("compare_counts.py");
+        if !run.cell.is_exact() {
+            counts.arg("--any-proxy");
+        }
+        succeeds("counts", counts.arg(&anchor).arg(run.log()))?;
+        succeeds(
+            "callbacks",
+            self.script("callbacks.py")
+                .arg(run.relay())
+                .arg(run.archive()),
+        )?;
+        Ok(String::from_utf8_lossy(&check.stdout)
+            .lines()
+            .find_map(|line| {
+                line.trim()
+                    .strip_prefix("\"remarks\": ")?
+                    .trim_end_matches(',')
+                    .parse()
+                    .ok()
+            })
+            .unwrap_or_default())
+    }
+
+    fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(self.python.interpreter());
+        command
+            .arg("-B")
+            .arg(cargo::root().join("xtask/python").join(name));
+        command
+    }
+}
+
+impl Run<'_> {
+    fn archive(&self) -> PathBuf {
+        self.folder.join("archive")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn relay(&self) -> PathBuf {
+        self.folder.join("relay")
+    }
+}
+
+/// What was asked of NCCL (`NCCL_PROTO`) is what the archive says it took, and nothing else.
+fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let mut seen = false;
+    let quoted = format!("\"{attribute}\" <");
+    for part in printed.split(quoted.as_str()).skip(1) {
+        // …26>; STRING; "LL" <1>
+        let Some(value) = part.split('"').nth(1) else {
+            continue;
+        };
+        // The definition of the attribute itself has no value.
+        if !part
+            .split('"')
+            .next()
+            .unwrap_or_default()
+            .contains("STRING;")
+        {
+            continue;
+        }
+        if value != wanted {
+            return Err(Failure::wrong(format!(
+                "{attribute}: {wanted} was asked for, the archive says {value}"
+            )));
+        }
+        seen = true;
+    }
+    if seen {
+        Ok(())
+    } else {
+        Err(Failure::wrong(format!("{attribute}: the archive has none")))
+    }
+}
+
+fn succeeds(what: &str, command: &mut Command) -> Result<()> {
+    let output = process::capture(command)?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(Failure::wrong(format!("{what}: {}", reason(&output))))
+    }
+}
+
+/// The numbers that differ, or the last words.
+fn reason(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout);
+    let wrong: Vec<String> = said
+        .lines()
+        .filter(|line| line.contains("WRONG"))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    if wrong.is_empty() {
+        last(output)
+    } else {
+        wrong.join("; ")
+    }
+}
+
+/// The first finding of `check --json`, or its last words.
+fn fault(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines()
+        .skip_while(|line| !line.contains("\"fault\""))
+        .find_map(|line| line.trim().strip_prefix("\"message\": "))
+        .map_or_else(
+            || last(output),
+            |message| message.trim_matches('"').to_owned(),
+        )
+}
+
+fn last(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    said.lines().last().unwrap_or("it said nothing").to_owned()
+}
+
+fn last_line(file: &Path) -> String {
+    let said = std::fs::read(file).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    said.lines().last().unwrap_or("it said nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "ATTRIBUTE 26 Name: \"nccl.proto\" <26>, Description: \"x\", Type: STRING\n\
+        (\"nccl.proto\" <26>; STRING; \"LL\" <1>), (\"nccl.proto\" <26>; STRING; \"LL\" <1>)\n";
+
+    #[test]
+    fn another_value_or_none_is_seen() {
+        only("nccl.proto", Some("LL"), PRINTED).unwrap();
+        assert!(only("nccl.proto", Some("LL128"), PRINTED).is_err());
+        assert!(only("nccl.algo", Some("TREE"), PRINTED).is_err());
+        only("nccl.algo", None, PRINTED).unwrap();
+    }
+}

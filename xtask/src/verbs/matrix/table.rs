@@ -1,0 +1,136 @@
+//! The table: for the terminal, and for the page.
+
+use std::fmt::Write as _;
+
+use super::cells::Cell;
+use super::judge::Verdict;
+
+/// What became of every run: a row per cell, in it a verdict per release.
+pub(super) struct Table<'a> {
+    pub(super) releases: &'a [String],
+    pub(super) rows: Vec<(&'a Cell, Vec<Verdict>)>,
+}
+
+impl Table<'_> {
+    /// How many runs were good, impossible, and failed.
+    pub(super) fn sums(&self) -> (usize, usize, usize) {
+        let mut sums = (0, 0, 0);
+        for verdict in self.rows.iter().flat_map(|(_, row)| row) {
+            match verdict {
+                Verdict::Good { .. } => sums.0 += 1,
+                Verdict::Impossible(_) => sums.1 += 1,
+                Verdict::Failed(_) => sums.2 += 1,
+            }
+        }
+        sums
+    }
+
+    /// In columns, and below it why what is not `ok` is not.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("   {:12}", "");
+        for release in self.releases {
+            let _ = write!(text, "{release:>8}");
+        }
+        for (cell, row) in &self.rows {
+            let _ = write!(text, "\n   {:12}", cell.name);
+            for verdict in row {
+                let _ = write!(text, "{:>8}", word(verdict));
+            }
+        }
+        text.push('\n');
+        for note in self.notes() {
+            let _ = writeln!(text, "   {note}");
+        }
+        text
+    }
+
+    /// As Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!("| cell | {} |\n| --- |", self.releases.join(" | "));
+        text.push_str(&" --- |".repeat(self.releases.len()));
+        for (cell, row) in &self.rows {
+            let words: Vec<String> = row.iter().map(word).collect();
+            let _ = write!(text, "\n| `{}` | {} |", cell.name, words.join(" | "));
+        }
+        text.push('\n');
+        let notes = self.notes();
+        if !notes.is_empty() {
+            text.push_str("\nWhat is not `ok`:\n\n");
+            for note in notes {
+                let _ = writeln!(text, "* {note}");
+            }
+        }
+        text.push_str("\nThe cells:\n\n| cell | what | `nccl-host` | NCCL's settings |\n| --- | --- | --- | --- |\n");
+        for (cell, _) in &self.rows {
+            let settings: Vec<String> = cell
+                .settings
+                .iter()
+                .map(|(name, value)| format!("`{name}={value}`"))
+                .collect();
+            let (name, about, arguments) = (cell.name, cell.about, cell.arguments);
+            let _ = writeln!(
+                text,
+                "| `{name}` | {about} | `{arguments}` | {} |",
+                settings.join(" ")
+            );
+        }
+        text
+    }
+
+    /// One line for each reason of a row.
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
+        for (cell, row) in &self.rows {
+            for (release, verdict) in self.releases.iter().zip(row) {
+                let note = match verdict {
+                    Verdict::Good { .. } => continue,
+                    Verdict::Impossible(why) => format!("`{}`, not to be had: {why}", cell.name),
+                    Verdict::Failed(why) => format!("`{}`, FAIL: {why}", cell.name),
+                };
+                match notes.iter_mut().find(|(text, _)| *text == note) {
+                    Some((_, releases)) => releases.push(release),
+                    None => notes.push((note, vec![release])),
+                }
+            }
+        }
+        notes
+            .into_iter()
+            .map(|(note, releases)| format!("{note} ({})", releases.join(", ")))
+            .collect()
+    }
+}
+
+fn word(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Good { remarks: 0 } => "ok".to_owned(),
+        Verdict::Good { remarks } => format!("ok/{remarks}"),
+        Verdict::Impossible(_) => "—".to_owned(),
+        Verdict::Failed(_) => "FAIL".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::CELLS;
+    use super::*;
+
+    #[test]
+    fn what_failed_is_in_the_table_with_its_reason() {
+        let releases = ["1.0.0".to_owned(), "1.1.0".to_owned(), "1.2.0".to_owned()];
+        let row = vec![
+            Verdict::Good { remarks: 2 },
+            Verdict::Failed("so".into()),
+            Verdict::Impossible("never"),
+        ];
+        let table = Table {
+            releases: &releases,
+            rows: vec![(&CELLS[0], row)],
+        };
+        assert_eq!(table.sums(), (1, 1, 1));
+        for text in [table.text(), table.markdown()] {
+            for wanted in ["ok/2", "FAIL", "FAIL: so (1.1.0)", "never (1.2.0)"] {
+                assert!(text.contains(wanted), "{wanted}: {text}");
+            }
+        }
+    }
+}
