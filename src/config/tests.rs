@@ -118,3 +118,17 @@ fn directories_expand() {
         "/x/a_b/n1-7-unknown%%q"
     );
 }
+
+#[test]
+fn how_the_archive_is_written_is_read_and_a_bad_word_keeps_the_default() {
+    let config = read(&[
+        ("NCCL_OTF2_LEVEL", "Light"),
+        ("NCCL_OTF2_METRICS", "bandwidth"),
+        ("NCCL_OTF2_COMM_LANES", "cpu"),
+        ("NCCL_OTF2_COLLECTIVES", "nonblokcing"),
+    ]);
+    let named = config.archive.named().map(|(_, value)| value);
+    assert_eq!(named, ["light", "bandwidth", "cpu", "blocking"]);
+    assert_eq!(config.remarks.len(), 1, "{:?}", config.remarks);
+    assert!(config.remarks[0].contains("nearest: nonblocking"));
+}

@@ -17,8 +17,8 @@ use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
 };
 
-/// A rank that does everything once.
-fn record(out: &Path) -> std::path::PathBuf {
+/// A rank that does everything once; its transfers have this peer and size.
+fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
     let who = Who {
         rank: 0,
         ranks: 2,
@@ -27,7 +27,7 @@ fn record(out: &Path) -> std::path::PathBuf {
     let mut process = Process::begin(out, who);
     let coll = calls(&mut process);
     copy_engine(&mut process);
-    transfers(&mut process, coll);
+    transfers(&mut process, coll, peer, size);
     kernel(&mut process, coll);
     proxy_thread(&mut process);
     process.end()
@@ -160,7 +160,7 @@ fn copy_engine(process: &mut Process) {
 }
 
 /// A step sent and one received, with what network plugins tell of them.
-fn transfers(process: &mut Process, coll: EventId) {
+fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
     let context = process.context;
     let proxy = &mut process.proxy;
     let plugins = |is_send| match is_send {
@@ -190,7 +190,7 @@ fn transfers(process: &mut Process, coll: EventId) {
         let body = Body::ProxyOp {
             pid: 1,
             channel: 1,
-            peer: 1,
+            peer,
             steps: 4,
             chunk_bytes: 512,
             is_send,
@@ -217,7 +217,7 @@ fn transfers(process: &mut Process, coll: EventId) {
                 told,
                 number::PROXY_STEP_SEND_WAIT | number::PROXY_STEP_RECV_FLUSH_WAIT
             );
-            let bytes = if has_size { 4000 } else { 0 };
+            let bytes = if has_size { size } else { 0 };
             proxy.state(&state(step, told, StateArgs::ProxyStep { bytes }));
         }
         for (id, data) in plugins(is_send) {
@@ -372,7 +372,7 @@ fn expected() -> Vec<Row> {
 fn every_kind_of_event_is_written_with_all_that_nccl_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    let part = record(out);
+    let part = record(out, 1, 4000);
     let summary = part::write(&part, &KEEP, &Silent).expect("written");
     for kind in Kind::ALL {
         let counts = summary.counts.kinds.get(kind);
@@ -393,7 +393,7 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
 fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    let part = record(out);
+    let part = record(out, 1, 4000);
     part::write(&part, &KEEP, &Silent).expect("written");
     unify(out, &Silent).expect("unified");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
@@ -438,4 +438,21 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
             4000
         )]
     );
+}
+
+#[test]
+fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
+    for (peer, size, without_peer) in [(1, 0, 0), (5, 4000, 1)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path();
+        let part = record(out, peer, size);
+        let summary = part::write(&part, &KEEP, &Silent).expect("written");
+        assert_eq!(summary.counts.messages_without_peer, without_peer);
+        unify(out, &Silent).expect("unified");
+        let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+        let all = events(&archive);
+        let is_put = |event: &Event| matches!(event.kind, EventKind::RmaPut(_));
+        assert!(!all.values().flatten().any(is_put), "{peer} {size}");
+        print(out);
+    }
 }

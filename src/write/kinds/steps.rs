@@ -116,10 +116,13 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
     })
 }
 
-/// Whether the network was seen to send the step.
+/// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
+/// be made up.
 fn sends(assembly: &Assembly, at: u32) -> bool {
+    let step = assembly.operation(at);
     let mut states = assembly.states_of(at).iter();
-    states.any(|change| change.state == state::PROXY_STEP_SEND_WAIT)
+    step.is_some_and(|step| step.value > 0)
+        && states.any(|change| change.state == state::PROXY_STEP_SEND_WAIT)
 }
 
 /// The lane of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not

@@ -70,6 +70,54 @@ fn killed_processes_become_an_archive_once() {
 }
 
 #[test]
+fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    for rank in 0..2 {
+        record(&out, rank, NO_PROCESS, 3);
+    }
+    let (code, _) = finalize(&scratch, &["--keep-journal"], &out);
+    assert_eq!(code, Some(0));
+    let options = [
+        "--level=light",
+        "--metrics=bytes-in-flight,bandwidth",
+        "--comm-lanes=cpu",
+        "--collectives=nonblocking",
+    ];
+    let (code, report) = finalize(&scratch, &options, &out);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert_eq!(states(&report), ["written", "written"]);
+    let archive = otf2::Archive::open(&out.join("traces.otf2")).expect("opens");
+    for (name, value) in [
+        ("NCCL::LEVEL", "light"),
+        ("NCCL::METRICS", "bytes-in-flight,bandwidth"),
+        ("NCCL::COMM_LANES", "cpu"),
+        ("NCCL::COLLECTIVES", "nonblocking"),
+    ] {
+        assert_eq!(archive.property(name), Some(value), "{name}");
+    }
+    let output = scratch.tool().arg("check").arg(&out).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+
+    fs::remove_dir_all(out.join("parts/host-1/journal")).expect("removed");
+    for (option, code, said) in [
+        ("--level=full", 2, "NCCL_OTF2_KEEP_JOURNAL=1"),
+        ("--level=fulll", 2, "not one of light, standard, full"),
+        ("--metrics=bandwith", 2, "network-bandwidth"),
+    ] {
+        let output = scratch
+            .tool()
+            .args(["finalize", option])
+            .arg(&out)
+            .output()
+            .expect("ran");
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{option}: {error}");
+        assert!(error.contains(said), "{option}: {error}");
+    }
+}
+
+#[test]
 fn a_part_that_comes_later_is_added() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
