@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
+use whole_plugin::machine::skip;
 use whole_plugin::process::start;
 use whole_plugin::scratch::Scratch;
 
@@ -38,13 +39,40 @@ const WORKS: &str = "
     finalize own
 ";
 
-fn process(scratch: &Scratch, name: &str, script: &str) -> Command {
+/// What both run as: nothing, or a program that starts the rest of its line.
+fn process(scratch: &Scratch, name: &str, script: &str, before: &[&str]) -> Command {
     std::fs::write(scratch.path().join(name), script).expect("write the script");
-    let mut command = scratch.command(built::plugin_host());
+    let host = built::plugin_host();
+    let mut command = match before.split_first() {
+        None => scratch.command(host),
+        Some((program, options)) => {
+            let mut command = scratch.command(program);
+            command.args(options).arg(host);
+            command
+        }
+    };
     command.args(["script", name, "--plugin"]);
     command.arg(built::plugin());
     command.env("NCCL_OTF2_EVENTS", "full");
     command
+}
+
+/// Runs both to their ends, through the table of one version; their archive has no faults.
+fn archive_of(scratch: &Scratch, table: u32, asks: &str, works: &str, before: &[&str]) -> Archive {
+    let both = [("asks", asks), ("works", works)].map(|(name, script)| {
+        let mut command = process(scratch, name, script, before);
+        start(command.args(["--table", &table.to_string()]))
+    });
+    for running in both {
+        let _ended = running.wait(Duration::from_secs(60)).with_code(0);
+    }
+    let _finalized = scratch.finalize().with_code(0);
+    let archive = scratch.archive();
+    archive.validate();
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report}");
+    assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 2);
+    archive
 }
 
 fn given(folder: &Path, name: &str) -> u64 {
@@ -55,18 +83,7 @@ fn given(folder: &Path, name: &str) -> u64 {
 #[test]
 fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
     let scratch = Scratch::new();
-    let asks = start(&mut process(&scratch, "asks", ASKS));
-    let works = start(&mut process(&scratch, "works", WORKS));
-    let limit = Duration::from_secs(60);
-    for running in [asks, works] {
-        let _ended = running.wait(limit).with_code(0);
-    }
-    let _finalized = scratch.finalize().with_code(0);
-    let archive: Archive = scratch.archive();
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
-    assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 2);
+    let archive = archive_of(&scratch, 7, ASKS, WORKS, &[]);
     assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
     assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
 
@@ -90,6 +107,62 @@ fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
         .any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
     assert!(pid, "{events}");
     // The collective's own id, and the parent of the transfer.
+    assert!(
+        events.matches(&parent).count() >= 2,
+        "no {parent} twice in\n{events}"
+    );
+}
+
+/// Containers number their processes each from 1: what is known of a process is more than its id.
+#[test]
+fn processes_of_equal_ids_stay_apart() {
+    // A process id namespace each, as containers have.
+    let apart = ["unshare", "--pid", "--fork"];
+    let first = Command::new(apart[0])
+        .args(&apart[1..])
+        .args(["sh", "-c", "echo $$"])
+        .output();
+    if !first.is_ok_and(|output| output.stdout == b"1\n") {
+        return skip("no process id namespaces here");
+    }
+    let scratch = Scratch::new();
+    let asks = ASKS.replace(
+        "stop x",
+        "start a ProxyOp parent=x peer=1 steps=1\nstop a\nstop x",
+    );
+    // As NCCL passes it: the id that both have.
+    let works = WORKS.replace("pid=4242", "pid=1");
+    let archive = archive_of(&scratch, 7, &asks, &works, &apart);
+    assert_eq!(archive.count("COLL::WRITTEN"), 1);
+    assert_eq!(archive.count("PROXYOP::WRITTEN"), 2);
+    assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
+    assert_eq!(archive.count("COLL::DUPLICATE"), 0);
+    assert_eq!(archive.count("PROXYOP::DUPLICATE"), 0);
+    // Only what came with the other's context, which its id does not tell.
+    assert_eq!(archive.count("FOREIGN"), 2);
+    let definitions = archive.definitions();
+    let context = format!("net <foreign {:#x}>", given(scratch.path(), "c"));
+    assert!(
+        definitions.contains(&context),
+        "no {context} in\n{definitions}"
+    );
+}
+
+/// 2.23.4 gives the events of another's transfer the context of the communicator that does the sending: only the parent
+/// says that they are another's.
+#[test]
+fn a_transfer_for_another_process_has_the_wrong_context() {
+    let scratch = Scratch::new();
+    let works = WORKS.replace("ctx=c", "ctx=own");
+    let archive = archive_of(&scratch, 1, ASKS, &works, &[]);
+    assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
+    assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
+    // Its context is one of ours, so it is drawn there; it belongs to none of that communicator's operations.
+    assert_eq!(archive.count("FOREIGN"), 0);
+    assert_eq!(archive.count("PROXYOP::ORPHAN"), 1);
+    let parent = given(scratch.path(), "x").to_string();
+    let printed = Command::new("otf2-print").arg(archive.anchor()).output();
+    let events = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
     assert!(
         events.matches(&parent).count() >= 2,
         "no {parent} twice in\n{events}"
