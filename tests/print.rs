@@ -291,3 +291,58 @@ fn a_real_job_comes_round() {
         same_stream(&first, &second);
     }
 }
+
+#[test]
+fn what_is_not_wanted_stays_away() {
+    let scratch = Scratch::new();
+    let mut script = scratch.script(EVERYTHING);
+    script.args(HIGHEST).env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _recorded = run(&mut script).with_code(0);
+    let printed = |options: &[&str]| {
+        let mut command = scratch.plain(built::nccl_otf2());
+        command.arg("print").arg(scratch.out()).args(options);
+        let text = run(&mut command).with_code(0).stdout;
+        let lines = text.lines().skip(1).filter(|line| !line.contains(" init "));
+        let lines = lines.filter(|line| !line.ends_with(" finalize"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    let all = printed(&[]);
+    assert!(
+        has(
+            &all,
+            "KernelPhase channel=1 phase=2 phaseName=prims pTimer=5"
+        ),
+        "{all:#?}"
+    );
+    assert!(has(&all, "   no end  "), "{all:#?}");
+    let steps = printed(&["--kind", "proxystep"]);
+    assert_eq!(steps.len(), 4, "the step and its states: {steps:#?}");
+    let of_d = printed(&["--comm", "0xffffffffffffffff"]);
+    assert!(has(&of_d, "CeBatch") && !has(&of_d, "ProxyOp"), "{of_d:#?}");
+    assert_eq!(of_d, printed(&["--rank", "0"]));
+    assert_eq!(
+        printed(&["--comm", "train\"ing"]),
+        printed(&["--rank", "2"])
+    );
+    // Only what has no end goes on then.
+    let late = printed(&["--from", "1000s", "--kind", "ProxyOp,Coll,Group"]);
+    assert_eq!(late.len(), 2, "{late:#?}");
+    let early = printed(&["--to", "0ns"]);
+    assert!(early.is_empty(), "{early:#?}");
+    assert!(
+        printed(&["--limit", "2"]).is_empty(),
+        "the two lines are the inits"
+    );
+
+    let mut wrong = scratch.plain(built::nccl_otf2());
+    wrong
+        .arg("print")
+        .arg(scratch.out())
+        .args(["--kind", "Moon"]);
+    let said = run(&mut wrong).with_code(2).stderr;
+    assert!(
+        said.contains("Moon") && said.contains("KernelPhase"),
+        "{said}"
+    );
+}

@@ -10,6 +10,7 @@ use nccl_profiler_otf2::journal::reader::{Journal, Outcome};
 use nccl_profiler_otf2::journal::record::{CommRecord, Record, RecordBody, StartRecord};
 use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
 
+use super::filter::Filter;
 use crate::print;
 use crate::units::plural;
 
@@ -33,6 +34,8 @@ pub(crate) struct Comm {
     pub(crate) end_ns: u64,
     /// What it said.
     pub(crate) record: CommRecord,
+    /// Whether it is to be printed.
+    pub(crate) is_wanted: bool,
 }
 
 /// `finalize` of a communicator.
@@ -79,6 +82,8 @@ pub(crate) struct Story {
     pub(crate) path: PathBuf,
     /// The process.
     pub(crate) pid: u32,
+    /// When the first thing was said.
+    pub(crate) begin_ns: u64,
     /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
     /// Ends of communicators, in the order of time.
@@ -135,6 +140,9 @@ impl Story {
         let mut story = Self {
             path: path.to_owned(),
             pid,
+            begin_ns: said
+                .first()
+                .map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
             comms: Vec::new(),
             finalizes: Vec::new(),
             events: Vec::new(),
@@ -167,6 +175,7 @@ impl Story {
                 begin: when,
                 end_ns: clock.nanoseconds(comm.end_ticks),
                 record: comm,
+                is_wanted: true,
             }),
             RecordBody::CommFinalize { end_ticks } => self.finalizes.push(Finalize {
                 context: record.id,
@@ -206,6 +215,47 @@ impl Story {
     pub(crate) fn comm(&self, context: u64) -> Option<&CommRecord> {
         let comm = self.comms.iter().find(|comm| comm.context == context);
         comm.map(|comm| &comm.record)
+    }
+
+    /// Keeps what is wanted. A state is wanted as its event is; communicators are asked for their rank and id only.
+    pub(crate) fn keep(&mut self, filter: &Filter) {
+        let begin_ns = self.begin_ns;
+        let mut wanted = BTreeMap::new();
+        for comm in &self.comms {
+            let name = self.outcome.symbols.text(comm.record.name);
+            let is_wanted = filter.wants_comm(name, Some(comm.record.comm_id))
+                && filter.wants_rank(Some(comm.record.rank.into()));
+            wanted.insert(comm.context, is_wanted);
+        }
+        // A context of another process (PXN) is of no communicator that is known here.
+        let foreign = filter.wants_comm("", None);
+        let mut of_events = BTreeMap::new();
+        for event in &self.events {
+            let record = &event.record;
+            let is_wanted = wanted
+                .get(&record.context)
+                .copied()
+                .unwrap_or_else(|| foreign && filter.wants_rank(Some(record.rank.into())))
+                && filter.wants_kind(record.fields.kind().name());
+            of_events.insert(event.id, is_wanted);
+        }
+        let is_of_wanted = |event: u64| {
+            let stray = !filter.is_about_events();
+            of_events.get(&event).copied().unwrap_or(stray)
+        };
+        self.events.retain(|event| {
+            let stop = event.stop.map(|stop| stop.ns);
+            is_of_wanted(event.id) && filter.wants_time(begin_ns, event.start.ns, stop)
+        });
+        self.states.retain(|state| {
+            let ns = state.when.ns;
+            is_of_wanted(state.event) && filter.wants_time(begin_ns, ns, Some(ns))
+        });
+        for comm in &mut self.comms {
+            comm.is_wanted = wanted.get(&comm.context).copied().unwrap_or(true);
+        }
+        let is_wanted = |context: u64| wanted.get(&context).copied().unwrap_or(true);
+        self.finalizes.retain(|said| is_wanted(said.context));
     }
 
     /// Whether everything that was recorded could be read, and nothing was lost.

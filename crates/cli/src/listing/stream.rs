@@ -36,7 +36,8 @@ impl Line<'_> {
 /// When stdout cannot be written.
 pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
     let mut lines: Vec<Line<'_>> = Vec::new();
-    lines.extend(story.comms.iter().map(Line::Init));
+    let comms = story.comms.iter().filter(|comm| comm.is_wanted);
+    lines.extend(comms.map(Line::Init));
     lines.extend(story.states.iter().map(Line::State));
     lines.extend(story.events.iter().map(Line::Event));
     lines.extend(story.finalizes.iter().map(Line::Finalize));
