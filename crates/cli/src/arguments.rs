@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::check::Request as Check;
 use crate::finalize::Request as Finalize;
 use crate::info::Request as Info;
+use crate::listing::Request as Print;
 use crate::run::Request as Run;
 use crate::version;
 
@@ -37,4 +38,6 @@ pub(crate) enum Verb {
     Info(Info),
     /// Find out whether an archive is sound
     Check(Check),
+    /// Print what was recorded, event by event
+    Print(Print),
 }

@@ -1,4 +1,4 @@
-//! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
+//! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks, describes and prints them.
 //!
 //! One module per verb, each thin over the libraries: `nccl_profiler_otf2::write` makes archives, `otf2`
 //! reads them.
@@ -20,6 +20,7 @@ mod completeness;
 mod exit;
 mod finalize;
 mod info;
+mod listing;
 mod place;
 mod print;
 mod progress;
@@ -54,5 +55,6 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Finalize(request) => finalize::finalize(request),
         Verb::Info(request) => info::info(request),
         Verb::Check(request) => check::check(request),
+        Verb::Print(request) => listing::print(request),
     }
 }

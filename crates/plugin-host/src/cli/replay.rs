@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
+use plugin_host::libnccl::Libnccl;
 use plugin_host::replay::report::Report;
 use plugin_host::replay::run::{Options, Speed, replay};
 use plugin_host::replay::stream::Stream;
@@ -42,6 +43,10 @@ pub(crate) struct Arguments {
     /// Never call finalize: as a job that ends without ncclCommDestroy.
     #[arg(long)]
     no_finalize: bool,
+
+    /// Be this NCCL: a libnccl that says this version lends the mask and the logger (22809 is 2.28.9)
+    #[arg(long, value_name = "VERSION")]
+    nccl: Option<u32>,
 
     /// Give each process RANK and WORLD_SIZE, counted in the order of the streams, as torchrun does.
     #[arg(long)]
@@ -96,6 +101,8 @@ const fn outcome(clean: bool) -> Outcome {
 
 fn replay_here(arguments: &Arguments, path: &Path) -> anyhow::Result<Report> {
     let stream = Stream::read(path)?;
+    // Lives to the end of the replay, as libnccl does in a program that is linked with it.
+    let _libnccl = arguments.nccl.map(Libnccl::load).transpose()?;
     let plugin = arguments.plugin.load()?;
     let options = Options {
         speed: arguments.speed,
@@ -132,6 +139,9 @@ fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Ch
     command.args(["--speed", speed]);
     if arguments.all_events {
         command.arg("--all-events");
+    }
+    if let Some(nccl) = arguments.nccl {
+        command.args(["--nccl", &nccl.to_string()]);
     }
     if arguments.no_finalize {
         command.arg("--no-finalize");

@@ -231,6 +231,7 @@ fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
                 pid: 0,
                 who: event.who,
                 ranks: 0,
+                nodes: 1,
                 name: Text::NULL,
             });
         }

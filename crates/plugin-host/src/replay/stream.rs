@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::fields::{Fields, Text, parse_number};
 use crate::kind::Kind;
+use crate::script::command::NetData;
+use crate::script::net::NetBlock;
 use crate::state_args::StateArgs;
 
 /// One recorded stream: what one process was told.
@@ -56,6 +58,8 @@ pub struct Init {
     pub who: CommRank,
     /// Number of ranks.
     pub ranks: i32,
+    /// Number of hosts; 1 where the recording does not say.
+    pub nodes: i32,
     /// The communicator's name; NULL when it was empty.
     pub name: Text,
 }
@@ -132,8 +136,8 @@ pub enum StreamError {
     },
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Line<'a> {
     record_type: Option<&'a str>,
     #[serde(rename = "type")]
@@ -157,6 +161,8 @@ struct Line<'a> {
     p_timer: Option<u64>,
     appended_proxy_ops: Option<i32>,
     trans_size: Option<u64>,
+    steps: Option<i32>,
+    no_args: bool,
 }
 
 #[derive(Deserialize)]
@@ -171,18 +177,23 @@ struct RawMoment<'a> {
 #[serde(rename_all = "camelCase", default)]
 struct Details<'a> {
     nranks: i32,
+    nnodes: Option<i32>,
     #[serde(borrow)]
     comm_name: Option<Cow<'a, str>>,
-    func: Option<&'a str>,
+    #[serde(borrow)]
+    func: Option<Cow<'a, str>>,
     count: u64,
-    dtype: Option<&'a str>,
+    #[serde(borrow)]
+    dtype: Option<Cow<'a, str>>,
     root: i32,
     stream: Option<&'a str>,
     graph_captured: bool,
     depth: i32,
     seq: u64,
-    algo: Option<&'a str>,
-    proto: Option<&'a str>,
+    #[serde(borrow)]
+    algo: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    proto: Option<Cow<'a, str>>,
     channels: u8,
     warps: u8,
     send_buff: Option<&'a str>,
@@ -197,6 +208,81 @@ struct Details<'a> {
     event_pid: i32,
     step: i32,
     p_timer: u64,
+    // What the first recordings did not have.
+    comm_hash: u64,
+    user_tag: u64,
+    #[serde(borrow)]
+    kernel_variant: Option<Cow<'a, str>>,
+    is_symmetric: bool,
+    net_id: i64,
+    net: Option<Net>,
+    #[serde(borrow)]
+    sync_strategy: Option<Cow<'a, str>>,
+    intra_batch_sync: bool,
+    batch_size: u32,
+    batches: u32,
+    ce_seq: u32,
+    is_complete: bool,
+    operations: i32,
+    bytes: u64,
+    intra_sync: bool,
+    phase: u8,
+    #[serde(borrow)]
+    phase_name: Option<Cow<'a, str>>,
+}
+
+/// What one of NCCL's own net plugins said.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+enum Net {
+    IbQueuePair {
+        device: i32,
+        work_request: u64,
+        opcode: i32,
+        queue_pair: i32,
+        bytes: u64,
+    },
+    Socket {
+        descriptor: i32,
+        operation: i32,
+        bytes: u64,
+    },
+}
+
+impl Net {
+    /// The data as the net plugin passes it, for the rest of the process's life: plugin id and address.
+    fn keep(self) -> (i64, u64) {
+        let block = NetBlock::new(match self {
+            Self::IbQueuePair {
+                device,
+                work_request,
+                opcode,
+                queue_pair,
+                bytes,
+            } => NetData::Ib {
+                device,
+                work_request,
+                opcode,
+                queue_pair,
+                bytes,
+            },
+            Self::Socket {
+                descriptor,
+                operation,
+                bytes,
+            } => NetData::Socket {
+                descriptor,
+                operation,
+                bytes,
+            },
+        });
+        let kept = Box::leak(Box::new(block));
+        (kept.id(), kept.address())
+    }
 }
 
 impl Stream {
@@ -244,6 +330,7 @@ impl Stream {
                     pid: line.start.as_ref().map_or(0, |start| start.pid),
                     who: who(&line)?,
                     ranks: details.map_or(0, |details| details.nranks),
+                    nodes: details.and_then(|details| details.nnodes).unwrap_or(1),
                     name: strings.get(name.filter(|name| !name.is_empty())),
                 });
             }
@@ -267,8 +354,11 @@ impl Stream {
 fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, String> {
     let empty = Details::default();
     let details = line.details.as_ref().unwrap_or(&empty);
+    let (net_id, net_data) = details.net.map_or((details.net_id, 0), Net::keep);
+    // A type that NCCL does not define is a number, which is its bit.
+    let known = Kind::from_name(kind).or_else(|| parse_number(kind).map(Kind::from_type));
     Ok(Event {
-        kind: Kind::from_name(kind).ok_or_else(|| format!("unknown event type {kind:?}"))?,
+        kind: known.ok_or_else(|| format!("unknown event type {kind:?}"))?,
         start: moment(line.start.as_ref())?,
         stop: line
             .stop
@@ -283,9 +373,9 @@ fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, St
         group: handle(details.parent_group)?,
         who: who(line)?,
         fields: Fields {
-            func: strings.get(details.func),
+            func: strings.get(details.func.as_deref()),
             count: details.count,
-            datatype: strings.get(details.dtype),
+            datatype: strings.get(details.dtype.as_deref()),
             root: details.root,
             stream: handle(details.stream)?,
             graph_captured: details.graph_captured,
@@ -296,8 +386,8 @@ fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, St
             buffer: handle(details.buff)?,
             channels: details.channels,
             warps: details.warps,
-            algorithm: strings.get(details.algo),
-            protocol: strings.get(details.proto),
+            algorithm: strings.get(details.algo.as_deref()),
+            protocol: strings.get(details.proto.as_deref()),
             peer: details.peer,
             pid: details.event_pid,
             channel: details.channel,
@@ -306,6 +396,24 @@ fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, St
             is_send: details.is_send,
             step: details.step,
             gpu_ns: details.p_timer,
+            comm_hash: details.comm_hash,
+            user_tag: details.user_tag,
+            kernel_variant: strings.get(details.kernel_variant.as_deref()),
+            is_symmetric: details.is_symmetric,
+            net_id,
+            net_data,
+            sync_strategy: strings.get(details.sync_strategy.as_deref()),
+            intra_batch_sync: details.intra_batch_sync,
+            batch_size: details.batch_size,
+            batches: details.batches,
+            ce_sequence: details.ce_seq,
+            is_complete: details.is_complete,
+            ranks: details.nranks,
+            operations: details.operations,
+            bytes: details.bytes,
+            intra_sync: details.intra_sync,
+            phase: details.phase,
+            phase_name: strings.get(details.phase_name.as_deref()),
             ..Fields::default()
         },
     })
@@ -315,7 +423,12 @@ fn state(line: &Line<'_>) -> Result<State, String> {
     let number = line.id.ok_or("a state without id")?;
     // What NCCL 2.27 and later pass with each state (ProxyOpInProgress: a structure of zeros).
     let args = match number {
+        _ if line.no_args => StateArgs::Null,
         23 | 24 => StateArgs::Null,
+        0..=7 if line.trans_size.is_some() || line.steps.is_some() => StateArgs::Operation {
+            bytes: line.trans_size.unwrap_or(0),
+            steps: line.steps.unwrap_or(0),
+        },
         13..=18 => StateArgs::Appended {
             operations: line.appended_proxy_ops.unwrap_or(0),
         },

@@ -5,7 +5,7 @@
 
 pub mod command;
 mod exchange;
-mod net;
+pub(crate) mod net;
 pub mod parse;
 mod process;
 pub mod run;

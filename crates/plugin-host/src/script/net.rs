@@ -7,13 +7,13 @@ use nccl_profiler_otf2::abi::sys;
 use super::command::NetData;
 
 /// The data of a net plugin's event.
-pub(super) enum NetBlock {
+pub(crate) enum NetBlock {
     Ib(Box<sys::ncclProfilerNetIbDescr_v1_t>),
     Socket(Box<sys::ncclProfilerNetSockDescr_v1_t>),
 }
 
 impl NetBlock {
-    pub(super) fn new(data: NetData) -> Self {
+    pub(crate) fn new(data: NetData) -> Self {
         let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
         match data {
             NetData::Ib {
@@ -51,14 +51,14 @@ impl NetBlock {
         }
     }
 
-    pub(super) fn id(&self) -> i64 {
+    pub(crate) fn id(&self) -> i64 {
         i64::from(match self {
             Self::Ib(_) => sys::ncclProfilerNetIbId_v1,
             Self::Socket(_) => sys::ncclProfilerNetSocketId_v1,
         })
     }
 
-    pub(super) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         let pointer = match self {
             Self::Ib(data) => ptr::from_ref(&**data).expose_provenance(),
             Self::Socket(data) => ptr::from_ref(&**data).expose_provenance(),

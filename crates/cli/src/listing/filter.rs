@@ -1,0 +1,172 @@
+//! What of a recording is printed.
+
+use std::str::FromStr;
+
+use clap::Args;
+
+/// Which events.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Filter {
+    /// Only of these communicators: by name or id (hexadecimal with 0x, or decimal)
+    #[arg(long, value_name = "COMM", value_delimiter = ',')]
+    comm: Vec<String>,
+
+    /// Only of these ranks (of their communicators)
+    #[arg(
+        long,
+        value_name = "RANK",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    rank: Vec<i32>,
+
+    /// Only of these kinds, such as Coll,ProxyStep
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kind: Vec<String>,
+
+    /// Only what goes on at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME on the clock
+    #[arg(long, value_name = "TIME")]
+    from: Option<Time>,
+
+    /// Only what goes on at or before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<Time>,
+
+    /// Print at most this many lines
+    #[arg(long, value_name = "LINES")]
+    pub(crate) limit: Option<u64>,
+}
+
+/// A time as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Time {
+    /// Nanoseconds after the beginning.
+    Relative(u64),
+    /// What the recording's clock shows, in nanoseconds.
+    Absolute(u64),
+}
+
+impl FromStr for Time {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "is a time such as 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME with the \
+            clock's nanoseconds";
+        if let Some(digits) = text.strip_prefix('@') {
+            return digits.parse().map(Self::Absolute).map_err(|_| WRONG);
+        }
+        let units = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
+        let found = units
+            .iter()
+            .find_map(|(unit, places)| Some((text.strip_suffix(unit)?, *places)));
+        let (number, places) = found.ok_or(WRONG)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if fraction.len() > places || (whole.is_empty() && fraction.is_empty()) {
+            return Err(WRONG);
+        }
+        let digits = format!("{whole}{fraction:0<places$}");
+        digits.parse().map(Self::Relative).map_err(|_| WRONG)
+    }
+}
+
+impl Time {
+    fn after(self, begin_ns: u64) -> u64 {
+        match self {
+            Self::Relative(ns) => begin_ns.saturating_add(ns),
+            Self::Absolute(ns) => ns,
+        }
+    }
+}
+
+impl Filter {
+    /// Whether this communicator is wanted; one that nobody knows has no name and no id.
+    pub(crate) fn wants_comm(&self, name: &str, id: Option<u64>) -> bool {
+        self.comm.is_empty()
+            || self.comm.iter().any(|wanted| {
+                let number = match wanted.strip_prefix("0x") {
+                    Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                    None => wanted.parse().ok(),
+                };
+                (!name.is_empty() && wanted == name) || (id.is_some() && number == id)
+            })
+    }
+
+    /// Whether it asks for some events only, by what they are or whose.
+    pub(crate) fn is_about_events(&self) -> bool {
+        !(self.comm.is_empty() && self.rank.is_empty() && self.kind.is_empty())
+    }
+
+    /// Whether this rank is wanted.
+    pub(crate) fn wants_rank(&self, rank: Option<i64>) -> bool {
+        self.rank.is_empty()
+            || self
+                .rank
+                .iter()
+                .any(|wanted| Some(i64::from(*wanted)) == rank)
+    }
+
+    /// Whether this kind is wanted.
+    pub(crate) fn wants_kind(&self, kind: &str) -> bool {
+        let plain = |name: &str| {
+            let name = name.strip_prefix("ncclProfile").unwrap_or(name);
+            name.to_ascii_lowercase()
+        };
+        self.kind.is_empty() || self.kind.iter().any(|wanted| plain(wanted) == plain(kind))
+    }
+
+    /// Whether what began and ended then (`None`: never) goes on in the time that is wanted.
+    pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
+        let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
+        let is_early = self
+            .from
+            .zip(last_ns)
+            .is_some_and(|(from, last)| last < from.after(begin_ns));
+        !is_late && !is_early
+    }
+
+    /// The kinds that are asked for and that do not exist.
+    pub(crate) fn unknown_kinds(&self, exists: impl Fn(&Self) -> bool) -> Vec<&str> {
+        let single = |kind: &&String| Self {
+            kind: vec![(*kind).clone()],
+            ..Self::default()
+        };
+        let unknown = self.kind.iter().filter(|kind| !exists(&single(kind)));
+        unknown.map(String::as_str).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact() {
+        for (text, time) in [
+            ("1.5s", Time::Relative(1_500_000_000)),
+            ("20ms", Time::Relative(20_000_000)),
+            ("0.001us", Time::Relative(1)),
+            ("7ns", Time::Relative(7)),
+            ("@123", Time::Absolute(123)),
+        ] {
+            assert_eq!(text.parse(), Ok(time), "{text}");
+        }
+        for wrong in ["", "5", "s", "1.5ns", "-1s", "@x", "1.2.3s"] {
+            wrong.parse::<Time>().expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn what_overlaps_is_in_the_window() {
+        let filter = Filter {
+            from: Some(Time::Relative(10)),
+            to: Some(Time::Absolute(120)),
+            ..Filter::default()
+        };
+        // The beginning is 100: wanted is 110 to 120.
+        assert!(filter.wants_time(100, 105, Some(110)));
+        assert!(filter.wants_time(100, 120, Some(130)));
+        assert!(filter.wants_time(100, 100, None));
+        assert!(!filter.wants_time(100, 105, Some(109)));
+        assert!(!filter.wants_time(100, 121, None));
+    }
+}

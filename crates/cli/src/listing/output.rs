@@ -1,0 +1,72 @@
+//! Lines to stdout, as they come: nobody reading on is no failure, and ends the printing.
+
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write as _};
+
+use anyhow::{Context as _, Result};
+
+/// Where lines go.
+pub(crate) struct Output {
+    stdout: BufWriter<StdoutLock<'static>>,
+    is_closed: bool,
+    /// How many lines may still come.
+    left: u64,
+}
+
+impl Output {
+    /// To stdout, at most so many lines.
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        Self {
+            stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+            is_closed: false,
+            left: limit.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Writes a line. False when nobody reads on, or the limit is reached.
+    ///
+    /// # Errors
+    ///
+    /// When stdout cannot be written.
+    pub(crate) fn line(&mut self, text: &str) -> Result<bool> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        let written = self.stdout.write_all(text.as_bytes());
+        let written = written.and_then(|()| self.stdout.write_all(b"\n"));
+        self.check(written)
+    }
+
+    /// Writes a line that the limit does not count, such as the heads of columns.
+    ///
+    /// # Errors
+    ///
+    /// When stdout cannot be written.
+    pub(crate) fn head(&mut self, text: &str) -> Result<()> {
+        let written = writeln!(self.stdout, "{text}");
+        self.check(written).map(drop)
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    ///
+    /// When stdout cannot be written.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        let flushed = self.stdout.flush();
+        self.check(flushed).map(drop)
+    }
+
+    fn check(&mut self, written: io::Result<()>) -> Result<bool> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(false)
+            }
+            other => other.context("cannot write to stdout").map(|()| true),
+        }
+    }
+}

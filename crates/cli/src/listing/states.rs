@@ -1,0 +1,68 @@
+//! The states by name, without the prefix `ncclProfiler`: the place is NCCL's number.
+
+const NAMES: [&str; 32] = [
+    "ProxyOpSendPosted",
+    "ProxyOpSendRemFifoWait",
+    "ProxyOpSendTransmitted",
+    "ProxyOpSendDone",
+    "ProxyOpRecvPosted",
+    "ProxyOpRecvReceived",
+    "ProxyOpRecvTransmitted",
+    "ProxyOpRecvDone",
+    "ProxyStepSendGPUWait",
+    "ProxyStepSendWait",
+    "ProxyStepRecvWait",
+    "ProxyStepRecvFlushWait",
+    "ProxyStepRecvGPUWait",
+    "ProxyCtrlIdle",
+    "ProxyCtrlActive",
+    "ProxyCtrlSleep",
+    "ProxyCtrlWakeup",
+    "ProxyCtrlAppend",
+    "ProxyCtrlAppendEnd",
+    "ProxyOpInProgress",
+    "ProxyStepSendPeerWait",
+    "NetPluginUpdate",
+    "KernelChStop",
+    "GroupStartApiStop",
+    "GroupEndApiStart",
+    "CeCollStart",
+    "CeCollComplete",
+    "CeSyncStart",
+    "CeSyncComplete",
+    "CeBatchStart",
+    "CeBatchComplete",
+    "KernelPhaseStop",
+];
+
+/// A state's name; its number when no release defines it.
+pub(crate) fn name(state: u32) -> String {
+    let place = usize::try_from(state).unwrap_or(usize::MAX);
+    NAMES
+        .get(place)
+        .map_or_else(|| state.to_string(), |name| (*name).to_owned())
+}
+
+/// Whether NCCL says something with this state; where it does not, its absence says nothing either.
+pub(crate) const fn has_arguments(state: u32) -> bool {
+    matches!(state, 0..=18 | 20..=22 | 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use nccl_profiler_otf2::event::state;
+
+    use super::*;
+
+    #[test]
+    fn names_stand_at_their_numbers() {
+        assert_eq!(name(state::PROXY_OP_RECV_DONE), "ProxyOpRecvDone");
+        assert_eq!(
+            name(state::PROXY_STEP_SEND_PEER_WAIT),
+            "ProxyStepSendPeerWait"
+        );
+        assert_eq!(name(state::GROUP_START_API_STOP), "GroupStartApiStop");
+        assert_eq!(name(state::KERNEL_PHASE_STOP), "KernelPhaseStop");
+        assert_eq!(name(state::LAST + 1), "32");
+    }
+}

@@ -1,0 +1,295 @@
+//! A process's journal, joined: communicators, events with their ends, and states.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use nccl_profiler_otf2::clock::ClockPair;
+use nccl_profiler_otf2::event::StateArgs;
+use nccl_profiler_otf2::journal::reader::{Journal, Outcome};
+use nccl_profiler_otf2::journal::record::{CommRecord, Record, RecordBody, StartRecord};
+use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
+
+use super::filter::Filter;
+use crate::print;
+use crate::units::plural;
+
+/// When something was said, and by which thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// CLOCK_MONOTONIC; ticks until the clock is known.
+    pub(crate) ns: u64,
+    /// Thread id.
+    pub(crate) tid: u32,
+}
+
+/// A communicator of this process.
+#[derive(Debug)]
+pub(crate) struct Comm {
+    /// What `init` returned.
+    pub(crate) context: u64,
+    /// `init` was called.
+    pub(crate) begin: Moment,
+    /// `init` had returned.
+    pub(crate) end_ns: u64,
+    /// What it said.
+    pub(crate) record: CommRecord,
+    /// Whether it is to be printed.
+    pub(crate) is_wanted: bool,
+}
+
+/// `finalize` of a communicator.
+#[derive(Debug)]
+pub(crate) struct Finalize {
+    /// Of which.
+    pub(crate) context: u64,
+    /// It was called.
+    pub(crate) begin: Moment,
+    /// It had returned.
+    pub(crate) end_ns: u64,
+}
+
+/// An event.
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// What `startEvent` returned.
+    pub(crate) id: u64,
+    /// `startEvent`.
+    pub(crate) start: Moment,
+    /// `stopEvent`, if there was one.
+    pub(crate) stop: Option<Moment>,
+    /// What it said.
+    pub(crate) record: StartRecord,
+}
+
+/// A change of state.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Of which event.
+    pub(crate) event: u64,
+    /// When.
+    pub(crate) when: Moment,
+    /// NCCL's number.
+    pub(crate) number: u32,
+    /// What came with it.
+    pub(crate) args: StateArgs,
+}
+
+/// A journal that was read.
+#[derive(Debug)]
+pub(crate) struct Story {
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+    /// The process.
+    pub(crate) pid: u32,
+    /// When the first thing was said.
+    pub(crate) begin_ns: u64,
+    /// Communicators, in the order of time.
+    pub(crate) comms: Vec<Comm>,
+    /// Ends of communicators, in the order of time.
+    pub(crate) finalizes: Vec<Finalize>,
+    /// Events, in the order of their starts.
+    pub(crate) events: Vec<Event>,
+    /// States, in the order of time.
+    pub(crate) states: Vec<State>,
+    /// Stops of events that are not here.
+    orphan_stops: u64,
+    /// Strings, problems and losses.
+    pub(crate) outcome: Outcome,
+    calibration: Calibration,
+}
+
+impl Story {
+    /// Reads the journal in this directory.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let journal = Journal::open(path).context("cannot read the journal")?;
+        let (pid, source) = (journal.process_id, journal.tick_source);
+        let mut said = Vec::new();
+        let mut pairs = Vec::new();
+        let mut threads = BTreeMap::new();
+        let outcome = journal.read(&mut |record| match record.body {
+            RecordBody::ThreadBegin { thread_id, .. } => {
+                threads.insert(record.slot, thread_id);
+            }
+            RecordBody::ThreadEnd => {}
+            RecordBody::ClockPair {
+                monotonic_ns,
+                realtime_ns,
+                monotonic_raw_ns,
+                uncertainty_ticks,
+            } => pairs.push(ClockPair {
+                ticks: record.ticks,
+                monotonic_ns,
+                realtime_ns,
+                monotonic_raw_ns,
+                uncertainty_ticks,
+            }),
+            _ => {
+                let tid = threads.get(&record.slot).copied().unwrap_or(0);
+                said.push((tid, record));
+            }
+        });
+        // Stable: what one thread said stays in its order.
+        said.sort_by_key(|(_, record)| record.ticks);
+        pairs.sort_by_key(|pair| pair.ticks);
+        let clock = HostClock::new(source, &pairs);
+        let mut story = Self {
+            path: path.to_owned(),
+            pid,
+            begin_ns: said
+                .first()
+                .map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
+            comms: Vec::new(),
+            finalizes: Vec::new(),
+            events: Vec::new(),
+            states: Vec::new(),
+            orphan_stops: 0,
+            outcome,
+            calibration: clock.quality.calibration,
+        };
+        let mut places = BTreeMap::new();
+        for (tid, record) in said {
+            story.take(tid, record, &clock, &mut places);
+        }
+        Ok(story)
+    }
+
+    fn take(
+        &mut self,
+        tid: u32,
+        record: Record,
+        clock: &HostClock,
+        places: &mut BTreeMap<u64, usize>,
+    ) {
+        let when = Moment {
+            ns: clock.nanoseconds(record.ticks),
+            tid,
+        };
+        match record.body {
+            RecordBody::CommInit(comm) => self.comms.push(Comm {
+                context: record.id,
+                begin: when,
+                end_ns: clock.nanoseconds(comm.end_ticks),
+                record: comm,
+                is_wanted: true,
+            }),
+            RecordBody::CommFinalize { end_ticks } => self.finalizes.push(Finalize {
+                context: record.id,
+                begin: when,
+                end_ns: clock.nanoseconds(end_ticks),
+            }),
+            RecordBody::Start(start) => {
+                places.insert(record.id, self.events.len());
+                self.events.push(Event {
+                    id: record.id,
+                    start: when,
+                    stop: None,
+                    record: start,
+                });
+            }
+            RecordBody::Stop => {
+                let place = places.get(&record.id);
+                match place.and_then(|place| self.events.get_mut(*place)) {
+                    // A second stop of an event is NCCL's to answer for; the first one ended it.
+                    Some(event) => event.stop = event.stop.or(Some(when)),
+                    None => self.orphan_stops += 1,
+                }
+            }
+            RecordBody::State { state, args } => self.states.push(State {
+                event: record.id,
+                when,
+                number: state,
+                args,
+            }),
+            RecordBody::ThreadBegin { .. }
+            | RecordBody::ThreadEnd
+            | RecordBody::ClockPair { .. } => {}
+        }
+    }
+
+    /// What is known of a communicator.
+    pub(crate) fn comm(&self, context: u64) -> Option<&CommRecord> {
+        let comm = self.comms.iter().find(|comm| comm.context == context);
+        comm.map(|comm| &comm.record)
+    }
+
+    /// Keeps what is wanted. A state is wanted as its event is; communicators are asked for their rank and id only.
+    pub(crate) fn keep(&mut self, filter: &Filter) {
+        let begin_ns = self.begin_ns;
+        let mut wanted = BTreeMap::new();
+        for comm in &self.comms {
+            let name = self.outcome.symbols.text(comm.record.name);
+            let is_wanted = filter.wants_comm(name, Some(comm.record.comm_id))
+                && filter.wants_rank(Some(comm.record.rank.into()));
+            wanted.insert(comm.context, is_wanted);
+        }
+        // A context of another process (PXN) is of no communicator that is known here.
+        let foreign = filter.wants_comm("", None);
+        let mut of_events = BTreeMap::new();
+        for event in &self.events {
+            let record = &event.record;
+            let is_wanted = wanted
+                .get(&record.context)
+                .copied()
+                .unwrap_or_else(|| foreign && filter.wants_rank(Some(record.rank.into())))
+                && filter.wants_kind(record.fields.kind().name());
+            of_events.insert(event.id, is_wanted);
+        }
+        let is_of_wanted = |event: u64| {
+            let stray = !filter.is_about_events();
+            of_events.get(&event).copied().unwrap_or(stray)
+        };
+        self.events.retain(|event| {
+            let stop = event.stop.map(|stop| stop.ns);
+            is_of_wanted(event.id) && filter.wants_time(begin_ns, event.start.ns, stop)
+        });
+        self.states.retain(|state| {
+            let ns = state.when.ns;
+            is_of_wanted(state.event) && filter.wants_time(begin_ns, ns, Some(ns))
+        });
+        for comm in &mut self.comms {
+            comm.is_wanted = wanted.get(&comm.context).copied().unwrap_or(true);
+        }
+        let is_wanted = |context: u64| wanted.get(&context).copied().unwrap_or(true);
+        self.finalizes.retain(|said| is_wanted(said.context));
+    }
+
+    /// Whether everything that was recorded could be read, and nothing was lost.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.outcome.problems.is_empty() && self.outcome.losses.total() == 0
+    }
+
+    /// Says what is missing or doubtful.
+    pub(crate) fn remark(&self) {
+        for problem in &self.outcome.problems {
+            print::note(format_args!(
+                "{} at byte {}: {}; {} bytes left out",
+                problem.path.display(),
+                problem.offset,
+                problem.reason,
+                problem.lost_bytes
+            ));
+        }
+        let path = self.path.display();
+        let lost = self.outcome.losses.total();
+        if lost > 0 {
+            let calls = plural(lost, "call was", "calls were");
+            print::note(format_args!("{path}: {calls} not recorded"));
+        }
+        if self.orphan_stops > 0 {
+            let stops = plural(self.orphan_stops, "stop", "stops");
+            print::note(format_args!(
+                "{path}: {stops} of events that it does not have"
+            ));
+        }
+        if self.calibration == Calibration::Assumed {
+            print::note(format_args!(
+                "{path}: fewer than two clock readings: its times are ticks, not nanoseconds"
+            ));
+        }
+    }
+}

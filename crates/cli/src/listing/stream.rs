@@ -1,0 +1,155 @@
+//! A journal as a stream of callbacks (`docs/STREAMS.md`): JSON Lines that `plugin-host replay` reads.
+
+use anyhow::Result;
+use nccl_profiler_otf2::event::StateArgs;
+use nccl_profiler_otf2::journal::record::Fields;
+
+use super::fields::{arguments, details};
+use super::lines::Object;
+use super::output::Output;
+use super::states;
+use super::story::{Comm, Event, Finalize, Moment, State, Story};
+
+/// One line and when it is written: an event's when it stops.
+enum Line<'a> {
+    Init(&'a Comm),
+    State(&'a State),
+    Event(&'a Event),
+    Finalize(&'a Finalize),
+}
+
+impl Line<'_> {
+    fn written_ns(&self) -> u64 {
+        match self {
+            Self::Init(comm) => comm.begin.ns,
+            Self::State(state) => state.when.ns,
+            Self::Event(event) => event.stop.map_or(u64::MAX, |stop| stop.ns),
+            Self::Finalize(finalize) => finalize.begin.ns,
+        }
+    }
+}
+
+/// Prints a process's stream.
+///
+/// # Errors
+///
+/// When stdout cannot be written.
+pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    let comms = story.comms.iter().filter(|comm| comm.is_wanted);
+    lines.extend(comms.map(Line::Init));
+    lines.extend(story.states.iter().map(Line::State));
+    lines.extend(story.events.iter().map(Line::Event));
+    lines.extend(story.finalizes.iter().map(Line::Finalize));
+    lines.sort_by_key(Line::written_ns);
+    for line in lines {
+        let object = match line {
+            Line::Init(comm) => init(story, comm),
+            Line::State(said) => state(story, said),
+            Line::Event(said) => event(story, said),
+            Line::Finalize(said) => finalize(story, said),
+        };
+        if !output.line(&object.end())? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn moment(story: &Story, when: Moment) -> Object {
+    Object::new()
+        .microseconds("ts", when.ns)
+        .number("pid", story.pid)
+        .number("tid", when.tid)
+}
+
+/// From when to when; nothing is said of an end that was not recorded.
+fn span(object: Object, story: &Story, start: Moment, stop: Option<Moment>) -> Object {
+    let object = object.object("start", moment(story, start));
+    match stop {
+        None => object,
+        Some(stop) => object
+            .object("stop", moment(story, stop))
+            .microseconds("duration", stop.ns.saturating_sub(start.ns)),
+    }
+}
+
+/// Whose it is. A context of another process (PXN) is not known here: the descriptor's rank, and no id.
+fn who(object: Object, story: &Story, context: u64, rank: i32) -> Object {
+    match story.comm(context) {
+        Some(comm) => object
+            .number("commId", comm.comm_id)
+            .number("rank", comm.rank),
+        None => object.number("commId", 0).number("rank", rank),
+    }
+}
+
+fn lifecycle(func: &str) -> Object {
+    Object::new()
+        .text("type", "ProfilerLifecycle")
+        .text("func", func)
+}
+
+fn init(story: &Story, comm: &Comm) -> Object {
+    let record = &comm.record;
+    let object = who(lifecycle("ProfilerInit"), story, comm.context, 0);
+    let stop = Moment {
+        ns: comm.end_ns,
+        ..comm.begin
+    };
+    let details = Object::new()
+        .number("nranks", record.ranks)
+        .number("nnodes", record.nodes)
+        .text("commName", story.outcome.symbols.text(record.name))
+        .number("table", record.table)
+        .number("ncclVersion", record.nccl_version);
+    span(object, story, comm.begin, Some(stop))
+        .address("ctx", comm.context)
+        .object("details", details)
+}
+
+fn finalize(story: &Story, said: &Finalize) -> Object {
+    let object = who(lifecycle("ProfilerFinalize"), story, said.context, 0);
+    let stop = Moment {
+        ns: said.end_ns,
+        ..said.begin
+    };
+    span(object, story, said.begin, Some(stop))
+        .address("ctx", said.context)
+        .object("details", Object::new())
+}
+
+fn event(story: &Story, event: &Event) -> Object {
+    let record = &event.record;
+    let kind = match record.fields {
+        Fields::Unknown { event_type } => format!("{event_type:#x}"),
+        ref fields => format!("ncclProfile{}", fields.kind().name()),
+    };
+    let object = Object::new()
+        .text("recordType", "event")
+        .text("type", &kind);
+    let object = who(object, story, record.context, record.rank);
+    let details = details(&record.fields, &story.outcome.symbols);
+    span(object, story, event.start, event.stop)
+        .address("parentObj", record.parent)
+        .address("eventAddr", event.id)
+        .address("ctx", record.context)
+        .object("details", Object::new().list(&details))
+}
+
+fn state(story: &Story, state: &State) -> Object {
+    let object = Object::new()
+        .text("recordType", "state")
+        .text("eventAddr", &format!("{:#x}", state.event))
+        .microseconds("ts", state.when.ns)
+        .text("name", &states::name(state.number))
+        .number("id", state.number)
+        .number("pid", story.pid)
+        .number("tid", state.when.tid)
+        .list(&arguments(state.args));
+    if state.args == StateArgs::None && states::has_arguments(state.number) {
+        object.flag("noArgs", true)
+    } else {
+        object
+    }
+}

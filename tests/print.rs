@@ -1,0 +1,348 @@
+//! What `nccl-otf2 print --json` says of a journal is a stream that replays to the same journal.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use whole_plugin::machine::{nccl_library, recorded_stream};
+use whole_plugin::process::{run, run_within};
+use whole_plugin::{built, scratch::Scratch};
+
+/// A release that has every kind.
+const HIGHEST: [&str; 2] = ["--nccl", "23103"];
+
+/// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
+const EVERYTHING: &str = r#"
+init c id=0x1234 name=train"ing nodes=3 ranks=4 rank=2
+init d id=0xffffffffffffffff ranks=1 rank=0
+start ga GroupApi ctx=c depth=2 graph_captured=1
+state ga GroupStartApiStop
+start ca CollApi ctx=c parent=ga func=Broadcast count=7 datatype=ncclFloat32 root=3 stream=0x77 graph_captured=1 user_tag=9
+stop ca
+start pa P2pApi ctx=c parent=ga func=Send count=70 datatype=ncclInt8 stream=0x78 user_tag=8
+stop pa
+state ga GroupEndApiStart
+start kl KernelLaunch ctx=c parent=ga stream=0x77
+stop kl
+start g Group ctx=c
+start co Coll ctx=c parent=ca group=g rank=2 sequence=5 func=Broadcast send_buffer=0x1000 recv_buffer=0x2000 count=7 root=3 datatype=ncclFloat32 channels=4 warps=8 algorithm=RING protocol=LL128 kernel_variant=odd is_symmetric=1 user_tag=9
+start p P2p ctx=c parent=pa group=g rank=2 func=Send buffer=0x3000 datatype=ncclInt8 count=70 peer=1 channels=2 user_tag=8
+stop co
+stop p
+stop g
+thread proxy {
+start pc ProxyCtrl ctx=c
+state pc ProxyCtrlIdle appended=0
+state pc ProxyCtrlAppendEnd appended=3
+state pc ProxyCtrlActive args=NULL
+stop pc
+start op ProxyOp ctx=c parent=co rank=2 channel=1 peer=3 steps=16 chunk_bytes=4096 is_send=1
+state op ProxyOpInProgress
+start st ProxyStep ctx=c parent=op rank=2 step=4
+state st ProxyStepSendGPUWait
+state st ProxyStepSendPeerWait bytes=5
+state st ProxyStepSendWait bytes=123456789012
+start ib NetPlugin ctx=c parent=st rank=2 net_ib=1,77,2,3,4096
+state ib NetPluginUpdate
+stop ib
+start so NetPlugin ctx=c parent=st rank=2 net_socket=5,1,99
+stop so
+start np NetPlugin ctx=c parent=st rank=2 net_id=0x7700
+stop np
+stop st
+stop op
+start foreign ProxyOp ctx=c parent=op rank=2 pid=4242 peer=0
+start kc KernelCh ctx=c parent=co channel=1 gpu_ns=18000000000000000001
+start kp KernelPhase ctx=c parent=kc channel=1 phase=2 phase_name=prims gpu_ns=5
+state kp KernelPhaseStop gpu_ns=6
+stop kp
+state kc KernelChStop gpu_ns=18000000000000000009
+stop kc
+}
+join proxy
+start ce CeColl ctx=d func=AllGather sequence=1 send_buffer=0x10 recv_buffer=0x20 count=12 root=0 datatype=ncclFloat16 sync_strategy=memop intra_batch_sync=1 batch_size=4 batches=2 ce_sequence=6 stream=0x99 user_tag=3
+state ce CeCollStart
+start cs CeSync ctx=d parent=ce is_complete=1 ranks=4
+state cs CeSyncStart
+state cs CeSyncComplete
+stop cs
+start cb CeBatch ctx=d parent=ce operations=5 bytes=1000000 intra_sync=1
+stop cb
+state ce CeCollComplete
+stop ce
+start odd 0x10000 ctx=c
+stop odd
+start never Coll ctx=c func=AllReduce count=1
+stop ga
+finalize d
+finalize c
+"#;
+
+/// The stream of the one process in a job's directory.
+fn print(scratch: &Scratch, out: &Path) -> String {
+    let mut command = scratch.plain(built::nccl_otf2());
+    command.args(["print", "--json"]).arg(out);
+    run(&mut command).with_code(0).stdout
+}
+
+/// Replays a stream, and prints what was recorded of it.
+fn replay_and_print(scratch: &Scratch, stream: &Path, host: &[&str], out: &str) -> String {
+    let out = scratch.path().join(out);
+    let mut command = scratch.replay(&[stream.to_owned()]);
+    command.arg("--all-events").args(host);
+    command.env("NCCL_OTF2_DIR", &out);
+    command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _replayed = run(&mut command).with_code(0);
+    print(scratch, &out)
+}
+
+/// Takes the times out of a stream, and names processes, threads and handles by the order of their first sight.
+#[derive(Default)]
+struct Normaliser {
+    seen: BTreeMap<(&'static str, String), usize>,
+}
+
+impl Normaliser {
+    fn stream(text: &str) -> Vec<Value> {
+        let mut normaliser = Self::default();
+        let lines = text.lines().map(|line| {
+            let mut value: Value = serde_json::from_str(line).expect("JSON");
+            normaliser.value(&mut value);
+            value
+        });
+        lines.collect()
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        let Some(fields) = value.as_object_mut() else {
+            return;
+        };
+        for time in ["ts", "duration"] {
+            fields.remove(time);
+        }
+        for (name, class) in [
+            ("pid", "pid"),
+            ("eventPid", "pid"),
+            ("tid", "tid"),
+            ("eventAddr", "handle"),
+            ("parentObj", "handle"),
+            ("parentGroup", "handle"),
+            ("ctx", "context"),
+        ] {
+            if let Some(field) = fields.get_mut(name).filter(|field| **field != "null") {
+                let count = self.seen.len();
+                let number = self.seen.entry((class, field.to_string())).or_insert(count);
+                *field = format!("{class} {number}").into();
+            }
+        }
+        for (_, field) in fields.iter_mut() {
+            self.value(field);
+        }
+    }
+}
+
+fn same_stream(first: &str, second: &str) {
+    let (first, second) = (Normaliser::stream(first), Normaliser::stream(second));
+    for (number, (one, other)) in first.iter().zip(&second).enumerate() {
+        assert_eq!(one, other, "line {}", number + 1);
+    }
+    assert_eq!(first.len(), second.len());
+}
+
+/// The lines by what they are.
+fn kinds(stream: &str) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for line in Normaliser::stream(stream) {
+        let name = ["type", "name"]
+            .iter()
+            .find_map(|name| line[*name].as_str());
+        *kinds.entry(name.expect("a name").to_owned()).or_default() += 1;
+    }
+    kinds
+}
+
+#[test]
+fn every_kind_comes_round() {
+    let scratch = Scratch::new();
+    let mut script = scratch.script(EVERYTHING);
+    script.args(HIGHEST);
+    script.env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _recorded = run(&mut script).with_code(0);
+    let first = print(&scratch, &scratch.out());
+    let kinds = kinds(&first);
+    for kind in [
+        "Group",
+        "Coll",
+        "P2p",
+        "ProxyOp",
+        "ProxyStep",
+        "ProxyCtrl",
+        "KernelCh",
+        "NetPlugin",
+        "GroupApi",
+        "CollApi",
+        "P2pApi",
+        "KernelLaunch",
+        "CeColl",
+        "CeSync",
+        "CeBatch",
+        "KernelPhase",
+    ] {
+        assert!(kinds.contains_key(&format!("ncclProfile{kind}")), "{kind}");
+    }
+    assert_eq!(kinds["0x10000"], 1);
+    assert_eq!(kinds["ProfilerLifecycle"], 4);
+    for said in [
+        r#""commName":"train\"ing""#,
+        r#""nnodes":3"#,
+        r#""net":{"type":"socket","descriptor":5,"operation":1,"bytes":99}"#,
+        r#""pTimer":18000000000000000009"#,
+        r#""eventPid":4242"#,
+        r#""noArgs":true"#,
+    ] {
+        assert!(first.contains(said), "{said} in\n{first}");
+    }
+
+    let stream = scratch.path().join("first.jsonl");
+    std::fs::write(&stream, &first).expect("write the stream");
+    let second = replay_and_print(&scratch, &stream, &HIGHEST, "second");
+    same_stream(&first, &second);
+}
+
+/// What the plugin was told and what it printed: the details of the events, whatever their order.
+fn details(stream: &str) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for line in stream.lines() {
+        let mut line: Value = serde_json::from_str(line).expect("JSON");
+        if line["recordType"] != "event" {
+            continue;
+        }
+        if let Some(details) = line["details"].as_object_mut() {
+            details.remove("parentGroup");
+            details.remove("eventPid");
+        }
+        let what = format!(
+            "{} {} {} {}",
+            line["type"], line["commId"], line["rank"], line["details"]
+        );
+        *found.entry(what).or_default() += 1;
+    }
+    found
+}
+
+#[test]
+fn recorded_streams_come_round() {
+    for name in [
+        "allreduce-4gpu-1process.jsonl",
+        "mixed-2procs-sockets.rank0.jsonl",
+        "mixed-2procs-sockets.rank1.jsonl",
+    ] {
+        let Some(recorded) = recorded_stream(name) else {
+            continue;
+        };
+        let scratch = Scratch::new();
+        let first = replay_and_print(&scratch, &recorded, &HIGHEST, "first");
+        let told = std::fs::read_to_string(&recorded).expect("read the recording");
+        assert_eq!(details(&told), details(&first), "{name}");
+        let stream = scratch.path().join("first.jsonl");
+        std::fs::write(&stream, &first).expect("write the stream");
+        let second = replay_and_print(&scratch, &stream, &HIGHEST, "second");
+        same_stream(&first, &second);
+    }
+}
+
+#[test]
+fn a_real_job_comes_round() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let mut job = scratch.command(built::nccl_otf2());
+    job.args(["run", "--events", "full", "--out"])
+        .arg(scratch.out());
+    job.arg("--plugin").arg(built::plugin()).arg("--");
+    job.arg(built::nccl_host()).args(["--fake-gpu", "--lib"]);
+    job.arg(library).args([
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--ops",
+        "allreduce,sendrecv",
+        "--count",
+        "1000",
+    ]);
+    job.env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _ran = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
+    let parts: Vec<PathBuf> = parts.map(|part| part.expect("a part").path()).collect();
+    assert_eq!(parts.len(), 2);
+    for (number, part) in parts.iter().enumerate() {
+        let first = print(&scratch, part);
+        let stream = scratch.path().join(format!("{number}.jsonl"));
+        std::fs::write(&stream, &first).expect("write the stream");
+        let second = replay_and_print(
+            &scratch,
+            &stream,
+            &["--nccl", "22809", "--table", "5"],
+            &format!("again-{number}"),
+        );
+        same_stream(&first, &second);
+    }
+}
+
+#[test]
+fn what_is_not_wanted_stays_away() {
+    let scratch = Scratch::new();
+    let mut script = scratch.script(EVERYTHING);
+    script.args(HIGHEST).env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _recorded = run(&mut script).with_code(0);
+    let printed = |options: &[&str]| {
+        let mut command = scratch.plain(built::nccl_otf2());
+        command.arg("print").arg(scratch.out()).args(options);
+        let text = run(&mut command).with_code(0).stdout;
+        let lines = text.lines().skip(1).filter(|line| !line.contains(" init "));
+        let lines = lines.filter(|line| !line.ends_with(" finalize"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    let all = printed(&[]);
+    assert!(
+        has(
+            &all,
+            "KernelPhase channel=1 phase=2 phaseName=prims pTimer=5"
+        ),
+        "{all:#?}"
+    );
+    assert!(has(&all, "   no end  "), "{all:#?}");
+    let steps = printed(&["--kind", "proxystep"]);
+    assert_eq!(steps.len(), 4, "the step and its states: {steps:#?}");
+    let of_d = printed(&["--comm", "0xffffffffffffffff"]);
+    assert!(has(&of_d, "CeBatch") && !has(&of_d, "ProxyOp"), "{of_d:#?}");
+    assert_eq!(of_d, printed(&["--rank", "0"]));
+    assert_eq!(
+        printed(&["--comm", "train\"ing"]),
+        printed(&["--rank", "2"])
+    );
+    // Only what has no end goes on then.
+    let late = printed(&["--from", "1000s", "--kind", "ProxyOp,Coll,Group"]);
+    assert_eq!(late.len(), 2, "{late:#?}");
+    let early = printed(&["--to", "0ns"]);
+    assert!(early.is_empty(), "{early:#?}");
+    assert!(
+        printed(&["--limit", "2"]).is_empty(),
+        "the two lines are the inits"
+    );
+
+    let mut wrong = scratch.plain(built::nccl_otf2());
+    wrong
+        .arg("print")
+        .arg(scratch.out())
+        .args(["--kind", "Moon"]);
+    let said = run(&mut wrong).with_code(2).stderr;
+    assert!(
+        said.contains("Moon") && said.contains("KernelPhase"),
+        "{said}"
+    );
+}
