@@ -20,6 +20,7 @@ mod completeness;
 mod exit;
 mod finalize;
 mod info;
+mod kinds;
 mod place;
 mod print;
 mod progress;
