@@ -143,7 +143,7 @@ fn a_job_that_hangs_in_its_last_operation() {
     let report = archive.check();
     assert_eq!(report["faults"], 0, "{report}");
     assert!(
-        report["rules"]["unfinished"]["count"].as_u64() >= Some(1),
+        report["rules"]["A06"]["count"].as_u64() >= Some(1),
         "{report}"
     );
     let contents = archive.contents(&python);
@@ -269,7 +269,7 @@ fn an_exit_without_finalize_writes_the_archive() {
         "{report}"
     );
     // A network thread may have been about to say that it was done when the process exited.
-    assert_eq!(report["rules"]["partial"], Value::Null, "{report}");
+    assert_eq!(report["rules"]["C11"], Value::Null, "{report}");
     assert_eq!(
         recorded_collectives(&archive.contents(&python)),
         logged_calls(&scratch)

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use otf2::records::Location;
 use otf2::{
-    Archive, AttributeValue, CommRef, Definitions, GroupType, LocationGroupType, LocationRef,
-    RegionRef,
+    Archive, AttributeRef, AttributeValue, CommRef, Definitions, GroupType, LocationGroupType,
+    LocationRef, RegionRef,
 };
 
 use crate::place;
@@ -74,6 +74,30 @@ impl Trace {
             .map_or_else(|| format!("region {}", reference.get()), str::to_owned)
     }
 
+    /// The name of a communicator; its id when it has none.
+    pub(crate) fn comm_name(&self, reference: CommRef) -> String {
+        let comm = self.definitions.comms.get(&reference);
+        comm.and_then(|comm| self.definitions.string(comm.name))
+            .map_or_else(
+                || format!("communicator {}", reference.get()),
+                str::to_owned,
+            )
+    }
+
+    /// The attribute of a name.
+    pub(crate) fn attribute(&self, name: &str) -> Option<AttributeRef> {
+        let mut attributes = self.definitions.attributes.iter();
+        let found =
+            attributes.find(|(_, attribute)| self.definitions.string(attribute.name) == Some(name));
+        found.map(|(reference, _)| *reference)
+    }
+
+    /// Whether the definitions promise events of a location.
+    pub(crate) fn has_events(&self, reference: LocationRef) -> bool {
+        let location = self.definitions.locations.get(&reference);
+        location.is_some_and(|location| location.number_of_events > 0)
+    }
+
     /// The text of an attribute's value.
     pub(crate) fn text(&self, value: AttributeValue) -> Option<&str> {
         match value {
@@ -81,6 +105,12 @@ impl Trace {
             _ => None,
         }
     }
+}
+
+/// Whether the writer of this project made an archive: it then has the writer's statements.
+pub(crate) fn is_nccl(archive: &Archive) -> bool {
+    let mut properties = archive.properties().iter();
+    properties.any(|(name, _)| name.starts_with("NCCL::"))
 }
 
 /// The locations of a communicator in the order of its ranks.

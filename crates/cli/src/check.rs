@@ -1,19 +1,31 @@
 //! `nccl-otf2 check`: is an archive what it says, and what readers rely on?
 //!
 //! ```text
+//!  rules         the table: number, severity, sentence (`docs/CHECK.md`)
 //!  definitions   references, groups, communicators, the anchor's numbers
-//!  files         every location has whole files with as many events as promised
-//!  rows          one location at a time: order, nesting, pairs, references of events
-//!  exchanges     across locations: collectives and messages of each communicator
-//!  completeness  the archive's own account of what was seen, written and lost
+//!  files         every location has whole files with as many events as promised, and there are no others
+//!  row           one location at a time: order, nesting, pairs, references of events
+//!  across        what needs several locations, each with the state that is still open:
+//!    collectives, messages, members    of each communicator
+//!    parents     kernel channels within their operations
+//!    drawn       events in the archive, counted by kind
+//!  account       the archive's own account of what was seen, written and lost
 //! ```
 
-mod completeness;
+mod account;
+mod across;
+mod collectives;
 mod definitions;
-mod exchanges;
+mod drawn;
 mod files;
 mod findings;
+mod listing;
+mod members;
+mod messages;
+mod parents;
+mod references;
 mod row;
+mod rules;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -24,7 +36,7 @@ use nccl_profiler_otf2::write::progress::Progress as _;
 use otf2::Archive;
 use serde::Serialize;
 
-use crate::archive::Trace;
+use crate::archive::{Trace, is_nccl};
 use crate::completeness::Completeness;
 use crate::exit::Exit;
 use crate::place;
@@ -32,14 +44,16 @@ use crate::print;
 use crate::progress::Bar;
 use crate::units::plural;
 
-use exchanges::Exchanges;
-use findings::{Finding, Findings, Rule};
+use across::Across;
+use findings::{Finding, Findings};
 use row::Row;
+use rules::{Rule, Scope};
 
 const EXAMPLES: &str = "\
 Examples:
   nccl-otf2 check trace
   nccl-otf2 check --json trace/traces.otf2 | jq '.findings[].rule'
+  nccl-otf2 check --rules
 
 Faults say that the archive is wrong: a reader may show wrong things, or fail. Remarks say what the archive \
 itself admits: operations that had not ended, events that could not be recorded, ranks that nobody recorded.
@@ -47,14 +61,18 @@ itself admits: operations that had not ended, events that could not be recorded,
 Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or wrong usage.
 
 --json prints an object:
-  format    version of this description: 1
+  format    version of this description: 2
   anchor, processes, locations
   events    that were read
   faults, remarks
             how many
-  findings  severity (fault, remark), rule, location (id), name, time_ns,
+  findings  severity (fault, remark), rule (number), location (id), name, time_ns,
             message; 20 of each rule at most
-  rules     by rule: severity and count
+  rules     by number of a broken rule: severity, count and sentence
+  not_applicable
+            numbers of the rules that are not for this archive: those that need the statements of
+            this project's writer
+--rules --json prints an array: number, severity, scope (any, nccl), sentence.
 New fields may be added; `format` changes when one changes or goes.";
 
 /// What to check.
@@ -62,8 +80,12 @@ New fields may be added; `format` changes when one changes or goes.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// A job's directory or the anchor file of an archive
-    #[arg(value_name = "DIR|traces.otf2")]
-    path: PathBuf,
+    #[arg(value_name = "DIR|traces.otf2", required_unless_present = "rules")]
+    path: Option<PathBuf>,
+
+    /// List the rules, check nothing
+    #[arg(long, conflicts_with_all = ["path", "strict"])]
+    rules: bool,
 
     /// Fail on remarks, too
     #[arg(long)]
@@ -86,6 +108,7 @@ struct Report<'a> {
     remarks: u64,
     findings: &'a [Finding],
     rules: serde_json::Value,
+    not_applicable: Vec<&'static str>,
 }
 
 /// Checks an archive.
@@ -94,11 +117,15 @@ struct Report<'a> {
 ///
 /// When there is none.
 pub(crate) fn check(request: &Request) -> Result<Exit> {
-    let anchor = place::anchor(&request.path)?;
+    let Some(path) = &request.path else {
+        listing::print(request.json)?;
+        return Ok(Exit::Well);
+    };
+    let anchor = place::anchor(path)?;
     let archive = Archive::open(&anchor).context("cannot open the archive")?;
     let mut findings = Findings::default();
     let mut report = Report {
-        format: 1,
+        format: 2,
         anchor: anchor.display().to_string(),
         processes: 0,
         locations: 0,
@@ -107,6 +134,7 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
         remarks: 0,
         findings: &[],
         rules: serde_json::Value::Null,
+        not_applicable: not_applicable(&archive),
     };
     match archive.definitions() {
         Err(error) => findings.add(Rule::Definitions, None, None, error.to_string()),
@@ -134,24 +162,41 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
     Ok(if fails { Exit::Problems } else { Exit::Well })
 }
 
+/// The rules that are not for an archive.
+fn not_applicable(archive: &Archive) -> Vec<&'static str> {
+    let is_nccl = is_nccl(archive);
+    let rules = Rule::ALL.iter();
+    let others = rules.filter(|rule| rule.scope() == Scope::Nccl && !is_nccl);
+    others.map(|rule| rule.number()).collect()
+}
+
 /// Everything that can be checked once the definitions can be read; returns how many events were read.
 fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     definitions::check(trace, findings);
+    files::strays(trace, findings);
     let account = Completeness::of(&trace.archive);
-    let mut exchanges = Exchanges::of(trace);
+    let mut across = Across::of(trace, &account);
     let mut total = 0;
     let bar = Bar::new();
     bar.begin("locations", trace.definitions.locations.len() as u64);
-    for (location, definition) in trace.locations() {
+    // The lanes of communicators have the lowest numbers of their group.
+    let mut locations: Vec<_> = trace.locations().collect();
+    locations.sort_by_key(|(location, definition)| (definition.group, *location));
+    let mut group = None;
+    for (location, definition) in locations {
         bar.step();
+        if group.replace(definition.group) != Some(definition.group) {
+            across.next_group();
+        }
         if !files::check(trace, location, definition, findings) {
-            exchanges.cannot_be_read(location);
+            across.cannot_be_read(location);
             continue;
         }
+        across.next_location();
         let mut row = Row::new(trace, location, findings);
         let read = trace.archive.for_each_event(&[location], |_, event| {
             row.event(&event);
-            exchanges.event(location, &event);
+            across.event(location, &event, row.findings);
             ControlFlow::Continue(())
         });
         match read {
@@ -160,20 +205,21 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
                 total += events;
             }
             Err(error) => {
-                let name = trace.location_name(location);
-                findings.add(
-                    Rule::Events,
-                    Some((location, name)),
-                    None,
-                    error.to_string(),
-                );
-                exchanges.cannot_be_read(location);
+                let rule = match error {
+                    otf2::Error::TimeGoesBack { .. } => Rule::TimeOrder,
+                    _ => Rule::Events,
+                };
+                let place = (location, trace.location_name(location));
+                findings.add(rule, Some(place), None, error.to_string());
+                across.cannot_be_read(location);
             }
         }
     }
     drop(bar);
-    exchanges.check(trace, &account, findings);
-    completeness::check(&account, findings);
+    across.end(findings);
+    if is_nccl(&trace.archive) {
+        account::check(&trace.archive, &account, findings);
+    }
     total
 }
 
@@ -184,9 +230,15 @@ fn text(report: &Report<'_>, findings: &Findings) -> String {
             "{}: {} more of {}",
             rule.severity().name(),
             more,
-            rule.name()
+            rule.number()
         )
     }));
+    if !report.not_applicable.is_empty() {
+        lines.push(format!(
+            "not applicable, the archive was not made by this project: {}",
+            report.not_applicable.join(", ")
+        ));
+    }
     let anchor = Path::new(&report.anchor).display();
     let what = format!(
         "{}, {}, {}",

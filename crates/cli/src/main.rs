@@ -20,6 +20,7 @@ mod completeness;
 mod exit;
 mod finalize;
 mod info;
+mod kinds;
 mod listing;
 mod place;
 mod print;

@@ -6,6 +6,7 @@ mod tool {
     mod fixture;
     mod info;
     mod recording;
+    mod rules;
     mod run;
     mod support;
 }

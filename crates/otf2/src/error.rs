@@ -51,6 +51,16 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The events of a location are not in the order of time.
+    #[error("{}: time goes from {from} back to {to}", path.display())]
+    TimeGoesBack {
+        /// Which file.
+        path: PathBuf,
+        /// The time of an event, corrected by the location's clock offsets.
+        from: u64,
+        /// The time of the event that follows it.
+        to: u64,
+    },
 }
 
 pub(crate) fn refused(operation: impl Into<String>, reason: impl Into<String>) -> Error {

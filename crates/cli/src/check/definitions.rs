@@ -3,96 +3,131 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::records::Group;
-use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm, StringRef};
+use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm};
 
-use crate::archive::Trace;
+use crate::archive::{Trace, is_nccl};
 
-use super::findings::{Findings, Rule};
+use super::findings::Findings;
+use super::references;
+use super::rules::Rule;
 
 /// Checks all definitions.
 pub(crate) fn check(trace: &Trace, findings: &mut Findings) {
     let definitions = &trace.definitions;
-    let promised = trace.archive.number_of_locations();
-    let there = definitions.locations.len() as u64;
-    if promised != there {
-        let message = format!("the anchor counts {promised} locations, {there} are defined");
-        findings.general(Rule::Anchor, message);
+    let archive = &trace.archive;
+    for (promised, there, what) in [
+        (
+            archive.number_of_locations(),
+            definitions.locations.len() as u64,
+            "locations",
+        ),
+        (
+            archive.number_of_global_definitions(),
+            definitions.records,
+            "global definitions",
+        ),
+    ] {
+        if promised != there {
+            let message = format!("the anchor counts {promised} {what}, {there} are there");
+            findings.general(Rule::Anchor, message);
+        }
     }
     match &definitions.clock {
-        None => findings.general(Rule::Definitions, "there are no clock properties"),
+        None => findings.general(Rule::Clock, "there are no clock properties"),
         Some(clock) if clock.timer_resolution == 0 => {
-            findings.general(Rule::Definitions, "the clock has 0 ticks per second");
+            findings.general(Rule::Clock, "the clock has 0 ticks per second");
         }
         Some(_) => {}
     }
-    strings(definitions, findings);
+    references::check(definitions, findings);
+    dense(definitions, findings);
     tree(definitions, findings);
     communicators(definitions, findings);
+    if is_nccl(archive) {
+        lane_ids(definitions, findings);
+    }
 }
 
-/// Every name that is needed is there.
-fn strings(definitions: &Definitions, findings: &mut Findings) {
-    let mut named = |what: String, name: StringRef, is_needed: bool| {
-        let is_there = definitions.strings.contains_key(&name);
-        if !is_there && (is_needed || name.is_defined()) {
-            findings.general(
-                Rule::Definitions,
-                format!("{what} has the undefined name {name:?}"),
-            );
+/// Readers use references as places in tables.
+fn dense(definitions: &Definitions, findings: &mut Findings) {
+    let mut check = |what: &str, references: &mut dyn Iterator<Item = u32>| {
+        for (place, reference) in (0..).zip(references) {
+            if place != reference {
+                let message = format!("{what} {reference} is defined, {place} is not");
+                findings.general(Rule::Dense, message);
+                return;
+            }
         }
     };
-    for (reference, it) in &definitions.attributes {
-        named(format!("{reference:?}"), it.name, true);
+    macro_rules! dense {
+        ($($what:literal $field:ident),*) => {
+            $(check($what, &mut definitions.$field.keys().map(|reference| reference.get()));)*
+        };
     }
-    for (reference, it) in &definitions.system_tree_nodes {
-        named(format!("{reference:?}"), it.name, true);
+    dense!("string" strings, "attribute" attributes, "system tree node" system_tree_nodes,
+        "location group" location_groups, "region" regions, "group" groups, "window" rma_wins,
+        "metric member" metric_members, "parameter" parameters);
+    // Those of these kinds that are only counted share the numbers.
+    let are_all_kept = |kind: &str| !definitions.others.contains_key(kind);
+    if are_all_kept("InterComm") {
+        dense!("communicator" comms);
     }
-    for (reference, it) in &definitions.location_groups {
-        named(format!("{reference:?}"), it.name, true);
-    }
-    for (reference, it) in &definitions.locations {
-        named(format!("{reference:?}"), it.name, true);
-    }
-    for (reference, it) in &definitions.regions {
-        named(format!("{reference:?}"), it.name, true);
-    }
-    for (reference, it) in &definitions.groups {
-        named(format!("{reference:?}"), it.name, false);
-    }
-    for (reference, it) in &definitions.comms {
-        named(format!("{reference:?}"), it.name, false);
+    if are_all_kept("MetricInstance") {
+        dense!("metric class" metric_classes);
     }
 }
 
 /// Locations are in groups, groups in the system tree.
 fn tree(definitions: &Definitions, findings: &mut Findings) {
+    let mut wrong = |message: String| findings.general(Rule::Tree, message);
     for (reference, node) in &definitions.system_tree_nodes {
         let parent = node.parent;
         if parent.is_defined() && !definitions.system_tree_nodes.contains_key(&parent) {
-            let message = format!("{reference:?} is in {parent:?}, which is not defined");
-            findings.general(Rule::Definitions, message);
+            wrong(format!(
+                "{reference:?} is in {parent:?}, which is not defined"
+            ));
+        } else if parent.is_defined() && parent >= *reference {
+            wrong(format!(
+                "{reference:?} is in {parent:?}, which is defined later"
+            ));
         }
     }
     for (reference, group) in &definitions.location_groups {
-        if !definitions
-            .system_tree_nodes
-            .contains_key(&group.system_tree_parent)
-        {
-            let parent = group.system_tree_parent;
-            let message = format!("{reference:?} is in {parent:?}, which is not defined");
-            findings.general(Rule::Definitions, message);
+        let parent = group.system_tree_parent;
+        if !definitions.system_tree_nodes.contains_key(&parent) {
+            wrong(format!(
+                "{reference:?} is in {parent:?}, which is not defined"
+            ));
         }
         let creator = group.creator;
         if creator.is_defined() && !definitions.location_groups.contains_key(&creator) {
-            let message = format!("{reference:?} was created by {creator:?}, which is not defined");
-            findings.general(Rule::Definitions, message);
+            wrong(format!(
+                "{reference:?} was created by {creator:?}, which is not defined"
+            ));
         }
     }
     for (reference, location) in &definitions.locations {
-        if !definitions.location_groups.contains_key(&location.group) {
-            let group = location.group;
-            let message = format!("{reference:?} is in {group:?}, which is not defined");
-            findings.general(Rule::Definitions, message);
+        let group = location.group;
+        if !definitions.location_groups.contains_key(&group) {
+            wrong(format!(
+                "{reference:?} is in {group:?}, which is not defined"
+            ));
+        }
+    }
+}
+
+/// ViTE takes the place of a location in the list for its id.
+fn lane_ids(definitions: &Definitions, findings: &mut Findings) {
+    let groups = definitions.groups.values();
+    let lists = groups.filter(|group| group.group_type == GroupType::CommLocations);
+    for list in lists {
+        let members = list.members.iter();
+        for (place, location) in (0_u64..).zip(members) {
+            if place != *location {
+                let message = format!("place {place} in the list has the location {location}");
+                findings.general(Rule::LaneId, message);
+                return;
+            }
         }
     }
 }
@@ -177,7 +212,7 @@ mod tests {
     use super::*;
     use otf2::GroupRef;
     use otf2::records::{Comm, Location};
-    use otf2::{LocationGroupRef, LocationType};
+    use otf2::{LocationGroupRef, LocationType, StringRef};
 
     /// Two locations, both communicate, and a communicator of these members. The writer of this project
     /// refuses to write most of what is wrong here; others may not.

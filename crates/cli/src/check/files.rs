@@ -1,11 +1,38 @@
-//! Every location has its files, whole, with as many events as the definitions promise.
+//! Every location has its files, whole, with as many events as the definitions promise, and there are no others.
 
 use otf2::records::Location;
 use otf2::{LocationRef, check_event_file};
 
 use crate::archive::Trace;
 
-use super::findings::{Findings, Rule};
+use super::findings::Findings;
+use super::rules::Rule;
+
+/// Files that no location has: somebody's events that no reader will show.
+pub(crate) fn strays(trace: &Trace, findings: &mut Findings) {
+    let Ok(entries) = std::fs::read_dir(trace.anchor.with_extension("")) else {
+        return; // every location's files are missing then, and found so
+    };
+    let mut strays: Vec<String> = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let id = path.file_stem().and_then(|stem| stem.to_str());
+        let id: Option<u64> = id.and_then(|stem| stem.parse().ok());
+        if let (Some(id), Some("evt" | "def")) = (id, extension)
+            && !trace
+                .definitions
+                .locations
+                .contains_key(&LocationRef::new(id))
+        {
+            strays.push(path.display().to_string());
+        }
+    }
+    strays.sort();
+    for path in strays {
+        findings.general(Rule::StrayFile, format!("{path} belongs to no location"));
+    }
+}
 
 /// Checks the files of a location; false when its events cannot be read.
 pub(crate) fn check(

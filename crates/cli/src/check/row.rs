@@ -5,20 +5,23 @@ mod requests;
 use std::collections::BTreeMap;
 
 use otf2::{
-    AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef,
-    Message, RegionRef, RegionRole,
+    AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event,
+    EventKind, LocationRef, Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess,
+    RmaWinRef,
 };
 
-use crate::archive::{Trace, members};
+use crate::archive::{Trace, is_nccl, members};
 
-use super::findings::{Findings, Rule};
+use super::findings::Findings;
+use super::rules::Rule;
 use requests::Requests;
 
 /// The state of a location while its events go by.
 pub(crate) struct Row<'a> {
     trace: &'a Trace,
+    is_nccl: bool,
     location: LocationRef,
-    findings: &'a mut Findings,
+    pub(crate) findings: &'a mut Findings,
     time: u64,
     open: Vec<(RegionRef, u64)>,
     /// Where a collective began: how deep, and whether with the region around it.
@@ -26,6 +29,8 @@ pub(crate) struct Row<'a> {
     sends: Requests,
     receives: Requests,
     collectives: Requests,
+    /// Puts and gets, whose matching ids are those of their window.
+    accesses: BTreeMap<RmaWinRef, Requests>,
     /// By communicator: this location's rank and the number of ranks.
     ranks: BTreeMap<CommRef, (Option<u32>, u64)>,
 }
@@ -41,6 +46,7 @@ impl<'a> Row<'a> {
     pub(crate) fn new(trace: &'a Trace, location: LocationRef, findings: &'a mut Findings) -> Self {
         Self {
             trace,
+            is_nccl: is_nccl(&trace.archive),
             location,
             findings,
             time: 0,
@@ -49,6 +55,7 @@ impl<'a> Row<'a> {
             sends: Requests::new("send"),
             receives: Requests::new("receive"),
             collectives: Requests::new("collective"),
+            accesses: BTreeMap::new(),
             ranks: BTreeMap::new(),
         }
     }
@@ -105,17 +112,12 @@ impl<'a> Row<'a> {
                 self.message(message);
             }
             EventKind::MpiSend(message) | EventKind::MpiRecv(message) => self.message(message),
-            EventKind::RmaPut(access) | EventKind::RmaGet(access)
-                if !self.trace.definitions.rma_wins.contains_key(&access.win) =>
-            {
-                self.find(Rule::Reference, format!("{:?} is not defined", access.win));
+            EventKind::RmaPut(access) | EventKind::RmaGet(access) => self.access(access),
+            EventKind::RmaOpCompleteBlocking { win, matching }
+            | EventKind::RmaOpCompleteNonBlocking { win, matching } => {
+                self.access_completes(*win, *matching);
             }
-            EventKind::Metric { metric, .. }
-                if !self.trace.definitions.metric_classes.contains_key(metric)
-                    && !self.trace.definitions.others.contains_key("MetricInstance") =>
-            {
-                self.find(Rule::Reference, format!("{metric:?} is not defined"));
-            }
+            EventKind::Metric { metric, values } => self.metric(*metric, values),
             _ => {}
         }
     }
@@ -141,6 +143,11 @@ impl<'a> Row<'a> {
         }
         for message in self.collectives.end() {
             self.find(Rule::Request, message);
+        }
+        for accesses in std::mem::take(&mut self.accesses).values_mut() {
+            for message in accesses.end() {
+                self.remote_access(Some(message));
+            }
         }
     }
 
@@ -207,7 +214,7 @@ impl<'a> Row<'a> {
                 definition.attribute_type,
                 value.attribute_type()
             );
-            self.find(Rule::Reference, message);
+            self.find(Rule::AttributeType, message);
         }
         if let AttributeValue::String(string) = value
             && !definitions.strings.contains_key(&string)
@@ -275,6 +282,76 @@ impl<'a> Row<'a> {
             let name = self.trace.region_name(region);
             let message = format!("{name} has the role {role:?} and ends as the collective {op:?}");
             self.find(Rule::CollectiveRole, message);
+        }
+    }
+
+    /// Other writers complete puts and gets in ways that are not looked at: by locks, fences, flushes.
+    fn remote_access(&mut self, wrong: Option<String>) {
+        if let Some(message) = wrong
+            && self.is_nccl
+        {
+            self.find(Rule::RemoteAccess, message);
+        }
+    }
+
+    fn access(&mut self, access: &RmaAccess) {
+        let Some(win) = self.trace.definitions.rma_wins.get(&access.win) else {
+            self.find(Rule::Reference, format!("{:?} is not defined", access.win));
+            return;
+        };
+        let size = members(self.trace, win.comm).len() as u64;
+        if size > 0 && u64::from(access.remote) >= size {
+            let message = format!(
+                "rank {} is not in the {size} ranks of {:?}",
+                access.remote, access.win
+            );
+            self.find(Rule::Membership, message);
+        }
+        let open = self.accesses.entry(access.win);
+        let open = open.or_insert_with(|| Requests::new("put or get"));
+        let wrong = open.make(access.matching);
+        self.remote_access(wrong);
+    }
+
+    fn access_completes(&mut self, win: RmaWinRef, matching: u64) {
+        if !self.trace.definitions.rma_wins.contains_key(&win) {
+            self.find(Rule::Reference, format!("{win:?} is not defined"));
+            return;
+        }
+        let open = self.accesses.entry(win);
+        let open = open.or_insert_with(|| Requests::new("put or get"));
+        let wrong = open.complete(matching);
+        self.remote_access(wrong);
+    }
+
+    fn metric(&mut self, metric: MetricRef, values: &[MetricValue]) {
+        let definitions = &self.trace.definitions;
+        let Some(class) = definitions.metric_classes.get(&metric) else {
+            // The reader only counts instances; they share their numbers with classes.
+            if !definitions.others.contains_key("MetricInstance") {
+                self.find(Rule::Reference, format!("{metric:?} is not defined"));
+            }
+            return;
+        };
+        let (wanted, here) = (class.members.len(), values.len());
+        if wanted != here {
+            let message = format!("{metric:?} has {wanted} members, {here} values are here");
+            self.find(Rule::Metric, message);
+            return;
+        }
+        let pairs = class.members.iter().zip(values);
+        let wrong = pairs.filter_map(|(member, value)| {
+            let wanted = definitions.metric_members.get(member)?.value_type;
+            let here = match value {
+                MetricValue::U64(_) => AttributeType::U64,
+                MetricValue::I64(_) => AttributeType::I64,
+                MetricValue::F64(_) => AttributeType::F64,
+            };
+            (wanted != here).then(|| format!("{member:?} is a {wanted:?} and has a {here:?}"))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        for message in wrong {
+            self.find(Rule::Metric, message);
         }
     }
 

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use otf2::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, Region, SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
+    Region, RmaWin, SystemTreeNode,
 };
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeType, AttributeValue, Attributes, Collective,
     CollectiveOp, CommRef, EventWriter, GroupRef, GroupType, LocationGroupRef, LocationGroupType,
-    LocationRef, LocationType, Message, Paradigm, RegionRef, RegionRole, StringRef,
-    SystemTreeNodeRef,
+    LocationRef, LocationType, Message, MetricBase, MetricMemberRef, MetricMode, MetricOccurrence,
+    MetricRef, MetricType, MetricValue, Paradigm, RecorderKind, RegionRef, RegionRole, RmaAccess,
+    RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 
 /// An event of a rank.
@@ -17,6 +19,10 @@ use otf2::{
 pub(crate) enum Step {
     /// Enters an operation of so many bytes.
     Enter(u64, RegionRef, u64),
+    /// The same of one that has not ended.
+    EnterUnfinished(u64, RegionRef),
+    /// Enters a kernel channel of the all-reduce that began then.
+    EnterChannel(u64, u64),
     Leave(u64, RegionRef),
     Begin(u64),
     /// With the bytes that this rank sends and receives.
@@ -25,19 +31,33 @@ pub(crate) enum Step {
     IsendComplete(u64, u64),
     IrecvRequest(u64, u64),
     Irecv(u64, u32, u64),
+    /// Of so many bytes, not those that are sent.
+    IrecvBytes(u64, u32, u64, u64),
+    /// Puts to rank 1 under a matching id.
+    Put(u64, u64),
+    PutComplete(u64, u64),
+    Metric(u64, MetricValue),
 }
 
 pub(crate) const ALL_REDUCE: RegionRef = RegionRef::new(0);
 pub(crate) const BROADCAST: RegionRef = RegionRef::new(1);
 pub(crate) const SEND: RegionRef = RegionRef::new(2);
 pub(crate) const RECEIVE: RegionRef = RegionRef::new(3);
+pub(crate) const CHANNEL: RegionRef = RegionRef::new(4);
+
+/// The lane of a kernel's channel.
+const CHANNEL_LANE: u64 = 1 << 32;
 
 /// What is to be written.
 pub(crate) struct Fixture {
     pub(crate) ranks: [Vec<Step>; 2],
+    /// What the kernel's channel does.
+    pub(crate) channel: Vec<Step>,
     pub(crate) properties: Vec<(&'static str, String)>,
     /// Promised events of rank 1, where they are not those written.
     pub(crate) promised: Option<u64>,
+    /// The list of communicating locations.
+    pub(crate) listed: Vec<u64>,
     /// Indices of the communicator's ranks into the list of two locations.
     pub(crate) members: Vec<u64>,
     pub(crate) attribute_type: AttributeType,
@@ -68,6 +88,9 @@ impl Fixture {
             Step::Isend(400, 1, 1),
             Step::IsendComplete(450, 1),
             Step::Leave(450, SEND),
+            Step::Put(451, 3),
+            Step::Metric(452, MetricValue::U64(7)),
+            Step::PutComplete(453, 3),
         ]);
         let mut receiver = collectives(20, 0);
         receiver.extend([
@@ -78,12 +101,14 @@ impl Fixture {
         ]);
         Self {
             ranks: [sender, receiver],
+            channel: vec![Step::EnterChannel(105, 100), Step::Leave(203, CHANNEL)],
             properties: vec![
                 ("NCCL::VERSION", "2.28.9".to_owned()),
-                ("NCCL::COUNT::COLL::SEEN", "4".to_owned()),
-                ("NCCL::COUNT::COLL::WRITTEN", "4".to_owned()),
+                ("NCCL::GPU_CLOCK::BOUNDED::RANKS", "1".to_owned()),
+                ("NCCL::GPU_CLOCK::BOUNDED::RESIDUAL_NS", "5".to_owned()),
             ],
             promised: None,
+            listed: vec![0, 1],
             members: vec![0, 1],
             attribute_type: AttributeType::U64,
             span: (100, 455),
@@ -97,6 +122,40 @@ impl Fixture {
         self.properties.push((name, value.to_owned()));
     }
 
+    /// What a writer says of what it wrote.
+    fn account(&self) -> Vec<(&'static str, String)> {
+        let mut counts = [0_u32; 3];
+        for step in self.ranks.iter().flatten().chain(&self.channel) {
+            match step {
+                Step::Enter(_, SEND | RECEIVE, _) => counts[1] += 1,
+                Step::Enter(_, ALL_REDUCE | BROADCAST, _) | Step::EnterUnfinished(..) => {
+                    counts[0] += 1
+                }
+                Step::EnterChannel(..) => counts[2] += 1,
+                _ => {}
+            }
+        }
+        let [coll, p2p, channels] = counts.map(|count| count.to_string());
+        let said = |name: &str| self.properties.iter().any(|(known, _)| *known == name);
+        let counts = [
+            ("NCCL::COUNT::COLL::SEEN", coll.clone()),
+            ("NCCL::COUNT::COLL::WRITTEN", coll),
+            ("NCCL::COUNT::P2P::SEEN", p2p.clone()),
+            ("NCCL::COUNT::P2P::WRITTEN", p2p),
+            ("NCCL::COUNT::KERNELCH::SEEN", channels.clone()),
+            ("NCCL::COUNT::KERNELCH::WRITTEN", channels),
+        ];
+        let unsaid = counts.into_iter().filter(|(name, _)| !said(name));
+        unsaid.collect()
+    }
+
+    /// The locations with what they do.
+    fn lanes(&self) -> [(LocationRef, &[Step]); 3] {
+        let [first, second] = &self.ranks;
+        let lanes = [(0, first), (1, second), (CHANNEL_LANE, &self.channel)];
+        lanes.map(|(id, steps)| (LocationRef::new(id), steps.as_slice()))
+    }
+
     /// Writes it to `directory/traces.otf2` and returns the directory.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         let directory = directory.join("trace");
@@ -108,21 +167,21 @@ impl Fixture {
     fn try_write(&self, directory: &Path) -> otf2::Result<()> {
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator("a test")?;
-        for (name, value) in &self.properties {
+        for (name, value) in self.properties.iter().chain(&self.account()) {
             archive.set_property(name, value)?;
         }
         let mut written = Vec::new();
-        for (location, steps) in (0..).zip(&self.ranks) {
-            let mut writer = archive.event_writer(LocationRef::new(location))?;
+        for (location, steps) in self.lanes() {
+            let mut writer = archive.event_writer(location)?;
             for step in steps {
                 step.write(&mut writer)?;
             }
             written.push(writer.close()?);
         }
         // libotf2 makes no file for a location without events.
-        for (location, events) in (0..).zip(&written) {
+        for ((location, _), events) in self.lanes().iter().zip(&written) {
             if *events == 0 {
-                let file = archive.event_file(LocationRef::new(location));
+                let file = archive.event_file(*location);
                 otf2::write_stub_events(&file)?;
             }
         }
@@ -130,9 +189,9 @@ impl Fixture {
             written[1] = promised;
         }
         self.define(&mut archive, &written)?;
-        for location in 0..2 {
-            let mut local = archive.local_definitions(LocationRef::new(location))?;
-            if location == 1 {
+        for (location, _) in self.lanes() {
+            let mut local = archive.local_definitions(location)?;
+            if location.get() == 1 {
                 for (time, offset) in &self.offsets {
                     local.clock_offset(*time, *offset, 0.0)?;
                 }
@@ -165,6 +224,16 @@ impl Fixture {
             "nccl.bytes",
             "proxy",
             "world",
+            "operation",
+            "kernelch",
+            "nccl.event",
+            "nccl.parent",
+            "nccl.unfinished",
+            "ncclKernelChannel",
+            "channel of a kernel",
+            "channel lane",
+            "lane 1 (not recorded)",
+            "samples",
         ];
         for (number, text) in (0..).zip(texts) {
             definitions.string(StringRef::new(number), text)?;
@@ -179,6 +248,9 @@ impl Fixture {
         for (number, (name, attribute_type)) in (0..).zip([
             ("nccl.timing", AttributeType::String),
             ("nccl.bytes", self.attribute_type),
+            ("nccl.event", AttributeType::U64),
+            ("nccl.parent", AttributeType::U64),
+            ("nccl.unfinished", AttributeType::U8),
         ]) {
             let attribute = Attribute {
                 name: string(name),
@@ -205,7 +277,13 @@ impl Fixture {
                 properties: Vec::new(),
             },
         )?;
-        for ((number, name), events) in (0..).zip(["lane 0", "lane 1"]).zip(events) {
+        let second = if self.ranks[1].is_empty() {
+            "lane 1 (not recorded)"
+        } else {
+            "lane 1"
+        };
+        let names = ["lane 0", second, "channel lane"];
+        for (((reference, _), name), events) in self.lanes().iter().zip(names).zip(events) {
             let location = Location {
                 name: string(name),
                 location_type: LocationType::AcceleratorStream,
@@ -213,23 +291,29 @@ impl Fixture {
                 group: LocationGroupRef::new(0),
                 properties: Vec::new(),
             };
-            definitions.location(LocationRef::new(number), &location)?;
+            definitions.location(*reference, &location)?;
         }
-        for (number, (name, role)) in (0..).zip([
-            ("ncclAllReduce", RegionRole::CollAll2All),
-            ("ncclBroadcast", RegionRole::CollOne2All),
-            ("ncclSend", RegionRole::Point2Point),
-            ("ncclRecv", RegionRole::Point2Point),
+        for (number, (name, role, class)) in (0..).zip([
+            ("ncclAllReduce", RegionRole::CollAll2All, "operation"),
+            ("ncclBroadcast", RegionRole::CollOne2All, "operation"),
+            ("ncclSend", RegionRole::Point2Point, "operation"),
+            ("ncclRecv", RegionRole::Point2Point, "operation"),
+            (
+                "ncclKernelChannel",
+                RegionRole::Artificial,
+                "channel of a kernel",
+            ),
         ]) {
             let region = Region {
                 name: string(name),
+                description: string(class),
                 role,
                 ..Region::default()
             };
             definitions.region(RegionRef::new(number), &region)?;
         }
         for (number, group_type, members) in [
-            (0, GroupType::CommLocations, vec![0, 1]),
+            (0, GroupType::CommLocations, self.listed.clone()),
             (1, GroupType::CommGroup, self.members.clone()),
         ] {
             let group = Group {
@@ -247,7 +331,30 @@ impl Fixture {
             parent: CommRef::UNDEFINED,
             flags: 0,
         };
-        definitions.comm(CommRef::new(0), &comm)
+        definitions.comm(CommRef::new(0), &comm)?;
+        let window = RmaWin {
+            name: string("world"),
+            comm: CommRef::new(0),
+            flags: 0,
+        };
+        definitions.rma_win(RmaWinRef::new(0), &window)?;
+        let member = MetricMember {
+            name: string("samples"),
+            description: StringRef::UNDEFINED,
+            metric_type: MetricType::Other,
+            mode: MetricMode::AbsolutePoint,
+            value_type: AttributeType::U64,
+            base: MetricBase::Decimal,
+            exponent: 0,
+            unit: StringRef::UNDEFINED,
+        };
+        definitions.metric_member(MetricMemberRef::new(0), &member)?;
+        let class = MetricClass {
+            members: vec![MetricMemberRef::new(0)],
+            occurrence: MetricOccurrence::Asynchronous,
+            recorder_kind: RecorderKind::Gpu,
+        };
+        definitions.metric_class(MetricRef::new(0), &class)
     }
 }
 
@@ -255,9 +362,16 @@ impl Step {
     fn write(self, writer: &mut EventWriter<'_>) -> otf2::Result<()> {
         const TIMING: AttributeRef = AttributeRef::new(0);
         const BYTES: AttributeRef = AttributeRef::new(1);
+        const EVENT: AttributeRef = AttributeRef::new(2);
+        const PARENT: AttributeRef = AttributeRef::new(3);
+        const UNFINISHED: AttributeRef = AttributeRef::new(4);
         const PROXY: StringRef = StringRef::new(12);
+        const KERNEL_CHANNELS: StringRef = StringRef::new(15);
         let comm = CommRef::new(0);
         let none = Attributes::NONE;
+        // Two regions may begin at a time.
+        let id =
+            |time: u64, region: RegionRef| AttributeValue::U64(time * 10 + u64::from(region.get()));
         let message = |peer| Message {
             peer,
             comm,
@@ -266,12 +380,52 @@ impl Step {
         };
         match self {
             Self::Enter(time, region, bytes) => {
+                let timing = if region == ALL_REDUCE {
+                    KERNEL_CHANNELS
+                } else {
+                    PROXY
+                };
                 let attributes = Attributes::try_from([
-                    (TIMING, AttributeValue::String(PROXY)),
+                    (TIMING, AttributeValue::String(timing)),
                     (BYTES, AttributeValue::U64(bytes)),
+                    (EVENT, id(time, region)),
                 ])?;
                 writer.enter(time, region, &attributes)
             }
+            Self::EnterUnfinished(time, region) => {
+                let attributes = Attributes::try_from([
+                    (EVENT, id(time, region)),
+                    (UNFINISHED, AttributeValue::U8(1)),
+                ])?;
+                writer.enter(time, region, &attributes)
+            }
+            Self::EnterChannel(time, parent) => {
+                let attributes = Attributes::try_from([
+                    (EVENT, id(time, CHANNEL)),
+                    (PARENT, id(parent, ALL_REDUCE)),
+                ])?;
+                writer.enter(time, CHANNEL, &attributes)
+            }
+            Self::IrecvBytes(time, peer, request, bytes) => {
+                let message = Message {
+                    bytes,
+                    ..message(peer)
+                };
+                writer.mpi_irecv(time, &message, request, none)
+            }
+            Self::Put(time, matching) => {
+                let access = RmaAccess {
+                    win: RmaWinRef::new(0),
+                    remote: 1,
+                    bytes: 8,
+                    matching,
+                };
+                writer.rma_put(time, &access, none)
+            }
+            Self::PutComplete(time, matching) => {
+                writer.rma_op_complete_non_blocking(time, RmaWinRef::new(0), matching, none)
+            }
+            Self::Metric(time, value) => writer.metric(time, MetricRef::new(0), &[value], none),
             Self::Leave(time, region) => writer.leave(time, region, none),
             Self::Begin(time) => writer.mpi_collective_begin(time, none),
             Self::End(time, op, root, bytes_sent, bytes_received) => {

@@ -23,7 +23,7 @@ fn people_see_operations_communicators_and_completeness() {
     assert_eq!(row("NCCL"), "NCCL 2.28.9");
     assert_eq!(
         row("ncclAllReduce"),
-        "ncclAllReduce 4 KiB 2 80 ns 100 ns 100 ns 180 ns - proxy"
+        "ncclAllReduce 4 KiB 2 80 ns 100 ns 100 ns 180 ns - kernelch"
     );
     assert_eq!(
         row("ncclSend"),
@@ -45,7 +45,7 @@ fn programs_get_the_same() {
         .expect("ran");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["format"], 1);
-    assert_eq!(report["events"], 24);
+    assert_eq!(report["events"], 29);
     assert_eq!(report["nccl_versions"][0], "2.28.9");
     assert_eq!(report["hosts"][0]["name"], "host");
     let communicator = &report["communicators"][0];
@@ -55,7 +55,7 @@ fn programs_get_the_same() {
     let operation = &report["operations"][0];
     assert_eq!(operation["function"], "ncclAllReduce");
     assert_eq!(operation["duration_ns"]["total"], 180);
-    assert_eq!(operation["timing"]["proxy"], 2);
+    assert_eq!(operation["timing"]["kernelch"], 2);
     assert_eq!(operation["algbw"], Value::Null);
     let messages = &report["messages"][0];
     assert_eq!((&messages["from"], &messages["to"]), (&0.into(), &1.into()));

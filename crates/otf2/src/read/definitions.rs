@@ -49,6 +49,8 @@ pub struct Definitions {
     pub parameters: BTreeMap<ParameterRef, Parameter>,
     /// What is said about paradigms.
     pub paradigms: BTreeMap<Paradigm, ParadigmRecord>,
+    /// How many definitions were read, of all kinds.
+    pub records: u64,
     /// How many definitions of every other kind there are, by OTF2's name; "Unknown" are those that this
     /// libotf2 does not know.
     pub others: BTreeMap<&'static str, u64>,
@@ -97,5 +99,6 @@ pub(super) fn read(anchor: &Path) -> Result<Definitions> {
         unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
     check(code, operation)?;
     drop(reader);
+    found.records = count;
     Ok(found)
 }

@@ -71,8 +71,11 @@ pub(super) fn read(
             )));
         }
         if event.time < expected.time {
-            let reason = format!("time goes from {} back to {}", expected.time, event.time);
-            return Err(damaged(reason));
+            return Err(Error::TimeGoesBack {
+                path: archive.event_file(location),
+                from: expected.time,
+                to: event.time,
+            });
         }
         expected.time = event.time;
         total += 1;

@@ -1,0 +1,136 @@
+//! The archive's account of itself: what was seen is written, or there is a reason why not.
+
+use otf2::Archive;
+
+use crate::completeness::Completeness;
+use crate::units::plural;
+
+use super::findings::Findings;
+use super::rules::Rule;
+
+/// How many problems the writer lists, however many there are.
+const MOST_PROBLEMS: u64 = 100;
+
+/// Checks the sums, and repeats what the archive admits.
+pub(crate) fn check(archive: &Archive, account: &Completeness, findings: &mut Findings) {
+    statements(archive, account, findings);
+    sums(account, findings);
+    for (name, what) in [("stops_lost", "stops"), ("states_lost", "states")] {
+        if account.number(name) > 0 {
+            let message = format!("{} {what} could not be recorded", account.number(name));
+            findings.general(Rule::Lost, message);
+        }
+    }
+    for problem in &account.problems {
+        findings.general(Rule::Problem, problem);
+    }
+    for part in &account.parts_left_out {
+        findings.general(Rule::PartLeftOut, part);
+    }
+    let twice = archive.property("NCCL::RANKS_CLAIMED_TWICE");
+    for (number, what) in [
+        (
+            twice
+                .and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0),
+            "ranks are claimed by two processes each; the first has them",
+        ),
+        (
+            account.number("contexts_twice"),
+            "contexts of communicators came twice",
+        ),
+        (
+            account.sum("duplicate"),
+            "events came twice; the first counts",
+        ),
+    ] {
+        if number > 0 {
+            findings.general(Rule::Twice, format!("{number} {what}"));
+        }
+    }
+    clocks(archive, account, findings);
+}
+
+fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings) {
+    for (name, value) in archive.properties() {
+        let is_number = name.starts_with("NCCL::COUNT::")
+            || name.starts_with("NCCL::CLOCK::RESIDUAL")
+            || name.starts_with("NCCL::CLOCK::UNCERTAINTY")
+            || name.starts_with("NCCL::GPU_CLOCK::")
+                && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
+            || matches!(
+                name.as_str(),
+                "NCCL::PROBLEMS"
+                    | "NCCL::RANKS_MISSING"
+                    | "NCCL::COLLECTIVES_UNMATCHED"
+                    | "NCCL::RANKS_CLAIMED_TWICE"
+                    | "NCCL::RECORDS"
+            );
+        if is_number && value.trim().parse::<u64>().is_err() {
+            findings.general(
+                Rule::Statement,
+                format!("{name} is {value:?}, which is no number"),
+            );
+        }
+    }
+    let (said, listed) = (account.problem_count, account.problems.len() as u64);
+    if said.min(MOST_PROBLEMS) > listed {
+        let message = format!("{said} problems are counted, {listed} are listed");
+        findings.general(Rule::Statement, message);
+    }
+}
+
+fn sums(account: &Completeness, findings: &mut Findings) {
+    for (kind, counts) in &account.kinds {
+        let count = |what: &str| counts.get(what).copied().unwrap_or(0);
+        let parts = ["written", "not_drawn", "duplicate", "left_out"];
+        if count("seen") != parts.iter().map(|part| count(part)).sum::<u64>() {
+            let parts = parts.map(|part| format!("{} {}", count(part), part.replace('_', " ")));
+            let message = format!("{kind}: {} seen, but {}", count("seen"), parts.join(", "));
+            findings.general(Rule::Account, message);
+        }
+        if count("unfinished") > 0 {
+            let number = plural(count("unfinished"), "operation", "operations");
+            findings.general(Rule::Unfinished, format!("{kind}: {number} had not ended"));
+        }
+        if count("lost") > 0 {
+            let number = plural(count("lost"), "event", "events");
+            findings.general(
+                Rule::Lost,
+                format!("{kind}: {number} could not be recorded"),
+            );
+        }
+    }
+}
+
+fn clocks(archive: &Archive, account: &Completeness, findings: &mut Findings) {
+    let calibration = archive
+        .property("NCCL::CLOCK::CALIBRATION")
+        .unwrap_or_default();
+    if calibration.lines().any(|line| line == "assumed") {
+        let message = "ticks of at least one process were taken for nanoseconds: its times and durations are wrong";
+        findings.general(Rule::ClockAssumed, message);
+    }
+    let inconsistent = |what: &str| {
+        let value = archive.property(&format!("NCCL::GPU_CLOCK::INCONSISTENT::{what}"));
+        value
+            .and_then(|value| value.trim().parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    if inconsistent("RANKS") > 0 {
+        let message = format!(
+            "the GPU clocks of {} contradict their bounds by up to {} ns",
+            plural(inconsistent("RANKS"), "rank", "ranks"),
+            inconsistent("RESIDUAL_NS")
+        );
+        findings.general(Rule::GpuInconsistent, message);
+    }
+    let suspicious = account.number("gpu_times_suspicious");
+    if suspicious > 0 {
+        let number = plural(suspicious, "channel or phase", "channels and phases");
+        findings.general(
+            Rule::Suspicious,
+            format!("{number} have GPU times that make no sense"),
+        );
+    }
+}

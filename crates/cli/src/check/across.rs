@@ -1,0 +1,117 @@
+//! What takes several locations to see: one pass over all of them, each checker with what is still open.
+
+use std::collections::BTreeSet;
+
+use otf2::{Event, EventKind, LocationRef};
+
+use crate::archive::{Trace, is_nccl};
+use crate::completeness::Completeness;
+
+use super::collectives::{Collectives, Voice};
+use super::drawn::Drawn;
+use super::findings::Findings;
+use super::members::Members;
+use super::messages::Messages;
+use super::parents::Parents;
+
+/// All checkers across locations.
+pub(crate) struct Across<'a> {
+    trace: &'a Trace,
+    account: &'a Completeness,
+    members: Members,
+    collectives: Collectives,
+    messages: Messages,
+    /// What needs the statements of this project's writer.
+    nccl: Option<(Parents<'a>, Drawn)>,
+    unreadable: BTreeSet<LocationRef>,
+}
+
+impl<'a> Across<'a> {
+    /// Nothing seen yet.
+    pub(crate) fn of(trace: &'a Trace, account: &'a Completeness) -> Self {
+        let nccl = is_nccl(&trace.archive).then(|| (Parents::of(trace), Drawn::of(trace)));
+        Self {
+            trace,
+            account,
+            members: Members::of_all(trace),
+            collectives: Collectives::default(),
+            messages: Messages::default(),
+            nccl,
+            unreadable: BTreeSet::new(),
+        }
+    }
+
+    /// The locations of the next group follow.
+    pub(crate) fn next_group(&mut self) {
+        if let Some((parents, _)) = &mut self.nccl {
+            parents.next_group();
+        }
+    }
+
+    /// The events of the next location follow.
+    pub(crate) fn next_location(&mut self) {
+        if let Some((parents, drawn)) = &mut self.nccl {
+            parents.next_location();
+            drawn.next_location();
+        }
+    }
+
+    /// Nothing can be said about what a location did.
+    pub(crate) fn cannot_be_read(&mut self, location: LocationRef) {
+        self.unreadable.insert(location);
+    }
+
+    /// Takes in an event.
+    pub(crate) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
+        match &event.kind {
+            EventKind::MpiCollectiveEnd(collective)
+            | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
+                // A location that is no member was found when its row was checked.
+                if let Some(rank) = self.members.rank(location, collective.comm) {
+                    let voice = Voice {
+                        trace: self.trace,
+                        account: self.account,
+                        comm: collective.comm,
+                        rank,
+                    };
+                    self.collectives.add(&voice, collective, findings);
+                }
+            }
+            EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
+                if let Some(rank) = self.members.rank(location, message.comm) {
+                    self.messages.add(rank, message, true);
+                }
+            }
+            EventKind::MpiIrecv { message, .. } | EventKind::MpiRecv(message) => {
+                if let Some(rank) = self.members.rank(location, message.comm) {
+                    self.messages.add(rank, message, false);
+                }
+            }
+            _ => {}
+        }
+        if let Some((parents, drawn)) = &mut self.nccl {
+            parents.event(location, event, findings);
+            drawn.event(event);
+        }
+    }
+
+    /// No more events.
+    pub(crate) fn end(&self, findings: &mut Findings) {
+        let (trace, account, unreadable) = (self.trace, self.account, &self.unreadable);
+        self.collectives
+            .end(trace, account, &self.members, unreadable, findings);
+        self.messages
+            .end(trace, account, &self.members, unreadable, findings);
+        // What could not be read cannot be counted.
+        if unreadable.is_empty() {
+            self.members
+                .end(trace, account, &self.collectives, findings);
+        }
+        if let Some((parents, drawn)) = &self.nccl {
+            parents.end(findings);
+            if unreadable.is_empty() {
+                drawn.end(account, findings);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The rules: each with a number that stays what it is, in one table.
+
+use serde::Serialize;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    /// The archive is wrong.
+    Fault,
+    /// The run was not whole or not well measured, and the archive says so.
+    Remark,
+}
+
+impl Severity {
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::Remark => "remark",
+        }
+    }
+}
+
+/// Which archives a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scope {
+    /// Every OTF2 archive.
+    Any,
+    /// Archives with the statements of this project's writer, the properties `NCCL::…`.
+    Nccl,
+}
+
+impl Scope {
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Nccl => "nccl",
+        }
+    }
+}
+
+macro_rules! rules {
+    ($($rule:ident $number:ident $severity:ident $scope:ident $sentence:literal;)*) => {
+        /// What is checked.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Rule {
+            $(#[doc = $sentence] $rule,)*
+        }
+
+        impl Rule {
+            /// All, in the order of their numbers.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$rule,)*];
+
+            /// Its number: the area's letter and two digits. Numbers are never given anew.
+            pub(crate) const fn number(self) -> &'static str {
+                match self { $(Self::$rule => stringify!($number),)* }
+            }
+
+            /// How bad it is to break it.
+            pub(crate) const fn severity(self) -> Severity {
+                match self { $(Self::$rule => Severity::$severity,)* }
+            }
+
+            /// Which archives it is for.
+            pub(crate) const fn scope(self) -> Scope {
+                match self { $(Self::$rule => Scope::$scope,)* }
+            }
+
+            /// What holds in a good archive.
+            pub(crate) const fn sentence(self) -> &'static str {
+                match self { $(Self::$rule => $sentence,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    Definitions S01 Fault Any "The global definitions can be read.";
+    Anchor S02 Fault Any "The anchor counts the locations and global definitions that are there.";
+    Clock S03 Fault Any "There are clock properties, with a resolution.";
+    DefinitionReference S04 Fault Any "Definitions refer only to what is defined.";
+    Dense S05 Fault Any "References of each kind of definition are 0, 1, 2 and so on; only those of locations are free.";
+    Tree S06 Fault Any "Locations are in location groups, those in the system tree, and parents are defined before their children.";
+    Communicator S07 Fault Any "Communicators have groups of members, each once, out of the one list of communicating locations of their paradigm.";
+    File S08 Fault Any "Every location has its two files, and its event file is whole.";
+    EventCount S09 Fault Any "Every location has as many events as its definition promises.";
+    Events S10 Fault Any "All events can be read.";
+    StrayFile S11 Fault Any "All event and local definition files belong to a location.";
+    Nesting S12 Fault Any "Regions are left in the reverse order in which they were entered, and all are left.";
+    Reference S13 Fault Any "Events refer only to what is defined.";
+    AttributeType S14 Fault Any "Values of attributes have the type of their definition.";
+    Metric S15 Fault Any "Metric events have a value for each member of their class, of its type.";
+    LaneId S16 Fault Nccl "The place of a location in the list of communicating locations is its id.";
+
+    CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
+    CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";
+    Request C03 Fault Any "Requests of messages and collectives are made once and completed once.";
+    Membership C04 Fault Any "Records of communication name ranks that the communicator has, and are on locations that are its members.";
+    CollectiveOrder C05 Fault Any "The members of a communicator do the same collectives, of the same root, in the same order.";
+    CollectiveBytes C06 Fault Any "What a collective's members say of its bytes fits together, unless the archive says that sizes were guessed.";
+    CollectiveRank C07 Fault Any "All recorded members of a communicator take part in each of its collectives, unless the archive says that something is missing.";
+    MessageMatch C08 Fault Any "Every message that is sent is received, and the other way round, unless the archive says that something is missing.";
+    MessageBytes C09 Fault Any "Messages are received with the sizes they were sent with.";
+    RemoteAccess C10 Fault Nccl "A put or get into a window completes once, under its matching id.";
+    Partial C11 Remark Nccl "Ranks have all of each other's collectives and messages, also where the archive says that something is missing.";
+    RankMissing C12 Remark Any "All members of a communicator that did something have events.";
+    RankStatement C13 Fault Nccl "The archive counts the ranks without a recording that there are.";
+
+    TimeOrder T01 Fault Any "On a location time does not go backwards, clock offsets applied.";
+    Span T02 Fault Any "Events are within the time that the clock properties span.";
+    InsideParent T03 Fault Nccl "A kernel channel lies within the operation that was timed by it, widened by the residual of the GPU clocks.";
+    GpuResidual T04 Fault Nccl "Where GPU times are shown, the archive says how they were brought onto the host's clock.";
+    ClockAssumed T05 Remark Nccl "The clocks of all processes were measured against the system's.";
+    GpuInconsistent T06 Remark Nccl "The bounds of GPU clocks do not contradict each other.";
+    Suspicious T07 Remark Nccl "The GPU's own times make sense.";
+
+    Account A01 Fault Nccl "Of every kind, events seen = written + not drawn + duplicate + left out.";
+    Drawn A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
+    Statement A03 Fault Nccl "The archive's counts are numbers, and its lists are as long as it says.";
+    UnfinishedMark A04 Fault Nccl "Where events are marked unfinished, the archive counts unfinished ones.";
+    Lost A05 Remark Nccl "Everything could be recorded.";
+    Unfinished A06 Remark Nccl "All operations had ended when recording did.";
+    Problem A07 Remark Nccl "All of the recordings could be used.";
+    PartLeftOut A08 Remark Nccl "The recordings of all processes are in the archive.";
+    Twice A09 Remark Nccl "Every rank and every event was recorded once.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_in_order_and_sentences_are_sentences() {
+        for area in ["S", "C", "T", "A"] {
+            let of_area = Rule::ALL.iter().map(|rule| rule.number());
+            let numbers: Vec<&str> = of_area.filter(|number| number.starts_with(area)).collect();
+            // There may be gaps: numbers of rules that are gone are not given to others.
+            assert!(
+                !numbers.is_empty() && numbers.is_sorted_by(|a, b| a < b),
+                "{numbers:?}"
+            );
+        }
+        for rule in Rule::ALL {
+            let sentence = rule.sentence();
+            assert!(
+                sentence.ends_with('.') && !sentence.contains('|'),
+                "{sentence}"
+            );
+        }
+    }
+}

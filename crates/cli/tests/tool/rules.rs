@@ -1,0 +1,373 @@
+//! Every rule of `nccl-otf2 check` has an archive that breaks it, and only what goes with it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use otf2::{AttributeType, CollectiveOp, MetricValue, RegionRef};
+use serde_json::Value;
+
+use super::fixture::{ALL_REDUCE, BROADCAST, CHANNEL, Fixture, Step};
+use super::support::{Scratch, text};
+
+/// A rule and what breaks it.
+struct Case {
+    rule: &'static str,
+    /// What is broken with it.
+    also: &'static [&'static str],
+    /// Spoils a sound archive before it is written.
+    spoil: fn(&mut Fixture),
+    /// Damages the files of the archive in this directory.
+    damage: fn(&Path),
+}
+
+const fn spoiled(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
+    Case {
+        rule,
+        also: &[],
+        spoil,
+        damage: |_| {},
+    }
+}
+
+const fn damaged(rule: &'static str, damage: fn(&Path)) -> Case {
+    Case {
+        rule,
+        also: &[],
+        spoil: |_| {},
+        damage,
+    }
+}
+
+impl Case {
+    const fn with(mut self, also: &'static [&'static str]) -> Self {
+        self.also = also;
+        self
+    }
+}
+
+/// Replaces bytes that are in a file once.
+fn patch(file: &Path, from: &[u8], to: &[u8]) {
+    assert_eq!(from.len(), to.len(), "chunks have the lengths they say");
+    let mut bytes = fs::read(file).expect("read");
+    let places: Vec<usize> = bytes
+        .windows(from.len())
+        .enumerate()
+        .filter(|(_, window)| *window == from)
+        .map(|(place, _)| place)
+        .collect();
+    let [place] = places[..] else {
+        panic!("{from:x?} is at {places:?} of {}", file.display());
+    };
+    bytes[place..place + to.len()].copy_from_slice(to);
+    fs::write(file, bytes).expect("written");
+}
+
+/// Changes definitions that the writer refuses to write: one byte of the type of the record, one of its
+/// length, then its numbers, each with how many bytes it has; 0 and "undefined" are one byte.
+fn patch_definitions(trace: &Path, from: &[u8], to: &[u8]) {
+    patch(&trace.join("traces.def"), from, to);
+}
+
+fn set(fixture: &mut Fixture, rank: usize, wanted: impl Fn(&Step) -> bool, step: Step) {
+    let mut steps = fixture.ranks[rank].iter_mut();
+    *steps.find(|step| wanted(step)).expect("such a step") = step;
+}
+
+const CASES: &[Case] = &[
+    damaged("S01", |trace| {
+        fs::remove_file(trace.join("traces.def")).expect("removed");
+    }),
+    damaged("S02", |trace| {
+        patch(
+            &trace.join("traces.otf2"),
+            &[1, 1, 3, 0, 0, 0],
+            &[1, 1, 4, 0, 0, 0],
+        );
+    }),
+    // The resolution, 10⁹.
+    damaged("S03", |trace| {
+        patch_definitions(trace, &[4, 0, 0xca, 0x9a, 0x3b], &[4, 0, 0, 0, 0]);
+    }),
+    // The name of the second attribute.
+    damaged("S04", |trace| {
+        patch_definitions(trace, &[0x0b, 6, 1, 1, 1, 11], &[0x0b, 6, 1, 1, 1, 99]);
+    }),
+    // A string that nothing refers to.
+    damaged("S05", |trace| {
+        patch_definitions(trace, b"\x0a\x18\x01\x16lane", b"\x0a\x18\x01\x63lane");
+    }),
+    // A node of the system tree that is in itself.
+    damaged("S06", |trace| {
+        patch_definitions(
+            trace,
+            &[0x0c, 6, 0, 1, 2, 1, 1, 0xff],
+            &[0x0c, 6, 0, 1, 2, 1, 1, 0],
+        );
+    }),
+    // A communicator that is its own parent.
+    damaged("S07", |trace| {
+        patch_definitions(
+            trace,
+            &[0x16, 7, 0, 1, 0x0d, 1, 1, 0xff],
+            &[0x16, 7, 0, 1, 0x0d, 1, 1, 0],
+        );
+    }),
+    damaged("S08", |trace| {
+        let file = trace.join("traces/4294967296.evt");
+        let bytes = fs::read(&file).expect("read");
+        fs::write(&file, &bytes[..bytes.len() - 2]).expect("cut");
+    }),
+    spoiled("S09", |fixture| fixture.promised = Some(99)),
+    // Local definitions that cannot be read.
+    damaged("S10", |trace| {
+        fs::write(trace.join("traces/4294967296.def"), [7; 20]).expect("written");
+    }),
+    damaged("S11", |trace| {
+        fs::copy(trace.join("traces/0.evt"), trace.join("traces/77.evt")).expect("copied");
+    }),
+    spoiled("S12", |fixture| {
+        fixture.ranks[0].extend([
+            Step::Enter(454, ALL_REDUCE, 1),
+            Step::Enter(455, BROADCAST, 1),
+            Step::Leave(455, ALL_REDUCE),
+            Step::Leave(455, BROADCAST),
+        ]);
+    }),
+    spoiled("S13", |fixture| {
+        let region = RegionRef::new(77);
+        fixture.ranks[0].extend([Step::Enter(454, region, 1), Step::Leave(455, region)]);
+    }),
+    spoiled("S14", |fixture| fixture.attribute_type = AttributeType::F64),
+    spoiled("S15", |fixture| {
+        let value = MetricValue::F64(1.0);
+        set(
+            fixture,
+            0,
+            |step| matches!(step, Step::Metric(..)),
+            Step::Metric(452, value),
+        );
+    }),
+    spoiled("S16", |fixture| {
+        fixture.listed = vec![1, 0];
+        fixture.members = vec![1, 0];
+    }),
+    spoiled("C01", |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::Begin(300)));
+    }),
+    spoiled("C02", |fixture| {
+        for rank in 0..2 {
+            let wrong = Step::End(200, CollectiveOp::Gatherv, None, 8192, 8192);
+            set(
+                fixture,
+                rank,
+                |step| matches!(step, Step::End(200, ..)),
+                wrong,
+            );
+        }
+    }),
+    spoiled("C03", |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::IsendComplete(..)));
+    }),
+    spoiled("C04", |fixture| {
+        set(
+            fixture,
+            0,
+            |step| matches!(step, Step::Isend(..)),
+            Step::Isend(400, 2, 1),
+        );
+    })
+    .with(&["C08"]),
+    spoiled("C05", |fixture| {
+        let wrong = Step::End(350, CollectiveOp::Bcast, Some(1), 0, 64);
+        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+    }),
+    spoiled("C06", |fixture| {
+        let wrong = Step::End(350, CollectiveOp::Bcast, Some(0), 0, 32);
+        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+    }),
+    spoiled("C07", |fixture| {
+        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+    }),
+    spoiled("C08", |fixture| {
+        fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..) | Step::Irecv(..)));
+    }),
+    spoiled("C09", |fixture| {
+        set(
+            fixture,
+            1,
+            |step| matches!(step, Step::Irecv(..)),
+            Step::IrecvBytes(455, 0, 7, 999),
+        );
+    }),
+    spoiled("C10", |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::PutComplete(..)));
+    }),
+    spoiled("C11", |fixture| {
+        fixture.property("NCCL::COUNT::COLL::LOST", "2");
+        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+    })
+    .with(&["A05"]),
+    spoiled("C12", |fixture| {
+        fixture.ranks[1].clear();
+        fixture.property("NCCL::RANKS_MISSING", "1");
+    }),
+    spoiled("C13", |fixture| {
+        fixture.property("NCCL::RANKS_MISSING", "1")
+    }),
+    spoiled("T01", |fixture| {
+        fixture.offsets = vec![(100, 400), (300, -200), (500, -200)];
+        fixture.span = (0, 10_000);
+    }),
+    spoiled("T02", |fixture| fixture.span = (100, 454)),
+    // The residual is 5 ns.
+    spoiled("T03", |fixture| {
+        fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(206, CHANNEL)];
+    }),
+    spoiled("T04", |fixture| {
+        fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(200, CHANNEL)];
+        let properties = &mut fixture.properties;
+        properties.retain(|(name, _)| !name.starts_with("NCCL::GPU_CLOCK"));
+    }),
+    spoiled("T05", |fixture| {
+        fixture.property("NCCL::CLOCK::CALIBRATION", "measured\nassumed");
+    }),
+    spoiled("T06", |fixture| {
+        fixture.property("NCCL::GPU_CLOCK::INCONSISTENT::RANKS", "1");
+    }),
+    spoiled("T07", |fixture| {
+        fixture.property("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1");
+    }),
+    spoiled("A01", |fixture| {
+        fixture.property("NCCL::COUNT::COLL::SEEN", "5");
+    }),
+    spoiled("A02", |fixture| {
+        fixture.property("NCCL::COUNT::COLL::SEEN", "5");
+        fixture.property("NCCL::COUNT::COLL::WRITTEN", "5");
+    }),
+    spoiled("A03", |fixture| {
+        fixture.property("NCCL::RANKS_CLAIMED_TWICE", "some");
+    }),
+    spoiled("A04", |fixture| {
+        let wrong = Step::EnterUnfinished(300, BROADCAST);
+        set(
+            fixture,
+            0,
+            |step| matches!(step, Step::Enter(300, ..)),
+            wrong,
+        );
+    }),
+    spoiled("A05", |fixture| {
+        fixture.property("NCCL::COUNT::STOPS_LOST", "3");
+    }),
+    spoiled("A06", |fixture| {
+        fixture.property("NCCL::COUNT::COLL::UNFINISHED", "1");
+    }),
+    spoiled("A07", |fixture| {
+        fixture.property("NCCL::PROBLEMS", "1");
+        fixture.property("NCCL::PROBLEM_LIST", "0.0 at byte 4096: torn");
+    }),
+    spoiled("A08", |fixture| {
+        fixture.property("NCCL::PARTS_LEFT_OUT", "host.77: no journal");
+    }),
+    spoiled("A09", |fixture| {
+        fixture.property("NCCL::RANKS_CLAIMED_TWICE", "1");
+    }),
+];
+
+/// The tool's own list.
+fn rules(scratch: &Scratch) -> Vec<Value> {
+    let output = scratch
+        .tool()
+        .args(["check", "--rules", "--json"])
+        .output()
+        .expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn every_rule_has_an_archive_that_breaks_it() {
+    let mut wrong = Vec::new();
+    let listed = rules(&Scratch::new());
+    for case in CASES {
+        let scratch = Scratch::new();
+        let mut fixture = Fixture::sound();
+        (case.spoil)(&mut fixture);
+        let trace = fixture.write(scratch.path());
+        (case.damage)(&trace);
+        let output = scratch
+            .tool()
+            .args(["check", "--json"])
+            .arg(&trace)
+            .output()
+            .expect("ran");
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{}: {error}: {}", case.rule, text(&output.stderr)));
+        let found: BTreeSet<&str> = report["rules"]
+            .as_object()
+            .expect("rules")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let expected: BTreeSet<&str> = case.also.iter().copied().chain([case.rule]).collect();
+        let faulty = listed.iter().any(|rule| {
+            rule["severity"] == "fault" && expected.iter().any(|number| rule["number"] == **number)
+        });
+        if found != expected || output.status.code() != Some(i32::from(faulty)) {
+            wrong.push(format!(
+                "{}: {expected:?} expected, exit code {:?}: {:#}",
+                case.rule,
+                output.status.code(),
+                report["findings"]
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_rules_that_are_listed_are_those_that_are_tested() {
+    let listed = rules(&Scratch::new());
+    let listed: Vec<&str> = listed
+        .iter()
+        .filter_map(|rule| rule["number"].as_str())
+        .collect();
+    let tested: Vec<&str> = CASES.iter().map(|case| case.rule).collect();
+    assert_eq!(listed, tested);
+}
+
+const PAGE: &str = "docs/CHECK.md";
+const BEGIN: &str = "<!-- rules -->\n";
+const END: &str = "<!-- end rules -->";
+
+/// Set to write the table into the page instead of comparing.
+const UPDATE: &str = "UPDATE_DOCS";
+
+#[test]
+fn the_page_lists_the_rules() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(PAGE);
+    let page = fs::read_to_string(&path).expect("the page is there");
+    let (before, rest) = page.split_once(BEGIN).expect("the first marker");
+    let (_, after) = rest.split_once(END).expect("the second marker");
+    let mut table =
+        String::from("| rule | severity | archives | what holds |\n|---|---|---|---|\n");
+    for rule in rules(&Scratch::new()) {
+        let [number, severity, scope, sentence] = ["number", "severity", "scope", "sentence"]
+            .map(|name| rule[name].as_str().expect("a text"));
+        writeln!(table, "| {number} | {severity} | {scope} | {sentence} |")
+            .expect("a string takes everything");
+    }
+    let current = format!("{before}{BEGIN}{table}{END}{after}");
+    if std::env::var_os(UPDATE).is_some() {
+        fs::write(&path, &current).expect("the page can be written");
+        return;
+    }
+    assert!(
+        page == current,
+        "{PAGE} differs from the rules: {UPDATE}=1 cargo test -p nccl-otf2 --test tool rules"
+    );
+}
