@@ -26,6 +26,7 @@ mod archive;
 pub mod assemble;
 pub mod assembly;
 pub mod attributes;
+pub mod blind_spots;
 pub mod canvas;
 pub mod clocks;
 pub mod closing;

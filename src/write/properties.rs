@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::blind_spots;
 use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
 use super::job::Process;
@@ -162,6 +163,7 @@ fn sources(list: &mut List, processes: &[Process]) {
         "NCCL::PLUGIN_VERSION",
         distinct(processes, |process| info(process).plugin_version),
     );
+    list.add("NCCL::BLIND_SPOTS", lines(blind_spots::lines(processes)));
     list.add("NCCL::WRITER_VERSION", env!("CARGO_PKG_VERSION").to_owned());
 }
 
