@@ -26,11 +26,13 @@ fn one_process_with_four_gpus() {
 
     let archive = scratch.archive();
     let report = archive.check();
+    // Played faster than recorded, the GPU stamps contradict the host's times, and nothing else is wrong.
     assert_eq!(
         (&report["faults"], &report["remarks"]),
-        (&0.into(), &0.into()),
+        (&0.into(), &1.into()),
         "{report}"
     );
+    assert_eq!(report["findings"][0]["rule"], "T06", "{report}");
     archive.validate();
     for (kind, seen, written) in [
         ("GROUPAPI", 1, 1),

@@ -19,7 +19,7 @@ KINDS = (
 OTHERS = ["unknown type", "unknown handle"]
 
 SEGMENT_MAGIC = b"NCCLOTF2"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Kinds of records.
 COMMUNICATOR_BEGIN, COMMUNICATOR_END, START, STOP, STATE = 0x05, 0x06, 0x20, 0x40, 0x41
 
@@ -32,6 +32,8 @@ class Calls:
         self.inits = self.finalizes = 0
         # Not recorded, as the recorder itself says: starts by kind, stops, states.
         self.lost = Counter()
+        # States that have no record because they only repeat that something waits.
+        self.repeated_waits = 0
 
     def total(self, what):
         return sum(number for (_, call), number in self.by_kind.items() if call == what)
@@ -84,6 +86,7 @@ class Recorded(Calls):
         kinds = {}
         later = []
         slots = {}
+        without_slot = [0] * 20
         for path in glob.glob(os.path.join(glob.escape(part), "journal", "*.*")):
             with open(path, "rb") as file:
                 data = file.read()
@@ -93,17 +96,22 @@ class Recorded(Calls):
                 version, header, slot = words[1] & 0xFFFFFFFF, words[1] >> 32 & 0xFFFF, words[1] >> 48
                 if version != FORMAT_VERSION:
                     raise SystemExit(f"{path}: version {version} of the journal; this reads {FORMAT_VERSION}")
-                # Running totals of the slot: those of its last segment count.
                 order = words[2]
+                # Running totals of the slot: those of its last segment count.
                 if slots.get(slot, (-1,))[0] < order:
-                    slots[slot] = (order, words[17:36])
+                    slots[slot] = (order, words[17:39])
+                without_slot = [a + b for a, b in zip(without_slot, words[39:59])]
                 self._segment(path, data[at : at + words[8]], header * 8, order, kinds, later)
                 at += words[5]
-        for _, totals in slots.values():
+        for _, totals in [*slots.values(), (0, [*without_slot, 0, 0])]:
             for number, kind in enumerate(KINDS + OTHERS[:1]):
                 self.lost[kind, "start"] += totals[number]
             self.lost["any", "stop"] += totals[17]
             self.lost["any", "state"] += totals[18]
+            # Started and stopped without a state: a number instead of records.
+            for call in ("start", "stop"):
+                self.by_kind["ProxyCtrl", call] += totals[20]
+            self.repeated_waits += totals[21]
         # A handle may be stopped on another thread, whose journal was read before.
         for handle, call in later:
             self.by_kind[kinds.get(handle, OTHERS[1]), call] += 1
@@ -133,6 +141,9 @@ class Recorded(Calls):
 
 def differences(relayed, recorded):
     """What was called and not recorded as often, or the other way round; calls that were counted as lost are known."""
+    # SendPeerWait, and what was told instead up to v3.
+    recorded.by_kind[("ProxyStep", 20) if relayed.version >= 4 else ("ProxyOp", 1)] += recorded.repeated_waits
+    recorded.by_kind = +recorded.by_kind
     for key in sorted(set(relayed.by_kind) | set(recorded.by_kind), key=str):
         called, written = relayed.by_kind[key], recorded.by_kind[key]
         if called != written + recorded.lost[key]:

@@ -86,7 +86,7 @@ class Asked:
         # On a communicator of one rank NCCL copies, and reports nothing.
         if line["comm_ranks"] > 1:
             self.operations[op] += line["launches"]
-            if line["group"] is None and line["root"] in (None, line["comm_rank"]):
+            if line.get("group") is None and line.get("root") in (None, line.get("comm_rank")):
                 self.composed[op] += 1
                 self.compositions[op] += line["launches"]
             if line.get("captured"):
