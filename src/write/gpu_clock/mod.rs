@@ -6,7 +6,7 @@
 //!   so:    launch − g  ≤  offset(g)  ≤  callback − g        for every stamp g
 //! ```
 //!
-//! The offset is a straight line in g that keeps all bounds ([`line`]): the timer drifts. Only stamps that can
+//! The offset is a straight line in g that keeps all bounds ([`mod@line`]): the timer drifts. Only stamps that can
 //! be trusted take part ([`stamps`]). Ranks on one GPU put their bounds together; where these contradict
 //! each other (the guess which ranks share a GPU was wrong) each rank has a clock of its own. Bounds of one rank that
 //! contradict each other leave the upper one, and the archive says so.
