@@ -200,3 +200,23 @@ fn what_version_7_adds_is_read_from_2_31_on_only() {
     assert_eq!(archive.count("UNKNOWN::SEEN"), 1);
     assert_eq!(archive.count("COLL::WRITTEN"), 1);
 }
+
+/// A send and two collectives of one communicator, of which two never end: all records are on the communicator's
+/// own row, those of what overlaps too, and nobody says that the send is a collective.
+#[test]
+fn a_collective_beside_a_send_that_never_ends() {
+    let script = "
+        init c id=1 ranks=1 rank=0
+        start x Coll func=AllReduce count=1 datatype=ncclFloat32
+        start s P2p func=Send count=1 datatype=ncclFloat32
+        start y Coll func=AllReduce count=1 datatype=ncclFloat32
+        stop y
+        finalize c
+    ";
+    for table in 4..=7 {
+        let scratch = Scratch::new();
+        let archive = archive_of(&scratch, table, script);
+        assert_eq!(archive.count("COLL::WRITTEN"), 2, "table {table}");
+        assert_eq!(archive.count("P2P::UNFINISHED"), 1, "table {table}");
+    }
+}

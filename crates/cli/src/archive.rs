@@ -1,5 +1,6 @@
 //! An archive with its definitions, as `info` and `check` read it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -64,6 +65,24 @@ impl Trace {
         location
             .and_then(|location| self.definitions.string(location.name))
             .map_or_else(|| format!("location {}", reference.get()), str::to_owned)
+    }
+
+    /// The locations of which operations that overlap are on siblings, as the writer of this project does it.
+    pub(crate) fn with_siblings(&self) -> BTreeSet<LocationRef> {
+        let names = || {
+            let locations = self.definitions.locations.iter();
+            locations.filter_map(|(reference, location)| {
+                Some((*reference, self.definitions.string(location.name)?))
+            })
+        };
+        if !is_nccl(&self.archive) {
+            return BTreeSet::new();
+        }
+        let siblings: BTreeSet<&str> = names()
+            .filter_map(|(_, name)| name.strip_suffix(" #2"))
+            .collect();
+        let with = names().filter(|(_, name)| siblings.contains(name));
+        with.map(|(reference, _)| reference).collect()
     }
 
     /// The name of a region; its id when it has none.

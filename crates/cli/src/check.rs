@@ -182,6 +182,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     // The lanes of communicators have the lowest numbers of their group.
     let mut locations: Vec<_> = trace.locations().collect();
     locations.sort_by_key(|(location, definition)| (definition.group, *location));
+    let with_siblings = trace.with_siblings();
     let mut group = None;
     for (location, definition) in locations {
         bar.step();
@@ -193,7 +194,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
             continue;
         }
         across.next_location();
-        let mut row = Row::new(trace, location, findings);
+        let mut row = Row::new(trace, location, with_siblings.contains(&location), findings);
         let read = trace.archive.for_each_event(&[location], |_, event| {
             row.event(&event);
             across.event(location, &event, row.findings);

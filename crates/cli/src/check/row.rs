@@ -21,6 +21,8 @@ pub(crate) struct Row<'a> {
     trace: &'a Trace,
     is_nccl: bool,
     location: LocationRef,
+    /// Whether operations that overlap those of this location are drawn elsewhere: then its records may be of those.
+    has_siblings: bool,
     pub(crate) findings: &'a mut Findings,
     time: u64,
     open: Vec<(RegionRef, u64)>,
@@ -43,11 +45,17 @@ struct Begun {
 
 impl<'a> Row<'a> {
     /// A location, before its first event.
-    pub(crate) fn new(trace: &'a Trace, location: LocationRef, findings: &'a mut Findings) -> Self {
+    pub(crate) fn new(
+        trace: &'a Trace,
+        location: LocationRef,
+        has_siblings: bool,
+        findings: &'a mut Findings,
+    ) -> Self {
         Self {
             trace,
             is_nccl: is_nccl(&trace.archive),
             location,
+            has_siblings,
             findings,
             time: 0,
             open: Vec::new(),
@@ -230,8 +238,8 @@ impl<'a> Row<'a> {
         }
         let around = self.open.last();
         // Collectives of one fused kernel follow each other inside the region of the first: only that
-        // which begins with the region belongs to it for certain.
-        let with_region = around.filter(|(_, since)| *since == self.time);
+        // which begins with the region belongs to it for certain, and not even that beside a sibling.
+        let with_region = around.filter(|(_, since)| *since == self.time && !self.has_siblings);
         self.collective = Some(Begun {
             depth: self.open.len(),
             with_region: with_region.map(|(region, _)| *region),
