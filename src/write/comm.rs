@@ -70,6 +70,19 @@ pub struct Party {
     pub knows_ranks: bool,
 }
 
+impl Party {
+    /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
+    /// process may have seen other ranks, and what the members of a collective say must fit together.
+    #[must_use]
+    pub fn ranks_in_bytes(&self) -> u64 {
+        if self.knows_ranks {
+            self.ranks.into()
+        } else {
+            1
+        }
+    }
+}
+
 /// The communicators of a process.
 #[derive(Debug, Default)]
 pub struct Comms {

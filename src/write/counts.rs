@@ -189,8 +189,8 @@ pub struct Counts {
     /// Collectives that this version does not know, drawn without a collective record.
     pub collectives_unknown: u64,
     /// Collectives of communicators whose size the process does not know (v1–v3): the bytes in their records
-    /// are for the ranks it saw.
-    pub sizes_guessed: u64,
+    /// are for one rank, not for all.
+    pub sizes_unknown: u64,
     /// Point-to-point operations written without a message, their peer not being in the communicator.
     pub messages_without_peer: u64,
 }
@@ -289,6 +289,6 @@ named_counts! {
     "GPU_TIMES_OUTSIDE" gpu_times_outside,
     "FOREIGN" foreign,
     "COLLECTIVES_UNKNOWN" collectives_unknown,
-    "SIZES_GUESSED" sizes_guessed,
+    "SIZES_UNKNOWN" sizes_unknown,
     "MESSAGES_WITHOUT_PEER" messages_without_peer,
 }

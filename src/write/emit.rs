@@ -152,7 +152,8 @@ impl<'a> Emitter<'a> {
                 let root = u32::try_from(root).ok().filter(|_| shape.has_root());
                 let is_root = root == Some(party.rank);
                 let bytes = sized(count, datatype);
-                let (bytes_sent, bytes_received) = shape.bytes(bytes, party.ranks.into(), is_root);
+                let (bytes_sent, bytes_received) =
+                    shape.bytes(bytes, party.ranks_in_bytes(), is_root);
                 let collective = otf2::Collective {
                     op: shape.op,
                     comm: CommRef::new(party.comm),

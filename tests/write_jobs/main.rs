@@ -6,4 +6,5 @@ mod every_kind;
 mod finisher;
 mod job;
 mod options;
+mod sizes;
 mod speed;

@@ -316,14 +316,14 @@ fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
 }
 
 #[test]
-fn sizes_that_no_init_gave_are_said_to_be_guessed() {
-    for (ranks, guessed) in [(0_i32, 1), (2, 0)] {
+fn sizes_that_no_init_gave_are_said_to_be_unknown() {
+    for (ranks, unknown) in [(0_i32, 1), (2, 0)] {
         let mut stream = Stream::default();
         let comm_id = ranks.unsigned_abs().into();
         stream.init(CONTEXT, comm_id, ranks, ranks - 1);
         let coll = stream.coll(0, 0xbeef);
         stream.event(20, 0, (100, Some(110)), coll);
-        assert_eq!(stream.draw().counts.sizes_guessed, guessed);
+        assert_eq!(stream.draw().counts.sizes_unknown, unknown);
     }
 }
 

@@ -190,7 +190,7 @@ fn exchange(
     match operation.fields {
         Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
             if collective::shape(scene.symbols.text(func)).is_some() {
-                canvas.counts.sizes_guessed += u64::from(ranks == 0);
+                canvas.counts.sizes_unknown += u64::from(ranks == 0);
                 return Some(Exchange::Collective);
             }
             canvas.counts.collectives_unknown += 1;

@@ -77,9 +77,6 @@ impl Collectives {
             received: collective.bytes_received,
         };
         if let Some((rule, difference)) = sequence.add(voice.rank, part) {
-            if rule == Rule::CollectiveBytes && voice.account.number("sizes_guessed") > 0 {
-                return;
-            }
             // Where something is missing in the middle, places in the order mean nothing.
             let has_losses = voice.account.lost() > 0 || voice.account.problem_count > 0;
             let rule = if has_losses { Rule::Partial } else { rule };

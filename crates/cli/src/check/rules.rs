@@ -100,7 +100,7 @@ rules! {
     Request C03 Fault Any "Requests of messages and collectives are made once and completed once.";
     Membership C04 Fault Any "Records of communication name ranks that the communicator has, and are on locations that are its members.";
     CollectiveOrder C05 Fault Any "The members of a communicator do the same collectives, of the same root, in the same order.";
-    CollectiveBytes C06 Fault Any "What a collective's members say of its bytes fits together, unless the archive says that sizes were guessed.";
+    CollectiveBytes C06 Fault Any "What a collective's members say of its bytes fits together.";
     CollectiveRank C07 Fault Any "All recorded members of a communicator take part in each of its collectives, unless the archive says that something is missing.";
     MessageMatch C08 Fault Any "Every message that is sent is received, and the other way round, unless the archive says that something is missing.";
     MessageBytes C09 Fault Any "Messages are received with the sizes they were sent with.";

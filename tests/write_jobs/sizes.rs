@@ -1,0 +1,103 @@
+//! Communicators whose size nobody tells: up to version 3 of the interface `init` says nothing of the communicator, and each
+//! process has only its own ranks and their peers. What the members of a collective say of its bytes fits together all
+//! the same.
+
+use std::collections::BTreeMap;
+
+use crate::archive::events;
+use crate::job::{Process, Who, start};
+use nccl_profiler_otf2::clock;
+use nccl_profiler_otf2::event::{Body, Coll, CommInit, Name};
+use nccl_profiler_otf2::id::{ContextId, ProcessTag};
+use nccl_profiler_otf2::write::part::{self, WriteOptions};
+use nccl_profiler_otf2::write::progress::Silent;
+use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use otf2::{Archive, CollectiveOp, EventKind};
+
+const RANKS: u32 = 3;
+const ROOT: i32 = 1;
+
+/// A process of one rank; nobody sees the others.
+fn record(out: &std::path::Path, rank: u32) {
+    let who = Who {
+        rank,
+        ranks: RANKS,
+        in_environment: true,
+    };
+    let mut process = Process::begin(out, who);
+    let tag = ProcessTag::new(u16::try_from(0x100 + rank).expect("few ranks"));
+    let context = ContextId::new(tag, 2);
+    let nothing = CommInit {
+        table: 2,
+        comm_id: 0,
+        name: Name::NONE,
+        nodes: 0,
+        ranks: 0,
+        rank: -1,
+        nccl_version: 22403,
+    };
+    process
+        .main
+        .comm_init(context.get(), clock::ticks(), 0, &nothing);
+    for (sequence, func) in (0..).zip([c"AllReduce", c"Broadcast", c"Reduce", c"AllGather"]) {
+        let coll = Body::Coll(Coll {
+            sequence,
+            func: Name::from_cstr(func),
+            send_buffer: 1,
+            recv_buffer: 2,
+            count: 1000,
+            root: ROOT,
+            datatype: Name::from_cstr(c"ncclFloat32"),
+            channels: 1,
+            warps: 8,
+            algorithm: Name::from_cstr(c"RING"),
+            protocol: Name::from_cstr(c"SIMPLE"),
+            parent_group: 0,
+            comm_hash: 0xbeef,
+            kernel_variant: Name::NONE,
+            is_symmetric: false,
+            user_tag: 0,
+        });
+        let rank = i32::try_from(rank).expect("few ranks");
+        let event = process.main.start(&start(context, 0, rank, coll));
+        process.main.stop(event.get());
+    }
+    process.main.comm_finalize(context.get(), clock::ticks());
+    let part = process.end();
+    part::write(&part, &WriteOptions::default(), &Silent).expect("the part is written");
+}
+
+#[test]
+fn ranks_that_do_not_know_each_other_agree_on_bytes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    for rank in 0..RANKS {
+        record(out, rank);
+    }
+    unify(out, &Silent).expect("the archive is written");
+    let archive = Archive::open(&out.join(ANCHOR)).expect("the archive opens");
+    let mut bytes: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+    for event in events(&archive).values().flatten() {
+        if let EventKind::MpiCollectiveEnd(collective) = event.kind {
+            let of = bytes.entry(format!("{:?}", collective.op)).or_default();
+            of.push((collective.bytes_sent, collective.bytes_received));
+        }
+    }
+    // By rank; those of N = 1 in the convention of communicators whose size is known.
+    let expected = [
+        (CollectiveOp::Allgather, [(4000, 4000); 3]),
+        (CollectiveOp::Allreduce, [(4000, 4000); 3]),
+        (CollectiveOp::Bcast, [(0, 4000), (4000, 4000), (0, 4000)]),
+        (CollectiveOp::Reduce, [(4000, 0), (4000, 4000), (4000, 0)]),
+    ];
+    let expected: BTreeMap<String, Vec<(u64, u64)>> = expected
+        .into_iter()
+        .map(|(op, of)| (format!("{op:?}"), of.to_vec()))
+        .collect();
+    assert_eq!(bytes, expected);
+    let unknown = archive.property("NCCL::COUNT::SIZES_UNKNOWN");
+    assert_eq!(unknown, Some("12"));
+    // The judge of bytes looks at these too.
+    let report = whole_plugin::archive::Archive::open(out).check();
+    assert_eq!(report["faults"], 0, "{report}");
+}
