@@ -131,6 +131,8 @@ pub struct Context {
 /// Everything one process recorded, joined.
 #[derive(Debug, Default)]
 pub struct Assembly {
+    /// The id of the process, as it saw it itself; 0 if the journal does not say.
+    pub process_id: u32,
     /// The operations, in the order their starts were read: slot by slot, in time within a slot.
     pub operations: Vec<Operation>,
     /// The states, by operation and then by time.
@@ -168,6 +170,18 @@ impl Assembly {
     #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
         self.by_context.get(&id).copied()
+    }
+
+    /// Whether an operation is work for a communicator of another process (PXN): its context is none of ours, or it names
+    /// another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
+    #[must_use]
+    pub fn is_foreign(&self, operation: &Operation) -> bool {
+        let origin = match operation.fields {
+            Fields::ProxyOp { pid, .. } => u32::try_from(pid).unwrap_or(0),
+            _ => 0,
+        };
+        let names_another = origin != 0 && self.process_id != 0 && origin != self.process_id;
+        names_another || self.find_context(operation.context).is_none()
     }
 
     /// The first place of a thread, which may have written in several slots.

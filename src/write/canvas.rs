@@ -87,16 +87,13 @@ impl Scene<'_> {
         })
     }
 
-    /// Whose lane a context's operations go on.
+    /// Whose lane an operation goes on.
     #[must_use]
-    pub fn owner(&self, context: u64, canvas: &mut Canvas) -> Owner {
-        match self.assembly.find_context(context) {
-            Some(at) => Owner::Context(at),
-            None => {
-                canvas.counts.foreign += 1;
-                Owner::Foreign(context)
-            }
-        }
+    pub fn owner(&self, operation: &Operation) -> Owner {
+        let context = self.assembly.find_context(operation.context);
+        context
+            .filter(|_| !self.assembly.is_foreign(operation))
+            .map_or(Owner::Foreign(operation.context), Owner::Context)
     }
 }
 

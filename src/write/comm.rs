@@ -114,6 +114,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
             _ => continue,
         };
         let context = assembly.find_context(operation.context);
+        let context = context.filter(|_| !assembly.is_foreign(operation));
         let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) else {
             continue;
         };

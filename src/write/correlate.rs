@@ -182,7 +182,7 @@ impl Correlation {
 
     /// A connection of which no operation ever had a state, a step or a stop.
     fn find_silent(&mut self, assembly: &Assembly) {
-        let mut connections: BTreeMap<(u64, u8, i32, bool), Connection> = BTreeMap::new();
+        let mut connections: BTreeMap<(u64, bool, u8, i32, bool), Connection> = BTreeMap::new();
         for (at, operation) in assembly.operations.iter().enumerate() {
             let Fields::ProxyOp {
                 channel,
@@ -194,7 +194,8 @@ impl Correlation {
                 continue;
             };
             let at = place(at);
-            let key = (operation.context, channel, peer, is_send);
+            let foreign = assembly.is_foreign(operation);
+            let key = (operation.context, foreign, channel, peer, is_send);
             let connection = connections.entry(key).or_default();
             connection.speaks |= operation.end().is_some()
                 || operation.states_seen != 0

@@ -335,13 +335,7 @@ impl<'a> Details<'a> {
         self.add(Attribute::Steps, AttributeValue::I32(steps))?;
         self.add(Attribute::ChunkBytes, AttributeValue::I32(chunk_bytes))?;
         let operation = self.scene.assembly.operation(at);
-        let foreign = operation.is_some_and(|operation| {
-            self.scene
-                .assembly
-                .find_context(operation.context)
-                .is_none()
-        });
-        if foreign {
+        if operation.is_some_and(|operation| self.scene.assembly.is_foreign(operation)) {
             self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;
         }
         let progress = self

@@ -31,13 +31,21 @@ pub enum LaneKey {
     Plugin(Owner, u8, bool, i32, u8),
 }
 
-/// Whose lane: a context of this process, or one that PXN carried here.
+/// Whose lane: a context's of this process, or another process's that this one works for (PXN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// A place in [`super::assembly::Assembly::contexts`].
     Context(u32),
-    /// A context id that this process did not make.
+    /// What NCCL gave as the context of another process's operation.
     Foreign(u64),
+}
+
+impl Owner {
+    /// Whether it is another process's.
+    #[must_use]
+    pub const fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign(_))
+    }
 }
 
 /// Where a row is among those of its process: threads, communicators, channels, network; in each by

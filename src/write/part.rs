@@ -91,6 +91,7 @@ pub fn write(
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
     let mut assembly = assembler.finish(&outcome.losses);
+    assembly.process_id = process_id;
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;

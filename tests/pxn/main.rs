@@ -149,7 +149,7 @@ fn processes_of_equal_ids_stay_apart() {
 }
 
 /// 2.23.4 gives the events of another's transfer the context of the communicator that does the sending: only the parent
-/// says that they are another's.
+/// and the process id say that they are another's.
 #[test]
 fn a_transfer_for_another_process_has_the_wrong_context() {
     let scratch = Scratch::new();
@@ -157,9 +157,13 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
     let archive = archive_of(&scratch, 1, ASKS, &works, &[]);
     assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
     assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
-    // Its context is one of ours, so it is drawn there; it belongs to none of that communicator's operations.
-    assert_eq!(archive.count("FOREIGN"), 0);
+    // Its context is one of ours, its process is not: it is drawn apart from our transfers, with its step.
+    assert_eq!(archive.count("FOREIGN"), 2);
     assert_eq!(archive.count("PROXYOP::ORPHAN"), 1);
+    let definitions = archive.definitions();
+    assert!(definitions.contains("net <foreign 0x"), "{definitions}");
+    let own = definitions.lines().find(|line| line.contains("\"net 0x"));
+    assert_eq!(own, None, "{definitions}");
     let parent = given(scratch.path(), "x").to_string();
     let printed = Command::new("otf2-print").arg(archive.anchor()).output();
     let events = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
@@ -167,4 +171,8 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
         events.matches(&parent).count() >= 2,
         "no {parent} twice in\n{events}"
     );
+    let pid = events
+        .lines()
+        .any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
+    assert!(pid, "{events}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
-use crate::job::{Process, Who, start, state};
+use crate::job::{NO_PROCESS, Process, Who, start, state};
 use nccl_profiler_otf2::event::{
     Body, CeColl, Coll, Kind, Name, NetData, P2p, StateArgs, state as number,
 };
@@ -188,7 +188,7 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
     };
     for is_send in [true, false] {
         let body = Body::ProxyOp {
-            pid: 1,
+            pid: i32::try_from(NO_PROCESS).expect("it fits"),
             channel: 1,
             peer,
             steps: 4,

@@ -32,7 +32,7 @@ pub(crate) struct Who {
 }
 
 /// A process id that no process has: pids end at 2²².
-const NO_PROCESS: u32 = 1 << 30;
+pub(crate) const NO_PROCESS: u32 = 1 << 30;
 
 pub(crate) fn start<'a>(context: ContextId, parent: u64, rank: i32, body: Body<'a>) -> Start<'a> {
     Start {
@@ -184,7 +184,7 @@ impl Process {
         let context = self.context;
         let op = |is_send| {
             let body = Body::ProxyOp {
-                pid: 1,
+                pid: i32::try_from(NO_PROCESS).expect("it fits") + rank,
                 channel: 0,
                 peer: 1 - rank,
                 steps: 4,

@@ -16,7 +16,8 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let Fields::KernelCh { channel, .. } = operation.fields else {
             continue;
         };
-        let owner = scene.owner(operation.context, canvas);
+        let owner = scene.owner(operation);
+        canvas.counts.foreign += u64::from(owner.is_foreign());
         let at = place(at);
         if let Some(why) = scene.correlation.stamps.distrust(at) {
             why.count(&mut canvas.counts);

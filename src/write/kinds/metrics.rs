@@ -7,7 +7,7 @@ use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::collective;
 use crate::write::interval::Timing;
-use crate::write::lanes::{LaneKey, Owner};
+use crate::write::lanes::LaneKey;
 use crate::write::metrics::{Load, Metric, rate};
 use crate::write::place::place;
 
@@ -143,10 +143,7 @@ fn lane(scene: &Scene<'_>, at: u32) -> Option<(LaneKey, bool)> {
     else {
         return None;
     };
-    let owner = match scene.assembly.find_context(operation.context) {
-        Some(context) => Owner::Context(context),
-        None => Owner::Foreign(operation.context),
-    };
+    let owner = scene.owner(operation);
     Some((LaneKey::Net(owner, channel, is_send, peer), is_send))
 }
 

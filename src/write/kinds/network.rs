@@ -21,7 +21,8 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             ..
         } = operation.fields
         {
-            let owner = scene.owner(operation.context, canvas);
+            let owner = scene.owner(operation);
+            canvas.counts.foreign += u64::from(owner.is_foreign());
             let key = LaneKey::Net(owner, channel, is_send, peer);
             order.push((key, operation.start, place(at)));
         }

@@ -105,7 +105,8 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
     else {
         return None;
     };
-    let party = scene.party_of(parent.context)?;
+    let own = !scene.assembly.is_foreign(parent);
+    let party = own.then(|| scene.party_of(parent.context))??;
     Some(Put {
         comm: party.comm,
         peer: u32::try_from(peer)
@@ -143,7 +144,8 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
     else {
         return None;
     };
-    let owner = scene.owner(parent.context, canvas);
+    let owner = scene.owner(parent);
+    canvas.counts.foreign += u64::from(owner.is_foreign());
     Some(LaneKey::Step(owner, channel, is_send, peer, slot(number)))
 }
 
