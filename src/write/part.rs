@@ -145,6 +145,8 @@ pub fn write(
         gpu_clocks: describe::gpu_clocks(&timeline),
         counts,
         records: outcome.records,
+        // Of a process that records on, counters and records are not read at one moment.
+        started: outcome.started.filter(|_| !options.provisional),
         problems: problems(&outcome),
     };
     commit(directory, &staging, &sidecar, options.provisional)?;

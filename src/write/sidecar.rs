@@ -59,6 +59,9 @@ pub struct Sidecar {
     pub counts: Counts,
     /// Records read.
     pub records: u64,
+    /// How many events were given an id, where the journal tells: those seen and those lost.
+    #[serde(default)]
+    pub started: Option<u64>,
     /// What was wrong with the journal.
     pub problems: Vec<String>,
 }
