@@ -155,3 +155,46 @@ fn the_end_of_a_lost_event_is_lost_on_every_thread() {
     assert_eq!(archive.count("STOPS_WITHOUT_START"), 0);
     assert_eq!(archive.count("STATES_WITHOUT_START"), 0);
 }
+
+/// The beginning of a communicator finds no room; a proxy that has some works for it. That is no other process's
+/// communicator.
+#[test]
+fn a_communicator_whose_beginning_is_lost_is_not_a_foreign_one() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(
+        "
+        init c ranks=1 rank=0
+        thread proxy {
+          start early GroupApi
+          stop early
+          barrier full 2
+          start o ProxyOp ctx=d peer=0
+          stop o
+          start f ProxyOp ctx=0x7f0012340000 peer=0
+          stop f
+        }
+        repeat 20000 {
+          start g GroupApi
+          stop g
+        }
+        init d ranks=1 rank=0
+        barrier full 2
+        join proxy
+        finalize d
+        finalize c
+        ",
+    );
+    command.env("NCCL_OTF2_MAX_SIZE", "3M");
+    let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "were not recorded"]);
+    let archive = scratch.archive();
+    let findings = check(&archive);
+    let said = "3beginningsandendsofcommunicatorscouldnotberecorded";
+    assert!(findings.contains(said), "{findings}");
+    assert_eq!(archive.count("COMMUNICATORS_LOST"), 3);
+    assert_eq!(archive.count("UNINITIALISED"), 1);
+    assert_eq!(archive.count("FOREIGN"), 1);
+    let definitions = archive.definitions();
+    for name in ["net <lost init 0x", "net <foreign 0x7f0012340000>"] {
+        assert!(definitions.contains(name), "{name}: {definitions}");
+    }
+}

@@ -7,6 +7,7 @@ use super::counts::Counts;
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
 use crate::event::Kind;
+use crate::id::ContextId;
 use crate::journal::record::{CommRecord, Fields};
 
 /// A started event with everything that was said about it.
@@ -147,6 +148,8 @@ pub struct Assembly {
     pub counts: Counts,
     /// The first and last time seen in any record; (0, 0) without records.
     pub span: (u64, u64),
+    /// The tag in the ids that this process made; 0 where it is not known.
+    pub process_tag: u16,
     pub(super) by_id: HashMap<u64, u32>,
     pub(super) by_context: HashMap<u64, u32>,
 }
@@ -168,6 +171,13 @@ impl Assembly {
     #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
         self.by_context.get(&id).copied()
+    }
+
+    /// Whether this process handed out this context, whatever became of the record of it.
+    #[must_use]
+    pub fn is_own_context(&self, id: u64) -> bool {
+        let id = ContextId::from_raw(id);
+        id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
     }
 
     /// The first place of a thread, which may have written in several slots.

@@ -93,9 +93,18 @@ impl Scene<'_> {
         match self.assembly.find_context(context) {
             Some(at) => Owner::Context(at),
             None => {
-                canvas.counts.foreign += 1;
+                self.count_without_communicator(context, canvas);
                 Owner::Foreign(context)
             }
+        }
+    }
+
+    /// Counts an operation whose context has no beginning here: it is another process's, or the beginning was lost.
+    pub fn count_without_communicator(&self, context: u64, canvas: &mut Canvas) {
+        if self.assembly.is_own_context(context) {
+            canvas.counts.uninitialised += 1;
+        } else {
+            canvas.counts.foreign += 1;
         }
     }
 }

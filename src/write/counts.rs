@@ -202,6 +202,8 @@ pub struct Counts {
     pub gpu_times_outside: u64,
     /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
     pub foreign: u64,
+    /// Operations of communicators of this process whose beginning could not be recorded, likewise.
+    pub uninitialised: u64,
     /// Collectives that this version does not know, drawn without a collective record.
     pub collectives_unknown: u64,
     /// Collectives of communicators whose size the process does not know (v1–v3): the bytes in their records
@@ -319,6 +321,7 @@ named_counts! {
     "GPU_TIMES_OUT_OF_ORDER" gpu_times_out_of_order,
     "GPU_TIMES_OUTSIDE" gpu_times_outside,
     "FOREIGN" foreign,
+    "UNINITIALISED" uninitialised,
     "COLLECTIVES_UNKNOWN" collectives_unknown,
     "SIZES_GUESSED" sizes_guessed,
     "MESSAGES_WITHOUT_PEER" messages_without_peer,

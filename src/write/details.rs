@@ -336,10 +336,9 @@ impl<'a> Details<'a> {
         self.add(Attribute::ChunkBytes, AttributeValue::I32(chunk_bytes))?;
         let operation = self.scene.assembly.operation(at);
         let foreign = operation.is_some_and(|operation| {
-            self.scene
-                .assembly
-                .find_context(operation.context)
-                .is_none()
+            let assembly = self.scene.assembly;
+            assembly.find_context(operation.context).is_none()
+                && !assembly.is_own_context(operation.context)
         });
         if foreign {
             self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;

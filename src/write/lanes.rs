@@ -31,12 +31,12 @@ pub enum LaneKey {
     Plugin(Owner, u8, bool, i32, u8),
 }
 
-/// Whose lane: a context of this process, or one that PXN carried here.
+/// Whose lane: a context of this process, or one that has no beginning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// A place in [`super::assembly::Assembly::contexts`].
     Context(u32),
-    /// A context id that this process did not make.
+    /// A context id without a beginning in the journal: another process's, or the beginning was lost.
     Foreign(u64),
 }
 

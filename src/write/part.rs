@@ -86,11 +86,13 @@ pub fn write(
     let journal = Journal::open(&directory.join(JOURNAL))?;
     let tick_source = journal.tick_source;
     let process_id = journal.process_id;
+    let process_tag = journal.process_tag;
     let session_start_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
     let mut assembly = assembler.finish(&outcome.losses);
+    assembly.process_tag = process_tag;
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;

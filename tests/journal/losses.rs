@@ -150,8 +150,9 @@ fn control_events_are_accounted_for() {
         let next = cursor.start(&start(Body::ProxyCtrl));
         assert_eq!(next.sequence(), first.sequence());
         cursor.stop(next.get());
-        // NCCL may stop what it has stopped.
+        // NCCL may stop what it has stopped, and what never was.
         cursor.stop(next.get());
+        cursor.stop(0);
     }
     let groups = fill(&mut cursor);
     let held = cursor.start(&start(Body::ProxyCtrl));
