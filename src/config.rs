@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::event::Kind;
+use crate::journal::layout::SEGMENT_BYTES;
 use crate::write::options::{ArchiveOptions, CollectiveRecords, CommLanes, Level};
 
 /// One variable.
@@ -52,7 +53,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MAX_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`8G`",
-        doc: "Most disk space for the journal of one process. Each recording thread needs 1M at least, the plugin's own thread another. When it is reached recording stops, the rest is counted, and the archive says so.",
+        doc: "Most disk space for the journal of one process. 3M at least: each recording thread needs 1M, the plugin's own thread another. When it is reached recording stops, the rest is counted, and the archive says so.",
     },
     Variable {
         name: "NCCL_OTF2_FINALIZE",
@@ -256,7 +257,14 @@ impl Config {
             }
             "NCCL_OTF2_EVENTS" => self.mask = event_mask(value)?,
             "NCCL_OTF2_MODE" => self.enabled = choice(value, &[("trace", true), ("off", false)])?,
-            "NCCL_OTF2_MAX_SIZE" => self.max_bytes = size(value)?,
+            "NCCL_OTF2_MAX_SIZE" => {
+                let bytes = size(value)?;
+                // Who asked for little does not want the default.
+                self.max_bytes = bytes.max(SMALLEST_BYTES);
+                if bytes < SMALLEST_BYTES {
+                    return Err(too_small());
+                }
+            }
             "NCCL_OTF2_FINALIZE" => {
                 self.finalize = choice(
                     value,
@@ -314,6 +322,17 @@ fn unknown(name: &str) -> String {
         Some(nearest) => format!("no such variable; the nearest is {nearest}"),
         None => "no such variable".to_owned(),
     }
+}
+
+/// The smallest journal worth having: a segment for the plugin's own thread, which measures the clocks, one for a
+/// thread that calls NCCL, one for a proxy thread.
+const SMALLEST_BYTES: u64 = 3 * SEGMENT_BYTES as u64;
+
+fn too_small() -> String {
+    let smallest = SMALLEST_BYTES >> 20;
+    format!(
+        "less than {smallest}M, with which next to nothing is recorded; {smallest}M is used: give 1M for each thread that calls NCCL or is NCCL's, and 1M more, or record fewer events (NCCL_OTF2_EVENTS)"
+    )
 }
 
 fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {

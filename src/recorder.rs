@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use crate::event::{Kind, Start, State};
 use crate::fault;
 use crate::id::EventId;
-use crate::journal::layout::header::LOST_WORDS;
 use crate::journal::writer::{Cursor, Lost, Registry};
 use crate::late::LateCallbacks;
 
@@ -24,8 +23,12 @@ static CURRENT: Mutex<Option<Recording>> = Mutex::new(None);
 /// Epochs are never used twice, so a thread notices that its slot belongs to an earlier recording.
 static LAST_EPOCH: AtomicU64 = AtomicU64::new(0);
 /// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
-/// on a thread whose slot is already gone. By [`Lost::index`].
-static LATE: [AtomicU64; LOST_WORDS] = [const { AtomicU64::new(0) }; LOST_WORDS];
+/// on a thread whose slot is already gone. By [`late_place`].
+static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
+const LATE_COUNTERS: usize = Kind::COUNT + 3;
+const LATE_STOPS: usize = Kind::COUNT;
+const LATE_STATES: usize = Kind::COUNT + 1;
+const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
 #[derive(Clone)]
 struct Recording {
@@ -72,7 +75,7 @@ pub fn start(event: &Start<'_>) -> EventId {
             fault::on(&event.body);
             cursor.start(event)
         }
-        Err(registry) => registry.slotless_id(),
+        Err(registry) => registry.slotless_id(event.body.kind()),
     });
     id.unwrap_or(EventId::NONE)
 }
@@ -81,7 +84,7 @@ pub fn start(event: &Start<'_>) -> EventId {
 #[inline]
 pub fn stop(event: u64) {
     if event != 0 {
-        with_cursor(Lost::Stop, |cursor| cursor.stop(event));
+        with_cursor(Lost::Stop(event), |cursor| cursor.stop(event));
     }
 }
 
@@ -89,7 +92,7 @@ pub fn stop(event: u64) {
 #[inline]
 pub fn state(state: &State) {
     if state.event != 0 {
-        with_cursor(Lost::State, |cursor| cursor.state(state));
+        with_cursor(Lost::State(state.event), |cursor| cursor.state(state));
     }
 }
 
@@ -138,8 +141,17 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut Cursor, &Registry>) ->
 /// Counts a callback that belongs to no recording.
 #[cold]
 fn late(what: Lost) {
-    if let Some(count) = LATE.get(what.index()) {
+    if let Some(count) = LATE.get(late_place(what)) {
         count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+const fn late_place(what: Lost) -> usize {
+    match what {
+        Lost::Start(kind) => kind as usize,
+        Lost::Stop(_) => LATE_STOPS,
+        Lost::State(_) => LATE_STATES,
+        Lost::Communicator => LATE_COMMUNICATORS,
     }
 }
 
@@ -195,12 +207,12 @@ pub(crate) fn disable() {
 pub(crate) fn take_late() -> LateCallbacks {
     let take = |index: usize| LATE.get(index).map_or(0, |n| n.swap(0, Ordering::Relaxed));
     let mut late = LateCallbacks {
-        stops: take(Lost::Stop.index()),
-        states: take(Lost::State.index()),
+        stops: take(LATE_STOPS),
+        states: take(LATE_STATES),
         ..LateCallbacks::default()
     };
     for kind in Kind::ALL {
-        let starts = take(Lost::Start(kind).index());
+        let starts = take(kind as usize);
         if starts > 0 {
             late.starts.insert(kind.name().to_owned(), starts);
         }

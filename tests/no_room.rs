@@ -49,6 +49,8 @@ fn accounted_for(archive: &Archive) -> u64 {
     );
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), seen);
     assert_eq!(seen + lost, EVENTS);
+    let stops = archive.count("GROUPAPI::STOPS") + archive.count("GROUPAPI::STOPS_LOST");
+    assert_eq!((stops, archive.count("STARTED")), (EVENTS, EVENTS));
     assert!(
         seen > 0 && lost > 0,
         "{seen} seen, {lost} lost: the limit was not what this test needs"
@@ -101,9 +103,17 @@ fn a_limit_too_small_for_anything() {
     let scratch = Scratch::new();
     let mut command = scratch.script(MUCH);
     command.env("NCCL_OTF2_MAX_SIZE", "1M");
-    let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "were not recorded"]);
-    let archive = scratch.archive();
-    assert_eq!(archive.count("GROUPAPI::LOST"), EVENTS);
+    let ended = run(&mut command).undisturbed(&[
+        "NCCL_OTF2_MAX_SIZE",
+        "NCCL_OTF2_MAX_SIZE",
+        "were not recorded",
+    ]);
+    assert!(
+        ended.our_lines()[0].contains("=1M: less than 3M"),
+        "{ended}"
+    );
+    let seen = accounted_for(&scratch.archive());
+    assert!(seen >= 20_000, "3M are used: {seen}");
 }
 
 /// Runs a script with a file system of its own mounted where it writes; what is in there at the end is copied to

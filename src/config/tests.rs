@@ -106,6 +106,19 @@ fn sizes_have_suffixes() {
 }
 
 #[test]
+fn a_size_that_is_too_small_is_raised_and_says_so() {
+    for value in ["0", "1M", "3145727"] {
+        let config = read(&[("NCCL_OTF2_MAX_SIZE", value)]);
+        assert_eq!(config.max_bytes, 3 << 20, "{value}");
+        assert_eq!(config.remarks.len(), 1, "{:?}", config.remarks);
+        let said = format!("NCCL_OTF2_MAX_SIZE={value}: less than 3M");
+        assert!(config.remarks[0].starts_with(&said), "{:?}", config.remarks);
+    }
+    let config = read(&[("NCCL_OTF2_MAX_SIZE", "3M")]);
+    assert_eq!((config.max_bytes, config.remarks.len()), (3 << 20, 0));
+}
+
+#[test]
 fn directories_expand() {
     let place = Place {
         host: "n1".into(),

@@ -18,7 +18,7 @@ use super::quiet::{HeldControl, Waits};
 use super::writer::{Lost, Registry, Slot};
 use crate::clock::{ClockPair, ticks};
 use crate::event::{Body, Kind, Name, Start, State};
-use crate::id::EventId;
+use crate::id::{EventId, LAST_SEQUENCE};
 
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
@@ -45,7 +45,7 @@ pub struct Cursor {
 #[derive(Clone, Copy, Debug)]
 struct Counters([u64; COUNTERS]);
 
-const COUNTERS: usize = header::REPEATED_WAITS + 1 - header::STALLS;
+const COUNTERS: usize = header::STARTED_AT_LOSS + 1 - header::STALLS;
 
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -76,25 +76,36 @@ impl Cursor {
         cursor
     }
 
-    /// Records the start of an event. Its id is valid, and its stop worth recording, even when there was
-    /// no room: the loss is counted.
+    /// Records the start of an event. When there is no room the loss is counted, and the id says that its stop
+    /// and its states are part of what is lost.
     #[inline]
     pub fn start(&mut self, event: &Start<'_>) -> EventId {
         let id = EventId::new(
             self.registry.options.tag,
             self.slot.number,
             self.next_sequence,
+            event.body.kind(),
         );
         self.next_sequence += 1;
         self.put_held();
+        if self.next_sequence > LAST_SEQUENCE + 1 {
+            return self.lose_start(id);
+        }
         if matches!(event.body, Body::ProxyCtrl) {
             // Counted as empty from now on, so that the count is right whenever the process is killed.
             self.held = HeldControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);
         } else if !encode::start(self, id.get(), event) {
-            self.lose(Lost::Start(event.body.kind()));
+            return self.lose_start(id);
         }
         id
+    }
+
+    #[cold]
+    fn lose_start(&mut self, id: EventId) -> EventId {
+        self.lose(Lost::Start(id.kind()));
+        self.set(header::STARTED_AT_LOSS, self.next_sequence - 1);
+        id.unrecorded()
     }
 
     /// Records the control event that was held back: something else happens, so it is not an empty one.
@@ -116,7 +127,9 @@ impl Cursor {
         let control = Kind::ProxyCtrl;
         let record = kind::START + control as u8;
         if !self.put_at(record, 0, held.ticks, held.id.get(), payload) {
-            self.lose(Lost::Start(control));
+            // NCCL has its id already, without the mark; but its stop and states come on this thread, which has no
+            // room for them either.
+            let _marked = self.lose_start(held.id);
         }
         self.add(header::EMPTY_CONTROLS, u64::MAX);
     }
@@ -125,14 +138,23 @@ impl Cursor {
     #[inline]
     pub fn stop(&mut self, event: u64) {
         if event == self.held.id.get() {
-            // It never entered a state: it stays a number.
+            // It never entered a state: it stays a number. Its sequence number, that of the last start, is free
+            // again: these are so many that a day of them would use up all there are.
+            self.next_sequence -= u64::from(!self.held.id.is_none());
             self.held = HeldControl::NONE;
             return;
         }
         self.put_held();
-        if !self.put(kind::STOP, 0, event, []) {
-            self.lose(Lost::Stop);
+        if self.is_of_lost(event) || !self.put(kind::STOP, 0, event, []) {
+            self.lose(Lost::Stop(event));
         }
+    }
+
+    /// Whether the start of this event was lost: then its stop and states are, too, wherever there is room.
+    #[inline]
+    fn is_of_lost(&self, event: u64) -> bool {
+        let id = EventId::from_raw(event);
+        id.is_unrecorded() && id.tag() == self.registry.options.tag.get()
     }
 
     /// Records a change of state.
@@ -143,8 +165,8 @@ impl Cursor {
             return;
         }
         self.put_held();
-        if !encode::state(self, event) {
-            self.lose(Lost::State);
+        if self.is_of_lost(event.event) || !encode::state(self, event) {
+            self.lose(Lost::State(event.event));
         }
     }
 
@@ -216,7 +238,18 @@ impl Cursor {
 
     #[cold]
     fn lose(&mut self, what: Lost) {
-        self.add(header::LOST_STARTS + what.index(), 1);
+        let place = what.index(self.registry.options.tag);
+        self.add(header::LOST_STARTS + place, 1);
+    }
+
+    /// Sets a running number, here and in the journal.
+    fn set(&mut self, word: usize, value: u64) {
+        if let Some(total) = self.counters.0.get_mut(word - header::STALLS) {
+            *total = value;
+            if let Some(word) = self.segment.get(word) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Adds to a running total (wrapping, so that `u64::MAX` takes one away), here and in the journal.
@@ -337,7 +370,7 @@ impl Cursor {
             }
         };
         let slot = u32::from(self.slot.number) << 16;
-        #[expect(clippy::cast_possible_truncation, reason = "64")]
+        #[expect(clippy::cast_possible_truncation, reason = "128")]
         let head = HEADER_WORDS as u32;
         set(header::VERSION, pair(FORMAT_VERSION, head | slot));
         set(header::ORDER, self.order);
@@ -414,3 +447,6 @@ impl Cursor {
         number
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -12,7 +12,7 @@ pub const SEGMENT_WORDS: usize = SEGMENT_BYTES / 8;
 /// Segments in one journal file; the next file gets the next number.
 pub const SEGMENTS_PER_FILE: usize = 64;
 /// Words of the segment header.
-pub const HEADER_WORDS: usize = 64;
+pub const HEADER_WORDS: usize = 128;
 
 /// Words of the segment header, by meaning. Words not named are zero.
 pub mod header {
@@ -37,21 +37,51 @@ pub mod header {
     pub const STALLS: usize = 16;
     /// Events not recorded (so far, for the slot), by kind.
     pub const LOST_STARTS: usize = 17;
-    /// Stops not recorded.
+    /// Stops not recorded, by kind.
     pub const LOST_STOPS: usize = LOST_STARTS + crate::event::Kind::COUNT;
-    /// State changes not recorded.
-    pub const LOST_STATES: usize = LOST_STOPS + 1;
+    /// State changes not recorded, by kind.
+    pub const LOST_STATES: usize = LOST_STOPS + crate::event::Kind::COUNT;
     /// Beginnings and ends of communicators not recorded.
-    pub const LOST_COMMUNICATORS: usize = LOST_STATES + 1;
+    pub const LOST_COMMUNICATORS: usize = LOST_STATES + crate::event::Kind::COUNT;
     /// Counters of losses.
     pub const LOST_WORDS: usize = LOST_COMMUNICATORS + 1 - LOST_STARTS;
     /// Proxy control events without a state (so far, for the slot): counted instead of recorded.
     pub const EMPTY_CONTROLS: usize = LOST_STARTS + LOST_WORDS;
     /// Repetitions of a waiting state (so far, for the slot): counted instead of recorded.
     pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
+    /// How many events of the slot had been given an id when a start was last lost; 0 when none was.
+    pub const STARTED_AT_LOSS: usize = REPEATED_WAITS + 1;
     /// Losses of threads without a slot, in the order of [`LOST_STARTS`]: only in the first segment of the
     /// process's first slot, for the whole process.
+    pub const SLOTLESS_LOST: usize = STARTED_AT_LOSS + 1;
+}
+
+/// What was elsewhere up to format 2.
+pub mod header_of_2 {
+    /// Words of the segment header.
+    pub const WORDS: usize = 64;
+    /// Stops not recorded, of any kind.
+    pub const LOST_STOPS: usize = super::header::LOST_STARTS + crate::event::Kind::COUNT;
+    /// State changes not recorded, of any kind.
+    pub const LOST_STATES: usize = LOST_STOPS + 1;
+    /// Beginnings and ends of communicators not recorded.
+    pub const LOST_COMMUNICATORS: usize = LOST_STATES + 1;
+    /// Proxy control events without a state.
+    pub const EMPTY_CONTROLS: usize = LOST_COMMUNICATORS + 1;
+    /// Repetitions of a waiting state.
+    pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
+    /// Losses of threads without a slot, in the order of [`super::header::LOST_STARTS`].
     pub const SLOTLESS_LOST: usize = REPEATED_WAITS + 1;
+}
+
+/// Words of a segment's header.
+#[must_use]
+pub const fn header_words(version: u32) -> usize {
+    if version <= 2 {
+        header_of_2::WORDS
+    } else {
+        HEADER_WORDS
+    }
 }
 
 const _: () = assert!(header::SLOTLESS_LOST + header::LOST_WORDS <= HEADER_WORDS);

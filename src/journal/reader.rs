@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::layout::{
     FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES,
-    header, high, kind, low, mark,
+    header, header_of_2, header_words, high, kind, low, mark,
 };
 use super::record::{Decoded, Record, RecordBody, Symbol, decode};
 use crate::clock::TickSource;
 use crate::event::Kind;
+use crate::id::EventId;
 
 /// Why a journal could not be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +56,11 @@ pub struct Problem {
 pub struct Losses {
     /// Starts not recorded, by kind.
     pub starts: [u64; Kind::COUNT],
-    /// Stops not recorded.
-    pub stops: u64,
-    /// State changes not recorded.
-    pub states: u64,
+    /// Stops not recorded, by kind: [`Kind::Unknown`] has those of handles that this process did not make, and
+    /// all of journals up to format 2, which do not tell.
+    pub stops: [u64; Kind::COUNT],
+    /// State changes not recorded, by kind.
+    pub states: [u64; Kind::COUNT],
     /// Beginnings and ends of communicators not recorded.
     pub communicators: u64,
     /// How often a recording thread prepared a segment itself.
@@ -73,15 +75,20 @@ impl Losses {
     /// Everything that should have been recorded and was not.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.starts.iter().sum::<u64>() + self.stops + self.states + self.communicators
+        let by_kind = [self.starts, self.stops, self.states];
+        by_kind.iter().flatten().sum::<u64>() + self.communicators
     }
 
     fn add(&mut self, other: &Self) {
-        for (total, more) in self.starts.iter_mut().zip(other.starts) {
-            *total += more;
+        for (totals, more) in [
+            (&mut self.starts, other.starts),
+            (&mut self.stops, other.stops),
+            (&mut self.states, other.states),
+        ] {
+            for (total, more) in totals.iter_mut().zip(more) {
+                *total += more;
+            }
         }
-        self.stops += other.stops;
-        self.states += other.states;
         self.communicators += other.communicators;
         self.stalls += other.stalls;
         self.empty_controls += other.empty_controls;
@@ -89,29 +96,66 @@ impl Losses {
     }
 
     /// The counters of losses that begin at a word of a segment's header.
-    fn at(head: &[u64], first: usize) -> Self {
-        let word = |index: usize| head.get(first + index).copied().unwrap_or(0);
-        let mut losses = Self {
-            stops: word(header::LOST_STOPS - header::LOST_STARTS),
-            states: word(header::LOST_STATES - header::LOST_STARTS),
-            communicators: word(header::LOST_COMMUNICATORS - header::LOST_STARTS),
-            ..Self::default()
+    fn at(head: &[u64], first: usize, version: u32) -> Self {
+        let from = |word: usize| first + word - header::LOST_STARTS;
+        let word = |index: usize| head.get(from(index)).copied().unwrap_or(0);
+        let by_kind = |word_of_first: usize| {
+            let mut totals = [0; Kind::COUNT];
+            for (total, index) in totals.iter_mut().zip(word_of_first..) {
+                *total = word(index);
+            }
+            totals
         };
-        for (index, total) in losses.starts.iter_mut().enumerate() {
-            *total = word(index);
+        let of_no_kind = |index: usize| {
+            let mut totals = [0; Kind::COUNT];
+            if let Some(unknown) = totals.get_mut(Kind::Unknown as usize) {
+                *unknown = word(index);
+            }
+            totals
+        };
+        let starts = by_kind(header::LOST_STARTS);
+        if version <= 2 {
+            return Self {
+                starts,
+                stops: of_no_kind(header_of_2::LOST_STOPS),
+                states: of_no_kind(header_of_2::LOST_STATES),
+                communicators: word(header_of_2::LOST_COMMUNICATORS),
+                ..Self::default()
+            };
         }
-        losses
+        Self {
+            starts,
+            stops: by_kind(header::LOST_STOPS),
+            states: by_kind(header::LOST_STATES),
+            communicators: word(header::LOST_COMMUNICATORS),
+            ..Self::default()
+        }
     }
 }
 
-fn losses(head: &[u64]) -> Losses {
+fn losses(head: &[u64], version: u32) -> Losses {
     let word = |index: usize| head.get(index).copied().unwrap_or(0);
+    let (empty_controls, repeated_waits) = if version <= 2 {
+        (header_of_2::EMPTY_CONTROLS, header_of_2::REPEATED_WAITS)
+    } else {
+        (header::EMPTY_CONTROLS, header::REPEATED_WAITS)
+    };
     Losses {
         stalls: word(header::STALLS),
-        empty_controls: word(header::EMPTY_CONTROLS),
-        repeated_waits: word(header::REPEATED_WAITS),
-        ..Losses::at(head, header::LOST_STARTS)
+        empty_controls: word(empty_controls),
+        repeated_waits: word(repeated_waits),
+        ..Losses::at(head, header::LOST_STARTS, version)
     }
+}
+
+/// Losses of threads without a slot.
+fn slotless_losses(head: &[u64], version: u32) -> Losses {
+    let first = if version <= 2 {
+        header_of_2::SLOTLESS_LOST
+    } else {
+        header::SLOTLESS_LOST
+    };
+    Losses::at(head, first, version)
 }
 
 /// What reading gave beside the records.
@@ -123,6 +167,9 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// What was not recorded.
     pub losses: Losses,
+    /// How many events were given an id: the highest number of each slot, recorded or lost, which is told apart from
+    /// how many records and losses there are. Empty proxy control events give theirs back. None up to format 2.
+    pub started: Option<u64>,
     /// Records read.
     pub records: u64,
     /// Committed bytes of all segments.
@@ -185,6 +232,8 @@ pub struct Journal {
     losses: BTreeMap<u16, Losses>,
     /// Of threads without a slot.
     slotless: Losses,
+    /// The highest number of an event of each slot. None where the format does not tell.
+    started: Option<BTreeMap<u16, u64>>,
     bytes: u64,
 }
 
@@ -212,6 +261,7 @@ impl Journal {
             problems: Vec::new(),
             losses: BTreeMap::new(),
             slotless: Losses::default(),
+            started: Some(BTreeMap::new()),
             bytes: 0,
         };
         for path in paths {
@@ -273,12 +323,16 @@ impl Journal {
         self.tick_source = TickSource::from_number((low(process) >> 16) & 0xff);
         self.session_start_realtime_ns = word(header::SESSION);
         self.bytes += committed;
+        if version <= 2 {
+            self.started = None;
+        }
+        self.saw(slot, word(header::STARTED_AT_LOSS));
         let places = self.slots.entry(slot).or_default();
         // The counters run on from segment to segment: the newest segment of a slot has the totals.
         if places.iter().all(|place| place.order < order) {
-            self.losses.insert(slot, losses(head));
+            self.losses.insert(slot, losses(head, version));
         }
-        self.slotless.add(&Losses::at(head, header::SLOTLESS_LOST));
+        self.slotless.add(&slotless_losses(head, version));
         places.push(SegmentPlace {
             path: path.to_owned(),
             offset,
@@ -296,6 +350,14 @@ impl Journal {
             reason,
             lost_bytes,
         });
+    }
+
+    /// An event of this slot has this number.
+    fn saw(&mut self, slot: u16, sequence: u64) {
+        if let Some(started) = &mut self.started {
+            let highest = started.entry(slot).or_insert(0);
+            *highest = sequence.max(*highest);
+        }
     }
 
     /// Committed bytes of all segments.
@@ -322,6 +384,9 @@ impl Journal {
             outcome.losses.add(losses);
         }
         outcome.losses.add(&self.slotless);
+        let slotless: u64 = self.slotless.starts.iter().sum();
+        let started = self.started.map(|started| started.values().sum::<u64>());
+        outcome.started = started.map(|started| started + slotless);
         outcome
     }
 
@@ -345,13 +410,17 @@ impl Journal {
                 return;
             }
         };
-        let mut at = HEADER_WORDS;
+        let mut at = header_words(place.version);
+        let mut last = 0;
         while at < segment.len() {
             match read_record(&segment, at, place.order, slot, names, &mut outcome.symbols) {
                 Ok((words, record)) => {
                     at += words;
                     if let Some(record) = record {
                         outcome.records += 1;
+                        if matches!(record.body, RecordBody::Start(_)) {
+                            last = last.max(EventId::from_raw(record.id).sequence());
+                        }
                         sink(record);
                     }
                 }
@@ -359,10 +428,11 @@ impl Journal {
                     let lost = 8 * (segment.len() - at) as u64;
                     let reason = format!("{reason} (format {})", place.version);
                     self.problem(&place.path, place.offset + 8 * at as u64, reason, lost);
-                    return;
+                    break;
                 }
             }
         }
+        self.saw(slot, last);
     }
 }
 

@@ -205,16 +205,17 @@ impl Registry {
     /// Counts what a thread without a slot could not record.
     pub fn lose(&self, what: Lost) {
         if let Some(file) = self.first_file.get() {
-            file.count_in_header(header::SLOTLESS_LOST + what.index());
+            let place = what.index(self.options.tag);
+            file.count_in_header(header::SLOTLESS_LOST + place);
         }
     }
 
     /// An id for an event that no slot can record. It is not [`EventId::NONE`]: up to 2.27 NCCL leaves out the
     /// children of an event without a handle, which other threads may well be able to record.
-    pub fn slotless_id(&self) -> EventId {
+    pub fn slotless_id(&self, kind: Kind) -> EventId {
         // The first slot is the keeper's, which starts no events.
         let sequence = self.slotless_sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        EventId::new(self.options.tag, 0, sequence)
+        EventId::new(self.options.tag, 0, sequence, kind).unrecorded()
     }
 
     /// One round of the keeper: prepares what recording threads will need next, lets go of what they
@@ -258,28 +259,34 @@ fn describe(directory: &std::path::Path, error: &io::Error) -> String {
 pub enum Lost {
     /// An event's start.
     Start(Kind),
-    /// A stop.
-    Stop,
-    /// A change of state.
-    State,
+    /// The stop of the event with this id.
+    Stop(u64),
+    /// A change of state of the event with this id.
+    State(u64),
     /// The beginning or the end of a communicator.
     Communicator,
 }
 
 impl Lost {
-    /// Its place among the counters of losses.
-    #[inline]
-    pub(crate) const fn index(self) -> usize {
+    /// Its place among the counters of losses of a process.
+    pub(crate) fn index(self, tag: ProcessTag) -> usize {
+        const STARTS: usize = header::LOST_STARTS;
         match self {
-            Self::Start(event_kind) => event_kind as usize,
-            Self::Stop => Kind::COUNT,
-            Self::State => Kind::COUNT + 1,
-            Self::Communicator => Kind::COUNT + 2,
+            Self::Start(kind) => kind as usize,
+            Self::Stop(event) => header::LOST_STOPS - STARTS + kind_of(event, tag) as usize,
+            Self::State(event) => header::LOST_STATES - STARTS + kind_of(event, tag) as usize,
+            Self::Communicator => header::LOST_COMMUNICATORS - STARTS,
         }
     }
 }
 
-const _: () = assert!(header::LOST_STOPS == header::LOST_STARTS + Kind::COUNT);
-const _: () = assert!(header::LOST_STATES == header::LOST_STOPS + 1);
-const _: () = assert!(header::LOST_COMMUNICATORS == header::LOST_STATES + 1);
-const _: () = assert!(header::LOST_WORDS == Kind::COUNT + 3);
+/// The kind of an event. What this process did not name, a stale handle or one of another process, may mean
+/// anything by these bits.
+fn kind_of(event: u64, tag: ProcessTag) -> Kind {
+    let id = EventId::from_raw(event);
+    if id.tag() == tag.get() {
+        id.kind()
+    } else {
+        Kind::Unknown
+    }
+}

@@ -210,6 +210,7 @@ impl Assembler {
         let Some(operation) = self.assembly.operations.get_mut(index(at)) else {
             return;
         };
+        self.assembly.counts.kind_mut(operation.kind()).stops += 1;
         if operation.end != OPEN {
             self.assembly.counts.stops_repeated += 1;
         }
@@ -232,6 +233,7 @@ impl Assembler {
         let Some(operation) = self.assembly.operations.get_mut(index(at)) else {
             return;
         };
+        self.assembly.counts.kind_mut(operation.kind()).states += 1;
         match (number, args) {
             // Steps: the size is right here and stale at the other states.
             (

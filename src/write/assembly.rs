@@ -7,6 +7,7 @@ use super::counts::Counts;
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
 use crate::event::Kind;
+use crate::id::ContextId;
 use crate::journal::record::{CommRecord, Fields};
 
 /// A started event with everything that was said about it.
@@ -149,6 +150,8 @@ pub struct Assembly {
     pub counts: Counts,
     /// The first and last time seen in any record; (0, 0) without records.
     pub span: (u64, u64),
+    /// The tag in the ids that this process made; 0 where it is not known.
+    pub process_tag: u16,
     pub(super) by_id: HashMap<u64, u32>,
     pub(super) by_context: HashMap<u64, u32>,
 }
@@ -176,12 +179,26 @@ impl Assembly {
     /// another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
     #[must_use]
     pub fn is_foreign(&self, operation: &Operation) -> bool {
+        let of_ours = self.find_context(operation.context).is_some()
+            || self.is_own_context(operation.context);
+        self.names_another_process(operation) || !of_ours
+    }
+
+    /// Whether NCCL says of an operation that it is another process's.
+    #[must_use]
+    pub fn names_another_process(&self, operation: &Operation) -> bool {
         let origin = match operation.fields {
             Fields::ProxyOp { pid, .. } => u32::try_from(pid).unwrap_or(0),
             _ => 0,
         };
-        let names_another = origin != 0 && self.process_id != 0 && origin != self.process_id;
-        names_another || self.find_context(operation.context).is_none()
+        origin != 0 && self.process_id != 0 && origin != self.process_id
+    }
+
+    /// Whether this process handed out this context, whatever became of the record of it.
+    #[must_use]
+    pub fn is_own_context(&self, id: u64) -> bool {
+        let id = ContextId::from_raw(id);
+        id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
     }
 
     /// The first place of a thread, which may have written in several slots.

@@ -92,8 +92,17 @@ impl Scene<'_> {
     pub fn owner(&self, operation: &Operation) -> Owner {
         let context = self.assembly.find_context(operation.context);
         context
-            .filter(|_| !self.assembly.is_foreign(operation))
+            .filter(|_| !self.assembly.names_another_process(operation))
             .map_or(Owner::Foreign(operation.context), Owner::Context)
+    }
+
+    /// Counts an operation that is of no communicator of this process: it is another process's, or the beginning was lost.
+    pub fn count_without_communicator(&self, operation: &Operation, canvas: &mut Canvas) {
+        if self.assembly.is_foreign(operation) {
+            canvas.counts.foreign += 1;
+        } else {
+            canvas.counts.uninitialised += 1;
+        }
     }
 }
 

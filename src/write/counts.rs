@@ -28,8 +28,16 @@ pub struct KindCounts {
     pub unfinished: u64,
     /// With a parent that this process did not record.
     pub orphan: u64,
+    /// Stop records.
+    pub stops: u64,
+    /// State records.
+    pub states: u64,
     /// Starts that could not be recorded.
     pub lost: u64,
+    /// Stops that could not be recorded.
+    pub stops_lost: u64,
+    /// States that could not be recorded.
+    pub states_lost: u64,
     /// Starts that came when recording had ended.
     pub late: u64,
 }
@@ -37,7 +45,7 @@ pub struct KindCounts {
 impl KindCounts {
     /// The numbers by name, in the order they are written.
     #[must_use]
-    pub const fn named(&self) -> [(&'static str, u64); 9] {
+    pub const fn named(&self) -> [(&'static str, u64); 13] {
         [
             ("SEEN", self.seen),
             ("WRITTEN", self.written),
@@ -46,7 +54,11 @@ impl KindCounts {
             ("DUPLICATE", self.duplicate),
             ("UNFINISHED", self.unfinished),
             ("ORPHAN", self.orphan),
+            ("STOPS", self.stops),
+            ("STATES", self.states),
             ("LOST", self.lost),
+            ("STOPS_LOST", self.stops_lost),
+            ("STATES_LOST", self.states_lost),
             ("LATE", self.late),
         ]
     }
@@ -59,7 +71,11 @@ impl KindCounts {
         self.duplicate += other.duplicate;
         self.unfinished += other.unfinished;
         self.orphan += other.orphan;
+        self.stops += other.stops;
+        self.states += other.states;
         self.lost += other.lost;
+        self.stops_lost += other.stops_lost;
+        self.states_lost += other.states_lost;
         self.late += other.late;
     }
 
@@ -141,9 +157,9 @@ pub struct Counts {
     pub states_repeated: u64,
     /// States with a number that no known release defines.
     pub states_unknown: u64,
-    /// Stops that could not be recorded.
+    /// Stops that could not be recorded, of all kinds.
     pub stops_lost: u64,
-    /// States that could not be recorded.
+    /// States that could not be recorded, of all kinds.
     pub states_lost: u64,
     /// Beginnings and ends of communicators that could not be recorded.
     pub communicators_lost: u64,
@@ -186,6 +202,8 @@ pub struct Counts {
     pub gpu_times_outside: u64,
     /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
     pub foreign: u64,
+    /// Operations of communicators of this process whose beginning could not be recorded, likewise.
+    pub uninitialised: u64,
     /// Collectives that this version does not know, drawn without a collective record.
     pub collectives_unknown: u64,
     /// Collectives of communicators whose size the process does not know (v1–v3): the bytes in their records
@@ -213,13 +231,15 @@ impl Counts {
 
     /// Takes in what the recording half could not record.
     pub fn add_losses(&mut self, losses: &Losses) {
-        for (kind, &lost) in Kind::ALL.iter().zip(&losses.starts) {
-            if lost > 0 {
-                self.kind_mut(*kind).lost += lost;
-            }
+        let by_kind = losses.starts.iter().zip(&losses.stops).zip(&losses.states);
+        for (kind, ((starts, stops), states)) in Kind::ALL.into_iter().zip(by_kind) {
+            let counts = self.kind_mut(kind);
+            counts.lost += starts;
+            counts.stops_lost += stops;
+            counts.states_lost += states;
+            self.stops_lost += stops;
+            self.states_lost += states;
         }
-        self.stops_lost += losses.stops;
-        self.states_lost += losses.states;
         self.communicators_lost += losses.communicators;
         self.stalls += losses.stalls;
         self.states_repeated += losses.repeated_waits;
@@ -230,6 +250,19 @@ impl Counts {
             controls.seen += losses.empty_controls;
             controls.not_drawn += losses.empty_controls;
         }
+    }
+
+    /// A part that an earlier version wrote says how many stops and states were lost, not of which kind: of
+    /// [`Kind::Unknown`].
+    pub fn lay_losses_to_kinds(&mut self) {
+        let laid = |of: fn(&KindCounts) -> u64| self.kinds.iter().map(|(_, kind)| of(kind)).sum();
+        let stops = self.stops_lost.saturating_sub(laid(|kind| kind.stops_lost));
+        let states = self
+            .states_lost
+            .saturating_sub(laid(|kind| kind.states_lost));
+        let unknown = self.kind_mut(Kind::Unknown);
+        unknown.stops_lost += stops;
+        unknown.states_lost += states;
     }
 
     /// Takes in what came when recording had ended.
@@ -288,6 +321,7 @@ named_counts! {
     "GPU_TIMES_OUT_OF_ORDER" gpu_times_out_of_order,
     "GPU_TIMES_OUTSIDE" gpu_times_outside,
     "FOREIGN" foreign,
+    "UNINITIALISED" uninitialised,
     "COLLECTIVES_UNKNOWN" collectives_unknown,
     "SIZES_UNKNOWN" sizes_unknown,
     "MESSAGES_WITHOUT_PEER" messages_without_peer,

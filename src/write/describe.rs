@@ -63,15 +63,23 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
     let owner = |owner| match owner {
         Owner::Context(context) => {
             let member = scene.comms.member(context).copied();
-            member.map_or(LaneOwner::Foreign { context: 0 }, |member| {
-                LaneOwner::Rank {
+            member.map_or(
+                LaneOwner::Foreign {
+                    context: 0,
+                    own: false,
+                },
+                |member| LaneOwner::Rank {
                     comm: member.comm,
                     rank: member.rank,
                     gpu: member.gpu,
-                }
-            })
+                },
+            )
         }
-        Owner::Foreign(context) => LaneOwner::Foreign { context },
+        Owner::Foreign(context) => LaneOwner::Foreign {
+            context,
+            own: scene.assembly.is_own_context(context)
+                && scene.assembly.find_context(context).is_none(),
+        },
     };
     match key {
         LaneKey::Thread(number) => {

@@ -31,12 +31,12 @@ pub enum LaneKey {
     Plugin(Owner, u8, bool, i32, u8),
 }
 
-/// Whose lane: a context's of this process, or another process's that this one works for (PXN).
+/// Whose lane: a context's of this process, or one that this process has no beginning of or only works for (PXN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// A place in [`super::assembly::Assembly::contexts`].
     Context(u32),
-    /// What NCCL gave as the context of another process's operation.
+    /// What NCCL gave as the context of another process's operation, or of one whose beginning was lost.
     Foreign(u64),
 }
 

@@ -181,7 +181,11 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
             let name = comm(number).map_or("?", |comm| comm.name.as_str());
             format!("{name} r{rank}")
         }
-        LaneOwner::Foreign { context } => format!("<foreign {context:#x}>"),
+        LaneOwner::Foreign {
+            context,
+            own: false,
+        } => format!("<foreign {context:#x}>"),
+        LaneOwner::Foreign { context, own: true } => format!("<lost init {context:#x}>"),
     };
     let name = match kind {
         LaneKind::Thread { thread_id: 0, .. } => "API thread".to_owned(),

@@ -86,12 +86,14 @@ pub fn write(
     let journal = Journal::open(&directory.join(JOURNAL))?;
     let tick_source = journal.tick_source;
     let process_id = journal.process_id;
+    let process_tag = journal.process_tag;
     let session_start_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
     let mut assembly = assembler.finish(&outcome.losses);
     assembly.process_id = process_id;
+    assembly.process_tag = process_tag;
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;
@@ -146,6 +148,8 @@ pub fn write(
         gpu_clocks: describe::gpu_clocks(&timeline),
         counts,
         records: outcome.records,
+        // Of a process that records on, counters and records are not read at one moment.
+        started: outcome.started.filter(|_| !options.provisional),
         problems: problems(&outcome),
     };
     commit(directory, &staging, &sidecar, options.provisional)?;

@@ -71,6 +71,7 @@ pub fn read_sidecar(directory: &Path) -> Result<Sidecar, Error> {
         return Err(Error::Sidecar { path, reason });
     }
     let mut sidecar: Sidecar = serde_json::from_slice(&bytes).map_err(unreadable)?;
+    sidecar.counts.lay_losses_to_kinds();
     sidecar.counts.add_late(&LateCallbacks::read(directory));
     if sidecar.event_chunk_bytes != otf2::EVENT_CHUNK_BYTES {
         let reason = format!(

@@ -53,6 +53,9 @@ pub fn properties(
         .map(|process| process.sidecar.records)
         .sum();
     list.number("NCCL::RECORDS", records);
+    // Parts of earlier versions do not tell.
+    let started: Option<u64> = processes.iter().map(|p| p.sidecar.started).sum();
+    list.number("NCCL::COUNT::STARTED", started.unwrap_or(0));
     let missing = members.comms.iter().map(|comm| comm.missing.len() as u64);
     list.number("NCCL::RANKS_MISSING", missing.sum());
     let unmatched = members.comms.iter().map(|comm| comm.unmatched).sum();

@@ -59,6 +59,9 @@ pub struct Sidecar {
     pub counts: Counts,
     /// Records read.
     pub records: u64,
+    /// How many events were given an id, where the journal tells: those seen and those lost.
+    #[serde(default)]
+    pub started: Option<u64>,
     /// What was wrong with the journal.
     pub problems: Vec<String>,
 }
@@ -204,10 +207,14 @@ pub enum LaneOwner {
         /// Its GPU: a place in [`Sidecar::gpus`].
         gpu: u32,
     },
-    /// A communicator of another process, worked for here (PXN).
+    /// A communicator without a beginning in the journal: of another process, worked for here (PXN), or one of this
+    /// process's whose beginning could not be recorded.
     Foreign {
-        /// The context as that process handed it out.
+        /// The context as the process handed it out.
         context: u64,
+        /// Whether that was this process.
+        #[serde(default)]
+        own: bool,
     },
 }
 

@@ -11,7 +11,7 @@ pub(crate) type KindCounts = BTreeMap<String, u64>;
 /// What was seen, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Completeness {
-    /// By kind of event: `seen`, `written`, `not_drawn`, `duplicate`, `unfinished`, `orphan`, `lost`.
+    /// By kind of event: `seen`, `written`, `not_drawn`, `duplicate`, `unfinished`, `orphan`, `lost`, `stops_lost` …
     pub(crate) kinds: BTreeMap<String, KindCounts>,
     /// Numbers that belong to no kind.
     pub(crate) other: BTreeMap<String, u64>,
@@ -79,9 +79,10 @@ impl Completeness {
         self.other.get(what).copied().unwrap_or(0)
     }
 
-    /// Events, stops and states that could not be recorded.
+    /// Events, stops, states, beginnings and ends of communicators that could not be recorded.
     pub(crate) fn lost(&self) -> u64 {
-        self.sum("lost") + self.number("stops_lost") + self.number("states_lost")
+        let others = ["stops_lost", "states_lost", "communicators_lost"];
+        self.sum("lost") + others.map(|what| self.number(what)).iter().sum::<u64>()
     }
 
     /// Operations that had not ended when recording did.

@@ -17,7 +17,9 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             continue;
         };
         let owner = scene.owner(operation);
-        canvas.counts.foreign += u64::from(owner.is_foreign());
+        if owner.is_foreign() {
+            scene.count_without_communicator(operation, canvas);
+        }
         let at = place(at);
         if let Some(why) = scene.correlation.stamps.distrust(at) {
             why.count(&mut canvas.counts);

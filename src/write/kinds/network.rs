@@ -22,7 +22,9 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         } = operation.fields
         {
             let owner = scene.owner(operation);
-            canvas.counts.foreign += u64::from(owner.is_foreign());
+            if owner.is_foreign() {
+                scene.count_without_communicator(operation, canvas);
+            }
             let key = LaneKey::Net(owner, channel, is_send, peer);
             order.push((key, operation.start, place(at)));
         }

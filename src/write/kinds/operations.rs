@@ -40,7 +40,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
                 at_home: false,
             }),
             // Its enqueueing is drawn; without a communicator it has no lane.
-            _ => canvas.counts.foreign += 1,
+            _ => scene.count_without_communicator(operation, canvas),
         }
     }
     let composites = composites(scene, &order);

@@ -145,7 +145,9 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
         return None;
     };
     let owner = scene.owner(parent);
-    canvas.counts.foreign += u64::from(owner.is_foreign());
+    if owner.is_foreign() {
+        scene.count_without_communicator(parent, canvas);
+    }
     Some(LaneKey::Step(owner, channel, is_send, peer, slot(number)))
 }
 

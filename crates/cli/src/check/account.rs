@@ -15,12 +15,7 @@ const MOST_PROBLEMS: u64 = 100;
 pub(crate) fn check(archive: &Archive, account: &Completeness, findings: &mut Findings) {
     statements(archive, account, findings);
     sums(account, findings);
-    for (name, what) in [("stops_lost", "stops"), ("states_lost", "states")] {
-        if account.number(name) > 0 {
-            let message = format!("{} {what} could not be recorded", account.number(name));
-            findings.general(Rule::Lost, message);
-        }
-    }
+    losses(account, findings);
     for problem in &account.problems {
         findings.general(Rule::Problem, problem);
     }
@@ -93,13 +88,50 @@ fn sums(account: &Completeness, findings: &mut Findings) {
             let number = plural(count("unfinished"), "operation", "operations");
             findings.general(Rule::Unfinished, format!("{kind}: {number} had not ended"));
         }
-        if count("lost") > 0 {
-            let number = plural(count("lost"), "event", "events");
-            findings.general(
-                Rule::Lost,
-                format!("{kind}: {number} could not be recorded"),
-            );
+        let lost = [
+            ("lost", "start", "starts"),
+            ("stops_lost", "stop", "stops"),
+            ("states_lost", "state", "states"),
+        ];
+        let lost = lost.iter().filter(|(name, ..)| count(name) > 0);
+        let lost: Vec<String> = lost
+            .map(|(name, one, many)| plural(count(name), one, many))
+            .collect();
+        if !lost.is_empty() {
+            let message = format!("{kind}: {} could not be recorded", lost.join(", "));
+            findings.general(Rule::Lost, message);
         }
+    }
+}
+
+/// What was lost against what there must have been: the numbers that events were given, and the totals.
+fn losses(account: &Completeness, findings: &mut Findings) {
+    for name in ["stops_lost", "states_lost"] {
+        let (total, sum) = (account.number(name), account.sum(name));
+        if total != sum {
+            let what = name.replace('_', " ");
+            let message = format!("{total} {what}, but {sum} by kind");
+            findings.general(Rule::LossSum, message);
+        }
+    }
+    let lost = account.number("communicators_lost");
+    if lost > 0 {
+        let number = plural(lost, "beginning or end", "beginnings and ends");
+        let message = format!("{number} of communicators could not be recorded");
+        findings.general(Rule::Lost, message);
+    }
+    let started = account.number("started");
+    // Empty turns of the proxy are seen and have no number of their own.
+    let seen = account
+        .sum("seen")
+        .saturating_sub(account.number("controls_counted_only"));
+    let known = seen + account.sum("lost");
+    // 0: archives and recordings of earlier versions do not say.
+    let missing_for_a_reason = account.problem_count > 0 && known < started;
+    if started > 0 && known != started && !missing_for_a_reason {
+        let lost = account.sum("lost");
+        let message = format!("{started} events began, but {seen} were seen and {lost} lost");
+        findings.general(Rule::Started, message);
     }
 }
 

@@ -126,6 +126,8 @@ rules! {
     Problem A07 Remark Nccl "All of the recordings could be used.";
     PartLeftOut A08 Remark Nccl "The recordings of all processes are in the archive.";
     Twice A09 Remark Nccl "Every rank and every event was recorded once.";
+    Started A10 Fault Nccl "As many events were seen or lost as began, unless the archive says that a recording could not be used.";
+    LossSum A11 Fault Nccl "The stops and states that were lost are those of the kinds together.";
 }
 
 #[cfg(test)]

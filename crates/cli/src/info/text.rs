@@ -235,7 +235,7 @@ fn completeness(report: &Report, text: &mut String) {
         return;
     }
     line(text, "\ncompleteness");
-    let columns = [
+    let mut columns = vec![
         "seen",
         "written",
         "not_drawn",
@@ -244,11 +244,14 @@ fn completeness(report: &Report, text: &mut String) {
         "orphan",
         "lost",
     ];
+    let rare = ["stops_lost", "states_lost"].into_iter();
+    columns.extend(rare.filter(|column| completeness.sum(column) > 0));
     let mut headings = vec![("kind", Side::Left)];
-    headings.extend(columns.map(|column| (column, Side::Right)));
+    headings.extend(columns.iter().map(|column| (*column, Side::Right)));
     let mut table = Table::new(&headings);
     for (kind, counts) in &completeness.kinds {
-        let numbers = columns.map(|column| count(counts.get(column).copied().unwrap_or(0)));
+        let numbers = columns.iter();
+        let numbers = numbers.map(|column| count(counts.get(*column).copied().unwrap_or(0)));
         table.row([kind.clone()].into_iter().chain(numbers).collect());
     }
     print(&table, text);

@@ -259,7 +259,7 @@ const CASES: &[Case] = &[
         );
     }),
     spoiled("A05", |fixture| {
-        fixture.property("NCCL::COUNT::STOPS_LOST", "3");
+        fixture.property("NCCL::COUNT::COMMUNICATORS_LOST", "1");
     }),
     spoiled("A06", |fixture| {
         fixture.property("NCCL::COUNT::COLL::UNFINISHED", "1");
@@ -274,6 +274,15 @@ const CASES: &[Case] = &[
     spoiled("A09", |fixture| {
         fixture.property("NCCL::RANKS_CLAIMED_TWICE", "1");
     }),
+    // Far fewer are seen, and none is said to be lost.
+    spoiled("A10", |fixture| {
+        fixture.property("NCCL::COUNT::STARTED", "99");
+    }),
+    spoiled("A11", |fixture| {
+        fixture.property("NCCL::COUNT::STOPS_LOST", "3");
+        fixture.property("NCCL::COUNT::COLL::STOPS_LOST", "2");
+    })
+    .with(&["A05"]),
 ];
 
 /// The tool's own list.

@@ -1,0 +1,252 @@
+//! What has no room is counted, kind by kind.
+
+use std::fs;
+use std::path::Path;
+
+use nccl_profiler_otf2::event::{Body, Kind, NetData, State, StateArgs};
+use nccl_profiler_otf2::id::{EventId, ProcessTag};
+use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header, header_of_2, mark};
+use nccl_profiler_otf2::journal::reader::Outcome;
+use nccl_profiler_otf2::journal::record::{Record, RecordBody};
+use nccl_profiler_otf2::journal::writer::{Cursor, Lost, Stop};
+
+use super::{TAG, read, registry, start};
+
+/// Kinds that differ in everything that matters here: length of the record, and who may hold it back.
+const BODIES: [Body<'_>; 4] = [
+    Body::Group,
+    Body::ProxyStep { step: 3 },
+    Body::NetPlugin {
+        id: 1,
+        data: NetData::Opaque,
+    },
+    Body::Unknown {
+        event_type: 1 << 20,
+    },
+];
+
+fn state(event: EventId, state: u32) -> State {
+    State {
+        event: event.get(),
+        state,
+        args: StateArgs::None,
+    }
+}
+
+/// How many records of a sort there are of a kind, by what their ids say.
+fn recorded(records: &[Record], kind: Kind, sort: fn(&RecordBody) -> bool) -> u64 {
+    let such = records
+        .iter()
+        .filter(|record| sort(&record.body) && EventId::from_raw(record.id).kind() == kind);
+    such.count() as u64
+}
+
+const STARTS: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::Start(_));
+const STOPS: fn(&RecordBody) -> bool = |body| *body == RecordBody::Stop;
+const STATES: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::State { .. });
+
+/// Recorded or lost: for each kind so many starts, stops and states.
+fn assert_whole(read: &(Vec<Record>, Outcome), kind: Kind, sent: [u64; 3]) {
+    let (records, Outcome { losses, .. }) = read;
+    let whole = [
+        (STARTS, losses.starts),
+        (STOPS, losses.stops),
+        (STATES, losses.states),
+    ]
+    .map(|(sort, lost)| recorded(records, kind, sort) + lost[kind as usize]);
+    assert_eq!(whole, sent, "{kind:?}");
+}
+
+/// Fills what a cursor has.
+fn fill(cursor: &mut Cursor) -> u64 {
+    let mut sent = 0;
+    loop {
+        sent += 1;
+        if cursor.start(&start(Body::Group)).is_unrecorded() {
+            return sent;
+        }
+    }
+}
+
+#[test]
+fn the_limit_stops_recording_and_every_loss_is_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), 2 * SEGMENT_BYTES as u64);
+    let mut cursor = registry.register("filler").unwrap();
+    for _ in 0..10_000 {
+        for (round, body) in (1..).zip(BODIES) {
+            let id = cursor.start(&start(body));
+            for _ in 0..round {
+                cursor.state(&state(id, 9));
+            }
+            cursor.stop(id.get());
+        }
+    }
+    assert_eq!(registry.stop_reason(), Some(Stop::Limit));
+    assert!(registry.register("another").is_err());
+    let read = read(directory.path());
+    for (round, body) in (1..).zip(BODIES) {
+        let kind = body.kind();
+        assert_whole(&read, kind, [10_000, 10_000, round * 10_000]);
+        for lost in [
+            read.1.losses.starts,
+            read.1.losses.stops,
+            read.1.losses.states,
+        ] {
+            assert!(lost[kind as usize] > 0, "{kind:?}: the limit was too high");
+        }
+    }
+    assert_eq!(read.1.started, Some(40_000));
+}
+
+/// One thread's journal is full, another's is not: the stop of an event that was lost is lost as well, wherever it
+/// comes; that of one that was recorded is not.
+#[test]
+fn the_stop_of_a_lost_event_is_part_of_the_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), 2 * SEGMENT_BYTES as u64);
+    let mut with_room = registry.register("room").unwrap();
+    let mut full = registry.register("full").unwrap();
+    let recorded_before = full.start(&start(Body::ProxyStep { step: 0 }));
+    let groups = fill(&mut full);
+    let lost = full.start(&start(Body::ProxyStep { step: 1 }));
+    assert_eq!(
+        (recorded_before.is_unrecorded(), lost.is_unrecorded()),
+        (false, true)
+    );
+    for id in [recorded_before, lost] {
+        for number in [9, 20, 20] {
+            with_room.state(&state(id, number));
+        }
+        with_room.stop(id.get());
+    }
+    // Handles of other processes may have any bits.
+    let foreign = EventId::new(ProcessTag::new(7), 1, 1, Kind::Coll).unrecorded();
+    with_room.stop(foreign.get());
+    full.stop(foreign.get());
+    full.stop(recorded_before.get());
+    let read = read(directory.path());
+    assert_whole(&read, Kind::ProxyStep, [2, 3, 4]);
+    assert_whole(&read, Kind::Group, [groups, 0, 0]);
+    let (records, outcome) = read;
+    assert_eq!(recorded(&records, Kind::ProxyStep, STOPS), 1);
+    assert_eq!(recorded(&records, Kind::Coll, STOPS), 1);
+    assert_eq!(outcome.losses.stops[Kind::Unknown as usize], 1);
+    assert_eq!(outcome.losses.stops[Kind::Coll as usize], 0);
+    assert_eq!(outcome.losses.repeated_waits, 2);
+    assert_eq!(outcome.started, Some(groups + 2));
+}
+
+/// A day of empty turns must not use up the numbers; and a control event that was held back and then found no room is
+/// lost like any other.
+#[test]
+fn control_events_are_accounted_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), SEGMENT_BYTES as u64);
+    let mut cursor = registry.register("proxy").unwrap();
+    let first = cursor.start(&start(Body::ProxyCtrl));
+    cursor.stop(first.get());
+    for _ in 0..1000 {
+        let next = cursor.start(&start(Body::ProxyCtrl));
+        assert_eq!(next.sequence(), first.sequence());
+        cursor.stop(next.get());
+        // NCCL may stop what it has stopped, and what never was.
+        cursor.stop(next.get());
+        cursor.stop(0);
+    }
+    let groups = fill(&mut cursor);
+    let held = cursor.start(&start(Body::ProxyCtrl));
+    cursor.state(&state(held, 13));
+    cursor.stop(held.get());
+    let read = read(directory.path());
+    assert_whole(&read, Kind::Group, [groups, 0, 0]);
+    assert_whole(&read, Kind::ProxyCtrl, [1, 1001, 1]);
+    assert_eq!(read.1.losses.starts[Kind::ProxyCtrl as usize], 1);
+    assert_eq!(read.1.losses.empty_controls, 1001);
+    assert_eq!(read.1.started, Some(groups + 1));
+}
+
+/// What a thread without a slot loses is counted in the mapping, so a killed process says it too.
+#[test]
+fn losses_without_a_slot_survive_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), SEGMENT_BYTES as u64);
+    let _keeper = registry.register("keeper").unwrap();
+    assert!(registry.register("another").is_err());
+    let (one, other) = (
+        registry.slotless_id(Kind::Coll),
+        registry.slotless_id(Kind::Coll),
+    );
+    assert!(one.is_unrecorded() && one != other);
+    assert_eq!((one.kind(), one.tag()), (Kind::Coll, TAG.get()));
+    registry.lose(Lost::Start(Kind::Coll));
+    registry.lose(Lost::Start(Kind::Coll));
+    registry.lose(Lost::State(one.get()));
+    registry.lose(Lost::Stop(one.get()));
+    registry.lose(Lost::Stop(7));
+    registry.lose(Lost::Communicator);
+    let (_, outcome) = read(directory.path());
+    let losses = outcome.losses;
+    let of = |kind: Kind| {
+        let index = kind as usize;
+        (
+            losses.starts[index],
+            losses.stops[index],
+            losses.states[index],
+        )
+    };
+    assert_eq!(of(Kind::Coll), (2, 1, 1));
+    assert_eq!(of(Kind::Unknown), (0, 1, 0));
+    assert_eq!((losses.communicators, losses.total()), (1, 6));
+    assert_eq!(outcome.started, Some(2));
+}
+
+/// Turns a journal of one segment into one of format 2: its header has 64 words, and stops and states are totals.
+fn as_format_2(path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    let (words, _) = bytes.as_chunks::<8>();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let mut old = vec![0; words.len()];
+    old[..header::LOST_STARTS].copy_from_slice(&words[..header::LOST_STARTS]);
+    let shift = HEADER_WORDS - header_of_2::WORDS;
+    old[1] = 2 | (header_of_2::WORDS as u64) << 32 | words[1] >> 48 << 48;
+    old[header::COMMITTED] = words[header::COMMITTED] - 8 * shift as u64;
+    old[header::LOST_STARTS + Kind::Coll as usize] = 3;
+    old[header_of_2::LOST_STOPS] = 4;
+    old[header_of_2::LOST_STATES] = 5;
+    old[header_of_2::LOST_COMMUNICATORS] = 6;
+    old[header_of_2::EMPTY_CONTROLS] = 7;
+    old[header_of_2::REPEATED_WAITS] = 8;
+    old[header_of_2::SLOTLESS_LOST + Kind::Coll as usize] = 10;
+    old[header_of_2::SLOTLESS_LOST + Kind::COUNT] = 20;
+    let mut at = HEADER_WORDS;
+    while words[at] != 0 {
+        let length = usize::try_from(words[at] >> 16 & 0xffff).unwrap();
+        let to = at - shift;
+        old[to..to + length].copy_from_slice(&words[at..at + length]);
+        old[to] = words[at] & 0xffff_ffff | u64::from(mark(0, to)) << 32;
+        at += length;
+    }
+    let old: Vec<u8> = old.iter().flat_map(|word| word.to_le_bytes()).collect();
+    fs::write(path, old).unwrap();
+}
+
+#[test]
+fn journals_of_format_2_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), SEGMENT_BYTES as u64);
+    let mut cursor = registry.register("old").unwrap();
+    let id = cursor.start(&start(Body::Group));
+    cursor.stop(id.get());
+    as_format_2(&directory.path().join("0.0"));
+    let (records, outcome) = read(directory.path());
+    assert_eq!(outcome.problems, []);
+    assert_eq!(records.len(), 3);
+    let losses = outcome.losses;
+    let unknown = Kind::Unknown as usize;
+    assert_eq!(losses.starts[Kind::Coll as usize], 13);
+    assert_eq!((losses.stops[unknown], losses.states[unknown]), (24, 5));
+    assert_eq!(losses.total(), 13 + 24 + 5 + 6);
+    assert_eq!((losses.empty_controls, losses.repeated_waits), (7, 8));
+    assert_eq!(outcome.started, None, "its ids say nothing");
+}

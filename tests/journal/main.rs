@@ -1,0 +1,52 @@
+//! What the recording side writes is what the reading side gets, record by record, and a torn journal is
+//! read up to the tear.
+
+mod losses;
+mod quiet;
+mod round_trip;
+mod segments;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nccl_profiler_otf2::clock;
+use nccl_profiler_otf2::event::{Body, Start};
+use nccl_profiler_otf2::id::ProcessTag;
+use nccl_profiler_otf2::journal::reader::{Journal, Outcome};
+use nccl_profiler_otf2::journal::record::Record;
+use nccl_profiler_otf2::journal::writer::{Registry, RegistryOptions};
+
+/// The process that records here.
+const TAG: ProcessTag = ProcessTag::new(0x4e4f);
+
+fn registry(directory: &Path, limit_bytes: u64) -> Arc<Registry> {
+    Registry::new(RegistryOptions {
+        directory: directory.to_owned(),
+        tag: TAG,
+        process_id: std::process::id(),
+        tick_source: clock::select(),
+        session_start_realtime_ns: 42,
+        limit_bytes,
+    })
+}
+
+fn read(directory: &Path) -> (Vec<Record>, Outcome) {
+    let mut records = Vec::new();
+    let journal = Journal::open(directory).unwrap();
+    assert_eq!(
+        (journal.process_tag, journal.session_start_realtime_ns),
+        (TAG.get(), 42)
+    );
+    assert_eq!(journal.process_id, std::process::id());
+    let outcome = journal.read(&mut |record| records.push(record));
+    (records, outcome)
+}
+
+fn start(body: Body<'_>) -> Start<'_> {
+    Start {
+        context: 1,
+        parent: 2,
+        rank: 0,
+        body,
+    }
+}

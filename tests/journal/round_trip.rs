@@ -1,0 +1,270 @@
+//! One record of every kind against what comes back.
+
+use std::ffi::CString;
+
+use nccl_profiler_otf2::clock::ClockPair;
+use nccl_profiler_otf2::event::{
+    Body, CeColl, Coll, CommInit, Kind, Name, NetData, P2p, Start, State, StateArgs,
+};
+use nccl_profiler_otf2::journal::reader::Outcome;
+use nccl_profiler_otf2::journal::record::{Fields, Record, RecordBody, Symbol};
+
+use super::{read, registry};
+
+/// One start of every kind, each field with a value of its own.
+fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<'a>> {
+    vec![
+        Body::Group,
+        Body::Coll(Coll {
+            sequence: 1,
+            func: name("AllReduce"),
+            send_buffer: 2,
+            recv_buffer: 3,
+            count: 1 << 40,
+            root: -5,
+            datatype: name("ncclFloat32"),
+            channels: 24,
+            warps: 16,
+            algorithm: name("RING"),
+            protocol: name("LL128"),
+            parent_group: 6,
+            comm_hash: 7,
+            kernel_variant: name("AGxLL_R"),
+            is_symmetric: true,
+            user_tag: 8,
+        }),
+        Body::P2p(P2p {
+            func: name("Send"),
+            buffer: 9,
+            datatype: name("ncclInt8"),
+            count: 10,
+            peer: 11,
+            channels: 12,
+            parent_group: 13,
+            comm_hash: 14,
+            user_tag: 15,
+        }),
+        Body::ProxyOp {
+            pid: 16,
+            channel: 127,
+            peer: 17,
+            steps: 18,
+            chunk_bytes: 19,
+            is_send: true,
+        },
+        Body::ProxyStep { step: 20 },
+        Body::ProxyCtrl,
+        Body::KernelCh {
+            channel: 255,
+            gpu_ns: u64::MAX,
+        },
+        Body::NetPlugin {
+            id: -1,
+            data: NetData::IbQueuePair {
+                device: 21,
+                work_request: 22,
+                opcode: 23,
+                queue_pair: 24,
+                bytes: 25,
+            },
+        },
+        Body::GroupApi {
+            graph_captured: true,
+            depth: 2,
+        },
+        Body::CollApi {
+            func: name("Broadcast"),
+            count: 26,
+            datatype: name("ncclFloat16"),
+            root: 27,
+            stream: 28,
+            graph_captured: true,
+            user_tag: 29,
+        },
+        Body::P2pApi {
+            func: name("Recv"),
+            count: 30,
+            datatype: name("ncclInt32"),
+            stream: 31,
+            graph_captured: false,
+            user_tag: 32,
+        },
+        Body::KernelLaunch { stream: 33 },
+        Body::CeColl(CeColl {
+            sequence: 34,
+            func: name("AllGather"),
+            send_buffer: 35,
+            recv_buffer: 36,
+            count: 37,
+            root: 38,
+            datatype: name("ncclUint8"),
+            sync_strategy: name("MC"),
+            intra_batch_sync: true,
+            batch_size: 39,
+            batches: 40,
+            ce_sequence: 41,
+            stream: 42,
+            user_tag: 43,
+        }),
+        Body::CeSync {
+            complete: true,
+            ranks: 44,
+        },
+        Body::CeBatch {
+            operations: 45,
+            bytes: 46,
+            intra_sync: true,
+        },
+        Body::KernelPhase {
+            channel: 47,
+            phase: 2,
+            name: name("final_sync"),
+            gpu_ns: 48,
+        },
+        Body::Unknown {
+            event_type: 1 << 20,
+        },
+    ]
+}
+
+/// The event model as it should come back, by its debug text without the symbols' numbers.
+fn expected(body: &Body<'_>) -> String {
+    let text = format!("{body:?}");
+    let flat = ["Coll(Coll", "P2p(P2p", "CeColl(CeColl"]
+        .iter()
+        .find_map(|open| {
+            let (kind, _) = open.split_once('(')?;
+            Some(format!(
+                "{kind}{}",
+                text.strip_prefix(open)?.strip_suffix(')')?
+            ))
+        });
+    flat.unwrap_or(text)
+}
+
+fn found(fields: &Fields, outcome: &Outcome) -> String {
+    let mut text = format!("{fields:?}");
+    for number in (1..100).rev() {
+        let symbol = Symbol(number);
+        text = text.replace(
+            &format!("{symbol:?}"),
+            &format!("{:?}", outcome.symbols.text(symbol)),
+        );
+    }
+    text.replace("Symbol(0)", "\"\"")
+}
+
+#[test]
+fn every_kind_comes_back_as_it_went_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("tester").unwrap();
+    let strings: std::cell::RefCell<Vec<&'static CString>> = std::cell::RefCell::default();
+    let name = |text: &str| {
+        let string: &'static CString = Box::leak(Box::new(CString::new(text).unwrap()));
+        strings.borrow_mut().push(string);
+        Name::from_cstr(string)
+    };
+    let bodies = bodies(&name);
+    assert_eq!(bodies.iter().map(Body::kind).collect::<Vec<_>>(), Kind::ALL);
+    let mut ids = Vec::new();
+    for body in &bodies {
+        ids.push(cursor.start(&Start {
+            context: 0xc0,
+            parent: 0xa0,
+            rank: -3,
+            body: *body,
+        }));
+    }
+    let all_args = [
+        StateArgs::None,
+        StateArgs::ProxyOp {
+            bytes: 1,
+            steps: -2,
+        },
+        StateArgs::ProxyStep { bytes: 3 },
+        StateArgs::ProxyCtrl { appended: 4 },
+        StateArgs::GpuTime { gpu_ns: 5 },
+        StateArgs::NetPlugin {
+            data: NetData::Socket {
+                descriptor: 6,
+                operation: 7,
+                bytes: 8,
+            },
+        },
+        StateArgs::NetPlugin {
+            data: NetData::Opaque,
+        },
+    ];
+    for (number, args) in all_args.iter().enumerate() {
+        cursor.state(&State {
+            event: 0xe0,
+            state: u32::try_from(number).unwrap(),
+            args: *args,
+        });
+    }
+    cursor.stop(ids[0].get());
+    let comm = CommInit {
+        table: 7,
+        comm_id: 1 << 63,
+        name: name("world"),
+        nodes: 2,
+        ranks: 8,
+        rank: 5,
+        nccl_version: 23203,
+    };
+    cursor.comm_init(0xc0, 77, 3, &comm);
+    cursor.comm_finalize(0xc0, 88);
+    let clocks = ClockPair::read();
+    cursor.clock_pair(&clocks);
+
+    let (records, outcome) = read(directory.path());
+    assert_eq!(outcome.problems, []);
+    assert_eq!(outcome.losses.total(), 0);
+    let starts: Vec<&Record> = records
+        .iter()
+        .filter(|record| matches!(record.body, RecordBody::Start(_)))
+        .collect();
+    assert_eq!(starts.len(), bodies.len());
+    for ((record, body), id) in starts.iter().zip(&bodies).zip(&ids) {
+        let RecordBody::Start(start) = &record.body else {
+            unreachable!()
+        };
+        assert_eq!(
+            (start.context, start.parent, start.rank, record.id),
+            (0xc0, 0xa0, -3, id.get())
+        );
+        assert_eq!(found(&start.fields, &outcome), expected(body));
+    }
+    let states: Vec<StateArgs> = records
+        .iter()
+        .filter_map(|record| match &record.body {
+            RecordBody::State { args, .. } => Some(*args),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states, all_args);
+    let rest: Vec<&RecordBody> = records.iter().map(|record| &record.body).collect();
+    assert!(matches!(rest[0], RecordBody::ThreadBegin { name, .. } if name == "tester"));
+    assert!(rest.contains(&&RecordBody::Stop));
+    let comms: Vec<_> = records
+        .iter()
+        .filter_map(|record| match &record.body {
+            RecordBody::CommInit(comm) => Some((record.ticks, comm.clone())),
+            _ => None,
+        })
+        .collect();
+    let (ticks, read) = &comms[0];
+    assert_eq!(
+        (*ticks, read.comm_id, read.ranks, read.rank, read.nodes),
+        (77, 1 << 63, 8, 5, 2)
+    );
+    assert_eq!(
+        (read.table, read.nccl_version, read.repetition),
+        (7, 23203, 3)
+    );
+    assert_eq!(outcome.symbols.text(read.name), "world");
+    assert!(
+        matches!(rest.last(), Some(RecordBody::ClockPair { monotonic_ns, .. }) if *monotonic_ns == clocks.monotonic_ns)
+    );
+}

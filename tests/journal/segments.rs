@@ -1,0 +1,109 @@
+//! Segments, files and slots, and a journal that is torn.
+
+use nccl_profiler_otf2::event::Body;
+use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES};
+use nccl_profiler_otf2::journal::reader::Journal;
+use nccl_profiler_otf2::journal::record::{Fields, RecordBody};
+
+use super::{read, registry, start};
+
+#[test]
+fn segments_and_files_follow_one_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("filler").unwrap();
+    // More than a file of 64 segments: 48 bytes a start.
+    let count = 64 * SEGMENT_BYTES / 48 + 1000;
+    for step in 0..count {
+        let step = i32::try_from(step).unwrap();
+        let _id = cursor.start(&start(Body::ProxyStep { step }));
+    }
+    let mut next = 0;
+    let outcome = Journal::open(directory.path())
+        .unwrap()
+        .read(&mut |record| {
+            if let RecordBody::Start(start) = record.body {
+                assert_eq!(start.fields, Fields::ProxyStep { step: next });
+                next += 1;
+            }
+        });
+    assert_eq!(usize::try_from(next).unwrap(), count);
+    assert_eq!(outcome.problems, []);
+    assert!(
+        outcome.losses.stalls > 60,
+        "without a keeper every segment is a stall"
+    );
+    assert!(directory.path().join("0.1").exists());
+}
+
+/// The keeper looks at slots at any moment, also while a thread goes from one file to the next.
+#[test]
+fn the_keeper_never_touches_what_is_not_reserved() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("filler").unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                registry.keep();
+            }
+        });
+        // Four files.
+        for step in 0..4 * 64 * SEGMENT_BYTES / 48 {
+            let step = i32::try_from(step).unwrap();
+            let _id = cursor.start(&start(Body::ProxyStep { step }));
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let (records, outcome) = read(directory.path());
+    assert_eq!(records.len(), 1 + 4 * 64 * SEGMENT_BYTES / 48);
+    assert_eq!(outcome.problems, []);
+}
+
+#[test]
+fn a_bad_record_ends_its_segment_and_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("tester").unwrap();
+    for step in 0..10 {
+        let _id = cursor.start(&start(Body::ProxyStep { step }));
+    }
+    let path = directory.path().join("0.0");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The thread's begin has 6 words, a step's start 6: break the sixth start.
+    let at = 8 * (HEADER_WORDS + 6 + 5 * 6);
+    bytes[at + 4] ^= 0x10;
+    std::fs::write(&path, &bytes).unwrap();
+    let (records, outcome) = read(directory.path());
+    let starts = records
+        .iter()
+        .filter(|record| matches!(record.body, RecordBody::Start(_)))
+        .count();
+    assert_eq!(starts, 5);
+    assert_eq!(outcome.problems.len(), 1);
+    assert_eq!(
+        (outcome.problems[0].offset, outcome.problems[0].lost_bytes),
+        (at as u64, 5 * 48)
+    );
+}
+
+#[test]
+fn a_slot_goes_on_with_the_next_thread() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let first = registry.register("one").unwrap();
+    registry.retire(first);
+    let mut second = registry.register("two").unwrap();
+    let _id = second.start(&start(Body::Group));
+    let (records, _) = read(directory.path());
+    let threads: Vec<String> = records
+        .iter()
+        .filter_map(|record| match &record.body {
+            RecordBody::ThreadBegin { name, .. } => Some(format!("{}:{name}", record.slot)),
+            RecordBody::ThreadEnd => Some("end".to_owned()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(threads, ["0:one", "end", "0:two"]);
+}
