@@ -26,6 +26,18 @@ COLLECTIVES = {
 # rank, the others on the root (docs/MAPPING.md, section 4).
 ALL_TO_ALL = "ncclAlltoAll"
 ROOTED = ("ncclGather", "ncclScatter")
+# (sent, received) of one rank in OTF2's records, by what the log says (docs/MAPPING.md, section 4): n ranks.
+ALL_RANKS = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", ALL_TO_ALL)
+
+
+def record_bytes(op, size, n, is_root):
+    if op in ALL_RANKS:
+        return size * n, size * n
+    if op == "ncclBroadcast":
+        return (size * n if is_root else 0), size
+    return size, (size * n if is_root else 0)
+
+
 # API calls are events of their own from NCCL 2.28 on.
 API_EVENTS_FROM = 22800
 # From NCCL 2.29 on broadcasts have no events below the API.
@@ -34,6 +46,8 @@ BROADCASTS_HIDDEN_FROM = 22900
 MESSAGES_MERGED = range(22700, 22800)
 # Before NCCL 2.26 launches of a graph show only in the proxy: kernels have no events.
 KERNELS_FROM = 22600
+# Before NCCL 2.26 a plugin is not told how many ranks a communicator has.
+RANKS_FROM = 22600
 BROADCASTS = "reports broadcasts as calls only (README, Limits)"
 
 
@@ -48,6 +62,11 @@ class Asked:
         self.operations = Counter()
         # Those of them that are launches of a graph.
         self.launched = Counter()
+        # What every record of an operation must say: (sent, received); where the size of a communicator is unknown.
+        self.bytes = {}
+        self.bytes_of_one = {}
+        # Captured calls, by how often their graph was launched.
+        self.captured = Counter()
         self.proxy_ops = Counter()
         # Calls that are recognised by the sends and receives they are made of, and their executions.
         self.composed = Counter()
@@ -91,6 +110,8 @@ class Asked:
                 self.compositions[op] += line["launches"]
             if line.get("captured"):
                 self.launched[op] += line["launches"]
+                self.captured[line["launches"]] += 1
+            self._record_bytes(op, line)
         if self.any_proxy:
             return
         self.proxy_ops[op] += line["proxy_ops"]
@@ -101,27 +122,68 @@ class Asked:
             self._first.add(key)
 
 
+    def _record_bytes(self, op, line):
+        is_root = line.get("root") is not None and line["root"] == line.get("comm_rank")
+        for counter, n in [(self.bytes, line["comm_ranks"]), (self.bytes_of_one, 1)]:
+            said = record_bytes(op, line.get("bytes", 0), n, is_root)
+            counter.setdefault(op, Counter())[said] += line["launches"]
+
+
 class Found:
     """The archive's side of the same numbers."""
 
     def __init__(self, anchor):
+        import _otf2
         import otf2
 
         self.calls = Counter()
         self.records = Counter()
+        self.bytes = {}
         self.proxy_ops = 0
         self.events = 0
+        # Operations by which replay of a captured call they are; calls by how many replays they say they had.
+        self.replay = Counter()
+        self.replays = Counter()
         with otf2.reader.open(anchor) as trace:
             self.locations = len(trace.definitions.locations)
+            self.sizes_unknown = "NCCL::COUNT::SIZES_UNKNOWN" in _otf2.Reader_GetPropertyNames(trace.handle)
             for location, event in trace.events:
                 self.events += 1
+                for attribute, value in (event.attributes or {}).items():
+                    if attribute.name == "nccl.replays":
+                        self.replays[value] += 1
+                    # The operation itself, not the enqueueing that is drawn inside it.
+                    elif attribute.name == "nccl.replay" and not event.region.name.endswith(" enqueue"):
+                        self.replay[value] += isinstance(event, otf2.events.Enter)
                 if isinstance(event, otf2.events.Enter):
                     if event.region.name in ("netSend", "netRecv"):
                         self.proxy_ops += 1
                     elif location.type == otf2.LocationType.CPU_THREAD:
                         self.calls[event.region.name] += 1
                 elif isinstance(event, otf2.events.MpiCollectiveEnd):
-                    self.records[str(event.collective_op).rpartition(".")[2]] += 1
+                    record = str(event.collective_op).rpartition(".")[2]
+                    self.records[record] += 1
+                    said = event.size_sent, event.size_received
+                    self.bytes.setdefault(record, Counter())[said] += 1
+
+
+def bytes_row(asked, found, op, record, reported):
+    """Records that say the bytes sent and received that they must. Some may be missing, no other may be there."""
+    unknown = asked.version_code < RANKS_FROM and found.sizes_unknown
+    wanted = (asked.bytes_of_one if unknown else asked.bytes).get(op, Counter())
+    have = wanted & found.bytes.get(record, Counter())
+    return f"{record} with the bytes", asked.operations[op], have.total(), reported
+
+
+def replay_rows(asked, found):
+    """A captured call and its replays are known by the event of the call."""
+    if not asked.captured or asked.version_code < API_EVENTS_FROM:
+        return
+    for launches, calls in sorted(asked.captured.items()):
+        yield f"captured calls with {launches} replays", calls, found.replays[launches], calls
+    for number in range(1, max(asked.captured) + 2):
+        calls = sum(calls for launches, calls in asked.captured.items() if launches >= number)
+        yield f"replay {number} of a captured call", calls, found.replay[number], calls
 
 
 def rows(asked, found):
@@ -136,12 +198,16 @@ def rows(asked, found):
         if asked.version_code < KERNELS_FROM and not found.proxy_ops:
             reported -= asked.launched[op]
         yield f"{record} records", asked.operations[op], found.records[record], reported
+        yield bytes_row(asked, found, op, record, reported)
     for op in (ALL_TO_ALL, *ROOTED):
         if op in asked.calls:
             calls = asked.composed[op]
             yield f"{op} calls" + (" of roots" if op in ROOTED else ""), calls, found.calls[op], calls
             if op == ALL_TO_ALL:
-                yield "ALLTOALL records", asked.compositions[op], found.records["ALLTOALL"], asked.compositions[op]
+                records = asked.compositions[op]
+                yield "ALLTOALL records", records, found.records["ALLTOALL"], records
+                yield bytes_row(asked, found, op, "ALLTOALL", records)
+    yield from replay_rows(asked, found)
     if asked.any_proxy:
         return
     total = sum(asked.proxy_ops.values())
@@ -156,7 +222,7 @@ def main(anchor, prefix, any_proxy=False):
     found = Found(anchor)
     print(f"   NCCL {asked.version}: {sum(asked.calls.values())} calls, {asked.checked} results checked, all right")
     print(f"   archive: {found.events} events on {found.locations} locations, read by the Python package otf2")
-    print(f"   {'':30}{'asked':>8}{'archive':>9}")
+    print(f"   {'':36}{'asked':>8}{'archive':>9}")
     wrong = 0
     for what, want, have, reported in rows(asked, found):
         if have == want:
@@ -170,7 +236,7 @@ def main(anchor, prefix, any_proxy=False):
         else:
             verdict = "WRONG"
             wrong += 1
-        print(f"   {what:30}{want:>8}{have:>9}  {verdict}")
+        print(f"   {what:36}{want:>8}{have:>9}  {verdict}")
     if wrong:
         raise SystemExit(f"compare_counts: {wrong} numbers differ between {prefix}.*.jsonl and {anchor}")
 

@@ -7,12 +7,15 @@ import tempfile
 import unittest
 from contextlib import redirect_stdout
 
+import _otf2
 import otf2
 from otf2.enums import CollectiveOp, LocationGroupType, LocationType
 
 import compare_counts
 
-CALL = {"kind": "call", "op": "ncclAllReduce", "comm_ranks": 4, "launches": 1, "proxy_ops": 2}
+CALL = {"kind": "call", "op": "ncclAllReduce", "comm_ranks": 4, "launches": 1, "proxy_ops": 2, "bytes": 10}
+# Sent and received in a record of it.
+ALL_REDUCE = 40, 40
 
 
 def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True):
@@ -27,9 +30,12 @@ def write_log(folder, calls, version=(2, 32, 3), wrong=0, ended=True):
     return prefix
 
 
-def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLREDUCE, region="ncclAllReduce"):
+def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLREDUCE, region="ncclAllReduce", said=ALL_REDUCE,
+                  replays=(None, []), sizes_unknown=False):
     path = os.path.join(folder, "archive")
     with otf2.writer.open(path, timer_resolution=10**9) as trace:
+        if sizes_unknown:
+            _otf2.Archive_SetProperty(trace.handle, "NCCL::COUNT::SIZES_UNKNOWN", "1", False)
         root = trace.definitions.system_tree_node("machine")
         process = trace.definitions.location_group("rank 0", system_tree_parent=root)
         gpu = trace.definitions.location_group(
@@ -47,15 +53,21 @@ def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLR
         trace.definitions.group("locations", group_type=otf2.GroupType.COMM_LOCATIONS, **mpi)
         ranks = trace.definitions.group("ranks", group_type=otf2.GroupType.COMM_GROUP, **mpi)
         comm = trace.definitions.comm("comm", ranks)
+        replay = trace.definitions.attribute("nccl.replay", type=otf2.Type.UINT64)
+        replays_of = trace.definitions.attribute("nccl.replays", type=otf2.Type.UINT64)
+        number_of_replays, of_replays = replays[0], list(replays[1])
         time = 0
         for writer, name, number in [(thread, call, calls), (net, send, proxy_ops), (lane, call, records)]:
             for _ in range(number):
                 time += 1
-                writer.enter(time, name)
+                attributes = {}
+                if writer is lane and of_replays:
+                    attributes[replay] = of_replays.pop(0)
+                writer.enter(time, name, attributes)
                 if writer is lane:
                     writer.mpi_collective_begin(time)
-                    writer.mpi_collective_end(time, operation, comm, 4294967295, 1, 1)
-                writer.leave(time, name)
+                    writer.mpi_collective_end(time, operation, comm, 4294967295, *said)
+                writer.leave(time, name, {replays_of: number_of_replays} if writer is thread and number_of_replays else {})
     return os.path.join(path, "traces.otf2")
 
 
@@ -74,14 +86,50 @@ class Compare(unittest.TestCase):
     def test_equal_numbers_pass(self):
         said = self.compare(write_archive(self.folder, 3, 3, 6), write_log(self.folder, [CALL] * 3))
         self.assertIn("3 calls, 3 results checked", said)
-        self.assertEqual(said.count("  ok"), 3, said)
+        self.assertEqual(said.count("  ok"), 4, said)
 
     def test_each_number_that_differs_is_wrong(self):
         prefix = write_log(self.folder, [CALL] * 3)
-        for case, numbers in enumerate([(2, 3, 6), (4, 3, 6), (3, 2, 6), (3, 4, 6), (3, 3, 5), (3, 3, 7)]):
+        # A record that is missing is missing among those with the right bytes, too.
+        cases = [(2, 3, 6), (4, 3, 6), (3, 4, 6), (3, 3, 5), (3, 3, 7), (3, 2, 6)]
+        for case, (numbers, wrong) in enumerate(zip(cases, [1, 1, 1, 1, 1, 2])):
             folder = os.path.join(self.folder, str(case))
-            with self.subTest(numbers=numbers), self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+            with self.subTest(numbers=numbers), self.assertRaisesRegex(SystemExit, f"{wrong} numbers differ"):
                 self.compare(write_archive(folder, *numbers), prefix)
+
+    def test_a_record_says_the_bytes_that_follow_from_the_call(self):
+        prefix = write_log(self.folder, [CALL])
+        for case, said in enumerate([(10, 40), (40, 10), (0, 0)]):
+            folder = os.path.join(self.folder, str(case))
+            with self.subTest(said=said), self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+                self.compare(write_archive(folder, 1, 1, 2, said=said), prefix)
+        root = [dict(CALL, op="ncclReduce", root=1, comm_rank=1)]
+        others = [dict(CALL, op="ncclReduce", root=1, comm_rank=0)]
+        for case, (calls, said) in enumerate([(root, (10, 40)), (others, (10, 0))]):
+            folder = os.path.join(self.folder, "reduce", str(case))
+            os.makedirs(folder)
+            anchor = write_archive(folder, 1, 1, 2, CollectiveOp.REDUCE, "ncclReduce", said)
+            self.compare(anchor, write_log(folder, calls))
+            for other in [root, others]:
+                if other is not calls:
+                    with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+                        self.compare(anchor, write_log(folder, other))
+
+    def test_sizes_are_unknown_only_where_a_release_does_not_tell_them(self):
+        of_one = write_archive(self.folder, 1, 1, 2, said=(10, 10))
+        unknown = write_archive(os.path.join(self.folder, "unknown"), 0, 1, 2, said=(10, 10), sizes_unknown=True)
+        self.compare(unknown, write_log(self.folder, [CALL], version=(2, 25, 1)))
+        for anchor, version in [(of_one, (2, 25, 1)), (unknown, (2, 26, 5))]:
+            with self.subTest(version=version), self.assertRaises(SystemExit):
+                self.compare(anchor, write_log(self.folder, [CALL], version=version))
+
+    def test_each_replay_of_a_captured_call_is_told_apart(self):
+        prefix = write_log(self.folder, [dict(CALL, launches=3, proxy_ops=6, captured=True)])
+        self.compare(write_archive(self.folder, 1, 3, 6, replays=(3, [1, 2, 3])), prefix)
+        for case, replays in enumerate([(2, [1, 2, 3]), (3, [1, 1, 2]), (3, [1, 2, 4]), (3, [1, 2])]):
+            folder = os.path.join(self.folder, str(case))
+            with self.subTest(replays=replays), self.assertRaisesRegex(SystemExit, "numbers differ"):
+                self.compare(write_archive(folder, 1, 3, 6, replays=replays), prefix)
 
     def test_replayed_operations_count_once_per_launch(self):
         captured = dict(CALL, launches=3, proxy_ops=6)
@@ -100,7 +148,7 @@ class Compare(unittest.TestCase):
         calls = [dict(CALL, op="ncclBroadcast")]
         anchor = write_archive(self.folder, 1, 0, 0, CollectiveOp.BCAST, "ncclBroadcast")
         self.assertIn("broadcasts as calls only", self.compare(anchor, write_log(self.folder, calls)))
-        with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
+        with self.assertRaisesRegex(SystemExit, "3 numbers differ"):
             self.compare(anchor, write_log(self.folder, calls, version=(2, 28, 9)))
 
     def test_2_27_merges_the_messages_of_a_group(self):
@@ -126,10 +174,10 @@ class Compare(unittest.TestCase):
         said = self.compare(write_archive(self.folder, 0, 0, 0), prefix)
         self.assertIn("only in the network", said)
         other = os.path.join(self.folder, "other")
-        with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
+        with self.assertRaisesRegex(SystemExit, "3 numbers differ"):
             self.compare(write_archive(other, 0, 0, 1), prefix)
         prefix = write_log(self.folder, [dict(CALL, launches=3, proxy_ops=0, captured=True)], version=(2, 26, 5))
-        with self.assertRaisesRegex(SystemExit, "1 numbers differ"):
+        with self.assertRaisesRegex(SystemExit, "2 numbers differ"):
             self.compare(os.path.join(self.folder, "archive", "traces.otf2"), prefix)
 
     def test_a_log_that_is_no_evidence_is_refused(self):

@@ -48,6 +48,10 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = End::Finalize)]
     pub(crate) end: End,
 
+    /// Create the communicators with blocking = 0 and wait with ncclCommGetAsyncError for every call to be done
+    #[arg(long, conflicts_with = "init_all")]
+    pub(crate) nonblocking: bool,
+
     /// Name of the communicator (NCCL 2.27 and later; not with --init-all)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -114,6 +118,8 @@ pub(crate) enum End {
     Abort,
     /// Rank 0 starts one more operation that nobody joins, then all abort
     Stuck,
+    /// Three communicators, destroyed in an order that is neither that of making them nor the same on all ranks
+    Order,
     /// The process ends without a word to NCCL
     Exit,
 }
@@ -145,6 +151,10 @@ Operations (--ops):
   bcasts         one ncclBroadcast per root in one group
   calls28        ncclAlltoAll, ncclGather, ncclScatter (NCCL 2.28 and later)
   split          ncclCommSplit (odd and even ranks from 4 ranks on), an all-reduce in the new communicator
+  several        three communicators at once: the first one, one of the same ranks, one of the odd or the even
+                 ranks; their operations alternate, each on a stream of its own (not in `all`)
+  threads        the same three and a fourth of all ranks, each used by a thread of its own, which also destroys it
+                 (not in `all`)
 
 Exit status:
   0 all results right   1 wrong results   2 error   3 ended by --kill-after   124 killed at --timeout

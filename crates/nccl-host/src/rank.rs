@@ -8,6 +8,9 @@ use crate::cuda::{Buffer, DeviceSlice, Graph, Stream};
 use crate::nccl::{Communicator, Element, Nccl, Reduction, Version};
 use crate::proxy_ops::{self, Traffic};
 use std::cell::Cell;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the ranks of a process share.
 #[derive(Debug)]
@@ -31,43 +34,88 @@ pub(crate) struct Tally {
     pub(crate) proxy_ops: u64,
 }
 
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.results_checked += other.results_checked;
+        self.results_wrong += other.results_wrong;
+        self.proxy_ops += other.proxy_ops;
+    }
+}
+
 /// What is being captured into a graph will be executed this often.
 pub(crate) const GRAPH_LAUNCHES: u64 = 3;
 
 /// One rank of the run.
 #[derive(Debug)]
 pub(crate) struct Rank<'r> {
-    pub(crate) shared: &'r Shared,
-    /// The communicator of all ranks.
+    pub(crate) shared: &'static Shared,
+    /// The communicator of all ranks, or the one whose ranks this is about ([`Seat`]).
     pub(crate) world: &'r Communicator,
     pub(crate) stream: &'r Stream,
-    round: Cell<u64>,
-    groups: Cell<u64>,
+    seat: Seat,
     group: Cell<Option<u64>>,
     captured: Cell<bool>,
     tally: Cell<Tally>,
 }
 
-impl<'r> Rank<'r> {
-    pub(crate) fn new(shared: &'r Shared, world: &'r Communicator, stream: &'r Stream) -> Rank<'r> {
+/// What stays the same when a rank works on another communicator, or on another thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    shared: &'static Shared,
+    /// Rank in the whole run.
+    rank: usize,
+    round: Cell<u64>,
+    /// Groups so far, on all communicators.
+    groups: Arc<AtomicU64>,
+}
+
+impl Seat {
+    /// The same rank, on a communicator that may have another number for it.
+    pub(crate) fn on<'r>(self, comm: &'r Communicator, stream: &'r Stream) -> Rank<'r> {
         Rank {
-            shared,
-            world,
+            shared: self.shared,
+            world: comm,
             stream,
-            round: Cell::new(0),
-            groups: Cell::new(0),
+            seat: self,
             group: Cell::new(None),
             captured: Cell::new(false),
             tally: Cell::default(),
         }
     }
+}
 
-    /// Rank in the whole run.
+impl<'r> Rank<'r> {
+    pub(crate) fn new(
+        shared: &'static Shared,
+        world: &'r Communicator,
+        stream: &'r Stream,
+    ) -> Rank<'r> {
+        let seat = Seat {
+            shared,
+            rank: world.rank,
+            round: Cell::new(0),
+            groups: Arc::default(),
+        };
+        seat.on(world, stream)
+    }
+
+    /// For work of this rank elsewhere; what it comes to is given back with [`Rank::add`].
+    pub(crate) fn seat(&self) -> Seat {
+        self.seat.clone()
+    }
+
+    /// What this rank has done elsewhere.
+    pub(crate) fn add(&self, other: Tally) {
+        self.count_up(|tally| *tally += other);
+    }
+
+    /// Rank in the communicator.
     pub(crate) fn me(&self) -> usize {
         self.world.rank
     }
 
-    /// Ranks of the whole run.
+    /// Ranks of the communicator.
     pub(crate) fn ranks(&self) -> usize {
         self.world.ranks
     }
@@ -78,11 +126,11 @@ impl<'r> Rank<'r> {
     }
 
     pub(crate) fn round(&self) -> u64 {
-        self.round.get()
+        self.seat.round.get()
     }
 
     pub(crate) fn set_round(&self, round: u64) {
-        self.round.set(round);
+        self.seat.round.set(round);
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -127,7 +175,7 @@ impl<'r> Rank<'r> {
             self.count_up(|t| t.results_wrong += 1);
             eprintln!(
                 "rank {}: WRONG {what}: {wrong} of {} elements, [{i}] = {value:?}, want {:?}",
-                self.me(),
+                self.seat.rank,
                 got.len(),
                 want(i)
             );
@@ -137,11 +185,11 @@ impl<'r> Rank<'r> {
 
     /// Calls in one ncclGroupStart…ncclGroupEnd.
     pub(crate) fn group(&self, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        self.group.set(Some(self.groups.get()));
-        self.groups.set(self.groups.get() + 1);
+        self.group
+            .set(Some(self.seat.groups.fetch_add(1, Ordering::Relaxed)));
         self.shared.nccl.group_start()?;
         calls()?;
-        self.shared.nccl.group_end()?;
+        self.shared.nccl.group_end(self.world)?;
         self.group.set(None);
         Ok(())
     }
@@ -160,7 +208,7 @@ impl<'r> Rank<'r> {
     /// A communicator exists.
     pub(crate) fn log_communicator(&self, comm: &Communicator) -> anyhow::Result<()> {
         self.shared.log.write(&Line::Communicator {
-            rank: self.me(),
+            rank: self.seat.rank,
             pid: self.shared.pid,
             comm: &comm.name,
             comm_rank: comm.rank,
@@ -172,7 +220,7 @@ impl<'r> Rank<'r> {
     /// `--skip-last`: this operation will not be called.
     pub(crate) fn log_skipped(&self, op: &str) -> anyhow::Result<()> {
         self.shared.log.write(&Line::Skipped {
-            rank: self.me(),
+            rank: self.seat.rank,
             pid: self.shared.pid,
             op,
             round: self.round(),
@@ -214,7 +262,7 @@ impl<'r> Rank<'r> {
             Traffic::Ring | Traffic::AllToAll => (None, None),
         };
         self.shared.log.write(&Line::Call(CallLine {
-            rank: self.me(),
+            rank: self.seat.rank,
             pid: self.shared.pid,
             comm: &comm.name,
             comm_rank: comm.rank,

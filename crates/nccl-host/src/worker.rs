@@ -1,9 +1,9 @@
 //! One worker process: a thread per rank.
 
 use crate::call_log::{CallLog, Line, now_unix_ns};
-use crate::cuda::{Buffer, Cuda, Stream};
+use crate::cuda::{Buffer, Cuda, Device};
 use crate::launcher::EXIT_WRONG;
-use crate::nccl::{Communicator, Nccl, Reduction, UniqueId, comm_init_all};
+use crate::nccl::{Communicator, Nccl, Reduction, UniqueId, Wanted, comm_init_all};
 use crate::options::{End, Options};
 use crate::rank::{Rank, Shared, Tally};
 use crate::rendezvous::{Outcome, Rendezvous};
@@ -94,11 +94,7 @@ impl Process {
         let mut total = Tally::default();
         for _ in ranks {
             // On an error the process ends without waiting for the other ranks: they may hang for ever.
-            let tally = done.recv().context("a rank panicked")??;
-            total.calls += tally.calls;
-            total.results_checked += tally.results_checked;
-            total.results_wrong += tally.results_wrong;
-            total.proxy_ops += tally.proxy_ops;
+            total += done.recv().context("a rank panicked")??;
         }
         self.finish(total)
     }
@@ -171,22 +167,34 @@ impl Process {
     }
 
     fn run_rank(&'static self, rank: usize, start: Start) -> anyhow::Result<Tally> {
-        self.cuda.set_device(self.device_of(rank))?;
+        let device = Device {
+            cuda: self.cuda,
+            number: self.device_of(rank),
+        };
+        // Also makes the device this thread's, which NCCL needs from here on.
+        let stream = device.stream()?;
         let world = match start {
             Start::Ready(comm) => comm,
             Start::Join(id) => {
-                let (nccl, name) = (self.shared.nccl, self.options.name.as_deref());
-                Communicator::init_rank(nccl, id, rank, self.options.world_ranks(), name)
+                let wanted = Wanted {
+                    name: self.options.name.as_deref(),
+                    nonblocking: self.options.nonblocking,
+                };
+                let ranks = self.options.world_ranks();
+                Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted)
                     .with_context(|| self.hint())?
             }
         };
-        let stream = Stream::create(self.cuda)?;
         let me = Rank::new(self.shared, &world, &stream);
         me.log_communicator(&world)?;
         if self.gate.wait().is_leader() {
             self.meeting.put_ready(self.process)?;
         }
         self.rounds(&me)?;
+        let further = match self.options.end {
+            End::Order => Some(ops::further_communicators(&me)?),
+            _ => None,
+        };
         let tally = me.tally();
         println!(
             "rank {rank}: {} calls, {} results checked, {} wrong",
@@ -211,6 +219,17 @@ impl Process {
                 }
                 std::thread::sleep(Duration::from_millis(if rank == 0 { 300 } else { 900 }));
                 world.abort()?;
+            }
+            End::Order => {
+                let (twin, half) = further.context("made above")?;
+                // Neither as they were made, nor the other way round, nor the same on all ranks.
+                let order = match rank % 2 {
+                    0 => [half, world, twin],
+                    _ => [twin, half, world],
+                };
+                for comm in order {
+                    comm.destroy()?;
+                }
             }
             End::Exit => stream.leak(),
         }

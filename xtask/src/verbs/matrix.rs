@@ -2,8 +2,11 @@
 
 mod cells;
 mod judge;
+mod memcheck;
 mod request;
+mod said;
 mod table;
+mod table_json;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,13 +16,13 @@ use crate::cache::{Cache, remove_folder};
 use crate::cargo::{self, Profile};
 use crate::failure::{Context as _, Failure, Result};
 use crate::nccl;
-use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
+use crate::packages::{self, COMPILER, LIBC_SYMBOLS, OTF2, OTF2_TOOLS, PYTHON, VALGRIND};
 use crate::python::Python;
 use crate::report;
 
 use judge::{Bench, Run, Verdict};
 use request::Request;
-use table::Table;
+use table::{Outcome, Table};
 
 const PAGE: &str = "docs/NCCL-MATRIX.md";
 const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->\n";
@@ -31,6 +34,9 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         return Ok(());
     };
     packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
+    if request.cells.iter().any(|cell| cell.memcheck) {
+        packages::ensure(&[VALGRIND, LIBC_SYMBOLS])?;
+    }
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
     let libraries = request
@@ -57,6 +63,10 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         "{good} good, {impossible} not to be had, {failed} failed, in {}",
         report::seconds(started.elapsed())
     ));
+    if let Some(file) = &request.json {
+        std::fs::write(file, table.json()).or_fail(|| format!("write {}", file.display()))?;
+        report::fact(&format!("wrote {}", file.display()));
+    }
     if request.write_docs {
         write_page(&table)?;
     }
@@ -112,7 +122,7 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
         let row = verdicts
             .by_ref()
             .take(columns)
-            .collect::<Result<Vec<Verdict>>>()?;
+            .collect::<Result<Vec<Outcome>>>()?;
         rows.push((*cell, row));
     }
     Ok(Table {
@@ -121,16 +131,20 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
     })
 }
 
-fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Verdict> {
+fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Outcome> {
     let (verdict, took) = bench.judge(run)?;
     let what = match &verdict {
-        Verdict::Good { remarks: 0 } => "ok".to_owned(),
-        Verdict::Good { remarks } => format!("ok, {remarks} remarks of check"),
+        Verdict::Good { remarks, around } => {
+            let star = if around.is_some() { "*" } else { "" };
+            format!("ok{star} {}", remarks.join(" "))
+                .trim_end()
+                .to_owned()
+        }
         Verdict::Impossible(why) => format!("not to be had: {why}"),
         Verdict::Failed(why) => format!("FAIL: {why}"),
     };
     report::fact(&format!(
-        "{:8}{:12}{:>8}  {what}",
+        "{:8}{:16}{:>8}  {what}",
         run.release,
         run.cell.name,
         report::seconds(took)
@@ -138,7 +152,7 @@ fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Verdict> {
     if !keep && matches!(verdict, Verdict::Good { .. }) {
         remove_folder(&run.folder)?;
     }
-    Ok(verdict)
+    Ok(Outcome { verdict, took })
 }
 
 /// Puts the table between the two marks of the page.

@@ -10,7 +10,7 @@ mod stream;
 
 pub(crate) use buffer::{Buffer, DeviceSlice};
 pub(crate) use graph::Graph;
-pub(crate) use stream::Stream;
+pub(crate) use stream::{Device, Stream};
 
 use entry::Entry;
 use std::ffi::{CStr, c_char, c_int};

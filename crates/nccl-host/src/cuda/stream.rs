@@ -1,7 +1,30 @@
-//! A stream of the calling thread's device.
+//! Devices and their streams.
 
 use super::entry::Pointer;
 use super::{Cuda, given_up};
+
+/// A device of the CUDA runtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Device {
+    pub(crate) cuda: &'static Cuda,
+    pub(crate) number: usize,
+}
+
+impl Device {
+    /// A stream of this device, which also becomes the calling thread's.
+    pub(crate) fn stream(self) -> anyhow::Result<Stream> {
+        self.cuda.set_device(self.number)?;
+        let mut raw: Pointer = null_mut();
+        // SAFETY: CUDA writes one handle through the pointer.
+        let result = unsafe { (self.cuda.entry.stream_create)(&raw mut raw, NON_BLOCKING) };
+        self.cuda.check("cudaStreamCreateWithFlags", result)?;
+        Ok(Stream {
+            cuda: self.cuda,
+            device: self,
+            raw,
+        })
+    }
+}
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 
@@ -12,18 +35,11 @@ const NON_BLOCKING: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(super) cuda: &'static Cuda,
+    pub(crate) device: Device,
     raw: Pointer,
 }
 
 impl Stream {
-    pub(crate) fn create(cuda: &'static Cuda) -> anyhow::Result<Stream> {
-        let mut raw: Pointer = null_mut();
-        // SAFETY: CUDA writes one handle through the pointer.
-        let result = unsafe { (cuda.entry.stream_create)(&raw mut raw, NON_BLOCKING) };
-        cuda.check("cudaStreamCreateWithFlags", result)?;
-        Ok(Stream { cuda, raw })
-    }
-
     /// The handle, for NCCL.
     pub(crate) fn raw(&self) -> Pointer {
         self.raw

@@ -26,7 +26,7 @@ impl Communicator {
         let code = unsafe {
             (self.nccl.entry.all_reduce)(s, r, n, T::CODE, op as i32, self.raw, stream.raw())
         };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// Every rank gets what the root has in `send`.
@@ -43,7 +43,7 @@ impl Communicator {
         // SAFETY: see the head of this module; reads and writes `send.len()` elements.
         let code =
             unsafe { (self.nccl.entry.broadcast)(s, r, n, T::CODE, root, self.raw, stream.raw()) };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// The root gets the reduction over all ranks.
@@ -62,7 +62,7 @@ impl Communicator {
         let code = unsafe {
             (self.nccl.entry.reduce)(s, r, n, T::CODE, op as i32, root, self.raw, stream.raw())
         };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// Every rank gets the `send` of all ranks, one after the other.
@@ -78,7 +78,7 @@ impl Communicator {
         // SAFETY: see the head of this module; reads `send.len()`, writes that many for each rank.
         let code =
             unsafe { (self.nccl.entry.all_gather)(s, r, n, T::CODE, self.raw, stream.raw()) };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// Every rank gets its part, as long as `recv`, of the reduction over all ranks.
@@ -96,7 +96,7 @@ impl Communicator {
         let code = unsafe {
             (self.nccl.entry.reduce_scatter)(s, r, n, T::CODE, op as i32, self.raw, stream.raw())
         };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// Sends to one rank.
@@ -109,7 +109,7 @@ impl Communicator {
         let (p, n, peer) = (data.address(), data.len(), int(peer)?);
         // SAFETY: see the head of this module; reads `data.len()` elements.
         let code = unsafe { (self.nccl.entry.send)(p, n, T::CODE, peer, self.raw, stream.raw()) };
-        self.nccl.check("ncclSend", code)
+        self.settle("ncclSend", code)
     }
 
     /// Receives from one rank.
@@ -122,7 +122,7 @@ impl Communicator {
         let (p, n, peer) = (data.address(), data.len(), int(peer)?);
         // SAFETY: see the head of this module; writes `data.len()` elements.
         let code = unsafe { (self.nccl.entry.recv)(p, n, T::CODE, peer, self.raw, stream.raw()) };
-        self.nccl.check("ncclRecv", code)
+        self.settle("ncclRecv", code)
     }
 
     /// Every rank sends `count` elements to each rank.
@@ -152,7 +152,7 @@ impl Communicator {
                 stream.raw(),
             )
         };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// The root gets the `send` of all ranks, one after the other.
@@ -173,7 +173,7 @@ impl Communicator {
         let (s, r, n, root) = (send.address(), recv.address(), send.len(), int(root)?);
         // SAFETY: see the head of this module; reads `send.len()`, writes that many for each rank.
         let code = unsafe { call(s, r, n, T::CODE, root, self.raw, stream.raw()) };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 
     /// Every rank gets its part of the root's `send`.
@@ -194,6 +194,6 @@ impl Communicator {
         let (s, r, n, root) = (send.address(), recv.address(), recv.len(), int(root)?);
         // SAFETY: see the head of this module; reads `recv.len()` for each rank, writes `recv.len()`.
         let code = unsafe { call(s, r, n, T::CODE, root, self.raw, stream.raw()) };
-        self.nccl.check(CALL, code)
+        self.settle(CALL, code)
     }
 }

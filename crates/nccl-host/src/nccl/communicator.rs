@@ -1,10 +1,12 @@
 //! Communicators: how they come and go.
 
 use super::entry::Pointer;
-use super::{Nccl, UniqueId, int};
+use super::{IN_PROGRESS, Nccl, UniqueId, int};
 use anyhow::Context as _;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
 
 /// One rank's handle of a communicator. It has no destructor: how a communicator ends is part of a run, and
 /// a handle of a failed run must not be touched again.
@@ -16,6 +18,7 @@ pub(crate) struct Communicator {
     pub(crate) name: String,
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
+    nonblocking: bool,
 }
 
 // SAFETY: `nccl` is shared and never changes. `raw` is a handle that NCCL lets any one thread use at a time;
@@ -45,20 +48,33 @@ struct Config {
 /// NCCL_CONFIG_UNDEF_INT
 const UNSET: c_int = c_int::MIN;
 
+/// What a communicator is to be like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    /// Its name (2.27 and later).
+    pub(crate) name: Option<&'a str>,
+    /// Calls return before they are done.
+    pub(crate) nonblocking: bool,
+}
+
+/// Between two looks at a nonblocking communicator.
+const POLL: Duration = Duration::from_micros(200);
+
 impl Config {
-    fn named(name: &CString) -> Config {
+    /// `name` must outlive the configuration.
+    fn new(name: Option<&CString>, nonblocking: bool) -> Config {
         Config {
             size: size_of::<Config>(),
             magic: 0xcafe_beef,
             version: 22700,
-            blocking: UNSET,
+            blocking: if nonblocking { 0 } else { UNSET },
             cga_cluster_size: UNSET,
             min_ctas: UNSET,
             max_ctas: UNSET,
             net_name: null(),
             split_share: UNSET,
             traffic_class: UNSET,
-            comm_name: name.as_ptr(),
+            comm_name: name.map_or(null(), |name| name.as_ptr()),
             collnet_enable: UNSET,
             cta_policy: UNSET,
             shrink_share: UNSET,
@@ -68,58 +84,71 @@ impl Config {
 }
 
 impl Communicator {
-    /// ncclCommInitRank, or ncclCommInitRankConfig where a name is wanted.
+    /// What became of a call. On a nonblocking communicator it may not be done yet, whatever it returned: waits.
+    pub(super) fn settle(&self, call: &'static str, mut result: c_int) -> anyhow::Result<()> {
+        if self.nonblocking && result == 0 {
+            result = IN_PROGRESS;
+        }
+        while result == IN_PROGRESS {
+            // SAFETY: `self.raw` is a live handle; NCCL writes one code through the pointer.
+            let asked =
+                unsafe { (self.nccl.entry.comm_get_async_error)(self.raw, &raw mut result) };
+            self.nccl.check("ncclCommGetAsyncError", asked)?;
+            if result == IN_PROGRESS {
+                std::thread::sleep(POLL);
+            }
+        }
+        self.nccl.check(call, result)
+    }
+
+    /// A call that takes the communicator away: a nonblocking one cannot be asked any more whether it is done.
+    fn ends(self, call: &'static str, result: c_int) -> anyhow::Result<()> {
+        match result {
+            IN_PROGRESS => Ok(()),
+            result => self.nccl.check(call, result),
+        }
+    }
+
+    /// ncclCommInitRank, or ncclCommInitRankConfig where something is wanted.
     pub(crate) fn init_rank(
         nccl: &'static Nccl,
         id: UniqueId,
         rank: usize,
         ranks: usize,
-        nccl_name: Option<&str>,
+        wanted: Wanted<'_>,
     ) -> anyhow::Result<Communicator> {
         let (n, me) = (int(ranks)?, int(rank)?);
         let mut raw: Pointer = null_mut();
-        match nccl_name {
-            None => {
-                // SAFETY: NCCL writes one handle through the pointer; the rest goes by value.
-                let result = unsafe { (nccl.entry.comm_init_rank)(&raw mut raw, n, id, me) };
-                nccl.check("ncclCommInitRank", result)?;
-            }
-            Some(text) => {
-                let init = nccl
-                    .entry
-                    .comm_init_rank_config
-                    .context("--name: this NCCL has no ncclCommInitRankConfig")?;
-                let name = CString::new(text).context("--name: must not contain a NUL")?;
-                let mut config = Config::named(&name);
-                // SAFETY: NCCL writes one handle, and reads `config` up to its `size` and the name it points
-                // to, both alive until the call returns; it copies the name.
-                let result = unsafe { init(&raw mut raw, n, id, me, (&raw mut config).cast()) };
-                nccl.check("ncclCommInitRankConfig", result)?;
-            }
-        }
-        Ok(Communicator::new(
+        let made = |raw| Communicator {
             nccl,
             raw,
-            "world".to_owned(),
+            name: "world".to_owned(),
             rank,
             ranks,
-        ))
-    }
-
-    fn new(
-        nccl: &'static Nccl,
-        raw: Pointer,
-        name: String,
-        rank: usize,
-        ranks: usize,
-    ) -> Communicator {
-        Communicator {
-            nccl,
-            raw,
-            name,
-            rank,
-            ranks,
+            nonblocking: wanted.nonblocking,
+        };
+        if wanted.name.is_none() && !wanted.nonblocking {
+            // SAFETY: NCCL writes one handle through the pointer; the rest goes by value.
+            let result = unsafe { (nccl.entry.comm_init_rank)(&raw mut raw, n, id, me) };
+            nccl.check("ncclCommInitRank", result)?;
+            return Ok(made(raw));
         }
+        let init = nccl
+            .entry
+            .comm_init_rank_config
+            .context("--name, --nonblocking: this NCCL has no ncclCommInitRankConfig")?;
+        let name = wanted
+            .name
+            .map(CString::new)
+            .transpose()
+            .context("--name: must not contain a NUL")?;
+        let mut config = Config::new(name.as_ref(), wanted.nonblocking);
+        // SAFETY: NCCL writes one handle, and reads `config` up to its `size` and the name it points to, both
+        // alive until the call returns; it copies both.
+        let result = unsafe { init(&raw mut raw, n, id, me, (&raw mut config).cast()) };
+        let comm = made(raw);
+        comm.settle("ncclCommInitRankConfig", result)?;
+        Ok(comm)
     }
 
     /// ncclCommSplit; `name`, `rank` and `ranks` are what the caller knows the new communicator to be.
@@ -131,31 +160,47 @@ impl Communicator {
         rank: usize,
         ranks: usize,
     ) -> anyhow::Result<Communicator> {
-        let mut raw: Pointer = null_mut();
-        // SAFETY: `self.raw` is a live handle; NCCL writes one handle; a NULL configuration means "as the parent".
+        // A nonblocking one writes it later, from a thread of its own: it stays where it is for good.
+        let made: &'static AtomicPtr<c_void> = Box::leak(Box::new(AtomicPtr::new(null_mut())));
+        // SAFETY: `self.raw` is a live handle; NCCL writes one handle into memory that stays; a NULL
+        // configuration means "as the parent".
         let result = unsafe {
-            (self.nccl.entry.comm_split)(self.raw, int(color)?, key, &raw mut raw, null_mut())
+            (self.nccl.entry.comm_split)(self.raw, int(color)?, key, made.as_ptr(), null_mut())
         };
-        self.nccl.check("ncclCommSplit", result)?;
-        Ok(Communicator::new(self.nccl, raw, name, rank, ranks))
+        self.settle("ncclCommSplit", result)?;
+        while made.load(Ordering::Acquire).is_null() {
+            std::thread::sleep(POLL);
+        }
+        let raw = made.load(Ordering::Acquire);
+        let comm = Communicator {
+            nccl: self.nccl,
+            raw,
+            name,
+            rank,
+            ranks,
+            nonblocking: self.nonblocking,
+        };
+        // It is as nonblocking as its parent, and done when it says so itself.
+        comm.settle("ncclCommSplit", 0)?;
+        Ok(comm)
     }
 
     pub(crate) fn finalize(&self) -> anyhow::Result<()> {
         // SAFETY: `self.raw` is a live handle; finalizing leaves it valid for ncclCommDestroy.
         let result = unsafe { (self.nccl.entry.comm_finalize)(self.raw) };
-        self.nccl.check("ncclCommFinalize", result)
+        self.settle("ncclCommFinalize", result)
     }
 
     pub(crate) fn destroy(self) -> anyhow::Result<()> {
         // SAFETY: `self.raw` is a live handle and, as `self` is consumed, not used again.
         let result = unsafe { (self.nccl.entry.comm_destroy)(self.raw) };
-        self.nccl.check("ncclCommDestroy", result)
+        self.ends("ncclCommDestroy", result)
     }
 
     pub(crate) fn abort(self) -> anyhow::Result<()> {
         // SAFETY: `self.raw` is a live handle and, as `self` is consumed, not used again.
         let result = unsafe { (self.nccl.entry.comm_abort)(self.raw) };
-        self.nccl.check("ncclCommAbort", result)
+        self.ends("ncclCommAbort", result)
     }
 }
 
@@ -171,6 +216,13 @@ pub(crate) fn comm_init_all(
     Ok(handles
         .into_iter()
         .enumerate()
-        .map(|(rank, raw)| Communicator::new(nccl, raw, "world".to_owned(), rank, ranks))
+        .map(|(rank, raw)| Communicator {
+            nccl,
+            raw,
+            name: "world".to_owned(),
+            rank,
+            ranks,
+            nonblocking: false,
+        })
         .collect())
 }

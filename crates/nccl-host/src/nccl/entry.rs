@@ -63,6 +63,7 @@ entries! {
         comm_finalize: "ncclCommFinalize", OnComm;
         comm_destroy: "ncclCommDestroy", OnComm;
         comm_abort: "ncclCommAbort", OnComm;
+        comm_get_async_error: "ncclCommGetAsyncError", unsafe extern "C" fn(Pointer, *mut c_int) -> c_int;
         group_start: "ncclGroupStart", unsafe extern "C" fn() -> c_int;
         group_end: "ncclGroupEnd", unsafe extern "C" fn() -> c_int;
         all_reduce: "ncclAllReduce", WithOne;

@@ -10,7 +10,7 @@ mod communicator;
 mod entry;
 
 use crate::cuda::DeviceSlice;
-pub(crate) use communicator::{Communicator, comm_init_all};
+pub(crate) use communicator::{Communicator, Wanted, comm_init_all};
 use entry::Entry;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -55,6 +55,9 @@ pub(crate) enum Reduction {
     Max = 2,
     Avg = 4,
 }
+
+/// ncclInProgress: what a call on a nonblocking communicator returns before it is done.
+const IN_PROGRESS: c_int = 7;
 
 /// A type of elements that NCCL knows.
 pub(crate) trait Element: Copy + PartialEq + fmt::Debug + Default + 'static {
@@ -110,10 +113,11 @@ impl Nccl {
         self.check("ncclGroupStart", result)
     }
 
-    pub(crate) fn group_end(&self) -> anyhow::Result<()> {
+    /// Ends a group of calls on one communicator.
+    pub(crate) fn group_end(&self, of: &Communicator) -> anyhow::Result<()> {
         // SAFETY: takes nothing; the operations of the group were checked when they were called.
         let result = unsafe { (self.entry.group_end)() };
-        self.check("ncclGroupEnd", result)
+        of.settle("ncclGroupEnd", result)
     }
 
     /// Whether the three collectives that came with 2.28 are there.

@@ -1,4 +1,4 @@
-//! Several calls together: groups, graphs, further communicators.
+//! Several calls together: groups and graphs.
 
 use crate::nccl::Reduction;
 use crate::pattern::{of_rank, sum_over};
@@ -63,25 +63,4 @@ pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
         Ok(())
     })?;
     rank.expect("grouped broadcasts", &y, |i| of_rank(i / count, i % count))
-}
-
-/// An all-reduce in a communicator of the even or the odd ranks, in reverse order; below four ranks there is
-/// one communicator of all of them.
-pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
-    let (me, n) = (rank.me(), rank.ranks());
-    let colors = if n >= 4 { 2 } else { 1 };
-    let color = me % colors;
-    let members: Vec<usize> = (0..n).rev().filter(|r| r % colors == color).collect();
-    let position = members.iter().position(|r| *r == me).unwrap_or(0);
-    let name = format!("split.{}.{color}", rank.round());
-    let key = -i32::try_from(me)?;
-    let comm = rank
-        .world
-        .split(color, key, name, position, members.len())?;
-    rank.log_communicator(&comm)?;
-    let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
-    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
-    rank.all_reduce(&comm, &x.all(), &y.all(), Reduction::Sum)?;
-    rank.expect("split: allreduce", &y, |i| sum_over(&members, i))?;
-    comm.destroy()
 }

@@ -2,7 +2,10 @@
 
 mod collectives;
 mod combined;
+mod communicators;
 mod messages;
+
+pub(crate) use communicators::further_communicators;
 
 use crate::nccl::Version;
 use crate::rank::Rank;
@@ -106,8 +109,18 @@ const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "split",
-        run: combined::split,
+        run: communicators::split,
         in_all: always,
+    },
+    Operation {
+        name: "several",
+        run: communicators::alternating,
+        in_all: |_, _| false,
+    },
+    Operation {
+        name: "threads",
+        run: communicators::by_threads,
+        in_all: |_, _| false,
     },
 ];
 

@@ -87,3 +87,29 @@ fn a_library_that_is_not_there_is_named() {
         "{text}"
     );
 }
+
+/// Each of them brings calls on communicators of its own into the log, and results that were checked.
+#[test]
+fn several_communicators_blocking_and_not() {
+    let Some(release) = releases().pop() else {
+        return;
+    };
+    let ways: [&[&str]; 4] = [
+        &["--ops", "several"],
+        &["--ops", "threads"],
+        &["--ops", "several,split", "--nonblocking"],
+        &["--ops", "one", "--end", "order"],
+    ];
+    for way in ways {
+        let mut run = Run::new(&release, &["--threads", "4", "--count", "1000"]);
+        let text = run.args(way).expect_status(0);
+        assert!(text.contains(" 0 wrong"), "{way:?}: {text}");
+        let log = run.log(0);
+        for comm in ["world", "twin.0.0", "half.0.0", "half.0.1"] {
+            let calls = of_kind(&log, "call").filter(|call| call["comm"] == comm);
+            assert!(calls.count() > 0, "{way:?}: nothing on {comm}");
+        }
+        let checked = log.last().expect("a last line")["results_checked"].clone();
+        assert!(checked.as_u64() >= Some(12), "{way:?}: {checked}");
+    }
+}

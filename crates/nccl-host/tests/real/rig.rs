@@ -100,6 +100,11 @@ impl Run {
         self.command.env(name, value);
     }
 
+    pub(crate) fn args(&mut self, more: &[&str]) -> &mut Run {
+        self.command.args(more);
+        self
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }

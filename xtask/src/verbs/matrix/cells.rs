@@ -16,28 +16,32 @@ pub(super) struct Cell {
     pub(super) algorithm: Option<&'static str>,
     /// The only protocol that the archive may name.
     pub(super) protocol: Option<&'static str>,
+    /// The recording half runs under Valgrind's memcheck.
+    pub(super) memcheck: bool,
     /// What NCCL itself cannot do.
     pub(super) except: &'static [Exception],
 }
 
-/// Releases for which a cell cannot be had.
+/// Releases that cannot be run as the others.
 pub(super) struct Exception {
     /// The first release, as `(minor, patch)` of 2.minor.patch.
     pub(super) from: (u32, u32),
     /// The last one.
     pub(super) to: (u32, u32),
+    /// The defect of NCCL, and how it is known to be NCCL's.
     pub(super) why: &'static str,
+    /// Further arguments of `nccl-host` that steer around it; without any the cell cannot be had.
+    pub(super) instead: Option<&'static str>,
 }
 
 impl Cell {
-    /// Why a release cannot be run this way.
-    pub(super) fn exception(&self, release: &str) -> Option<&'static str> {
+    /// Why a release cannot be run this way, or is run differently.
+    pub(super) fn exception(&self, release: &str) -> Option<&'static Exception> {
         let mut numbers = release.split('.').skip(1).map(|word| word.parse().ok());
         let release: (u32, u32) = (numbers.next()??, numbers.next()??);
         self.except
             .iter()
             .find(|exception| (exception.from..=exception.to).contains(&release))
-            .map(|exception| exception.why)
     }
 
     /// Whether the number of proxy operations is known beforehand.
@@ -53,6 +57,7 @@ const PLAIN: Cell = Cell {
     settings: &[],
     algorithm: None,
     protocol: None,
+    memcheck: false,
     except: &[],
 };
 
@@ -143,11 +148,24 @@ pub(super) const CELLS: &[Cell] = &[
         about: "a network plugin that reports events of its own",
         arguments: "--procs 2 --threads 2 --exact",
         settings: &[("NCCL_NET_PLUGIN", "probe"), ("NCCL_NET", "Probe")],
-        except: &[Exception {
-            from: (23, 0),
-            to: (25, 99),
-            why: "network plugins have no events before 2.26",
-        }],
+        except: &[
+            Exception {
+                from: (23, 0),
+                to: (25, 99),
+                why: "network plugins have no events before 2.26",
+                instead: None,
+            },
+            Exception {
+                from: (27, 0),
+                to: (27, 99),
+                why: "NCCL 2.27 follows a null pointer in ncclProfilerCallback (the proxy operation of the step) when a network \
+                      plugin reports a transfer of a message that was merged with others of its group; the same with the probe \
+                      plugin alone and with event mask 0",
+                instead: Some(
+                    "--ops allreduce,broadcast,reduce,allgather,reducescatter,sendrecv,group,graph,bcasts,split",
+                ),
+            },
+        ],
         ..PLAIN
     },
     Cell {
@@ -162,8 +180,9 @@ pub(super) const CELLS: &[Cell] = &[
         arguments: "--procs 2 --threads 2 --end stuck",
         except: &[Exception {
             from: (23, 0),
-            to: (23, 99),
-            why: "ncclCommAbort of 2.23 does not return",
+            to: (25, 99),
+            why: "ncclCommAbort of 2.23 to 2.25 does not return while an operation waits; the same without a profiler",
+            instead: None,
         }],
         ..PLAIN
     },
@@ -171,6 +190,43 @@ pub(super) const CELLS: &[Cell] = &[
         name: "exit",
         about: "the processes end without a word to NCCL",
         arguments: "--procs 2 --threads 2 --end exit --exact",
+        ..PLAIN
+    },
+    Cell {
+        name: "graph",
+        about: "a captured graph launched three times, twice; each replay is there and says which it is",
+        arguments: "--procs 2 --threads 2 --ops graph --rounds 2 --exact",
+        ..PLAIN
+    },
+    Cell {
+        name: "several",
+        about: "three communicators at once, used in turn by one thread of each rank",
+        arguments: "--procs 2 --threads 2 --ops allreduce,several,split --rounds 2 --exact",
+        ..PLAIN
+    },
+    Cell {
+        name: "several-threads",
+        about: "four communicators at once, each used and destroyed by a thread of its own",
+        arguments: "--procs 2 --threads 2 --ops threads --exact",
+        ..PLAIN
+    },
+    Cell {
+        name: "destroy-order",
+        about: "three communicators, destroyed in another order than made, and in another on each rank",
+        arguments: "--procs 2 --threads 2 --ops one,sendrecv --end order --exact",
+        ..PLAIN
+    },
+    Cell {
+        name: "nonblocking",
+        about: "nonblocking communicators, polled with ncclCommGetAsyncError",
+        arguments: "--procs 2 --threads 2 --nonblocking --exact",
+        ..PLAIN
+    },
+    Cell {
+        name: "memcheck",
+        about: "the recording half under Valgrind's memcheck: no error with this plugin on its stack",
+        arguments: "--threads 2 --ops one,sendrecv",
+        memcheck: true,
         ..PLAIN
     },
 ];
@@ -185,6 +241,7 @@ mod tests {
         assert!(cell.exception("2.23.4").is_some());
         assert!(cell.exception("2.25.1").is_some());
         assert!(cell.exception("2.26.2").is_none());
+        assert!(cell.exception("2.27.7").unwrap().instead.is_some());
         assert!(CELLS[0].exception("2.23.4").is_none());
     }
 

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cells::Cell;
+use super::memcheck;
+use super::said::{fault, last, last_line, reason, rules};
 use crate::cache::remove_folder;
 use crate::cargo::{self, Profile};
 use crate::failure::{Context as _, Failure, Result};
@@ -20,9 +22,12 @@ const RELAY: &str = "libnccl-profiler-relay.so";
 
 /// What became of a run.
 pub(super) enum Verdict {
-    /// All comparisons held; with what `check` remarked.
+    /// All comparisons held.
     Good {
-        remarks: usize,
+        /// The rules of `check` that had remarks.
+        remarks: Vec<String>,
+        /// What of NCCL was steered around.
+        around: Option<&'static str>,
     },
     /// NCCL itself cannot be run this way.
     Impossible(&'static str),
@@ -42,7 +47,7 @@ pub(super) struct Bench {
 
 /// One of them.
 pub(super) struct Run<'a> {
-    pub(super) cell: &'a Cell,
+    pub(super) cell: &'static Cell,
     pub(super) release: &'a str,
     pub(super) library: &'a Path,
     pub(super) folder: PathBuf,
@@ -69,15 +74,19 @@ impl Bench {
 
     /// Runs and judges; an error is one of this machine, not of the run.
     pub(super) fn judge(&self, run: &Run<'_>) -> Result<(Verdict, Duration)> {
-        if let Some(why) = run.cell.exception(run.release) {
-            return Ok((Verdict::Impossible(why), Duration::ZERO));
+        let exception = run.cell.exception(run.release);
+        if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {
+            return Ok((Verdict::Impossible(exception.why), Duration::ZERO));
         }
         remove_folder(&run.folder)?;
         std::fs::create_dir_all(&run.folder)
             .or_fail(|| format!("create {}", run.folder.display()))?;
         let started = Instant::now();
         let verdict = match self.run(run).and_then(|()| self.compare(run)) {
-            Ok(remarks) => Verdict::Good { remarks },
+            Ok(remarks) => Verdict::Good {
+                remarks,
+                around: exception.map(|exception| exception.why),
+            },
             Err(failure) => Verdict::Failed(failure.message().to_owned()),
         };
         Ok((verdict, started.elapsed()))
@@ -99,14 +108,23 @@ impl Bench {
             .arg(self.probes.join(RELAY))
             .arg("--out")
             .arg(run.archive())
-            .arg("--")
+            .arg("--");
+        let (count, limit_seconds) = if run.cell.memcheck {
+            memcheck::in_front(&mut command, &run.folder);
+            // What writes the archive is not under memcheck: `run` does it afterwards.
+            command.env("NCCL_OTF2_FINALIZE", "offline");
+            (memcheck::COUNT, memcheck::LIMIT_SECONDS)
+        } else {
+            (COUNT, LIMIT_SECONDS)
+        };
+        command
             .arg(&self.nccl_host)
             .arg("--lib")
             .arg(run.library)
             .arg(format!("--fake-gpu={}", self.fake_gpu.display()))
-            .args(["--count", COUNT, "--timeout", LIMIT_SECONDS, "--log"])
+            .args(["--count", count, "--timeout", limit_seconds, "--log"])
             .arg(run.log())
-            .args(run.cell.arguments.split(' '))
+            .args(run.arguments())
             .envs(run.cell.settings.iter().copied())
             .env("LD_LIBRARY_PATH", &self.probes)
             .env("RELAY_PLUGIN", &self.plugin)
@@ -128,16 +146,21 @@ impl Bench {
         }
     }
 
-    /// The number of remarks of `check`.
-    fn compare(&self, run: &Run<'_>) -> Result<usize> {
+    /// What `check` remarked.
+    fn compare(&self, run: &Run<'_>) -> Result<Vec<String>> {
         let anchor = run.archive().join("traces.otf2");
-        let printed = process::capture(Command::new("otf2-print").arg(&anchor))?;
-        if !printed.status.success() || !printed.stderr.is_empty() {
-            return Err(Failure::wrong(format!("otf2-print: {}", last(&printed))));
-        }
-        let text = String::from_utf8_lossy(&printed.stdout);
+        let text = read(&anchor)?;
         only("nccl.algo", run.cell.algorithm, &text)?;
         only("nccl.proto", run.cell.protocol, &text)?;
+        if run.cell.memcheck {
+            let found = memcheck::found(&run.folder)?;
+            if let Some(first) = found.ours.first() {
+                let (ours, others) = (found.ours.len(), found.others);
+                return Err(Failure::wrong(format!(
+                    "memcheck: {ours} errors of the plugin ({others} of others): {first}"
+                )));
+            }
+        }
 
         let check = process::capture(
             Command::new(&self.nccl_otf2)
@@ -158,16 +181,7 @@ impl Bench {
                 .arg(run.relay())
                 .arg(run.archive()),
         )?;
-        Ok(String::from_utf8_lossy(&check.stdout)
-            .lines()
-            .find_map(|line| {
-                line.trim()
-                    .strip_prefix("\"remarks\": ")?
-                    .trim_end_matches(',')
-                    .parse()
-                    .ok()
-            })
-            .unwrap_or_default())
+        Ok(rules(&String::from_utf8_lossy(&check.stdout)))
     }
 
     fn script(&self, name: &str) -> Command {
@@ -191,6 +205,24 @@ impl Run<'_> {
     fn relay(&self) -> PathBuf {
         self.folder.join("relay")
     }
+
+    /// Those of the cell, and what steers around a defect of this release.
+    fn arguments(&self) -> impl Iterator<Item = &'static str> {
+        let exception = self.cell.exception(self.release);
+        let instead = exception.and_then(|exception| exception.instead);
+        let words = |words: &'static str| words.split(' ');
+        words(self.cell.arguments).chain(instead.into_iter().flat_map(words))
+    }
+}
+
+/// Every reader must be able to read the archive, and read the same: here they are held against each other. Returns
+/// what `otf2-print` printed; the Python package reads all events for the comparison of the counts.
+fn read(anchor: &Path) -> Result<String> {
+    let printed = process::capture(Command::new("otf2-print").arg(anchor))?;
+    if !printed.status.success() || !printed.stderr.is_empty() {
+        return Err(Failure::wrong(format!("otf2-print: {}", last(&printed))));
+    }
+    Ok(String::from_utf8_lossy(&printed.stdout).into_owned())
 }
 
 /// What was asked of NCCL (`NCCL_PROTO`) is what the archive says it took, and nothing else.
@@ -233,44 +265,6 @@ fn succeeds(what: &str, command: &mut Command) -> Result<()> {
     } else {
         Err(Failure::wrong(format!("{what}: {}", reason(&output))))
     }
-}
-
-/// The numbers that differ, or the last words.
-fn reason(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stdout);
-    let wrong: Vec<String> = said
-        .lines()
-        .filter(|line| line.contains("WRONG"))
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect();
-    if wrong.is_empty() {
-        last(output)
-    } else {
-        wrong.join("; ")
-    }
-}
-
-/// The first finding of `check --json`, or its last words.
-fn fault(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stdout);
-    said.lines()
-        .skip_while(|line| !line.contains("\"fault\""))
-        .find_map(|line| line.trim().strip_prefix("\"message\": "))
-        .map_or_else(
-            || last(output),
-            |message| message.trim_matches('"').to_owned(),
-        )
-}
-
-fn last(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    said.lines().last().unwrap_or("it said nothing").to_owned()
-}
-
-fn last_line(file: &Path) -> String {
-    let said = std::fs::read(file).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    said.lines().last().unwrap_or("it said nothing").to_owned()
 }
 
 #[cfg(test)]

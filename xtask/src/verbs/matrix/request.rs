@@ -1,5 +1,7 @@
 //! The options.
 
+use std::path::PathBuf;
+
 use super::cells::{CELLS, Cell};
 use crate::failure::{Failure, Result};
 use crate::nccl;
@@ -8,12 +10,15 @@ use crate::options::{Options, unknown};
 pub(super) const HELP: &str = "\
 Runs NCCL's published releases in many ways on emulated devices, and holds each archive against what was done.
 
-Usage: cargo xtask matrix [--release VERSION]... [--cell NAME]... [--jobs N] [--keep] [--write-docs]
+Usage: cargo xtask matrix [--release VERSION]... [--cell NAME]... [--memcheck] [--jobs N] [--keep]
+                    [--json FILE] [--write-docs]
 
   --release VERSION  only this release; may be given more than once
   --cell NAME        only this way to run; may be given more than once
+  --memcheck         as --cell memcheck: a run under Valgrind
   --jobs N           how many runs at once (default 2)
   --keep             keep what the good runs left, too (target/matrix/VERSION/CELL)
+  --json FILE        write what became of each run into a file
   --write-docs       put the table into docs/NCCL-MATRIX.md; only with all releases and all cells
   --list             name the releases and the cells
 
@@ -26,6 +31,7 @@ pub(super) struct Request {
     pub(super) cells: Vec<&'static Cell>,
     pub(super) jobs: usize,
     pub(super) keep: bool,
+    pub(super) json: Option<PathBuf>,
     pub(super) write_docs: bool,
 }
 
@@ -37,6 +43,7 @@ impl Request {
             cells: Vec::new(),
             jobs: 2,
             keep: false,
+            json: None,
             write_docs: false,
         };
         let mut options = Options::new(words);
@@ -49,12 +56,14 @@ impl Request {
                 "--list" => {
                     println!("releases: {}\ncells:", nccl::RELEASES.join(" "));
                     for cell in CELLS {
-                        println!("  {:12}{}", cell.name, cell.about);
+                        println!("  {:16}{}", cell.name, cell.about);
                     }
                     return Ok(None);
                 }
                 "--release" => request.releases.push(options.value(word)?.to_owned()),
                 "--cell" => request.cells.push(cell(options.value(word)?)?),
+                "--memcheck" => request.cells.push(cell("memcheck")?),
+                "--json" => request.json = Some(options.value(word)?.into()),
                 "--jobs" => request.jobs = jobs(options.value(word)?)?,
                 "--keep" => request.keep = true,
                 "--write-docs" => request.write_docs = true,

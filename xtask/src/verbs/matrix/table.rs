@@ -1,6 +1,7 @@
 //! The table: for the terminal, and for the page.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::cells::Cell;
 use super::judge::Verdict;
@@ -8,15 +9,21 @@ use super::judge::Verdict;
 /// What became of every run: a row per cell, in it a verdict per release.
 pub(super) struct Table<'a> {
     pub(super) releases: &'a [String],
-    pub(super) rows: Vec<(&'a Cell, Vec<Verdict>)>,
+    pub(super) rows: Vec<(&'static Cell, Vec<Outcome>)>,
+}
+
+/// What became of one run, and how long it took.
+pub(super) struct Outcome {
+    pub(super) verdict: Verdict,
+    pub(super) took: Duration,
 }
 
 impl Table<'_> {
     /// How many runs were good, impossible, and failed.
     pub(super) fn sums(&self) -> (usize, usize, usize) {
         let mut sums = (0, 0, 0);
-        for verdict in self.rows.iter().flat_map(|(_, row)| row) {
-            match verdict {
+        for outcome in self.rows.iter().flat_map(|(_, row)| row) {
+            match &outcome.verdict {
                 Verdict::Good { .. } => sums.0 += 1,
                 Verdict::Impossible(_) => sums.1 += 1,
                 Verdict::Failed(_) => sums.2 += 1,
@@ -27,17 +34,19 @@ impl Table<'_> {
 
     /// In columns, and below it why what is not `ok` is not.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("   {:12}", "");
+        let mut text = format!("   {:16}", "");
         for release in self.releases {
             let _ = write!(text, "{release:>8}");
         }
         for (cell, row) in &self.rows {
-            let _ = write!(text, "\n   {:12}", cell.name);
-            for verdict in row {
-                let _ = write!(text, "{:>8}", word(verdict));
+            let _ = write!(text, "\n   {:16}", cell.name);
+            for outcome in row {
+                let _ = write!(text, "{:>8}", short(&outcome.verdict));
             }
         }
-        text.push('\n');
+        text.push_str(
+            "\n   ok/2: check remarked on two rules; *: steered around a defect of NCCL\n",
+        );
         for note in self.notes() {
             let _ = writeln!(text, "   {note}");
         }
@@ -49,13 +58,13 @@ impl Table<'_> {
         let mut text = format!("| cell | {} |\n| --- |", self.releases.join(" | "));
         text.push_str(&" --- |".repeat(self.releases.len()));
         for (cell, row) in &self.rows {
-            let words: Vec<String> = row.iter().map(word).collect();
+            let words: Vec<String> = row.iter().map(|outcome| long(&outcome.verdict)).collect();
             let _ = write!(text, "\n| `{}` | {} |", cell.name, words.join(" | "));
         }
         text.push('\n');
         let notes = self.notes();
         if !notes.is_empty() {
-            text.push_str("\nWhat is not `ok`:\n\n");
+            text.push_str("\nWhat is not `ok`, and what was steered around (`*`):\n\n");
             for note in notes {
                 let _ = writeln!(text, "* {note}");
             }
@@ -81,9 +90,17 @@ impl Table<'_> {
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
         for (cell, row) in &self.rows {
-            for (release, verdict) in self.releases.iter().zip(row) {
-                let note = match verdict {
-                    Verdict::Good { .. } => continue,
+            for (release, outcome) in self.releases.iter().zip(row) {
+                let note = match &outcome.verdict {
+                    Verdict::Good { around: None, .. } => continue,
+                    Verdict::Good {
+                        around: Some(why), ..
+                    } => {
+                        let exception = cell.exception(release);
+                        let instead = exception.and_then(|exception| exception.instead);
+                        let instead = instead.unwrap_or_default();
+                        format!("`{}`*, with `{instead}`: {why}", cell.name)
+                    }
                     Verdict::Impossible(why) => format!("`{}`, not to be had: {why}", cell.name),
                     Verdict::Failed(why) => format!("`{}`, FAIL: {why}", cell.name),
                 };
@@ -100,12 +117,31 @@ impl Table<'_> {
     }
 }
 
-fn word(verdict: &Verdict) -> String {
+/// As wide as a release's number.
+fn short(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Good { remarks: 0 } => "ok".to_owned(),
-        Verdict::Good { remarks } => format!("ok/{remarks}"),
+        Verdict::Good { remarks, around } => {
+            let star = if around.is_some() { "*" } else { "" };
+            if remarks.is_empty() {
+                format!("ok{star}")
+            } else {
+                format!("ok/{}{star}", remarks.len())
+            }
+        }
         Verdict::Impossible(_) => "—".to_owned(),
         Verdict::Failed(_) => "FAIL".to_owned(),
+    }
+}
+
+/// With the rules that had remarks.
+fn long(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Good { remarks, around } => {
+            let star = if around.is_some() { "\\*" } else { "" };
+            let ok = format!("ok{star} {}", remarks.join(" "));
+            ok.trim_end().to_owned()
+        }
+        other => short(other),
     }
 }
 
@@ -118,19 +154,33 @@ mod tests {
     fn what_failed_is_in_the_table_with_its_reason() {
         let releases = ["1.0.0".to_owned(), "1.1.0".to_owned(), "1.2.0".to_owned()];
         let row = vec![
-            Verdict::Good { remarks: 2 },
+            Verdict::Good {
+                remarks: vec!["A06".into(), "T06".into()],
+                around: Some("slow"),
+            },
             Verdict::Failed("so".into()),
             Verdict::Impossible("never"),
         ];
+        let took = Duration::from_secs(1);
+        let row = row
+            .into_iter()
+            .map(|verdict| Outcome { verdict, took })
+            .collect();
         let table = Table {
             releases: &releases,
             rows: vec![(&CELLS[0], row)],
         };
         assert_eq!(table.sums(), (1, 1, 1));
         for text in [table.text(), table.markdown()] {
-            for wanted in ["ok/2", "FAIL", "FAIL: so (1.1.0)", "never (1.2.0)"] {
+            for wanted in ["FAIL", "FAIL: so (1.1.0)", "never (1.2.0)", "slow (1.0.0)"] {
                 assert!(text.contains(wanted), "{wanted}: {text}");
             }
         }
+        assert!(table.text().contains(" ok/2*"), "{}", table.text());
+        assert!(
+            table.markdown().contains("| ok\\* A06 T06 |"),
+            "{}",
+            table.markdown()
+        );
     }
 }

@@ -1,0 +1,198 @@
+//! Further communicators: split off the first one, used alone and at once.
+
+use super::{collectives, messages};
+use crate::cuda::Buffer;
+use crate::nccl::{Communicator, Reduction};
+use crate::pattern::{of_rank, sum_over};
+use crate::rank::{Rank, Tally};
+use anyhow::Context as _;
+
+const UNTOUCHED: i32 = -1;
+
+/// Who is in a communicator, and in which order.
+#[derive(Clone, Copy)]
+enum Members {
+    /// All ranks, as they are.
+    All,
+    /// From four ranks on the even or the odd ones, as they are.
+    Half,
+    /// The same, in reverse order.
+    HalfReversed,
+}
+
+impl Members {
+    /// The number of communicators that come of one split.
+    fn colors(self, ranks: usize) -> usize {
+        match self {
+            Members::Half | Members::HalfReversed if ranks >= 4 => 2,
+            _ => 1,
+        }
+    }
+
+    /// The ranks that are with this one, in their order.
+    fn with(self, me: usize, ranks: usize) -> Vec<usize> {
+        let colors = self.colors(ranks);
+        let mut members: Vec<usize> = (0..ranks).filter(|r| r % colors == me % colors).collect();
+        if matches!(self, Members::HalfReversed) {
+            members.reverse();
+        }
+        members
+    }
+}
+
+/// Splits a communicator off; its name is the same on all of its ranks.
+fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Result<Communicator> {
+    let (me, n) = (rank.me(), rank.ranks());
+    let with = members.with(me, n);
+    let position = with.iter().position(|r| *r == me).context("a member")?;
+    let color = me % members.colors(n);
+    let name = format!("{what}.{}.{color}", rank.round());
+    let key = i32::try_from(position)?;
+    let comm = rank.world.split(color, key, name, position, with.len())?;
+    rank.log_communicator(&comm)?;
+    Ok(comm)
+}
+
+/// An all-reduce in a communicator of the even or the odd ranks, in reverse order; below four ranks there is
+/// one communicator of all of them.
+pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let members = Members::HalfReversed.with(rank.me(), rank.ranks());
+    let comm = make(rank, "split", Members::HalfReversed)?;
+    let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    rank.all_reduce(&comm, &x.all(), &y.all(), Reduction::Sum)?;
+    rank.expect("split: allreduce", &y, |i| sum_over(&members, i))?;
+    comm.destroy()
+}
+
+/// What a rank has under way on one of several communicators.
+struct Lane<'r> {
+    rank: &'r Rank<'r>,
+    x: Buffer<'r, i32>,
+    sum: Buffer<'r, i32>,
+    gathered: Buffer<'r, i32>,
+    received: Buffer<'r, i32>,
+}
+
+impl<'r> Lane<'r> {
+    fn new(rank: &'r Rank<'r>) -> anyhow::Result<Lane<'r>> {
+        let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
+        Ok(Lane {
+            rank,
+            x: rank.fill(count, |i| of_rank(me, i))?,
+            sum: rank.fill(count, |_| UNTOUCHED)?,
+            gathered: rank.fill(count * n, |_| UNTOUCHED)?,
+            received: rank.fill(count, |_| UNTOUCHED)?,
+        })
+    }
+
+    /// Starts the operation of a turn and waits for nothing.
+    fn start(&self, turn: usize) -> anyhow::Result<()> {
+        let rank = self.rank;
+        let (me, n) = (rank.me(), rank.ranks());
+        match turn {
+            0 => rank.all_reduce(rank.world, &self.x.all(), &self.sum.all(), Reduction::Sum),
+            1 => rank.all_gather(&self.x.all(), &self.gathered.all()),
+            _ => rank.group(|| {
+                rank.send(&self.x.all(), (me + 1) % n)?;
+                rank.recv(&self.received.all(), (me + n - 1) % n)
+            }),
+        }
+    }
+
+    fn expect(&self) -> anyhow::Result<()> {
+        let rank = self.rank;
+        let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
+        let (all, name) = ((0..n).collect::<Vec<_>>(), &rank.world.name);
+        let what = |what: &str| format!("{name}: {what}");
+        rank.expect(&what("allreduce"), &self.sum, |i| sum_over(&all, i))?;
+        rank.expect(&what("allgather"), &self.gathered, |i| {
+            of_rank(i / count, i % count)
+        })?;
+        rank.expect(&what("ring"), &self.received, |i| {
+            of_rank((me + n - 1) % n, i)
+        })
+    }
+}
+
+/// The operations of three communicators alternate: each has a stream of its own, so that all are under way at once.
+pub(super) fn alternating(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let twin = make(rank, "twin", Members::All)?;
+    let half = make(rank, "half", Members::Half)?;
+    let device = rank.stream.device;
+    let (second, third) = (device.stream()?, device.stream()?);
+    {
+        let ranks = [
+            rank.seat().on(rank.world, rank.stream),
+            rank.seat().on(&twin, &second),
+            rank.seat().on(&half, &third),
+        ];
+        let lanes = ranks
+            .iter()
+            .map(Lane::new)
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        for turn in 0..3 {
+            for place in 0..lanes.len() {
+                lanes[(turn + place) % lanes.len()].start(turn)?;
+            }
+        }
+        for lane in &lanes {
+            lane.expect()?;
+            rank.add(lane.rank.tally());
+        }
+    }
+    twin.destroy()?;
+    half.destroy()
+}
+
+/// Each communicator is used, and destroyed, by a thread of its own; in which order, nobody says.
+pub(super) fn by_threads(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let comms = [
+        make(rank, "twin", Members::All)?,
+        make(rank, "half", Members::Half)?,
+        make(rank, "third", Members::All)?,
+    ];
+    let device = rank.stream.device;
+    let all = |rank: &Rank<'_>| -> anyhow::Result<Tally> {
+        collectives::all_reduce(rank)?;
+        messages::ring(rank)?;
+        collectives::all_gather(rank)?;
+        Ok(rank.tally())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = comms
+            .into_iter()
+            .map(|comm| {
+                let seat = rank.seat();
+                scope.spawn(move || {
+                    let stream = device.stream()?;
+                    let tally = all(&seat.on(&comm, &stream))?;
+                    comm.destroy()?;
+                    Ok(tally)
+                })
+            })
+            .collect();
+        all(rank)?;
+        for thread in threads {
+            let tally: anyhow::Result<Tally> = thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread of the rank panicked"))?;
+            rank.add(tally?);
+        }
+        Ok(())
+    })
+}
+
+/// A second communicator of all ranks and one of the even or the odd ones, both used once; for the caller to end.
+pub(crate) fn further_communicators(
+    rank: &Rank<'_>,
+) -> anyhow::Result<(Communicator, Communicator)> {
+    let twin = make(rank, "twin", Members::All)?;
+    let half = make(rank, "half", Members::Half)?;
+    for comm in [&twin, &half] {
+        let on = rank.seat().on(comm, rank.stream);
+        collectives::one(&on)?;
+        rank.add(on.tally());
+    }
+    Ok((twin, half))
+}

@@ -1,0 +1,135 @@
+//! Valgrind's memcheck around `nccl-host`, and what it found in this plugin.
+//!
+//! libnccl and the stand-in have errors and leaks of their own (reads of what was never written, in some releases).
+//! Those are counted; only what has the plugin on its stack is a failure.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo;
+use crate::failure::{Context as _, Failure, Result};
+
+/// Elements of an operation: everything takes some thirty times as long.
+pub(super) const COUNT: &str = "1000";
+/// After this `nccl-host` kills its processes; a run takes 10 to 20 s on an idle machine.
+pub(super) const LIMIT_SECONDS: &str = "400";
+const PLUGIN: &str = "libnccl_profiler_otf2.so</obj>";
+
+/// What was found in all processes of a run.
+pub(super) struct Found {
+    /// With the plugin on a stack, each as its first line says it.
+    pub(super) ours: Vec<String>,
+    pub(super) others: usize,
+}
+
+/// Puts valgrind in front of the program; its findings go into files of this folder.
+pub(super) fn in_front(command: &mut Command, folder: &Path) {
+    command
+        .args([
+            "valgrind",
+            "--quiet",
+            "--trace-children=yes",
+            // The stand-in writes over functions of libnccl.
+            "--smc-check=all-non-file",
+            "--num-callers=40",
+            "--leak-check=full",
+            "--xml=yes",
+        ])
+        .arg(format!(
+            "--suppressions={}",
+            cargo::root().join("tests/valgrind.supp").display()
+        ))
+        .arg(format!(
+            "--xml-file={}",
+            folder.join("memcheck.%p").display()
+        ));
+}
+
+/// Reads the findings of all processes.
+pub(super) fn found(folder: &Path) -> Result<Found> {
+    let mut found = Found {
+        ours: Vec::new(),
+        others: 0,
+    };
+    let mut workers = 0;
+    for path in files(folder)? {
+        let text = std::fs::read(&path).or_fail(|| format!("read {}", path.display()))?;
+        let text = String::from_utf8_lossy(&text);
+        // A worker that came to its end has the rank's words there; the launcher never loads NCCL.
+        workers +=
+            usize::from(text.contains("--worker") && text.contains("<state>FINISHED</state>"));
+        sort(&text, &mut found);
+    }
+    if workers == 0 {
+        return Err(Failure::wrong("memcheck saw no worker come to its end"));
+    }
+    Ok(found)
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).or_fail(|| format!("list {}", folder.display()))?;
+    Ok(entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("memcheck."))
+        })
+        .collect())
+}
+
+/// A process that starts another program by exec has both reports in one file.
+fn sort(text: &str, found: &mut Found) {
+    for error in text.split("<error>").skip(1) {
+        let error = error.split("</error>").next().unwrap_or_default();
+        if error.contains(PLUGIN) {
+            found.ours.push(first_line(error));
+        } else {
+            found.others += 1;
+        }
+    }
+}
+
+/// What it is, and the first function of the plugin on the stack.
+fn first_line(error: &str) -> String {
+    let what = tag(error, "what").or_else(|| tag(error, "text"));
+    let place = error
+        .split("<frame>")
+        .find(|frame| frame.contains(PLUGIN))
+        .and_then(|frame| tag(frame, "fn"));
+    format!(
+        "{}: {} in {}",
+        tag(error, "kind").unwrap_or_default(),
+        what.unwrap_or_default(),
+        place.unwrap_or("a function without a name")
+    )
+}
+
+fn tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once('<')?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "<error><kind>InvalidRead</kind><what>Invalid read of size 8</what><stack>\
+        <frame><obj>/x/libnccl.so.2</obj><fn>init</fn></frame></stack></error>\
+        <error><kind>Leak_DefinitelyLost</kind><xwhat><text>8 bytes are lost</text></xwhat><stack>\
+        <frame><obj>/usr/libexec/malloc.so</obj><fn>malloc</fn></frame>\
+        <frame><obj>/x/libnccl_profiler_otf2.so</obj><fn>start</fn></frame></stack></error>";
+
+    #[test]
+    fn only_what_has_the_plugin_on_its_stack_is_ours() {
+        let mut found = Found {
+            ours: Vec::new(),
+            others: 0,
+        };
+        sort(REPORT, &mut found);
+        assert_eq!(
+            found.ours,
+            ["Leak_DefinitelyLost: 8 bytes are lost in start"]
+        );
+        assert_eq!(found.others, 1);
+    }
+}
