@@ -148,7 +148,10 @@ class Compare(unittest.TestCase):
 
     def test_numbers_that_json_does_not_have(self):
         self.assertEqual([compare_readers.number(value) for value in (math.nan, math.inf, 0.5)], ["NaN", "inf", 0.5])
-        self.assertEqual([compare_readers.rounded(value) for value in ("NaN", "inf", 1e300)], ["nan", "inf", "1e+300"])
+        self.assertEqual(
+            [compare_readers.rounded(value) for value in ("NaN", "inf", 1e300, 2 / 3)],
+            ["nan", "inf", "1e+300", "0.666667"],
+        )
 
 
 if __name__ == "__main__":
