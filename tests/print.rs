@@ -13,71 +13,7 @@ use whole_plugin::{built, scratch::Scratch};
 const HIGHEST: [&str; 2] = ["--nccl", "23103"];
 
 /// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
-const EVERYTHING: &str = r#"
-init c id=0x1234 name=train"ing nodes=3 ranks=4 rank=2
-init d id=0xffffffffffffffff ranks=1 rank=0
-start ga GroupApi ctx=c depth=2 graph_captured=1
-state ga GroupStartApiStop
-start ca CollApi ctx=c parent=ga func=Broadcast count=7 datatype=ncclFloat32 root=3 stream=0x77 graph_captured=1 user_tag=9
-stop ca
-start pa P2pApi ctx=c parent=ga func=Send count=70 datatype=ncclInt8 stream=0x78 user_tag=8
-stop pa
-state ga GroupEndApiStart
-start kl KernelLaunch ctx=c parent=ga stream=0x77
-stop kl
-start g Group ctx=c
-start co Coll ctx=c parent=ca group=g rank=2 sequence=5 func=Broadcast send_buffer=0x1000 recv_buffer=0x2000 count=7 root=3 datatype=ncclFloat32 channels=4 warps=8 algorithm=RING protocol=LL128 kernel_variant=odd is_symmetric=1 user_tag=9
-start p P2p ctx=c parent=pa group=g rank=2 func=Send buffer=0x3000 datatype=ncclInt8 count=70 peer=1 channels=2 user_tag=8
-stop co
-stop p
-stop g
-thread proxy {
-start pc ProxyCtrl ctx=c
-state pc ProxyCtrlIdle appended=0
-state pc ProxyCtrlAppendEnd appended=3
-state pc ProxyCtrlActive args=NULL
-stop pc
-start op ProxyOp ctx=c parent=co rank=2 channel=1 peer=3 steps=16 chunk_bytes=4096 is_send=1
-state op ProxyOpInProgress
-start st ProxyStep ctx=c parent=op rank=2 step=4
-state st ProxyStepSendGPUWait
-state st ProxyStepSendPeerWait bytes=5
-state st ProxyStepSendWait bytes=123456789012
-start ib NetPlugin ctx=c parent=st rank=2 net_ib=1,77,2,3,4096
-state ib NetPluginUpdate
-stop ib
-start so NetPlugin ctx=c parent=st rank=2 net_socket=5,1,99
-stop so
-start np NetPlugin ctx=c parent=st rank=2 net_id=0x7700
-stop np
-stop st
-stop op
-start foreign ProxyOp ctx=c parent=op rank=2 pid=4242 peer=0
-start kc KernelCh ctx=c parent=co channel=1 gpu_ns=18000000000000000001
-start kp KernelPhase ctx=c parent=kc channel=1 phase=2 phase_name=prims gpu_ns=5
-state kp KernelPhaseStop gpu_ns=6
-stop kp
-state kc KernelChStop gpu_ns=18000000000000000009
-stop kc
-}
-join proxy
-start ce CeColl ctx=d func=AllGather sequence=1 send_buffer=0x10 recv_buffer=0x20 count=12 root=0 datatype=ncclFloat16 sync_strategy=memop intra_batch_sync=1 batch_size=4 batches=2 ce_sequence=6 stream=0x99 user_tag=3
-state ce CeCollStart
-start cs CeSync ctx=d parent=ce is_complete=1 ranks=4
-state cs CeSyncStart
-state cs CeSyncComplete
-stop cs
-start cb CeBatch ctx=d parent=ce operations=5 bytes=1000000 intra_sync=1
-stop cb
-state ce CeCollComplete
-stop ce
-start odd 0x10000 ctx=c
-stop odd
-start never Coll ctx=c func=AllReduce count=1
-stop ga
-finalize d
-finalize c
-"#;
+const EVERYTHING: &str = include_str!("support/everything.script");
 
 /// The stream of the one process in a job's directory.
 fn print(scratch: &Scratch, out: &Path) -> String {
@@ -94,7 +30,7 @@ fn replay_and_print(scratch: &Scratch, stream: &Path, host: &[&str], out: &str) 
     command.env("NCCL_OTF2_DIR", &out);
     command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _replayed = run(&mut command).with_code(0);
-    print(scratch, &out)
+    print(scratch, &out.join("parts"))
 }
 
 /// Takes the times out of a stream, and names processes, threads and handles by the order of their first sight.
@@ -169,7 +105,7 @@ fn every_kind_comes_round() {
     script.args(HIGHEST);
     script.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _recorded = run(&mut script).with_code(0);
-    let first = print(&scratch, &scratch.out());
+    let first = print(&scratch, &scratch.out().join("parts"));
     let kinds = kinds(&first);
     for kind in [
         "Group",
@@ -300,7 +236,10 @@ fn what_is_not_wanted_stays_away() {
     let _recorded = run(&mut script).with_code(0);
     let printed = |options: &[&str]| {
         let mut command = scratch.plain(built::nccl_otf2());
-        command.arg("print").arg(scratch.out()).args(options);
+        command
+            .arg("print")
+            .arg(scratch.out().join("parts"))
+            .args(options);
         let text = run(&mut command).with_code(0).stdout;
         let lines = text.lines().skip(1).filter(|line| !line.contains(" init "));
         let lines = lines.filter(|line| !line.ends_with(" finalize"));

@@ -46,7 +46,7 @@ pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
     events
 }
 
-/// otf2-print takes every warning for an error.
+/// otf2-print takes every warning for an error; the Python package and `nccl-otf2 print` read the same as it.
 pub(crate) fn print(out: &Path) -> String {
     let output = Command::new("otf2-print")
         .args(["-Werror", "-G"])
@@ -70,6 +70,10 @@ pub(crate) fn print(out: &Path) -> String {
         .expect("it ran before");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && error.is_empty(), "{error}");
+    if let Some(python) = whole_plugin::machine::python() {
+        let agreed = whole_plugin::archive::Archive::open(out).readers_agree(&python);
+        assert_eq!(agreed["agree"], true, "{agreed:#}");
+    }
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

@@ -30,6 +30,7 @@ Commands:
   test        Install what is missing, fetch NCCL, build everything and run all tests
   setup       Only install and fetch what demo and test need
   matrix      Run many releases of NCCL in many ways and hold each archive against what was done
+  readers     Read archives with three readers and compare what they say, event by event
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
 
@@ -56,6 +57,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "test" => verbs::test::run(rest),
         "setup" => verbs::setup::run(rest),
         "matrix" => verbs::matrix::run(rest),
+        "readers" => verbs::readers::run(rest),
         "bindings" => verbs::bindings::run(rest),
         "screenshot" => verbs::screenshot::run(rest),
         "" | "help" | "-h" | "--help" => {

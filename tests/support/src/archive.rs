@@ -124,6 +124,28 @@ impl Archive {
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
     }
 
+    /// `otf2-print`, the Python package and our own reader say the same of every event. What they agree on, as
+    /// JSON.
+    #[must_use]
+    pub fn readers_agree(&self, python: &Path) -> serde_json::Value {
+        let ended = run(Self::readers(python).arg("--json").arg(&self.anchor)).with_code(0);
+        let reports: serde_json::Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"));
+        reports[0].clone()
+    }
+
+    /// The program that compares readers, without the archive that it is to read.
+    #[must_use]
+    pub fn readers(python: &Path) -> Command {
+        let mut command = Command::new(python);
+        command
+            .arg("-B")
+            .arg(built::root().join("xtask/python/compare_readers.py"))
+            .arg("--nccl-otf2")
+            .arg(built::nccl_otf2());
+        command
+    }
+
     fn otf2_print(&self, options: &[&str]) -> Ended {
         run(Command::new("otf2-print").args(options).arg(&self.anchor)).with_code(0)
     }

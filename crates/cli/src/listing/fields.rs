@@ -17,6 +17,10 @@ pub(crate) enum Value {
     Flag(bool),
     /// A handle or an address; 0 is NULL.
     Address(u64),
+    /// A number with a fraction.
+    Float(f64),
+    /// Several of one kind.
+    Several(Vec<Self>),
     /// Several.
     Object(List),
 }

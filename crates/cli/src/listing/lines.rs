@@ -59,14 +59,40 @@ impl Object {
 
     /// Fields.
     pub(crate) fn list(self, list: &List) -> Self {
-        list.iter().fold(self, |object, (name, value)| match value {
-            Value::Text(text) => object.text(name, text),
-            Value::Unsigned(number) => object.number(name, *number),
-            Value::Signed(number) => object.number(name, *number),
-            Value::Flag(is_set) => object.flag(name, *is_set),
-            Value::Address(address) => object.address(name, *address),
-            Value::Object(list) => object.object(name, Self::new().list(list)),
-        })
+        list.iter()
+            .fold(self, |object, (name, value)| object.value(name, value))
+    }
+
+    /// A field.
+    pub(crate) fn value(self, name: &str, value: &Value) -> Self {
+        match value {
+            Value::Text(text) => self.text(name, text),
+            Value::Unsigned(number) => self.number(name, *number),
+            Value::Signed(number) => self.number(name, *number),
+            Value::Float(number) => self.float(name, *number),
+            Value::Flag(is_set) => self.flag(name, *is_set),
+            Value::Address(address) => self.address(name, *address),
+            Value::Several(values) => {
+                let values: Vec<String> = values.iter().map(Self::alone).collect();
+                self.raw(name, &format!("[{}]", values.join(",")))
+            }
+            Value::Object(list) => self.object(name, Self::new().list(list)),
+        }
+    }
+
+    /// A value without a name.
+    fn alone(value: &Value) -> String {
+        let named = Self::new().value("", value).0;
+        named.strip_prefix("{\"\":").unwrap_or_default().to_owned()
+    }
+
+    /// A number with a fraction, with as many digits as it takes to read the same again; JSON has no others.
+    fn float(self, name: &str, number: f64) -> Self {
+        if number.is_finite() {
+            self.raw(name, &format!("{number:?}"))
+        } else {
+            self.text(name, &number.to_string())
+        }
     }
 
     fn raw(mut self, name: &str, value: &str) -> Self {
@@ -87,10 +113,19 @@ mod tests {
             .number("b", u64::MAX)
             .microseconds("c", 8_993_953_357_171_003)
             .address("d", 0)
-            .object("e", Object::new().flag("f", true));
+            .object("e", Object::new().flag("f", true))
+            .value(
+                "g",
+                &Value::Several(vec![
+                    Value::Float(0.1),
+                    Value::Float(2e300),
+                    Value::Float(f64::NAN),
+                    Value::Text(String::new()),
+                ]),
+            );
         assert_eq!(
             object.end(),
-            r#"{"a":"x\"\\\n","b":18446744073709551615,"c":8993953357171.003,"d":"null","e":{"f":true}}"#
+            r#"{"a":"x\"\\\n","b":18446744073709551615,"c":8993953357171.003,"d":"null","e":{"f":true},"g":[0.1,2e300,"NaN",""]}"#
         );
     }
 }

@@ -8,6 +8,7 @@ use nccl_profiler_otf2::clock::ClockPair;
 use nccl_profiler_otf2::event::StateArgs;
 use nccl_profiler_otf2::journal::reader::{Journal, Outcome};
 use nccl_profiler_otf2::journal::record::{CommRecord, Record, RecordBody, StartRecord};
+use nccl_profiler_otf2::process::ProcessInfo;
 use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
 
 use super::filter::Filter;
@@ -82,7 +83,11 @@ pub(crate) struct Story {
     pub(crate) path: PathBuf,
     /// The process.
     pub(crate) pid: u32,
-    /// When the first thing was said.
+    /// The kernel's boot id, empty where it is not known: journals of one have one clock.
+    pub(crate) boot_id: String,
+    /// CLOCK_REALTIME - CLOCK_MONOTONIC when recording began.
+    pub(crate) realtime_offset_ns: i64,
+    /// When the first thing was said; of several journals, in the first of them ([`super::beginning::share`]).
     pub(crate) begin_ns: u64,
     /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
@@ -137,9 +142,12 @@ impl Story {
         said.sort_by_key(|(_, record)| record.ticks);
         pairs.sort_by_key(|pair| pair.ticks);
         let clock = HostClock::new(source, &pairs);
+        let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
         let mut story = Self {
             path: path.to_owned(),
             pid,
+            boot_id: boot_id(path),
+            realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
             begin_ns: said
                 .first()
                 .map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
@@ -292,4 +300,11 @@ impl Story {
             ));
         }
     }
+}
+
+/// What the part says of the machine that the journal is from.
+fn boot_id(journal: &Path) -> String {
+    let text = std::fs::read(journal.with_file_name("process.json")).unwrap_or_default();
+    let process: ProcessInfo = serde_json::from_slice(&text).unwrap_or_default();
+    process.boot_id
 }

@@ -29,20 +29,30 @@ impl Line<'_> {
     }
 }
 
-/// Prints a process's stream.
+/// Prints the streams of processes, in the order of time over all of them.
 ///
 /// # Errors
 ///
 /// When stdout cannot be written.
-pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    let comms = story.comms.iter().filter(|comm| comm.is_wanted);
-    lines.extend(comms.map(Line::Init));
-    lines.extend(story.states.iter().map(Line::State));
-    lines.extend(story.events.iter().map(Line::Event));
-    lines.extend(story.finalizes.iter().map(Line::Finalize));
-    lines.sort_by_key(Line::written_ns);
-    for line in lines {
+pub(crate) fn print(stories: &[Story], output: &mut Output) -> Result<()> {
+    let mut lines: Vec<(u64, &Story, Line<'_>)> = Vec::new();
+    for story in stories {
+        let comms = story.comms.iter().filter(|comm| comm.is_wanted);
+        let own = comms
+            .map(Line::Init)
+            .chain(story.states.iter().map(Line::State))
+            .chain(story.events.iter().map(Line::Event))
+            .chain(story.finalizes.iter().map(Line::Finalize));
+        lines.extend(own.map(|line| {
+            let after_ns = match line.written_ns() {
+                u64::MAX => u64::MAX,
+                ns => ns.saturating_sub(story.begin_ns),
+            };
+            (after_ns, story, line)
+        }));
+    }
+    lines.sort_by_key(|(after_ns, ..)| *after_ns);
+    for (_, story, line) in lines {
         let object = match line {
             Line::Init(comm) => init(story, comm),
             Line::State(said) => state(story, said),

@@ -1,4 +1,4 @@
-//! A journal for people: one line an event, in the order of starts, indented below its parent.
+//! Journals for people: one line an event, in the order of starts, indented below its parent.
 
 use std::collections::BTreeMap;
 
@@ -68,18 +68,59 @@ impl Columns {
 /// The deepest that is shown: parents come from NCCL, and a ring of them must not hang us.
 const MOST_DEPTH: usize = 16;
 
-/// Prints a process's journal.
+/// Prints the journals of processes, in the order of time over all of them.
 ///
 /// # Errors
 ///
 /// When stdout cannot be written.
-pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
-    let mut rows: Vec<(u64, Row)> = Vec::new();
+pub(crate) fn print(stories: &[Story], output: &mut Output) -> Result<()> {
+    let mut ids = stories.iter().flat_map(|story| &story.comms);
+    let first = ids.next().map(|comm| comm.record.comm_id);
+    let names = Names {
+        processes: stories.len() > 1,
+        communicators: ids.any(|comm| Some(comm.record.comm_id) != first),
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for story in stories {
+        rows_of(story, &names, &mut rows);
+    }
+    rows.sort_by_key(|row| row.after_ns);
+    let widest = |text: fn(&Row) -> &str, least: usize| {
+        let widths = rows.iter().map(|row| text(row).chars().count());
+        widths.max().unwrap_or(0).max(least)
+    };
+    let columns = Columns {
+        place: widest(|row| &row.place, "thread".len()),
+        whose: widest(|row| &row.whose, "rank".len()),
+    };
+    output.head(&columns.head("thread"))?;
+    for row in &rows {
+        if !output.line(&columns.line(row))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What must be named because there are several.
+struct Names {
+    processes: bool,
+    communicators: bool,
+}
+
+/// The lines of a process.
+fn rows_of(story: &Story, names: &Names, rows: &mut Vec<Row>) {
     let row = |when: Moment, context: Option<(u64, i32)>, depth: usize, what: String| Row {
         after_ns: when.ns.saturating_sub(story.begin_ns),
         duration: None,
-        place: when.tid.to_string(),
-        whose: context.map_or_else(String::new, |(context, rank)| whose(story, context, rank)),
+        place: if names.processes {
+            format!("{}/{}", story.pid, when.tid)
+        } else {
+            when.tid.to_string()
+        },
+        whose: context.map_or_else(String::new, |(context, rank)| {
+            whose(story, names, context, rank)
+        }),
         depth,
         what,
     };
@@ -97,7 +138,7 @@ pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
         );
         let mut line = row(comm.begin, Some((comm.context, 0)), 0, what);
         line.duration = Some(units::time(comm.end_ns.saturating_sub(comm.begin.ns)));
-        rows.push((comm.begin.ns, line));
+        rows.push(line);
     }
     let depths = depths(story);
     for event in &story.events {
@@ -118,7 +159,7 @@ pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
             || "no end".to_owned(),
             |stop| units::time(stop.ns.saturating_sub(event.start.ns)),
         ));
-        rows.push((event.start.ns, line));
+        rows.push(line);
     }
     for state in &story.states {
         let depth = depths.get(&state.event).map_or(0, |depth| depth + 1);
@@ -126,7 +167,7 @@ pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
             format!("· {}", states::name(state.number)),
             &arguments(state.args),
         );
-        rows.push((state.when.ns, row(state.when, None, depth, what)));
+        rows.push(row(state.when, None, depth, what));
     }
     for said in &story.finalizes {
         let mut line = row(
@@ -136,38 +177,18 @@ pub(crate) fn print(story: &Story, output: &mut Output) -> Result<()> {
             "finalize".to_owned(),
         );
         line.duration = Some(units::time(said.end_ns.saturating_sub(said.begin.ns)));
-        rows.push((said.begin.ns, line));
+        rows.push(line);
     }
-    rows.sort_by_key(|(ns, _)| *ns);
-    let widest = |text: fn(&Row) -> &str, least: usize| {
-        let widths = rows.iter().map(|(_, row)| text(row).chars().count());
-        widths.max().unwrap_or(0).max(least)
-    };
-    let columns = Columns {
-        place: widest(|row| &row.place, "thread".len()),
-        whose: widest(|row| &row.whose, "rank".len()),
-    };
-    output.head(&columns.head("thread"))?;
-    for (_, row) in &rows {
-        if !output.line(&columns.line(row))? {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Communicator and rank; the communicator's name only where there are several.
-fn whose(story: &Story, context: u64, rank: i32) -> String {
+fn whose(story: &Story, names: &Names, context: u64, rank: i32) -> String {
     let Some(comm) = story.comm(context) else {
         return format!("foreign {rank}");
     };
     let rank = format!("{}/{}", comm.rank, comm.ranks);
-    let several = story
-        .comms
-        .iter()
-        .any(|other| other.record.comm_id != comm.comm_id);
     let name = story.outcome.symbols.text(comm.name);
-    match (several, name) {
+    match (names.communicators, name) {
         (false, _) => rank,
         (true, "") => format!("{:#x} {rank}", comm.comm_id),
         (true, name) => format!("{name} {rank}"),
@@ -188,16 +209,25 @@ fn depths(story: &Story) -> BTreeMap<u64, usize> {
 /// The fields after what they belong to, `name=value`.
 fn with_fields(mut what: String, fields: &List) -> String {
     for (name, value) in fields {
-        let value = match value {
-            Value::Text(text) => text.clone(),
-            Value::Unsigned(number) => number.to_string(),
-            Value::Signed(number) => number.to_string(),
-            Value::Flag(is_set) => if *is_set { "yes" } else { "no" }.to_owned(),
-            Value::Address(0) => "NULL".to_owned(),
-            Value::Address(address) => format!("{address:#x}"),
-            Value::Object(list) => with_fields(String::new(), list).trim_start().to_owned(),
-        };
-        what.push_str(&format!(" {name}={value}"));
+        what.push_str(&format!(" {name}={}", value_text(value)));
     }
     what
+}
+
+/// A value for people.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Signed(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Flag(is_set) => if *is_set { "yes" } else { "no" }.to_owned(),
+        Value::Address(0) => "NULL".to_owned(),
+        Value::Address(address) => format!("{address:#x}"),
+        Value::Several(values) => {
+            let values: Vec<String> = values.iter().map(value_text).collect();
+            values.join(",")
+        }
+        Value::Object(list) => with_fields(String::new(), list).trim_start().to_owned(),
+    }
 }

@@ -1,0 +1,230 @@
+//! What an event of an archive says, by the names of `docs/STREAMS.md`.
+
+use otf2::{
+    AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue,
+    RegionRef, RmaAccess, RmaWinRef,
+};
+
+use super::super::fields::{List, Value};
+use crate::archive::Trace;
+
+/// The names of the records that `--kind` knows.
+pub(super) const NAMES: [&str; 21] = [
+    "Enter",
+    "Leave",
+    "MpiCollectiveBegin",
+    "MpiCollectiveEnd",
+    "NonBlockingCollectiveRequest",
+    "NonBlockingCollectiveComplete",
+    "MpiSend",
+    "MpiRecv",
+    "MpiIsend",
+    "MpiIsendComplete",
+    "MpiIrecvRequest",
+    "MpiIrecv",
+    "RmaPut",
+    "RmaGet",
+    "RmaOpCompleteBlocking",
+    "RmaOpCompleteNonBlocking",
+    "Metric",
+    "ParameterString",
+    "ParameterInt",
+    "ParameterUnsignedInt",
+    "MeasurementOnOff",
+];
+
+/// OTF2's name of a record.
+pub(super) fn name(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::Enter(_) => "Enter",
+        EventKind::Leave(_) => "Leave",
+        EventKind::MpiCollectiveBegin => "MpiCollectiveBegin",
+        EventKind::MpiCollectiveEnd(_) => "MpiCollectiveEnd",
+        EventKind::NonBlockingCollectiveRequest { .. } => "NonBlockingCollectiveRequest",
+        EventKind::NonBlockingCollectiveComplete { .. } => "NonBlockingCollectiveComplete",
+        EventKind::MpiSend(_) => "MpiSend",
+        EventKind::MpiRecv(_) => "MpiRecv",
+        EventKind::MpiIsend { .. } => "MpiIsend",
+        EventKind::MpiIsendComplete { .. } => "MpiIsendComplete",
+        EventKind::MpiIrecvRequest { .. } => "MpiIrecvRequest",
+        EventKind::MpiIrecv { .. } => "MpiIrecv",
+        EventKind::RmaPut(_) => "RmaPut",
+        EventKind::RmaGet(_) => "RmaGet",
+        EventKind::RmaOpCompleteBlocking { .. } => "RmaOpCompleteBlocking",
+        EventKind::RmaOpCompleteNonBlocking { .. } => "RmaOpCompleteNonBlocking",
+        EventKind::Metric { .. } => "Metric",
+        EventKind::ParameterString { .. } => "ParameterString",
+        EventKind::ParameterInt { .. } => "ParameterInt",
+        EventKind::ParameterUnsignedInt { .. } => "ParameterUnsignedInt",
+        EventKind::MeasurementOnOff(_) => "MeasurementOnOff",
+        EventKind::Other(name) => name,
+        _ => "Unknown",
+    }
+}
+
+/// What a record has besides its attributes. Fields that end in `Ref` are for programs.
+pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
+    match kind {
+        EventKind::Enter(region) | EventKind::Leave(region) => of_region(trace, *region),
+        EventKind::MpiCollectiveEnd(collective) => of_collective(trace, collective),
+        EventKind::NonBlockingCollectiveComplete {
+            collective,
+            request,
+        } => with_request(of_collective(trace, collective), *request),
+        EventKind::NonBlockingCollectiveRequest { request }
+        | EventKind::MpiIsendComplete { request }
+        | EventKind::MpiIrecvRequest { request } => with_request(List::new(), *request),
+        EventKind::MpiSend(message) | EventKind::MpiRecv(message) => of_message(trace, message),
+        EventKind::MpiIsend { message, request } | EventKind::MpiIrecv { message, request } => {
+            with_request(of_message(trace, message), *request)
+        }
+        EventKind::RmaPut(access) | EventKind::RmaGet(access) => of_access(trace, access),
+        EventKind::RmaOpCompleteBlocking { win, matching }
+        | EventKind::RmaOpCompleteNonBlocking { win, matching } => {
+            let mut list = of_window(trace, *win);
+            list.push(("matching", Value::Unsigned(*matching)));
+            list
+        }
+        EventKind::Metric { metric, values } => of_metric(trace, *metric, values),
+        EventKind::ParameterString { parameter, value } => {
+            let value = trace.definitions.string(*value).unwrap_or_default();
+            parameter_of(trace, *parameter, Value::Text(value.to_owned()))
+        }
+        EventKind::ParameterInt { parameter, value } => {
+            parameter_of(trace, *parameter, Value::Signed(*value))
+        }
+        EventKind::ParameterUnsignedInt { parameter, value } => {
+            parameter_of(trace, *parameter, Value::Unsigned(*value))
+        }
+        EventKind::MeasurementOnOff(mode) => vec![("mode", Value::Text(format!("{mode:?}")))],
+        _ => List::new(),
+    }
+}
+
+/// The attributes of an event, by name; one without a name by its reference.
+pub(super) fn attributes(trace: &Trace, event: &Event) -> Vec<(String, Value)> {
+    let attributes = event.attributes.iter().map(|(reference, value)| {
+        let definition = trace.definitions.attributes.get(reference);
+        let name = definition
+            .and_then(|attribute| trace.definitions.string(attribute.name))
+            .map_or_else(|| format!("attribute {}", reference.get()), str::to_owned);
+        (name, value_of(trace, *value))
+    });
+    attributes.collect()
+}
+
+fn value_of(trace: &Trace, value: AttributeValue) -> Value {
+    let text = |text: Option<&str>| Value::Text(text.unwrap_or_default().to_owned());
+    match value {
+        AttributeValue::U8(value) => Value::Unsigned(value.into()),
+        AttributeValue::U16(value) => Value::Unsigned(value.into()),
+        AttributeValue::U32(value) => Value::Unsigned(value.into()),
+        AttributeValue::U64(value) => Value::Unsigned(value),
+        AttributeValue::I8(value) => Value::Signed(value.into()),
+        AttributeValue::I16(value) => Value::Signed(value.into()),
+        AttributeValue::I32(value) => Value::Signed(value.into()),
+        AttributeValue::I64(value) => Value::Signed(value),
+        AttributeValue::F32(value) => Value::Float(value.into()),
+        AttributeValue::F64(value) => Value::Float(value),
+        AttributeValue::String(string) => text(trace.definitions.string(string)),
+        AttributeValue::Region(region) => Value::Text(trace.region_name(region)),
+        AttributeValue::Location(location) => Value::Text(trace.location_name(location)),
+        AttributeValue::Comm(comm) => Value::Text(trace.comm_name(comm)),
+        AttributeValue::Attribute(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::Group(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::Metric(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::Parameter(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::RmaWin(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::LocationGroup(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::Other { bits, .. } => Value::Unsigned(bits),
+        _ => Value::Text(format!("{value:?}")),
+    }
+}
+
+fn of_region(trace: &Trace, region: RegionRef) -> List {
+    vec![
+        ("region", Value::Text(trace.region_name(region))),
+        ("regionRef", Value::Unsigned(region.get().into())),
+    ]
+}
+
+fn of_comm(trace: &Trace, comm: CommRef) -> List {
+    vec![
+        ("comm", Value::Text(trace.comm_name(comm))),
+        ("commRef", Value::Unsigned(comm.get().into())),
+    ]
+}
+
+fn of_collective(trace: &Trace, collective: &Collective) -> List {
+    let mut list = vec![("operation", Value::Text(format!("{:?}", collective.op)))];
+    list.append(&mut of_comm(trace, collective.comm));
+    if let Some(root) = collective.root {
+        list.push(("root", Value::Unsigned(root.into())));
+    }
+    list.push(("bytesSent", Value::Unsigned(collective.bytes_sent)));
+    list.push(("bytesReceived", Value::Unsigned(collective.bytes_received)));
+    list
+}
+
+fn of_message(trace: &Trace, message: &Message) -> List {
+    let mut list = vec![("peer", Value::Unsigned(message.peer.into()))];
+    list.append(&mut of_comm(trace, message.comm));
+    list.push(("tag", Value::Unsigned(message.tag.into())));
+    list.push(("bytes", Value::Unsigned(message.bytes)));
+    list
+}
+
+fn of_window(trace: &Trace, win: RmaWinRef) -> List {
+    let definition = trace.definitions.rma_wins.get(&win);
+    let name = definition.and_then(|window| trace.definitions.string(window.name));
+    vec![
+        ("window", Value::Text(name.unwrap_or_default().to_owned())),
+        ("windowRef", Value::Unsigned(win.get().into())),
+    ]
+}
+
+fn of_access(trace: &Trace, access: &RmaAccess) -> List {
+    let mut list = of_window(trace, access.win);
+    list.push(("remote", Value::Unsigned(access.remote.into())));
+    list.push(("bytes", Value::Unsigned(access.bytes)));
+    list.push(("matching", Value::Unsigned(access.matching)));
+    list
+}
+
+fn of_metric(trace: &Trace, metric: MetricRef, values: &[MetricValue]) -> List {
+    let class = trace.definitions.metric_classes.get(&metric);
+    let members = class.map_or(&[][..], |class| &class.members);
+    let names = members.iter().map(|member| {
+        let member = trace.definitions.metric_members.get(member);
+        let name = member.and_then(|member| trace.definitions.string(member.name));
+        Value::Text(name.unwrap_or_default().to_owned())
+    });
+    let values = values.iter().map(|value| match *value {
+        MetricValue::U64(value) => Value::Unsigned(value),
+        MetricValue::I64(value) => Value::Signed(value),
+        MetricValue::F64(value) => Value::Float(value),
+    });
+    vec![
+        ("metrics", Value::Several(names.collect())),
+        ("metricRef", Value::Unsigned(metric.get().into())),
+        ("values", Value::Several(values.collect())),
+    ]
+}
+
+fn parameter_of(trace: &Trace, parameter: otf2::ParameterRef, value: Value) -> List {
+    let definition = trace.definitions.parameters.get(&parameter);
+    let name = definition.and_then(|parameter| trace.definitions.string(parameter.name));
+    vec![
+        (
+            "parameter",
+            Value::Text(name.unwrap_or_default().to_owned()),
+        ),
+        ("parameterRef", Value::Unsigned(parameter.get().into())),
+        ("value", value),
+    ]
+}
+
+fn with_request(mut list: List, request: u64) -> List {
+    list.push(("request", Value::Unsigned(request)));
+    list
+}

@@ -1,0 +1,276 @@
+//! What `nccl-otf2 print` shows of an archive: the records that are wanted, in the order of time, for people and for
+//! programs. That nothing of a record is wrong or missing is for `tests/readers.rs`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use whole_plugin::machine::nccl_library;
+use whole_plugin::process::{Ended, run, run_within};
+use whole_plugin::{built, scratch::Scratch};
+
+/// Two communicators in one process; the sends go to a rank that nobody recorded.
+const TWO_COMMUNICATORS: &str = r#"
+init c id=0x1234 name=train"ing ranks=2 rank=1
+init d id=0xabc ranks=1 rank=0
+start ga GroupApi ctx=c depth=1
+start ca CollApi ctx=c parent=ga func=AllReduce count=7 datatype=ncclFloat32
+stop ca
+stop ga
+start co Coll ctx=c parent=ca rank=1 sequence=0 func=AllReduce count=7 datatype=ncclFloat32 channels=1
+start op ProxyOp ctx=c parent=co rank=1 channel=1 peer=0 steps=1 chunk_bytes=4096 is_send=1
+state op ProxyOpInProgress
+start st ProxyStep ctx=c parent=op rank=1 step=0
+state st ProxyStepSendGPUWait
+state st ProxyStepSendWait bytes=28
+stop st
+stop op
+stop co
+start ce Coll ctx=d rank=0 sequence=0 func=Broadcast count=3 root=0 datatype=ncclInt8 channels=1
+stop ce
+finalize d
+finalize c
+"#;
+
+fn recorded() -> Scratch {
+    let scratch = Scratch::new();
+    let mut script = scratch.script(TWO_COMMUNICATORS);
+    script.args(["--nccl", "22809"]);
+    script.env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _recorded = run(&mut script).with_code(0);
+    let _written = scratch.finalize().with_code(0);
+    scratch
+}
+
+fn print(scratch: &Scratch, path: &Path, options: &[&str]) -> Ended {
+    let mut command = scratch.plain(built::nccl_otf2());
+    command.arg("print").arg(path).args(options);
+    run(&mut command)
+}
+
+/// The lines below the heads of the columns.
+fn lines(scratch: &Scratch, options: &[&str]) -> Vec<String> {
+    let printed = print(scratch, &scratch.out(), options).with_code(0);
+    let mut lines = printed.stdout.lines().map(str::to_owned);
+    let head = lines.next().expect("the heads of columns");
+    assert!(
+        head.contains("time [s]") && head.ends_with("event"),
+        "{head}"
+    );
+    lines.collect()
+}
+
+fn records(scratch: &Scratch, path: &Path, options: &[&str]) -> Vec<Value> {
+    let mut all = vec!["--json"];
+    all.extend(options);
+    let printed = print(scratch, path, &all).with_code(0);
+    let records = printed.stdout.lines().map(serde_json::from_str);
+    records.collect::<Result<_, _>>().expect("JSON Lines")
+}
+
+fn times(records: &[Value]) -> Vec<u64> {
+    let times = records.iter().map(|record| record["time"].as_u64());
+    times.collect::<Option<_>>().expect("times")
+}
+
+#[test]
+fn records_come_in_the_order_of_time_over_all_rows() {
+    let scratch = recorded();
+    let records = records(&scratch, &scratch.out(), &[]);
+    assert!(times(&records).is_sorted());
+    let rows: std::collections::BTreeSet<&str> = records
+        .iter()
+        .filter_map(|record| record["location"].as_str())
+        .collect();
+    // A thread, two communicators, a net lane and a step lane.
+    assert_eq!(rows.len(), 5, "{rows:?}");
+    let of_anchor = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
+    assert_eq!(of_anchor.stdout.lines().count(), records.len());
+    assert_eq!(lines(&scratch, &[]).len(), records.len());
+}
+
+#[test]
+fn regions_nest_and_say_how_long_they_took() {
+    let scratch = recorded();
+    let printed = lines(&scratch, &["--kind", "GroupApi,CollApi"]);
+    let what = |line: &String| {
+        let at = line.find("enter ").or_else(|| line.find("leave "))?;
+        let (before, event) = line.split_at(at);
+        let name: Vec<&str> = event.split(' ').take(2).collect();
+        Some((before.chars().count(), name.join(" ")))
+    };
+    let shown: Vec<(usize, String)> = printed.iter().filter_map(what).collect();
+    let names: Vec<&str> = shown.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "enter ncclGroup",
+            "enter ncclAllReduce",
+            "leave ncclAllReduce",
+            "leave ncclGroup"
+        ],
+        "{printed:#?}"
+    );
+    let columns: Vec<usize> = shown.iter().map(|(column, _)| *column).collect();
+    let outer = columns[0];
+    assert_eq!(columns, [outer, outer + 2, outer + 2, outer]);
+    for line in &printed {
+        let has_duration =
+            line.contains(" ns  ") || line.contains(" µs  ") || line.contains(" ms  ");
+        assert_eq!(has_duration, line.contains("leave "), "{line}");
+    }
+}
+
+#[test]
+fn only_what_is_wanted_is_printed() {
+    let scratch = recorded();
+    let all = lines(&scratch, &[]);
+    let named = |options: &[&str], words: &str| {
+        let lines = lines(&scratch, options);
+        assert!(!lines.is_empty(), "{options:?}");
+        let other = lines.iter().find(|line| !line.contains(words));
+        assert_eq!(other, None, "{options:?}: {lines:#?}");
+        lines.len()
+    };
+    let of_c = named(&["--comm", "train\"ing"], "train\"ing");
+    // Found by its id, which is its name.
+    let of_d = named(&["--comm", "0xabc"], "0x0000000000000abc");
+    let of_threads = all.iter().filter(|line| line.contains(" thread ")).count();
+    assert_eq!(of_c + of_d + of_threads, all.len());
+    assert_eq!(named(&["--rank", "1"], "train\"ing"), of_c);
+    assert_eq!(named(&["--kind", "ProxyStep"], " s0 "), 6);
+    assert_eq!(named(&["--kind", "rmaput"], "bytes=28"), 1);
+    // The region, and the records of the collective in it.
+    assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "abc 0/1 "), of_d);
+    assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
+    assert!(lines(&scratch, &["--comm", "0x1235"]).is_empty());
+    let wrong = print(&scratch, &scratch.out(), &["--kind", "Moon"]).with_code(2);
+    assert!(
+        wrong.stderr.contains("Moon") && wrong.stderr.contains("MpiIsend"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn regions_that_go_on_come_first() {
+    let scratch = recorded();
+    let all = records(&scratch, &scratch.out(), &[]);
+    let is = |record: &Value, event: &str, region: &str| {
+        record["event"] == event && record["region"] == region
+    };
+    let place = |event: &str, region: &str| {
+        all.iter()
+            .position(|record| is(record, event, region))
+            .expect("the record")
+    };
+    let step = place("Enter", "SendWait");
+    let from = format!("@{}", times(&all)[step]);
+    let late = records(&scratch, &scratch.out(), &["--from", &from]);
+    // The operation and the transfer had begun, the call was over.
+    let (enter, rest): (Vec<_>, Vec<_>) = late
+        .iter()
+        .partition(|record| record["time"].as_u64() < times(&all)[step].into());
+    assert!(
+        enter.iter().all(|record| record["event"] == "Enter"),
+        "{enter:#?}"
+    );
+    assert!(
+        enter.iter().any(|record| is(record, "Enter", "netSend")),
+        "{enter:#?}"
+    );
+    assert!(
+        !enter.iter().any(|record| is(record, "Enter", "ncclGroup")),
+        "{enter:#?}"
+    );
+    assert_eq!(late[..enter.len()].iter().collect::<Vec<_>>(), enter);
+    let at_or_after = times(&all)
+        .iter()
+        .filter(|time| **time >= times(&all)[step])
+        .count();
+    assert_eq!(rest.len(), at_or_after);
+    let before = records(&scratch, &scratch.out(), &["--to", &from]);
+    let until = times(&all)
+        .iter()
+        .filter(|time| **time <= times(&all)[step])
+        .count();
+    assert_eq!(before.len(), until);
+}
+
+#[test]
+fn what_cannot_be_printed_says_why() {
+    let scratch = recorded();
+    let parts = scratch.out().join("parts");
+    let mut both = scratch.plain(built::nccl_otf2());
+    both.arg("print").arg(scratch.out()).arg(&parts);
+    let said = run(&mut both).with_code(2).stderr;
+    assert!(
+        said.contains("an archive has all processes already"),
+        "{said}"
+    );
+    let events = std::fs::read_dir(scratch.out().join("traces")).expect("the event files");
+    let mut files: Vec<PathBuf> = events.map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "evt"));
+    std::fs::remove_file(&files[0]).expect("remove an event file");
+    let said = print(&scratch, &scratch.out(), &[]).with_code(2).stderr;
+    assert!(said.contains("nccl-otf2 check"), "{said}");
+    std::fs::remove_file(scratch.out().join("traces.otf2")).expect("remove the anchor");
+    // The journals are there still.
+    let said = print(&scratch, &scratch.out(), &[]).with_code(0).stdout;
+    assert!(said.contains(" init train\"ing "), "{said}");
+    let part = std::fs::read_dir(&parts)
+        .expect("parts")
+        .next()
+        .expect("a part");
+    let journal = part.expect("a part").path().join("journal");
+    std::fs::remove_dir_all(journal).expect("remove the journal");
+    let said = print(&scratch, &scratch.out(), &[]).with_code(2).stderr;
+    assert!(said.contains("NCCL_OTF2_KEEP_JOURNAL=1"), "{said}");
+}
+
+#[test]
+fn journals_of_processes_are_put_together() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let mut job = scratch.plain(built::nccl_otf2());
+    job.args(["run", "--keep-journal", "--out"])
+        .arg(scratch.out());
+    job.arg("--plugin").arg(built::plugin()).arg("--");
+    job.arg(built::nccl_host()).arg("--lib").arg(library);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    job.args(["--procs", "2", "--threads", "1", "--ops", "allreduce"]);
+    let _ran = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let parts = scratch.out().join("parts");
+    let together = print(&scratch, &parts, &["--json"]).with_code(0).stdout;
+    let mut apart = 0;
+    let mut pids = std::collections::BTreeSet::new();
+    for part in std::fs::read_dir(&parts).expect("parts") {
+        let part = part.expect("a part").path();
+        apart += print(&scratch, &part, &["--json"])
+            .with_code(0)
+            .stdout
+            .lines()
+            .count();
+    }
+    let mut written = Vec::new();
+    for line in together.lines() {
+        let record: Value = serde_json::from_str(line).expect("JSON");
+        let moment = match (&record["recordType"], &record["type"]) {
+            (kind, _) if kind == "state" => &record,
+            // Of a communicator the beginning counts, of an event the end.
+            (_, kind) if kind == "ProfilerLifecycle" => &record["start"],
+            _ => &record["stop"],
+        };
+        pids.insert(moment["pid"].to_string());
+        written.push(moment["ts"].as_f64().expect("a time"));
+    }
+    assert_eq!((written.len(), pids.len()), (apart, 2));
+    assert!(written.is_sorted(), "{together}");
+    let text = print(&scratch, &parts, &["--kind", "CollApi"])
+        .with_code(0)
+        .stdout;
+    for pid in pids {
+        assert!(text.contains(&format!(" {pid}/")), "{pid}: {text}");
+    }
+}
