@@ -11,13 +11,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use otf2::{LocationRef, PartWriter};
 
 use super::assemble::Assembler;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
+use super::claim::Claim;
 use super::clocks::HostClock;
 use super::counts::Counts;
 use super::definitions::Tables;
@@ -78,6 +79,45 @@ pub struct PartSummary {
 /// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is
 /// as it was.
 pub fn write(
+    directory: &Path,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<PartSummary, Error> {
+    let patience = Instant::now() + PATIENCE;
+    let give_up = options
+        .deadline
+        .map_or(patience, |deadline| deadline.min(patience));
+    let _claim = claim(directory, give_up)?;
+    write_claimed(directory, options, progress)
+}
+
+/// The file of who writes a part.
+const CLAIM: &str = ".write.lock";
+/// How long to wait for another who writes it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The right to write a part: two who did it at once would take away each other's files.
+///
+/// # Errors
+/// Another process has it for too long, or nothing can be written there.
+fn claim(directory: &Path, give_up: Instant) -> Result<Claim, Error> {
+    let staging = Staging::create(directory, STAGING)?;
+    Claim::take(directory.join(CLAIM), &staging, give_up)
+}
+
+/// The same for a finalizer, who waits.
+///
+/// # Errors
+/// As for [`claim`].
+pub(super) fn claim_patiently(directory: &Path) -> Result<Claim, Error> {
+    claim(directory, Instant::now() + PATIENCE)
+}
+
+/// [`write`] for who has the claim.
+///
+/// # Errors
+/// As for [`write`].
+pub(super) fn write_claimed(
     directory: &Path,
     options: &WriteOptions,
     progress: &dyn Progress,
