@@ -134,7 +134,7 @@ fn two_who_finalize_at_once_make_one_archive() {
         for round in 0..2 {
             let both = [(); 2].map(|()| start(&mut finalize(&together, &["--jobs", "2"])));
             let both = both.map(|one| one.wait(LIMIT).with_code(0));
-            let written: usize = both.iter().map(|one| written(one)).sum();
+            let written: usize = both.iter().map(written).sum();
             let expected_now = if round == 0 { PROCESSES } else { 0 };
             assert_eq!(
                 written, expected_now,

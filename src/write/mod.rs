@@ -51,6 +51,7 @@ pub mod job;
 mod kinds;
 pub mod lanes;
 mod launches;
+pub mod matching;
 pub mod members;
 pub mod messages;
 pub mod metrics;

@@ -25,6 +25,7 @@ use super::definitions::Tables;
 use super::describe;
 use super::emit::Emitter;
 use super::error::{Error, io_error, otf2_error};
+use super::matching;
 use super::options::ArchiveOptions;
 use super::part_files::PROVISIONAL;
 use super::place::place;
@@ -164,6 +165,13 @@ pub(super) fn write_claimed(
         process.pid = process_id;
         process.session_start_realtime_ns = session_start_ns;
     }
+    let (calls, collectives) = matching::record(
+        &assembly,
+        &timeline.correlation,
+        &timeline.comms,
+        &outcome.symbols,
+    );
+    calls.write(&staging.path().join(matching::CALLS))?;
     let sidecar = Sidecar {
         format: SIDECAR_FORMAT,
         part: name,
@@ -183,6 +191,7 @@ pub(super) fn write_claimed(
         gpus: describe::gpus(&timeline.comms),
         lanes,
         gpu_clocks: describe::gpu_clocks(&timeline),
+        collectives,
         counts,
         records: outcome.records,
         problems: problems(&outcome),
@@ -329,6 +338,7 @@ fn commit(
         _ => {}
     }
     put_in_place(staging, TRACES, directory)?;
+    put_in_place(staging, matching::CALLS, directory)?;
     put_in_place(staging, DEFINITIONS, directory)?;
     let mark = staging.path().join(DONE);
     let said = if provisional { PROVISIONAL } else { "" };

@@ -48,7 +48,8 @@ Exit codes: 0 the archive is complete, 1 something is missing from it, 2 no arch
             elsewhere, failed), reason (of a failure), and of those written
             now events, records and problems
   archive   anchor, processes, communicators, locations, events, lost,
-            unfinished, ranks_missing, problems; null where there is none
+            unfinished, ranks_missing, problems, mismatches (places where ranks
+            call different collectives), first_mismatch; null where there is none
 New fields may be added; `format` changes when one changes or goes.";
 
 /// What to finalize.
