@@ -20,6 +20,9 @@ pub struct ProcessInfo {
     pub boot_id: String,
     /// Process id.
     pub pid: u32,
+    /// When the process started, in clock ticks since the host's boot; 0 where not known. Process ids are used again,
+    /// ids with a start are not.
+    pub start_ticks: u64,
     /// When recording began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
     /// What the launcher said.
@@ -51,6 +54,15 @@ pub fn boot_id() -> String {
         .unwrap_or_default()
         .trim()
         .to_owned()
+}
+
+/// When a process of this host started, in clock ticks since boot; `None` if there is none of this id.
+#[must_use]
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses, with whatever is in it; the start is the 22nd.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The command line of this process.

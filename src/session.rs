@@ -202,6 +202,7 @@ impl Session {
             host: place.host,
             boot_id: process::boot_id(),
             pid: place.process_id,
+            start_ticks: process::start_ticks(place.process_id).unwrap_or(0),
             session_start_realtime_ns: started_ns,
             environment,
             nccl_version: process::nccl_version_text(comm.nccl_version),

@@ -10,6 +10,7 @@ use otf2::{
 
 use super::error::{Error, io_error, otf2_error};
 use super::job::Process;
+use super::matching::Matching;
 use super::members::Members;
 use super::part::TRACES;
 use super::plan::{Plan, clock};
@@ -31,6 +32,8 @@ pub struct ArchiveSize {
     pub ranks_missing: u64,
     /// Collectives that not all recorded ranks have.
     pub collectives_unmatched: u64,
+    /// Places where ranks of a communicator called different collectives.
+    pub mismatches: u64,
 }
 
 /// The archive's number of each of a part's own.
@@ -58,6 +61,7 @@ pub(super) fn write(
         string_maps.push(texts.map(|text| strings.number(text)).collect());
     }
     let members = Members::of(processes);
+    let matching = Matching::of(processes, &members);
     let attributes = attributes(&sidecars);
     let regions = regions(&sidecars);
     let metrics = metrics(&sidecars);
@@ -86,7 +90,7 @@ pub(super) fn write(
     };
     let failed = || otf2_error(directory);
     let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
-    describe(&mut writer, processes, &members, left_out).map_err(failed())?;
+    describe(&mut writer, processes, &members, &matching, left_out).map_err(failed())?;
     link_events(&writer, processes, progress)?;
     for stub in &members.stubs {
         let file = writer.event_file(LocationRef::new(stub.location));
@@ -106,6 +110,7 @@ pub(super) fn write(
         comms: members.comms.len() as u64,
         ranks_missing: members.stubs.len() as u64,
         collectives_unmatched: members.comms.iter().map(|comm| comm.unmatched).sum(),
+        mismatches: matching.mismatches.len() as u64,
     })
 }
 
@@ -113,11 +118,13 @@ fn describe(
     writer: &mut ArchiveWriter,
     processes: &[Process],
     members: &Members,
+    matching: &Matching,
     left_out: &[String],
 ) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    for (name, value) in properties(processes, members, left_out) {
+    let properties = properties(processes, members, left_out);
+    for (name, value) in properties.into_iter().chain(matching.properties()) {
         writer.set_property(&name, &value)?;
     }
     Ok(())

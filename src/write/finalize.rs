@@ -2,12 +2,14 @@
 //! unify. On a finished archive nothing changes; on a half-dead one what is there is completed.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use super::error::Error;
 use super::options::{ArchiveOptions, ArchiveWishes};
 use super::part::{
-    self, JOURNAL, PartSummary, WriteOptions, is_done, part_name, read_process, read_sidecar,
+    self, JOURNAL, PartSummary, WriteOptions, claim_patiently, is_done, part_name, read_process,
+    read_sidecar, write_claimed,
 };
 use super::progress::Progress;
 use super::rewrite::{
@@ -15,8 +17,9 @@ use super::rewrite::{
 };
 use super::staging::Staging;
 use super::unify::{ANCHOR, ArchiveSummary, in_place, part_directories, unify};
+use super::workers::Workers;
 use crate::late::LateCallbacks;
-use crate::process::ProcessInfo;
+use crate::process::{ProcessInfo, start_ticks};
 
 /// How to finalize.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +31,9 @@ pub struct FinalizeOptions {
     pub keep_journal: bool,
     /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
     pub shard: Option<(usize, usize)>,
+    /// How many parts are written at once; `None` for one a core. Fewer where memory is short: writing takes about
+    /// three times the size of the journal, and half of what is free is used.
+    pub jobs: Option<NonZeroUsize>,
     /// How the archive is to be written; what is not asked for stays.
     pub wishes: ArchiveWishes,
 }
@@ -74,23 +80,28 @@ pub fn finalize(
     let directories = part_directories(out)?;
     refuse_without_journals(&directories, &options.wishes)?;
     let of_others = options_of_others(&directories);
-    let mut parts = Vec::with_capacity(directories.len());
+    let workers = Workers::new(options.jobs);
     progress.begin("parts", directories.len() as u64);
-    let mut again = false;
-    for (number, directory) in directories.iter().enumerate() {
+    let weights: Vec<u64> = directories.iter().map(|part| memory_bytes(part)).collect();
+    let states = workers.map(&weights, |number| {
         let ours = options
             .shard
             .is_none_or(|(shard, shards)| number % shards.max(1) == shard);
-        let state = if ours {
-            finish_part(directory, options, of_others)
-        } else {
-            PartState::Elsewhere
+        let state = match directories.get(number) {
+            Some(directory) if ours => finish_part(directory, options, of_others),
+            _ => PartState::Elsewhere,
         };
-        again |= matches!(state, PartState::Written(_)) || came_late(out, directory);
-        parts.push((part_name(directory), state));
         progress.step();
-    }
+        state
+    });
     progress.end();
+    let late = directories.iter().any(|part| came_late(out, part));
+    let again = late
+        || states
+            .iter()
+            .any(|state| matches!(state, PartState::Written(_)));
+    let names = directories.iter().map(|directory| part_name(directory));
+    let parts = names.zip(states).collect();
     let mut summary = FinalizeSummary {
         complete: false,
         archive: None,
@@ -101,8 +112,10 @@ pub fn finalize(
     }
     let mut done: BTreeSet<String> = BTreeSet::new();
     let mut written_with = Vec::new();
-    for directory in directories.iter().filter(|directory| is_done(directory)) {
-        if let Ok(sidecar) = read_sidecar(directory) {
+    let mut finished = directories;
+    finished.retain(|directory| is_done(directory));
+    for (directory, read) in finished.iter().zip(workers.read_sidecars(&finished)) {
+        if let Ok(sidecar) = read {
             done.insert(part_name(directory));
             written_with.push(sidecar.options);
         }
@@ -118,6 +131,19 @@ pub fn finalize(
     }
     summary.complete = !summary.parts.iter().any(|(_, state)| is_to_come(state));
     Ok(summary)
+}
+
+/// Memory that writing takes for each byte of the journal.
+const MEMORY_PER_BYTE: u64 = 3;
+
+/// About how much memory it takes to write a part.
+fn memory_bytes(part: &Path) -> u64 {
+    let Ok(segments) = std::fs::read_dir(part.join(JOURNAL)) else {
+        return 0;
+    };
+    let sizes = segments.flatten().filter_map(|file| file.metadata().ok());
+    let journal: u64 = sizes.map(|data| data.len()).sum();
+    journal.saturating_mul(MEMORY_PER_BYTE)
 }
 
 /// Whether a part tells of callbacks that came after the archive was made.
@@ -138,11 +164,19 @@ fn finish_part(
     of_others: Option<ArchiveOptions>,
 ) -> PartState {
     Staging::sweep(directory, part::STAGING);
-    if is_final(directory) {
+    if is_final(directory) && options.wishes.is_empty() {
         return finish_again(directory, &options.wishes);
     }
-    if !directory.join(JOURNAL).exists() {
+    if !directory.join(JOURNAL).exists() && !is_done(directory) {
         return PartState::Empty;
+    }
+    let _claim = match claim_patiently(directory) {
+        Ok(claim) => claim,
+        Err(error) => return PartState::Failed(error.to_string()),
+    };
+    // Somebody else may have written it meanwhile.
+    if is_final(directory) {
+        return finish_again(directory, &options.wishes);
     }
     let process = read_process(directory).0;
     let live = is_live(&process);
@@ -186,18 +220,20 @@ fn finish_again(directory: &Path, wishes: &ArchiveWishes) -> PartState {
 }
 
 fn write_part(directory: &Path, options: &WriteOptions) -> PartState {
-    match part::write(directory, options, &super::progress::Silent) {
+    match write_claimed(directory, options, &super::progress::Silent) {
         Ok(summary) => PartState::Written(Box::new(summary)),
         Err(error) => PartState::Failed(error.to_string()),
     }
 }
 
 /// Whether the process that recorded still runs, as far as can be told from here: on its own host, by
-/// its id. A process of another host is taken for dead: who finalizes there knows better.
+/// its id and, where that is known, by when it started: ids are used again. A process of another host is taken for
+/// dead: who finalizes there knows better.
 #[must_use]
 pub fn is_live(process: &ProcessInfo) -> bool {
     process.pid != 0
         && process.pid != std::process::id()
         && process.boot_id == crate::process::boot_id()
-        && Path::new(&format!("/proc/{}", process.pid)).exists()
+        && start_ticks(process.pid)
+            .is_some_and(|ticks| process.start_ticks == 0 || process.start_ticks == ticks)
 }

@@ -11,19 +11,21 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use otf2::{LocationRef, PartWriter};
 
 use super::assemble::Assembler;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
+use super::claim::Claim;
 use super::clocks::HostClock;
 use super::counts::Counts;
 use super::definitions::Tables;
 use super::describe;
 use super::emit::Emitter;
 use super::error::{Error, io_error, otf2_error};
+use super::matching;
 use super::options::ArchiveOptions;
 use super::part_files::PROVISIONAL;
 use super::place::place;
@@ -82,6 +84,45 @@ pub fn write(
     options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<PartSummary, Error> {
+    let patience = Instant::now() + PATIENCE;
+    let give_up = options
+        .deadline
+        .map_or(patience, |deadline| deadline.min(patience));
+    let _claim = claim(directory, give_up)?;
+    write_claimed(directory, options, progress)
+}
+
+/// The file of who writes a part.
+const CLAIM: &str = ".write.lock";
+/// How long to wait for another who writes it.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The right to write a part: two who did it at once would take away each other's files.
+///
+/// # Errors
+/// Another process has it for too long, or nothing can be written there.
+fn claim(directory: &Path, give_up: Instant) -> Result<Claim, Error> {
+    let staging = Staging::create(directory, STAGING)?;
+    Claim::take(directory.join(CLAIM), &staging, give_up)
+}
+
+/// The same for a finalizer, who waits.
+///
+/// # Errors
+/// As for [`claim`].
+pub(super) fn claim_patiently(directory: &Path) -> Result<Claim, Error> {
+    claim(directory, Instant::now() + PATIENCE)
+}
+
+/// [`write`] for who has the claim.
+///
+/// # Errors
+/// As for [`write`].
+pub(super) fn write_claimed(
+    directory: &Path,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<PartSummary, Error> {
     let name = part_name(directory);
     let journal = Journal::open(&directory.join(JOURNAL))?;
     let tick_source = journal.tick_source;
@@ -127,6 +168,13 @@ pub fn write(
         process.pid = process_id;
         process.session_start_realtime_ns = session_start_ns;
     }
+    let (calls, collectives) = matching::record(
+        &assembly,
+        &timeline.correlation,
+        &timeline.comms,
+        &outcome.symbols,
+    );
+    calls.write(&staging.path().join(matching::CALLS))?;
     let sidecar = Sidecar {
         format: SIDECAR_FORMAT,
         part: name,
@@ -146,6 +194,7 @@ pub fn write(
         gpus: describe::gpus(&timeline.comms),
         lanes,
         gpu_clocks: describe::gpu_clocks(&timeline),
+        collectives,
         counts,
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.
@@ -294,6 +343,7 @@ fn commit(
         _ => {}
     }
     put_in_place(staging, TRACES, directory)?;
+    put_in_place(staging, matching::CALLS, directory)?;
     put_in_place(staging, DEFINITIONS, directory)?;
     let mark = staging.path().join(DONE);
     let said = if provisional { PROVISIONAL } else { "" };

@@ -1,6 +1,6 @@
 //! Who wants to know how far writing is. Nobody, unless a caller says so.
 
-/// Hears how the work goes on. Called from the thread that works.
+/// Hears how the work goes on. Steps and remarks come from all threads that work.
 pub trait Progress: Send + Sync {
     /// Something that can be shown begins; `steps` says how many [`Progress::step`] calls follow.
     fn begin(&self, what: &str, steps: u64) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! parts/<part>/definitions   this
+//! parts/<part>/collectives   every rank's collectives, see [`super::matching`]
 //! parts/<part>/done          empty; there when definitions and traces/ are whole
 //! parts/<part>/traces/<lane>.evt   OTF2 events in the part's own numbers, CLOCK_MONOTONIC ns
 //! ```
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::clocks::ClockQuality;
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
+use super::matching::RankDigest;
 use super::options::ArchiveOptions;
 use crate::process::ProcessInfo;
 
@@ -55,6 +57,9 @@ pub struct Sidecar {
     pub lanes: Vec<LaneDefinition>,
     /// Clocks of the GPUs, by communicator rank.
     pub gpu_clocks: Vec<GpuClockDefinition>,
+    /// What each rank called, in short; the calls are in the file `collectives`. Parts of before do not say.
+    #[serde(default)]
+    pub collectives: Vec<RankDigest>,
     /// What became of everything.
     pub counts: Counts,
     /// Records read.

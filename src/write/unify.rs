@@ -10,18 +10,21 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::archive::{self, ArchiveSize};
-use super::commit::CommitLock;
+use super::claim::Claim;
 use super::counts::Counts;
 use super::error::{Error, io_error};
 use super::job::{Process, processes};
 use super::options::ArchiveOptions;
-use super::part::{TRACES, is_done, read_sidecar};
+use super::part::{TRACES, is_done};
 use super::progress::Progress;
 use super::properties::{PARTS, named_options, total};
 use super::staging::{Staging, put_in_place};
+use super::workers::Workers;
 
 /// Name of the directory of parts.
 pub const PARTS_DIRECTORY: &str = "parts";
@@ -101,11 +104,11 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
     Staging::sweep(out, STAGING);
     let mut parts = Vec::new();
     let mut left_out = Vec::new();
-    for directory in part_directories(out)? {
-        if !is_done(&directory) {
-            continue;
-        }
-        match read_sidecar(&directory) {
+    let mut directories = part_directories(out)?;
+    directories.retain(|directory| is_done(directory));
+    let read = Workers::new(None).read_sidecars(&directories);
+    for (directory, read) in directories.into_iter().zip(read) {
+        match read {
             Ok(sidecar) => parts.push((directory, sidecar)),
             Err(error) => left_out.push(error.to_string()),
         }
@@ -136,10 +139,46 @@ fn name(process: &Process) -> String {
     process.sidecar.part.clone()
 }
 
+/// The file of who puts an archive in place, and how long to wait for somebody else: a few renames take no time.
+const CLAIM: &str = ".unify.lock";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether an archive that was made is the one in place: the same definitions, and the very event files of the parts.
+fn is_same_archive(made: &Path, there: &Path) -> bool {
+    let open = |directory: &Path| otf2::Archive::open(&directory.join(ANCHOR)).ok();
+    let (Some(one), Some(other)) = (open(made), open(there)) else {
+        return false;
+    };
+    let is_same_file = |name: &Path| {
+        let (one, other) = (made.join(name), there.join(name));
+        match (fs::metadata(&one), fs::metadata(&other)) {
+            (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => true,
+            // Event files that could not be linked are not worth reading.
+            (Ok(a), Ok(b)) if a.len() == b.len() && name.extension() != Some("evt".as_ref()) => {
+                let (one, other) = (fs::read(&one).ok(), fs::read(&other).ok());
+                one.is_some() && one == other
+            }
+            _ => false,
+        }
+    };
+    let Ok(mut files) = fs::read_dir(made.join(TRACES)) else {
+        return false;
+    };
+    one.properties() == other.properties()
+        && is_same_file(Path::new(GLOBAL_DEFINITIONS))
+        && files.all(|file| {
+            file.is_ok_and(|file| is_same_file(&Path::new(TRACES).join(file.file_name())))
+        })
+}
+
 fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {
-    let _lock = CommitLock::take(out, staging)?;
+    let _claim = Claim::take(out.join(CLAIM), staging, Instant::now() + PATIENCE)?;
     // Somebody who saw more parts was faster: theirs stays.
     if parts_in_place(out).is_some_and(|there| there.is_superset(parts) && there != *parts) {
+        return Ok(());
+    }
+    // Somebody else has made the same: who reads it now is not disturbed.
+    if is_same_archive(staging.path(), out) {
         return Ok(());
     }
     let anchor = out.join(ANCHOR);

@@ -10,6 +10,7 @@
 //!    parents     kernel channels within their operations
 //!    drawn       events in the archive, counted by kind
 //!  account       the archive's own account of what was seen, written and lost
+//!  matching      what it says about ranks that do not call the same
 //! ```
 
 mod account;
@@ -20,6 +21,7 @@ mod drawn;
 mod files;
 mod findings;
 mod listing;
+mod matching;
 mod members;
 mod messages;
 mod parents;
@@ -220,6 +222,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     across.end(findings);
     if is_nccl(&trace.archive) {
         account::check(&trace.archive, &account, findings);
+        matching::check(&account.matching, findings);
     }
     total
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use otf2::Archive;
 use serde::Serialize;
 
+use crate::matching::Matching;
+
 /// Counts of one kind of event.
 pub(crate) type KindCounts = BTreeMap<String, u64>;
 
@@ -25,6 +27,8 @@ pub(crate) struct Completeness {
     pub(crate) ranks_missing: u64,
     /// Collectives that not all recorded ranks have.
     pub(crate) collectives_unmatched: u64,
+    /// What it says about ranks that do not call the same.
+    pub(crate) matching: Matching,
 }
 
 impl Completeness {
@@ -65,6 +69,7 @@ impl Completeness {
         found.parts_left_out = lines("NCCL::PARTS_LEFT_OUT");
         found.ranks_missing = number("NCCL::RANKS_MISSING");
         found.collectives_unmatched = number("NCCL::COLLECTIVES_UNMATCHED");
+        found.matching = Matching::of(archive);
         found
     }
 

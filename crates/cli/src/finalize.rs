@@ -1,5 +1,6 @@
 //! `nccl-otf2 finalize`: what processes recorded and could not write becomes part of the archive.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -47,7 +48,8 @@ Exit codes: 0 the archive is complete, 1 something is missing from it, 2 no arch
             elsewhere, failed), reason (of a failure), and of those written
             now events, records and problems
   archive   anchor, processes, communicators, locations, events, lost,
-            unfinished, ranks_missing, problems; null where there is none
+            unfinished, ranks_missing, problems, mismatches (places where ranks
+            call different collectives), first_mismatch; null where there is none
 New fields may be added; `format` changes when one changes or goes.";
 
 /// What to finalize.
@@ -69,6 +71,10 @@ pub(crate) struct Request {
     /// Write only every n-th part, beginning with the i-th (from 0), and make no archive
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
+
+    /// Write so many parts at once (default: one a core; fewer where memory is short)
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 
     /// What of the recorded goes into the archive: light, standard or full
     #[arg(long, value_name = "LEVEL")]
@@ -156,6 +162,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         include_live: request.include_live,
         keep_journal: request.keep_journal,
         shard: request.shard.map(|shard| (shard.number, shard.of)),
+        jobs: request.jobs,
         wishes: ArchiveWishes {
             level: request.level,
             metrics: request.metrics,

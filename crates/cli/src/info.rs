@@ -54,7 +54,8 @@ those of the operation, not of the call. `timing` says what they were measured b
   messages       communicator, from, to, count, bytes
   completeness   kinds {kind: {seen, written, ...}}, other, problems,
                  problem_count, parts_left_out, ranks_missing,
-                 collectives_unmatched
+                 collectives_unmatched, matching {mismatches by kind,
+                 ranks_behind, unknown: number and lines of each}
   clock          the archive's statements on its clocks
 New fields may be added; `format` changes when one changes or goes.";
 

@@ -22,6 +22,7 @@ mod finalize;
 mod info;
 mod kinds;
 mod listing;
+mod matching;
 mod place;
 mod print;
 mod progress;

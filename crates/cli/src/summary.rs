@@ -31,6 +31,11 @@ pub(crate) struct Summary {
     pub(crate) lost: u64,
     /// Places of journals that could not be used.
     pub(crate) problems: u64,
+    /// Places where ranks of a communicator call something else than the others.
+    pub(crate) mismatches: u64,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first_mismatch: Option<String>,
 }
 
 impl Summary {
@@ -52,6 +57,8 @@ impl Summary {
             unfinished: completeness.unfinished(),
             lost: completeness.lost(),
             problems: completeness.problem_count,
+            mismatches: completeness.matching.number(),
+            first_mismatch: completeness.matching.lines().next(),
         })
     }
 }
@@ -79,6 +86,16 @@ impl fmt::Display for Summary {
         ] {
             if number > 0 {
                 write!(f, ", {}", plural(number, one, many))?;
+            }
+        }
+        if let Some(first) = &self.first_mismatch {
+            write!(f, "\nMISMATCH between ranks: {first}")?;
+            if self.mismatches > 1 {
+                write!(
+                    f,
+                    " (and {} more, see nccl-otf2 check)",
+                    self.mismatches - 1
+                )?;
             }
         }
         Ok(())

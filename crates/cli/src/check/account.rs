@@ -51,6 +51,7 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
         let is_number = name.starts_with("NCCL::COUNT::")
             || name.starts_with("NCCL::CLOCK::RESIDUAL")
             || name.starts_with("NCCL::CLOCK::UNCERTAINTY")
+            || name.starts_with("NCCL::MISMATCH::") && !name.ends_with("::LIST")
             || name.starts_with("NCCL::GPU_CLOCK::")
                 && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
             || matches!(
@@ -59,6 +60,8 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
                     | "NCCL::RANKS_MISSING"
                     | "NCCL::COLLECTIVES_UNMATCHED"
                     | "NCCL::RANKS_CLAIMED_TWICE"
+                    | "NCCL::RANKS_BEHIND"
+                    | "NCCL::MATCHING_UNKNOWN"
                     | "NCCL::RECORDS"
             );
         if is_number && value.trim().parse::<u64>().is_err() {

@@ -79,8 +79,11 @@ impl Collectives {
         if let Some((rule, difference)) = sequence.add(voice.rank, part) {
             // Where something is missing in the middle, places in the order mean nothing.
             let has_losses = voice.account.lost() > 0 || voice.account.problem_count > 0;
-            let rule = if has_losses { Rule::Partial } else { rule };
             let name = voice.trace.comm_name(voice.comm);
+            // The program did it; the archive is as it should be.
+            let is_stated = voice.account.matching.is_stated(&name);
+            let is_known = has_losses || is_stated;
+            let rule = if is_known { Rule::Partial } else { rule };
             findings.general(rule, format!("{name}: {difference}"));
         }
     }
@@ -116,13 +119,14 @@ impl Collectives {
                 let here = self.count(*comm, rank);
                 let most = sequence.measure.len() as u64;
                 if here < most {
-                    let rule = if account.is_partial() {
+                    let name = trace.comm_name(*comm);
+                    let is_stated = account.matching.is_stated(&name);
+                    let rule = if account.is_partial() || is_stated {
                         Rule::Partial
                     } else {
                         Rule::CollectiveRank
                     };
                     let longest = sequence.whose.last().map_or(0, |(_, rank)| *rank);
-                    let name = trace.comm_name(*comm);
                     let message = format!(
                         "{name}: rank {rank} takes part in {here} collectives, rank {longest} in {most}"
                     );

@@ -108,6 +108,13 @@ rules! {
     Partial C11 Remark Nccl "Ranks have all of each other's collectives and messages, also where the archive says that something is missing.";
     RankMissing C12 Remark Any "All members of a communicator that did something have events.";
     RankStatement C13 Fault Nccl "The archive counts the ranks without a recording that there are.";
+    SameFunction C14 Remark Nccl "The ranks of a communicator call the same functions.";
+    SameCount C15 Remark Nccl "The ranks of a communicator call a collective with the same number of elements.";
+    SameDatatype C16 Remark Nccl "The ranks of a communicator call a collective with the same datatype.";
+    SameRoot C17 Remark Nccl "The ranks of a communicator call a collective with the same root.";
+    SameOrder C18 Remark Nccl "The ranks of a communicator call collectives in the same order.";
+    EquallyFar C19 Remark Nccl "The recorded ranks of a communicator call equally many collectives.";
+    MatchingKnown C20 Remark Nccl "It can be told whether the ranks of a communicator call the same.";
 
     TimeOrder T01 Fault Any "On a location time does not go backwards, clock offsets applied.";
     Span T02 Fault Any "Events are within the time that the clock properties span.";

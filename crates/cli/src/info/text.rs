@@ -4,6 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use nccl_profiler_otf2::config::{FULL, LIGHT, STANDARD, event_names};
 
+use crate::matching::Matching;
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
@@ -278,6 +279,7 @@ fn completeness(report: &Report, text: &mut String) {
             line(text, format_args!("  {what}: {}", count(number)));
         }
     }
+    matching(&completeness.matching, text);
     for problem in completeness
         .problems
         .iter()
@@ -285,6 +287,30 @@ fn completeness(report: &Report, text: &mut String) {
         .take(MOST_ROWS)
     {
         line(text, format_args!("    {problem}"));
+    }
+}
+
+fn matching(matching: &Matching, text: &mut String) {
+    let mismatches: Vec<String> = matching.lines().collect();
+    for (number, what, lines) in [
+        (matching.number(), "mismatches between ranks", &mismatches),
+        (
+            matching.ranks_behind.number,
+            "ranks that ended earlier than others",
+            &matching.ranks_behind.lines,
+        ),
+        (
+            matching.unknown.number,
+            "communicators whose ranks cannot all be compared",
+            &matching.unknown.lines,
+        ),
+    ] {
+        if number > 0 {
+            line(text, format_args!("  {what}: {}", count(number)));
+        }
+        for said in lines.iter().take(MOST_ROWS) {
+            line(text, format_args!("    {said}"));
+        }
     }
 }
 

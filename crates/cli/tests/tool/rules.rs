@@ -216,6 +216,48 @@ const CASES: &[Case] = &[
     spoiled("C13", |fixture| {
         fixture.property("NCCL::RANKS_MISSING", "1")
     }),
+    spoiled("C14", |fixture| {
+        let wrong = Step::End(350, CollectiveOp::Bcast, Some(1), 0, 64);
+        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+        fixture.property("NCCL::MISMATCH::FUNCTION", "1");
+        let said = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Reduce of 64 bytes root 0";
+        fixture.property("NCCL::MISMATCH::FUNCTION::LIST", said);
+    })
+    .with(&["C11"]),
+    spoiled("C15", |fixture| {
+        let wrong = Step::End(350, CollectiveOp::Bcast, Some(0), 0, 32);
+        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+        fixture.property("NCCL::MISMATCH::COUNT", "1");
+        let said = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Broadcast of 32 bytes root 0";
+        fixture.property("NCCL::MISMATCH::COUNT::LIST", said);
+    })
+    .with(&["C11"]),
+    spoiled("C16", |fixture| {
+        fixture.property("NCCL::MISMATCH::DATATYPE", "1");
+        fixture.property("NCCL::MISMATCH::DATATYPE::LIST", "world: collective 1: …");
+    }),
+    spoiled("C17", |fixture| {
+        fixture.property("NCCL::MISMATCH::ROOT", "1");
+        fixture.property("NCCL::MISMATCH::ROOT::LIST", "world: collective 2: …");
+    }),
+    spoiled("C18", |fixture| {
+        fixture.property("NCCL::MISMATCH::ORDER", "2");
+        fixture.property("NCCL::MISMATCH::ORDER::LIST", "world: collective 1: …");
+    })
+    // Two are counted and one is listed.
+    .with(&["A03"]),
+    spoiled("C19", |fixture| {
+        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+        fixture.property("NCCL::RANKS_BEHIND", "1");
+        let said = "world: rank 1 ended after 1 of 2 collectives";
+        fixture.property("NCCL::RANKS_BEHIND::LIST", said);
+    })
+    .with(&["C11"]),
+    spoiled("C20", |fixture| {
+        fixture.property("NCCL::MATCHING_UNKNOWN", "1");
+        let said = "another: rank 0: records were lost";
+        fixture.property("NCCL::MATCHING_UNKNOWN::LIST", said);
+    }),
     spoiled("T01", |fixture| {
         fixture.offsets = vec![(100, 400), (300, -200), (500, -200)];
         fixture.span = (0, 10_000);

@@ -1,0 +1,82 @@
+//! What the archive says about ranks that do not call the same collectives (`docs/MAPPING.md` §6).
+
+use otf2::Archive;
+use serde::Serialize;
+
+/// In what ranks can differ, as the properties are called.
+pub(crate) const KINDS: [&str; 5] = ["function", "count", "datatype", "root", "order"];
+
+/// Some lines of the archive, and how many there would be.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Statement {
+    /// How many; of ranks that stopped earlier: the ranks.
+    pub(crate) number: u64,
+    /// The lines, at most 100.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Statement {
+    fn of(archive: &Archive, name: &str) -> Self {
+        let value = |name: &str| archive.property(name).unwrap_or_default();
+        Self {
+            number: value(name).trim().parse().unwrap_or(0),
+            lines: value(&format!("{name}::LIST"))
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+}
+
+/// What is said.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Matching {
+    /// Where ranks call something else, by kind.
+    pub(crate) mismatches: Vec<(&'static str, Statement)>,
+    /// Ranks that stopped before others.
+    pub(crate) ranks_behind: Statement,
+    /// Communicators of which it is not known.
+    pub(crate) unknown: Statement,
+}
+
+impl Matching {
+    /// Reads the properties.
+    pub(crate) fn of(archive: &Archive) -> Self {
+        let mismatches = KINDS.map(|kind| {
+            let name = format!("NCCL::MISMATCH::{}", kind.to_ascii_uppercase());
+            (kind, Statement::of(archive, &name))
+        });
+        Self {
+            mismatches: mismatches
+                .into_iter()
+                .filter(|(_, statement)| statement.number > 0)
+                .collect(),
+            ranks_behind: Statement::of(archive, "NCCL::RANKS_BEHIND"),
+            unknown: Statement::of(archive, "NCCL::MATCHING_UNKNOWN"),
+        }
+    }
+
+    /// How many mismatches.
+    pub(crate) fn number(&self) -> u64 {
+        self.mismatches.iter().map(|(_, one)| one.number).sum()
+    }
+
+    /// The mismatches in words.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.mismatches.iter().flat_map(|(kind, statement)| {
+            let lines = statement.lines.iter();
+            lines.map(move |line| format!("{kind}: {line}"))
+        })
+    }
+
+    /// Whether the archive says itself that the ranks of a communicator do not call the same.
+    pub(crate) fn is_stated(&self, comm: &str) -> bool {
+        let lines = self.mismatches.iter().flat_map(|(_, one)| &one.lines);
+        let lines = lines.chain(&self.ranks_behind.lines);
+        let mut lines = lines.chain(&self.unknown.lines);
+        lines.any(|line| {
+            let rest = line.strip_prefix(comm);
+            rest.is_some_and(|rest| rest.starts_with(": "))
+        })
+    }
+}
