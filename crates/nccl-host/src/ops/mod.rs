@@ -3,6 +3,7 @@
 mod collectives;
 mod combined;
 mod messages;
+mod wrong;
 
 use crate::nccl::Version;
 use crate::rank::Rank;
@@ -33,6 +34,10 @@ impl Operation {
 
 fn always(_: Version, _: u64) -> bool {
     true
+}
+
+fn never(_: Version, _: u64) -> bool {
+    false
 }
 
 /// NCCL 2.29 and 2.30 do not profile broadcasts, and the kernel's count of works runs ahead of the host's after
@@ -108,6 +113,26 @@ const OPERATIONS: &[Operation] = &[
         name: "split",
         run: combined::split,
         in_all: always,
+    },
+    Operation {
+        name: "late",
+        run: wrong::late,
+        in_all: never,
+    },
+    Operation {
+        name: "mismatch",
+        run: wrong::mismatch,
+        in_all: never,
+    },
+    Operation {
+        name: "crossed",
+        run: wrong::crossed,
+        in_all: never,
+    },
+    Operation {
+        name: "chain",
+        run: wrong::chain,
+        in_all: never,
     },
 ];
 
