@@ -9,13 +9,17 @@ mod blame;
 mod job;
 mod judge;
 mod life;
+mod mismatch;
 mod places;
 mod proxy;
 mod read;
 mod report;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trace;
+mod watch;
 mod words;
 
 use std::path::{Path, PathBuf};

@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::job::{Actor, Job, Life, Rank};
-use super::judge::{Holds, Obstacle, Way, Who, was_gone};
+use super::judge::{Holds, Obstacle, Way, Who};
+use super::watch::Watch;
 
 /// Why a rank is the suspect, the surest reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +60,7 @@ pub(crate) struct Suspect {
 
 struct Search<'a> {
     job: &'a Job,
+    watches: &'a [Watch],
     obstacles: &'a [Obstacle],
     /// Where an actor waits.
     waiting: BTreeMap<Actor, Vec<usize>>,
@@ -76,8 +78,20 @@ fn rank_of(job: &Job, (comm, rank): Who) -> Option<&Rank> {
     job.comms.get(comm)?.ranks.get(&rank)
 }
 
+/// What the processes of each communicator are compared with.
+pub(crate) fn watches(job: &Job) -> Vec<Watch> {
+    let comms = job.comms.iter();
+    comms.map(|comm| Watch::of(job, comm)).collect()
+}
+
+/// Whether a rank's process was gone when others of the communicator still worked or waited.
+fn was_gone(job: &Job, watches: &[Watch], who: Who) -> bool {
+    let watch = watches.get(who.0).zip(rank_of(job, who));
+    watch.is_some_and(|(watch, rank)| watch.outlived(job, rank))
+}
+
 /// Who is to blame, the likeliest first.
-pub(crate) fn suspects(job: &Job, obstacles: &[Obstacle]) -> Vec<Suspect> {
+pub(crate) fn suspects(job: &Job, watches: &[Watch], obstacles: &[Obstacle]) -> Vec<Suspect> {
     let mut waiting: BTreeMap<Actor, Vec<usize>> = BTreeMap::new();
     for (at, obstacle) in obstacles.iter().enumerate() {
         for (rank, _) in &obstacle.waiters {
@@ -88,6 +102,7 @@ pub(crate) fn suspects(job: &Job, obstacles: &[Obstacle]) -> Vec<Suspect> {
     }
     let mut search = Search {
         job,
+        watches,
         obstacles,
         waiting,
         found: BTreeMap::new(),
@@ -121,6 +136,25 @@ pub(crate) fn suspects(job: &Job, obstacles: &[Obstacle]) -> Vec<Suspect> {
             std::cmp::Reverse(suspect.blocked),
             suspect.who,
         )
+    });
+    // One GPU may stand in the way in several communicators, a process with several GPUs: once is enough.
+    let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
+    suspects.retain(|suspect| {
+        let is_about_process = matches!(
+            suspect.reason,
+            Reason::Gone | Reason::Stopped | Reason::Silent
+        );
+        let actor = rank_of(job, suspect.who).map(|rank| Actor {
+            gpu: if is_about_process { 0 } else { rank.actor.gpu },
+            ..rank.actor
+        });
+        actor.is_none_or(|actor| known.insert((suspect.reason, actor)))
+    });
+    // All ranks of a circle are as guilty as each other: it is told once.
+    let mut circles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    suspects.retain(|suspect| {
+        let circle: BTreeSet<usize> = suspect.chain.iter().copied().collect();
+        suspect.reason != Reason::Deadlock || circles.insert(circle)
     });
     suspects
 }
@@ -180,7 +214,7 @@ impl Search<'_> {
             }
             Way::Absent(absent) => {
                 for rank in absent.clone() {
-                    self.absent((comm, rank), obstacle, chain);
+                    self.absent((comm, rank), chain);
                 }
             }
             Way::Unrecorded(ranks) => {
@@ -209,17 +243,14 @@ impl Search<'_> {
     }
 
     /// A rank that did not come: because it waits elsewhere, or else it is to blame.
-    fn absent(&mut self, who: Who, obstacle: &Obstacle, chain: &mut Chain) {
+    fn absent(&mut self, who: Who, chain: &mut Chain) {
         let Some(rank) = rank_of(self.job, who) else {
             self.blame(Reason::NeverCame, who, chain);
             return;
         };
         let process = self.job.processes.get(rank.actor.process);
         let life = process.map_or(Life::Running, |process| process.life);
-        let waiters = obstacle.waiters.iter();
-        let outlived = waiters
-            .filter_map(|(waiter, _)| rank_of(self.job, (obstacle.comm, *waiter)))
-            .any(|waiter| was_gone(self.job, rank, waiter));
+        let outlived = was_gone(self.job, self.watches, who);
         if outlived && life == Life::Gone {
             self.blame(Reason::Gone, who, chain);
             return;
@@ -255,17 +286,9 @@ impl Search<'_> {
 const MOST_STARTS: usize = 1000;
 
 /// Whether an obstacle counts, or is what happens in any healthy job: ranks that wait a little for the last one.
-pub(crate) fn counts(job: &Job, obstacle: &Obstacle, after_ns: u64) -> bool {
+pub(crate) fn counts(job: &Job, watches: &[Watch], obstacle: &Obstacle, after_ns: u64) -> bool {
     let lasting = obstacle.longest_ns() >= after_ns;
-    let gone = |rank: u32| {
-        let Some(gone) = rank_of(job, (obstacle.comm, rank)) else {
-            return false;
-        };
-        let waiters = obstacle.waiters.iter();
-        waiters
-            .filter_map(|(waiter, _)| rank_of(job, (obstacle.comm, *waiter)))
-            .any(|waiter| was_gone(job, gone, waiter))
-    };
+    let gone = |rank: u32| was_gone(job, watches, (obstacle.comm, rank));
     let for_ever = match &obstacle.way {
         Way::Mismatch(_) => true,
         Way::Absent(ranks) => ranks.iter().any(|rank| gone(*rank)),

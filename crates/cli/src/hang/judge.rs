@@ -8,9 +8,11 @@
 //! rank 2   AllReduce                          is not there: it stands in the way
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::job::{Call, Comm, Job, Life, Message, Rank, Signature, Stage, Tail};
+use super::job::{Call, Comm, Job, Message, Rank, Signature, Stage, Tail};
+use super::mismatch::{self, Mismatch};
+use super::watch::Watch;
 
 /// Which sequence of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,25 +94,6 @@ pub(crate) enum Holds {
     Gpu,
 }
 
-/// Ranks that call different things at the same place.
-#[derive(Clone, Debug)]
-pub(crate) struct Mismatch {
-    /// The position, from 0.
-    pub(crate) position: u64,
-    /// What is called by whom; what most ranks call first.
-    pub(crate) groups: Vec<(Signature, Vec<u32>)>,
-    /// A rank that seems to have left out a collective (true) or to have one too many (false).
-    pub(crate) shifted: Option<(u32, bool)>,
-}
-
-impl Mismatch {
-    /// The ranks that do not do what most do; of two equal halves the one without the lowest rank.
-    pub(crate) fn deviants(&self) -> Vec<u32> {
-        let rest = self.groups.iter().skip(1);
-        rest.flat_map(|(_, ranks)| ranks.iter().copied()).collect()
-    }
-}
-
 /// What is known of the progress of a sequence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
@@ -127,25 +110,6 @@ pub(crate) struct Reach {
 pub(crate) fn waited_ns(job: &Job, rank: &Rank, entered_ns: u64) -> Option<u64> {
     let process = job.processes.get(rank.actor.process)?;
     process.until_ns.min(job.now_ns).checked_sub(entered_ns)
-}
-
-/// A process that others outlived by this much was gone before them: its last record is at most a second old when
-/// it goes.
-const OUTLIVED_NS: u64 = 2_000_000_000;
-
-/// Whether `rank` was gone while `waiter` still waited.
-pub(crate) fn was_gone(job: &Job, rank: &Rank, waiter: &Rank) -> bool {
-    let of = |rank: &Rank| job.processes.get(rank.actor.process);
-    let (Some(gone), Some(left)) = (of(rank), of(waiter)) else {
-        return false;
-    };
-    if !gone.is_over() || rank.actor.process == waiter.actor.process {
-        return false;
-    }
-    match left.life {
-        Life::Running | Life::Stopped => true,
-        _ => left.until_ns >= gone.until_ns.saturating_add(OUTLIVED_NS),
-    }
 }
 
 /// The sequences of a communicator.
@@ -182,7 +146,7 @@ pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
             .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
             .collect();
         if reach.mismatch.is_none() {
-            reach.mismatch = mismatch(&ranks, lane, position, &calls);
+            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
         }
         let all_came = ranks
             .iter()
@@ -206,70 +170,10 @@ pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
                 .iter()
                 .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
                 .collect();
-            reach.mismatch = mismatch(&ranks, lane, position, &calls);
+            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
         }
     }
     reach
-}
-
-/// Whether ranks call different things at a position. Below the API counts are not what the program said, so calls
-/// seen there are compared with each other only.
-fn mismatch(
-    ranks: &[(u32, &Rank)],
-    lane: Lane,
-    position: u64,
-    calls: &[(u32, &Call)],
-) -> Option<Mismatch> {
-    let all_alike = calls
-        .windows(2)
-        .all(|pair| matches!(pair, [(_, a), (_, b)] if a.from_api == b.from_api));
-    let mut by_what: BTreeMap<Signature, Vec<u32>> = BTreeMap::new();
-    for (number, call) in calls {
-        let mut what = call.what.clone();
-        if !all_alike {
-            what.count = 0;
-            what.datatype = "".into();
-        }
-        by_what.entry(what).or_default().push(*number);
-    }
-    if by_what.len() < 2 {
-        return None;
-    }
-    let mut groups: Vec<(Signature, Vec<u32>)> = by_what.into_iter().collect();
-    groups.sort_by_key(|(_, members)| {
-        (
-            std::cmp::Reverse(members.len()),
-            members.first().copied().unwrap_or(u32::MAX),
-        )
-    });
-    Some(Mismatch {
-        position,
-        shifted: shifted(ranks, lane, position, &groups),
-        groups,
-    })
-}
-
-/// Whether one rank is a collective ahead of the others, or behind them.
-fn shifted(
-    ranks: &[(u32, &Rank)],
-    lane: Lane,
-    position: u64,
-    groups: &[(Signature, Vec<u32>)],
-) -> Option<(u32, bool)> {
-    let [(most, many), (other, one)] = groups else {
-        return None;
-    };
-    let next = |member: u32| {
-        let (_, rank) = ranks.iter().find(|(number, _)| *number == member)?;
-        Some(&lane.of(rank).at(position + 1)?.what)
-    };
-    let &[deviant] = one.as_slice() else {
-        return None;
-    };
-    if many.iter().any(|&member| next(member) == Some(other)) {
-        return Some((deviant, true));
-    }
-    (next(deviant) == Some(most)).then_some((deviant, false))
 }
 
 /// Everything that somebody waits for in a communicator.
@@ -278,8 +182,11 @@ pub(crate) fn obstacles(job: &Job, at: usize, comm: &Comm) -> Vec<Obstacle> {
     for lane in lanes(comm) {
         obstacles.extend(collective(job, at, comm, lane));
     }
+    let watch = Watch::of(job, comm);
     for (number, rank) in &comm.ranks {
-        obstacles.extend(messages(job, at, comm, *number, rank));
+        if !watch.outlived(job, rank) {
+            obstacles.extend(messages(job, watch, at, *number, rank));
+        }
     }
     obstacles
 }
@@ -292,8 +199,9 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
         .iter()
         .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)));
     let entered: Vec<(u32, &Rank, &Call)> = entered.collect();
+    let watch = Watch::of(job, comm);
     let waiters = entered.iter().filter_map(|(number, rank, call)| {
-        let is_waiting = !call.progress.stage.is_over();
+        let is_waiting = !call.progress.stage.is_over() && !watch.outlived(job, rank);
         let waited = waited_ns(job, rank, call.entered_ns).filter(|_| is_waiting)?;
         Some((*number, waited))
     });
@@ -315,7 +223,7 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
         _ if !absent.is_empty() => Way::Absent(absent),
         _ if !missing.is_empty() && !are_elsewhere => Way::Absent(missing),
         _ if !missing.is_empty() => Way::Unrecorded(missing),
-        _ => Way::Inside(holds(job, &entered)),
+        _ => Way::Inside(holds(job, watch, &entered)),
     };
     // Nobody waits where the only one that is not through has only just come.
     if waiters.is_empty() {
@@ -334,7 +242,7 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
 }
 
 /// Who holds up an operation that all have entered: the surest sign counts.
-fn holds(job: &Job, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, Holds)> {
+fn holds(job: &Job, watch: Watch, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, Holds)> {
     let open = || {
         entered
             .iter()
@@ -343,13 +251,12 @@ fn holds(job: &Job, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, Holds)> {
     let others_began = entered.iter().any(|(_, _, call)| call.progress.began);
     let mut found: Vec<(u32, Holds)> = open()
         .filter_map(|(number, rank, call)| {
-            let mut others = entered.iter().filter(|(other, _, _)| other != number);
             let progress = &call.progress;
             let waits = &progress.waits;
             let for_gpu_only = !waits.is_empty()
                 && waits.iter().all(|wait| !wait.state.is_for_peer())
                 && waits.iter().all(|wait| wait.step.is_some());
-            let why = if others.any(|(_, other, _)| was_gone(job, rank, other)) {
+            let why = if watch.outlived(job, rank) {
                 Holds::Gone
             } else if progress.stage < Stage::Enqueued {
                 Holds::InTheCall
@@ -373,7 +280,7 @@ fn holds(job: &Job, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, Holds)> {
 }
 
 /// The first message with each peer that waits.
-fn messages(job: &Job, at: usize, comm: &Comm, number: u32, rank: &Rank) -> Vec<Obstacle> {
+fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec<Obstacle> {
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut obstacles = Vec::new();
     for message in &rank.messages {
@@ -383,7 +290,8 @@ fn messages(job: &Job, at: usize, comm: &Comm, number: u32, rank: &Rank) -> Vec<
         let Some(waited) = waited_ns(job, rank, message.entered_ns) else {
             continue;
         };
-        let peer = comm.ranks.get(&message.peer);
+        let peer = job.comms.get(at);
+        let peer = peer.and_then(|comm| comm.ranks.get(&message.peer));
         let answers = peer.and_then(|peer| peer.message_counts.get(&(number, !message.is_send)));
         let is_answered = answers.copied().unwrap_or(0) > message.number;
         let stage = message.progress.stage;
@@ -394,7 +302,9 @@ fn messages(job: &Job, at: usize, comm: &Comm, number: u32, rank: &Rank) -> Vec<
                 Way::Absent(vec![message.peer])
             }
             Some(peer) if stage.is_open() => {
-                let gone = was_gone(job, peer, rank).then_some((message.peer, Holds::Gone));
+                let gone = watch
+                    .outlived(job, peer)
+                    .then_some((message.peer, Holds::Gone));
                 Way::Inside(gone.into_iter().collect())
             }
             _ => continue,

@@ -16,12 +16,13 @@ impl Report {
         for (at, comm) in job.comms.iter().enumerate() {
             obstacles.extend(judge::obstacles(job, at, comm));
         }
+        let watches = blame::watches(job);
         let lasting: Vec<Obstacle> = obstacles
             .iter()
-            .filter(|obstacle| blame::counts(job, obstacle, after_ns))
+            .filter(|obstacle| blame::counts(job, &watches, obstacle, after_ns))
             .cloned()
             .collect();
-        let suspects = blame::suspects(job, &lasting);
+        let suspects = blame::suspects(job, &watches, &lasting);
         let rows = job.comms.iter().enumerate();
         let communicators: Vec<CommRow> = rows
             .map(|(at, comm)| comm_row(job, comm, obstacles.iter().filter(|one| one.comm == at)))

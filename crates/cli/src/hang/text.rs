@@ -80,7 +80,8 @@ fn suspects(report: &Report, all: bool, text: &mut String) {
         if number > 0 {
             line(text, format_args!("  also: {}", suspect.text));
         }
-        for step in suspect.chain.iter().filter(|_| suspect.chain.len() > 1) {
+        let is_chain = suspect.chain.len() > 1 && suspect.reason != "deadlock";
+        for step in suspect.chain.iter().filter(|_| is_chain) {
             line(text, format_args!("  {step}"));
         }
         if let Some(advice) = &suspect.advice {

@@ -6,7 +6,8 @@ use nccl_profiler_otf2::event::Kind;
 
 use super::blame::{Reason, Suspect};
 use super::job::{Comm, Job, Life, Process, Signature};
-use super::judge::{At, Lane, Mismatch, Obstacle, Way};
+use super::judge::{At, Lane, Obstacle, Way};
+use super::mismatch::Mismatch;
 use crate::units::{count, plural, time};
 
 /// The API's name of a function.
@@ -70,7 +71,10 @@ fn process_of(job: &Job, comm: usize, rank: u32) -> Option<&Process> {
 /// A rank with its process.
 fn rank_with_place(job: &Job, comm: usize, rank: u32) -> String {
     match process_of(job, comm, rank) {
-        Some(process) => format!("rank {rank} [{}]", process.place()),
+        Some(process) => match process.launcher_rank {
+            Some(job_rank) => format!("rank {rank} [job rank {job_rank}, {}]", process.place()),
+            None => format!("rank {rank} [{}]", process.place()),
+        },
         None => format!("rank {rank}"),
     }
 }
@@ -230,9 +234,14 @@ pub(crate) fn suspect(job: &Job, obstacles: &[Obstacle], suspect: &Suspect) -> S
         Reason::Ended => format!(
             "{who} has ended its part in communicator {name}, and others wait for it in {what}"
         ),
-        Reason::Deadlock => format!(
-            "{who} {not_called} because it waits in another communicator or message for a rank that waits, in turn, for it: the ranks use them in different orders"
-        ),
+        Reason::Deadlock => {
+            let steps = suspect.chain.iter().filter_map(|&at| obstacles.get(at));
+            let steps: Vec<String> = steps.map(|step| waits(job, step)).collect();
+            format!(
+                "a deadlock: ranks wait for each other, because they call different communicators or messages in different orders: {}",
+                steps.join("; ")
+            )
+        }
         Reason::Stopped => {
             format!("{who} {not_called}: its process is stopped (by a signal or a debugger)")
         }
@@ -278,6 +287,9 @@ pub(crate) fn suspect(job: &Job, obstacles: &[Obstacle], suspect: &Suspect) -> S
 /// The verdict's line: the suspect, and how many wait for how long.
 pub(crate) fn verdict(job: &Job, obstacles: &[Obstacle], found: &Suspect) -> String {
     let text = suspect(job, obstacles, found);
+    if found.reason == Reason::Deadlock {
+        return text;
+    }
     let longest = found.chain.iter().filter_map(|&at| obstacles.get(at));
     let longest = longest.map(Obstacle::longest_ns).max().unwrap_or(0);
     format!(
