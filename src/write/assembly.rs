@@ -201,6 +201,13 @@ impl Assembly {
         id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
     }
 
+    /// Whether the communicator rank at a place was ended by `finalize`.
+    #[must_use]
+    pub fn is_finalized(&self, context: u32) -> bool {
+        let mut calls = self.comm_calls.iter();
+        calls.any(|call| !call.is_init && call.context == context)
+    }
+
     /// The first place of a thread, which may have written in several slots.
     #[must_use]
     pub fn first_place_of_thread(&self, thread: u32) -> u32 {

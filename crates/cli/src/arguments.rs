@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::check::Request as Check;
 use crate::finalize::Request as Finalize;
+use crate::hang::Request as Hang;
 use crate::info::Request as Info;
 use crate::listing::Request as Print;
 use crate::run::Request as Run;
@@ -38,6 +39,8 @@ pub(crate) enum Verb {
     Info(Info),
     /// Find out whether an archive is sound
     Check(Check),
+    /// Find out who holds up a job that hangs or was killed
+    Hang(Hang),
     /// Print what was recorded, event by event
     Print(Print),
 }

@@ -19,6 +19,7 @@ mod check;
 mod completeness;
 mod exit;
 mod finalize;
+mod hang;
 mod info;
 mod kinds;
 mod listing;
@@ -57,6 +58,7 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Finalize(request) => finalize::finalize(request),
         Verb::Info(request) => info::info(request),
         Verb::Check(request) => check::check(request),
+        Verb::Hang(request) => hang::hang(request),
         Verb::Print(request) => listing::print(request),
     }
 }

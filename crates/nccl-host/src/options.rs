@@ -156,6 +156,12 @@ Operations (--ops):
   threads        the same three and a fourth of all ranks, each used by a thread of its own, which also destroys it
                  (not in `all`)
 
+Operations that go wrong, for --timeout or --kill-after (not in `all`):
+  late           an all-reduce to which the last rank comes 0.2 s late (it ends)
+  mismatch       an all-reduce where the last rank has 8 elements only
+  crossed        all-reduces in two communicators, which the last rank calls in the other order
+  chain          the last rank sleeps, the one before waits for it in a communicator of these two, the others for that one
+
 Exit status:
   0 all results right   1 wrong results   2 error   3 ended by --kill-after   124 killed at --timeout
 

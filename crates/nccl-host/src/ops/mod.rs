@@ -4,6 +4,7 @@ mod collectives;
 mod combined;
 mod communicators;
 mod messages;
+mod wrong;
 
 pub(crate) use communicators::further_communicators;
 
@@ -36,6 +37,10 @@ impl Operation {
 
 fn always(_: Version, _: u64) -> bool {
     true
+}
+
+fn never(_: Version, _: u64) -> bool {
+    false
 }
 
 /// NCCL 2.29 and 2.30 do not profile broadcasts, and the kernel's count of works runs ahead of the host's after
@@ -115,12 +120,32 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "several",
         run: communicators::alternating,
-        in_all: |_, _| false,
+        in_all: never,
     },
     Operation {
         name: "threads",
         run: communicators::by_threads,
-        in_all: |_, _| false,
+        in_all: never,
+    },
+    Operation {
+        name: "late",
+        run: wrong::late,
+        in_all: never,
+    },
+    Operation {
+        name: "mismatch",
+        run: wrong::mismatch,
+        in_all: never,
+    },
+    Operation {
+        name: "crossed",
+        run: wrong::crossed,
+        in_all: never,
+    },
+    Operation {
+        name: "chain",
+        run: wrong::chain,
+        in_all: never,
     },
 ];
 

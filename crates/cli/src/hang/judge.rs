@@ -1,0 +1,320 @@
+//! Where a communicator does not go on: the first collective that is not complete, who waits in it, and what
+//! stands in the way there. What the cause is, over all communicators, [`super::blame`] finds.
+//!
+//! ```text
+//!            1          2          3
+//! rank 0   AllReduce  AllReduce  Broadcast    waits in 2
+//! rank 1   AllReduce  AllReduce               waits in 2
+//! rank 2   AllReduce                          is not there: it stands in the way
+//! ```
+
+use std::collections::BTreeSet;
+
+use super::job::{Call, Comm, Job, Message, Rank, Signature, Stage, Tail};
+use super::mismatch::{self, Mismatch};
+use super::watch::Watch;
+
+/// Which sequence of a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lane {
+    /// The collectives that the program called.
+    Calls,
+    /// Those of CUDA graphs that it launched.
+    Replays,
+}
+
+impl Lane {
+    pub(crate) const fn of(self, rank: &Rank) -> &Tail {
+        match self {
+            Self::Calls => &rank.calls,
+            Self::Replays => &rank.replays,
+        }
+    }
+}
+
+/// A rank of a communicator: a place in [`Job::comms`] and the rank there.
+pub(crate) type Who = (usize, u32);
+
+/// Somebody waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Obstacle {
+    /// The communicator: a place in [`Job::comms`].
+    pub(crate) comm: usize,
+    /// In what.
+    pub(crate) at: At,
+    /// Who, and for how long.
+    pub(crate) waiters: Vec<(u32, u64)>,
+    /// What stands in the way.
+    pub(crate) way: Way,
+}
+
+impl Obstacle {
+    /// How long the first has waited.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.waiters.iter().map(|(_, ns)| *ns).max().unwrap_or(0)
+    }
+}
+
+/// In what ranks wait.
+#[derive(Clone, Debug)]
+pub(crate) enum At {
+    /// A collective: which sequence, its position from 0, and what those who entered it call.
+    Collective {
+        lane: Lane,
+        position: u64,
+        what: Signature,
+    },
+    /// A send or receive of the (one) waiter.
+    Message(Message),
+}
+
+/// What stands in the way.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// These ranks call something else there.
+    Mismatch(Mismatch),
+    /// These ranks did not come.
+    Absent(Vec<u32>),
+    /// All came; these hold it up, as far as it can be told.
+    Inside(Vec<(u32, Holds)>),
+    /// All that are recorded came; these ranks are not recorded, and may have come or not.
+    Unrecorded(Vec<u32>),
+}
+
+/// Why a rank is thought to hold up an operation that it has entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Holds {
+    /// Its process is gone.
+    Gone,
+    /// Its program has not returned from the call.
+    InTheCall,
+    /// Its kernel has not begun, others' have.
+    NotBegun,
+    /// Only its GPU is waited for, by its own proxy.
+    Gpu,
+}
+
+/// What is known of the progress of a sequence.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// The last position where all that are recorded are through, and whether that is sure (else all called it, and
+    /// whether it ended is not recorded).
+    pub(crate) last_complete: Option<(u64, bool)>,
+    /// The first position that is not complete.
+    pub(crate) first_incomplete: Option<u64>,
+    /// The first position with different calls.
+    pub(crate) mismatch: Option<Mismatch>,
+}
+
+/// For how long a rank has waited in what it entered; none if it began after the moment of looking.
+pub(crate) fn waited_ns(job: &Job, rank: &Rank, entered_ns: u64) -> Option<u64> {
+    let process = job.processes.get(rank.actor.process)?;
+    process.until_ns.min(job.now_ns).checked_sub(entered_ns)
+}
+
+/// The sequences of a communicator.
+pub(crate) fn lanes(comm: &Comm) -> Vec<Lane> {
+    let has_replays = comm.ranks.values().any(|rank| rank.replays.count() > 0);
+    if has_replays {
+        vec![Lane::Calls, Lane::Replays]
+    } else {
+        vec![Lane::Calls]
+    }
+}
+
+/// The ranks that take part in a sequence: only ranks with network transfers report the launches of graphs.
+fn taking_part(comm: &Comm, lane: Lane) -> impl Iterator<Item = (u32, &Rank)> {
+    let ranks = comm.ranks.iter().map(|(number, rank)| (*number, rank));
+    ranks.filter(move |(_, rank)| lane == Lane::Calls || lane.of(rank).count() > 0)
+}
+
+/// How far a communicator came.
+pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
+    let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
+    let most = ranks.iter().map(|(_, rank)| lane.of(rank).count()).max();
+    let kept = ranks.iter().map(|(_, rank)| lane.of(rank));
+    // Of a part whose journal is gone the number is known, and nothing else.
+    let first = kept.filter(|tail| !tail.list.is_empty());
+    let first = first.map(|tail| tail.before).max().unwrap_or(0);
+    let mut reach = Reach::default();
+    if first > 0 {
+        reach.last_complete = Some((first - 1, true));
+    }
+    for position in first..most.unwrap_or(0) {
+        let calls: Vec<(u32, &Call)> = ranks
+            .iter()
+            .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
+            .collect();
+        if reach.mismatch.is_none() {
+            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
+        }
+        let all_came = ranks
+            .iter()
+            .all(|(_, rank)| lane.of(rank).count() > position);
+        let is_open = calls.iter().any(|(_, call)| call.progress.stage.is_open());
+        if !all_came || is_open {
+            reach.first_incomplete = Some(position);
+            break;
+        }
+        let is_sure = calls.iter().all(|(_, call)| call.progress.stage.is_over());
+        reach.last_complete = Some((position, is_sure));
+    }
+    if let Some(position) = reach.first_incomplete {
+        // Ranks that go on at different places after a mismatch differ everywhere: the first one counts.
+        let later = position + 1..most.unwrap_or(0).min(position + 64);
+        for position in later {
+            if reach.mismatch.is_some() {
+                break;
+            }
+            let calls: Vec<(u32, &Call)> = ranks
+                .iter()
+                .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
+                .collect();
+            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
+        }
+    }
+    reach
+}
+
+/// Everything that somebody waits for in a communicator.
+pub(crate) fn obstacles(job: &Job, at: usize, comm: &Comm) -> Vec<Obstacle> {
+    let mut obstacles = Vec::new();
+    for lane in lanes(comm) {
+        obstacles.extend(collective(job, at, comm, lane));
+    }
+    let watch = Watch::of(job, comm);
+    for (number, rank) in &comm.ranks {
+        if !watch.outlived(job, rank) {
+            obstacles.extend(messages(job, watch, at, *number, rank));
+        }
+    }
+    obstacles
+}
+
+fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle> {
+    let reach = reach(comm, lane);
+    let position = reach.first_incomplete?;
+    let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
+    let entered = ranks
+        .iter()
+        .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)));
+    let entered: Vec<(u32, &Rank, &Call)> = entered.collect();
+    let watch = Watch::of(job, comm);
+    let waiters = entered.iter().filter_map(|(number, rank, call)| {
+        let is_waiting = !call.progress.stage.is_over() && !watch.outlived(job, rank);
+        let waited = waited_ns(job, rank, call.entered_ns).filter(|_| is_waiting)?;
+        Some((*number, waited))
+    });
+    let waiters: Vec<(u32, u64)> = waiters.collect();
+    let (_, _, first) = entered.first()?;
+    let absent = ranks
+        .iter()
+        .filter(|(_, rank)| lane.of(rank).count() <= position);
+    let absent: Vec<u32> = absent.map(|(number, _)| *number).collect();
+    let missing = if lane == Lane::Calls {
+        comm.missing()
+    } else {
+        Vec::new()
+    };
+    // Something was complete before without them: they exist, and record elsewhere or not at all.
+    let are_elsewhere = reach.last_complete.is_some_and(|(_, is_sure)| is_sure);
+    let way = match reach.mismatch {
+        Some(mismatch) if mismatch.position <= position => Way::Mismatch(mismatch),
+        _ if !absent.is_empty() => Way::Absent(absent),
+        _ if !missing.is_empty() && !are_elsewhere => Way::Absent(missing),
+        _ if !missing.is_empty() => Way::Unrecorded(missing),
+        _ => Way::Inside(holds(job, watch, &entered)),
+    };
+    // Nobody waits where the only one that is not through has only just come.
+    if waiters.is_empty() {
+        return None;
+    }
+    Some(Obstacle {
+        comm: at,
+        at: At::Collective {
+            lane,
+            position,
+            what: first.what.clone(),
+        },
+        waiters,
+        way,
+    })
+}
+
+/// Who holds up an operation that all have entered: the surest sign counts.
+fn holds(job: &Job, watch: Watch, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, Holds)> {
+    let open = || {
+        entered
+            .iter()
+            .filter(|(_, _, call)| !call.progress.stage.is_over())
+    };
+    let others_began = entered.iter().any(|(_, _, call)| call.progress.began);
+    let mut found: Vec<(u32, Holds)> = open()
+        .filter_map(|(number, rank, call)| {
+            let progress = &call.progress;
+            let waits = &progress.waits;
+            let for_gpu_only = !waits.is_empty()
+                && waits.iter().all(|wait| !wait.state.is_for_peer())
+                && waits.iter().all(|wait| wait.step.is_some());
+            let why = if watch.outlived(job, rank) {
+                Holds::Gone
+            } else if progress.stage < Stage::Enqueued {
+                Holds::InTheCall
+            } else if others_began && !progress.began && !waits.is_empty() && for_gpu_only {
+                Holds::NotBegun
+            } else if for_gpu_only {
+                Holds::Gpu
+            } else {
+                return None;
+            };
+            Some((*number, why))
+        })
+        .collect();
+    let surest = found.iter().map(|(_, why)| *why).min();
+    found.retain(|(_, why)| Some(*why) == surest);
+    // All of them is as good as none.
+    if found.len() == entered.len() && surest > Some(Holds::Gone) {
+        found.clear();
+    }
+    found
+}
+
+/// The first message with each peer that waits.
+fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec<Obstacle> {
+    let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
+    let mut obstacles = Vec::new();
+    for message in &rank.messages {
+        if message.peer == number || !seen.insert((message.peer, message.is_send)) {
+            continue;
+        }
+        let Some(waited) = waited_ns(job, rank, message.entered_ns) else {
+            continue;
+        };
+        let peer = job.comms.get(at);
+        let peer = peer.and_then(|comm| comm.ranks.get(&message.peer));
+        let answers = peer.and_then(|peer| peer.message_counts.get(&(number, !message.is_send)));
+        let is_answered = answers.copied().unwrap_or(0) > message.number;
+        let stage = message.progress.stage;
+        let way = match peer {
+            // A small send may be complete without the receive: only what is seen to be open waits.
+            None if stage.is_open() => Way::Unrecorded(vec![message.peer]),
+            Some(_) if !is_answered && (stage.is_open() || !message.is_send) => {
+                Way::Absent(vec![message.peer])
+            }
+            Some(peer) if stage.is_open() => {
+                let gone = watch
+                    .outlived(job, peer)
+                    .then_some((message.peer, Holds::Gone));
+                Way::Inside(gone.into_iter().collect())
+            }
+            _ => continue,
+        };
+        obstacles.push(Obstacle {
+            comm: at,
+            at: At::Message(message.clone()),
+            waiters: vec![(number, waited)],
+            way,
+        });
+    }
+    obstacles
+}

@@ -1,0 +1,92 @@
+//! What goes wrong in real jobs, on purpose: none of these is in `all`.
+
+use crate::nccl::{Communicator, Reduction};
+use crate::pattern::{as_f32, of_rank, sum_over};
+use crate::rank::Rank;
+use std::time::Duration;
+
+/// By how much a slow rank is slow.
+const LATE: Duration = Duration::from_millis(200);
+
+/// So few elements that NCCL takes its protocol for small messages.
+const FEW: usize = 8;
+
+fn last(rank: &Rank<'_>) -> usize {
+    rank.ranks() - 1
+}
+
+/// An all-reduce to which the last rank comes late, every time.
+pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
+    if rank.me() == last(rank) {
+        std::thread::sleep(LATE);
+    }
+    let ranks: Vec<usize> = (0..rank.ranks()).collect();
+    let x = rank.fill(rank.count(), |i| as_f32(of_rank(rank.me(), i)))?;
+    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.expect("late: allreduce", &x, |i| as_f32(sum_over(&ranks, i)))
+}
+
+/// An all-reduce where the last rank has but a few elements, for which NCCL takes another protocol: it does not end.
+pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let count = if rank.me() == last(rank) {
+        FEW
+    } else {
+        rank.count()
+    };
+    let x = rank.fill(count, |i| as_f32(of_rank(rank.me(), i)))?;
+    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.stream.synchronize()
+}
+
+/// A second communicator of all ranks.
+fn second(rank: &Rank<'_>, name: &str) -> anyhow::Result<Communicator> {
+    let (me, n) = (rank.me(), rank.ranks());
+    let name = format!("{name}.{}", rank.round());
+    let comm = rank.world.split(0, i32::try_from(me)?, name, me, n)?;
+    rank.log_communicator(&comm)?;
+    Ok(comm)
+}
+
+/// An all-reduce in each of two communicators, waiting for each; the last rank begins with the other one. It does
+/// not end.
+pub(super) fn crossed(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let comm = second(rank, "crossed")?;
+    let x = rank.fill(rank.count(), |_| 1.0_f32)?;
+    let order = if rank.me() == last(rank) {
+        [&comm, rank.world]
+    } else {
+        [rank.world, &comm]
+    };
+    for comm in order {
+        rank.all_reduce(comm, &x.all(), &x.all(), Reduction::Sum)?;
+        rank.stream.synchronize()?;
+    }
+    comm.destroy()
+}
+
+/// The last rank sleeps; the one before it waits for it in a second communicator; the others wait for that one in
+/// the first. It does not end.
+pub(super) fn chain(rank: &Rank<'_>) -> anyhow::Result<()> {
+    let (me, n) = (rank.me(), rank.ranks());
+    let pair = usize::from(me + 2 >= n);
+    let (position, size) = if pair == 1 {
+        ((me + 2).saturating_sub(n), n.min(2))
+    } else {
+        (me, n - 2)
+    };
+    let name = format!("chain.{}.{pair}", rank.round());
+    let key = i32::try_from(me)?;
+    let comm = rank.world.split(pair, key, name, position, size)?;
+    rank.log_communicator(&comm)?;
+    let x = rank.fill(rank.count(), |_| 1.0_f32)?;
+    if me == last(rank) {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    if pair == 1 {
+        rank.all_reduce(&comm, &x.all(), &x.all(), Reduction::Sum)?;
+        rank.stream.synchronize()?;
+    }
+    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.stream.synchronize()?;
+    comm.destroy()
+}
