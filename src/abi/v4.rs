@@ -10,8 +10,11 @@ use super::shapes::{
 use super::sys::ncclProfilerEventDescr_v4_t;
 use super::{Descriptor, version};
 
-/// From 2.28 on the descriptor is a copy in which `p2p.nChannels` is never set.
-const CHANNELS_NOT_COPIED: u32 = 22_800;
+/// In 2.27, whose own descriptor this is, `p2p.nChannels` is set. From 2.28 on the descriptor is a copy in which it never
+/// is; a release that cannot be asked may be one of those.
+const fn sets_channels(version: u32) -> bool {
+    matches!(version, 22_700..22_800)
+}
 
 impl Descriptor for ncclProfilerEventDescr_v4_t {
     #[inline]
@@ -30,14 +33,14 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
             }
             Kind::P2p => {
                 let raw = member!(descriptor, p2p);
-                let copied = version::current() < CHANNELS_NOT_COPIED;
+                let is_set = sets_channels(version::current());
                 Body::P2p(P2p {
                     func: name!(raw.func),
                     buffer: number(raw.buff),
                     datatype: name!(raw.datatype),
                     count: raw.count as u64,
                     peer: raw.peer,
-                    channels: if copied { raw.nChannels } else { 0 },
+                    channels: if is_set { raw.nChannels } else { 0 },
                     parent_group: number(descriptor.parentObj),
                     comm_hash: 0,
                     user_tag: 0,

@@ -1,6 +1,9 @@
 //! What descriptors say: kinds, channels, ranks and times that no plugin should believe.
 
-use crate::drive::Pitfall;
+use whole_plugin::archive::Archive;
+use whole_plugin::scratch::Scratch;
+
+use crate::drive::{Pitfall, archive_under};
 
 /// RCCL has up to 128 channels, and the descriptor's field takes 256.
 #[test]
@@ -157,6 +160,58 @@ fn a_fork_passes_shorter_descriptors_by_the_name_of_version_7() {
     assert_eq!(pitfall.ours().count("COLL::WRITTEN"), 1);
     assert_eq!(pitfall.control().count("0x2"), 1);
     pitfall.naive_with_fault().dies_by(libc::SIGSEGV);
+}
+
+/// How often an attribute has a value in the archive, as `otf2-print` prints it.
+fn values(archive: &Archive, attribute: &str, value: &str) -> usize {
+    let events = archive.events();
+    let wanted = format!("(\"{attribute}\" ");
+    let lines = events.lines().filter(|line| line.contains(&wanted));
+    lines.filter(|line| line.contains(value)).count()
+}
+
+/// What version 7 adds goes into the archive value by value where it is version 7, and is not there where a fork only
+/// says so.
+#[test]
+fn what_version_7_adds_is_in_the_archive_of_a_release_that_has_it() {
+    const SCRIPT: &str = "
+        init c ranks=1 rank=0
+        start x Coll func=AllGather count=1 datatype=ncclInt8 user_tag=7001 kernel_variant=AGxLL_R is_symmetric=1
+        stop x
+        start y Coll func=AllGather count=1 datatype=ncclInt8 user_tag=18446744073709551615 kernel_variant=AGxLLMC_ST
+        stop y
+        start p P2p func=Send peer=0 count=1 datatype=ncclInt8 user_tag=7002
+        stop p
+        start r P2p func=Recv peer=0 count=1 datatype=ncclInt8 user_tag=7006
+        stop r
+        start a CollApi func=AllGather count=1 datatype=ncclInt8 user_tag=7003
+        stop a
+        start q P2pApi func=Recv count=1 datatype=ncclInt8 user_tag=7004
+        stop q
+        start e CeColl func=AllGather count=1 datatype=ncclUint8 user_tag=7005
+        stop e
+        finalize c
+    ";
+    let added = [
+        ("nccl.user_tag", "7001"),
+        ("nccl.user_tag", "18446744073709551615"),
+        ("nccl.user_tag", "7002"),
+        ("nccl.user_tag", "7003"),
+        ("nccl.user_tag", "7004"),
+        ("nccl.user_tag", "7005"),
+        ("nccl.user_tag", "7006"),
+        ("nccl.kernel_variant", "AGxLL_R"),
+        ("nccl.kernel_variant", "AGxLLMC_ST"),
+    ];
+    for (release, is_version_7) in [(23_203, true), (22_907, false)] {
+        let scratch = Scratch::new();
+        let archive = archive_under(Some(release), &scratch, 7, SCRIPT);
+        assert_eq!(archive.count("COLL::WRITTEN"), 2);
+        for (attribute, value) in added {
+            let found = values(&archive, attribute, value) > 0;
+            assert_eq!(found, is_version_7, "{release}: {attribute} {value}");
+        }
+    }
 }
 
 /// The kind is eight bytes wide since version 5. A plugin that kept one of them and the channel beside it took all

@@ -105,6 +105,12 @@ impl Archive {
         self.otf2_print(&["-G"]).stdout
     }
 
+    /// The events with their attributes, as `otf2-print` prints them.
+    #[must_use]
+    pub fn events(&self) -> String {
+        self.otf2_print(&[]).stdout
+    }
+
     /// A count among the properties; those that are 0 are left out of the archive.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
