@@ -35,7 +35,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use nccl_profiler_otf2::write::progress::Progress as _;
-use otf2::Archive;
+use otf2::records::Location;
+use otf2::{Archive, Definitions, LocationGroupRef};
 use serde::Serialize;
 
 use crate::archive::{Trace, is_nccl};
@@ -181,15 +182,19 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     let mut total = 0;
     let bar = Bar::new();
     bar.begin("locations", trace.definitions.locations.len() as u64);
-    // The lanes of communicators have the lowest numbers of their group.
+    // The lanes of communicators have the lowest numbers of their group, and are in the process's or a GPU's: both
+    // come before the GPU's channels.
     let mut locations: Vec<_> = trace.locations().collect();
-    locations.sort_by_key(|(location, definition)| (definition.group, *location));
+    let process = |definition: &Location| process_of(&trace.definitions, definition.group);
+    locations
+        .sort_by_key(|(location, definition)| (process(definition), definition.group, *location));
     let with_siblings = trace.with_siblings();
-    let mut group = None;
+    let mut current = None;
     for (location, definition) in locations {
         bar.step();
-        if group.replace(definition.group) != Some(definition.group) {
-            across.next_group();
+        let process = process(definition);
+        if current.replace(process) != Some(process) {
+            across.next_process();
         }
         if !files::check(trace, location, definition, findings) {
             across.cannot_be_read(location);
@@ -225,6 +230,15 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
         matching::check(&account.matching, findings);
     }
     total
+}
+
+/// The process that a group of locations belongs to: itself, or the creator of a GPU's.
+fn process_of(definitions: &Definitions, group: LocationGroupRef) -> LocationGroupRef {
+    let creator = definitions.location_groups.get(&group);
+    let creator = creator.map(|group| group.creator);
+    creator
+        .filter(|creator| creator.is_defined())
+        .unwrap_or(group)
 }
 
 fn text(report: &Report<'_>, findings: &Findings) -> String {

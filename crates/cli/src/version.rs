@@ -6,7 +6,8 @@ use nccl_profiler_otf2::journal::layout::FORMAT_VERSION;
 
 /// The version of the tool.
 pub(crate) fn short() -> &'static str {
-    env!("TOOL_VERSION")
+    // The tool is built of the same tree.
+    nccl_profiler_otf2::session::VERSION
 }
 
 /// The version of everything that has a say in what archives look like.

@@ -41,10 +41,10 @@ impl<'a> Across<'a> {
         }
     }
 
-    /// The locations of the next group follow.
-    pub(crate) fn next_group(&mut self) {
+    /// The locations of the next process follow.
+    pub(crate) fn next_process(&mut self) {
         if let Some((parents, _)) = &mut self.nccl {
-            parents.next_group();
+            parents.next_process();
         }
     }
 

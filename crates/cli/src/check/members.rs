@@ -53,12 +53,20 @@ impl Members {
         collectives: &Collectives,
         findings: &mut Findings,
     ) {
-        let mut missing = 0_u64;
+        let (mut missing, mut unmatched) = (0_u64, 0_u64);
         for (comm, locations) in &self.by_comm {
             let ranks = || (0..).zip(locations);
-            let not_recorded = ranks()
-                .filter(|(_, location)| trace.location_name(**location).ends_with(NOT_RECORDED));
-            missing += not_recorded.count() as u64;
+            let (not_recorded, recorded): (Vec<_>, Vec<_>) =
+                ranks().partition(|(_, location): &(u32, _)| {
+                    trace.location_name(**location).ends_with(NOT_RECORDED)
+                });
+            missing += not_recorded.len() as u64;
+            let counts = || {
+                recorded
+                    .iter()
+                    .map(|(rank, _)| collectives.count(*comm, *rank))
+            };
+            unmatched += counts().max().unwrap_or(0) - counts().min().unwrap_or(0);
             let empty: Vec<String> = ranks()
                 .filter(|(_, location)| !trace.has_events(**location))
                 .map(|(rank, _): (u32, _)| rank.to_string())
@@ -69,12 +77,21 @@ impl Members {
                 findings.general(Rule::RankMissing, message);
             }
         }
-        if is_nccl(&trace.archive) && account.ranks_missing != missing {
-            let message = format!(
-                "the archive counts {} ranks that nobody recorded, there are {missing}",
-                account.ranks_missing
-            );
-            findings.general(Rule::RankStatement, message);
+        if !is_nccl(&trace.archive) {
+            return;
+        }
+        for (said, there, what) in [
+            (account.ranks_missing, missing, "ranks that nobody recorded"),
+            (
+                account.collectives_unmatched,
+                unmatched,
+                "collectives that some recorded ranks do not have",
+            ),
+        ] {
+            if said != there {
+                let message = format!("the archive counts {said} {what}, there are {there}");
+                findings.general(Rule::RankStatement, message);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::kinds::{Shows, regions};
 use super::findings::Findings;
 use super::rules::Rule;
 
-/// The operations of one GPU. Its communicator lanes come before its channel lanes.
+/// The operations of one process. Its communicator lanes come before the channel lanes of its GPUs.
 pub(crate) struct Parents<'a> {
     trace: &'a Trace,
     regions: BTreeMap<RegionRef, Shows>,
@@ -63,8 +63,8 @@ impl<'a> Parents<'a> {
         }
     }
 
-    /// The locations of the next GPU follow.
-    pub(crate) fn next_group(&mut self) {
+    /// The locations of the next process follow.
+    pub(crate) fn next_process(&mut self) {
         self.operations.clear();
     }
 

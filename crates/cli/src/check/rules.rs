@@ -107,7 +107,7 @@ rules! {
     RemoteAccess C10 Fault Nccl "A put or get into a window completes once, under its matching id.";
     Partial C11 Remark Nccl "Ranks have all of each other's collectives and messages, also where the archive says that something is missing.";
     RankMissing C12 Remark Any "All members of a communicator that did something have events.";
-    RankStatement C13 Fault Nccl "The archive counts the ranks without a recording that there are.";
+    RankStatement C13 Fault Nccl "The archive counts the ranks without a recording, and the collectives that not all recorded ranks have, that there are.";
     SameFunction C14 Remark Nccl "The ranks of a communicator call the same functions.";
     SameCount C15 Remark Nccl "The ranks of a communicator call a collective with the same number of elements.";
     SameDatatype C16 Remark Nccl "The ranks of a communicator call a collective with the same datatype.";

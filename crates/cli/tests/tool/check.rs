@@ -175,7 +175,7 @@ fn a_peer_that_is_no_member() {
 
 #[test]
 fn two_ranks_on_one_location() {
-    spoiled(&["C04", "C07", "C08", "S07"], |fixture| {
+    spoiled(&["C04", "C07", "C08", "C13", "S07"], |fixture| {
         fixture.members = vec![0, 0];
     });
 }

@@ -65,6 +65,8 @@ pub(crate) struct Fixture {
     pub(crate) span: (u64, u64),
     /// Clock offsets of rank 1.
     pub(crate) offsets: Vec<(u64, i64)>,
+    /// Whether communicators' lanes are threads of the process, and only the channel's is the GPU's.
+    pub(crate) cpu_lanes: bool,
 }
 
 impl Fixture {
@@ -113,6 +115,7 @@ impl Fixture {
             attribute_type: AttributeType::U64,
             span: (100, 455),
             offsets: Vec::new(),
+            cpu_lanes: false,
         }
     }
 
@@ -136,6 +139,13 @@ impl Fixture {
             }
         }
         let [coll, p2p, channels] = counts.map(|count| count.to_string());
+        let ends = self.ranks.iter().map(|steps| {
+            let ends = steps.iter().filter(|step| matches!(step, Step::End(..)));
+            ends.count()
+        });
+        let recorded: Vec<usize> = ends.filter(|ends| *ends > 0).collect();
+        let most = recorded.iter().max().copied().unwrap_or(0);
+        let unmatched = most - recorded.iter().min().copied().unwrap_or(0);
         let said = |name: &str| self.properties.iter().any(|(known, _)| *known == name);
         let counts = [
             ("NCCL::COUNT::COLL::SEEN", coll.clone()),
@@ -144,6 +154,7 @@ impl Fixture {
             ("NCCL::COUNT::P2P::WRITTEN", p2p),
             ("NCCL::COUNT::KERNELCH::SEEN", channels.clone()),
             ("NCCL::COUNT::KERNELCH::WRITTEN", channels),
+            ("NCCL::COLLECTIVES_UNMATCHED", unmatched.to_string()),
         ];
         let unsaid = counts.into_iter().filter(|(name, _)| !said(name));
         unsaid.collect()
@@ -277,6 +288,18 @@ impl Fixture {
                 properties: Vec::new(),
             },
         )?;
+        if self.cpu_lanes {
+            definitions.location_group(
+                LocationGroupRef::new(1),
+                &LocationGroup {
+                    name: string("host"),
+                    group_type: LocationGroupType::Accelerator,
+                    system_tree_parent: SystemTreeNodeRef::new(0),
+                    creator: LocationGroupRef::new(0),
+                    properties: Vec::new(),
+                },
+            )?;
+        }
         let second = if self.ranks[1].is_empty() {
             "lane 1 (not recorded)"
         } else {
@@ -284,11 +307,16 @@ impl Fixture {
         };
         let names = ["lane 0", second, "channel lane"];
         for (((reference, _), name), events) in self.lanes().iter().zip(names).zip(events) {
+            let is_of_process = self.cpu_lanes && name != "channel lane";
             let location = Location {
                 name: string(name),
-                location_type: LocationType::AcceleratorStream,
+                location_type: if is_of_process {
+                    LocationType::CpuThread
+                } else {
+                    LocationType::AcceleratorStream
+                },
                 number_of_events: *events,
-                group: LocationGroupRef::new(0),
+                group: LocationGroupRef::new(u32::from(self.cpu_lanes && !is_of_process)),
                 properties: Vec::new(),
             };
             definitions.location(*reference, &location)?;
