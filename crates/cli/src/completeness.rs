@@ -13,10 +13,15 @@ pub(crate) type KindCounts = BTreeMap<String, u64>;
 /// What was seen, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Completeness {
-    /// By kind of event: `seen`, `written`, `not_drawn`, `duplicate`, `unfinished`, `orphan`, `lost`, `stops_lost` …
+    /// By kind of event: `seen`, `written`, `left_out`, `not_drawn`, `duplicate`, `unfinished`, `orphan`, `lost`,
+    /// `stops_lost`, `late` …
     pub(crate) kinds: BTreeMap<String, KindCounts>,
     /// Numbers that belong to no kind.
     pub(crate) other: BTreeMap<String, u64>,
+    /// Callbacks that could not be recorded, of all kinds.
+    pub(crate) callbacks_lost: u64,
+    /// Callbacks that came when recording had ended, of all kinds.
+    pub(crate) callbacks_late: u64,
     /// Places of journals that could not be used.
     pub(crate) problems: Vec<String>,
     /// How many of those there are; more than are listed in long lists.
@@ -64,6 +69,9 @@ impl Completeness {
                 .and_then(|value| value.trim().parse().ok())
                 .unwrap_or(0)
         };
+        found.callbacks_lost = found.lost();
+        found.callbacks_late =
+            found.sum("late") + found.number("stops_late") + found.number("states_late");
         found.problems = lines("NCCL::PROBLEM_LIST");
         found.problem_count = number("NCCL::PROBLEMS");
         found.parts_left_out = lines("NCCL::PARTS_LEFT_OUT");

@@ -52,10 +52,13 @@ those of the operation, not of the call. `timing` says what they were measured b
                  median, max, total} of those that ended, algbw and busbw in
                  bytes per second {median, max}; null where there is none
   messages       communicator, from, to, count, bytes
-  completeness   kinds {kind: {seen, written, ...}}, other, problems,
-                 problem_count, parts_left_out, ranks_missing,
+  completeness   kinds {kind: {seen, written, ...}}, other,
+                 callbacks_lost, callbacks_late (when recording had ended),
+                 problems, problem_count, parts_left_out, ranks_missing,
                  collectives_unmatched, matching {mismatches by kind,
                  ranks_behind, unknown: number and lines of each}
+  blind_spots    what this release of NCCL does not report, as far as it
+                 is known: nobody can find it in the archive
   clock          the archive's statements on its clocks
 New fields may be added; `format` changes when one changes or goes.";
 

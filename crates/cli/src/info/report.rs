@@ -33,6 +33,7 @@ pub(crate) struct Report {
     pub(crate) operations: Vec<operations::Row>,
     pub(crate) messages: Vec<Messages>,
     pub(crate) completeness: Completeness,
+    pub(crate) blind_spots: Vec<String>,
     pub(crate) clock: BTreeMap<String, String>,
 }
 
@@ -75,6 +76,7 @@ impl Report {
             operations: operations.finish(),
             messages,
             completeness: Completeness::of(archive),
+            blind_spots: list("NCCL::BLIND_SPOTS"),
             clock: clocks.collect(),
         }
     }

@@ -37,6 +37,7 @@ pub(crate) fn text(report: &Report) -> String {
     operations(report, &mut text);
     messages(report, &mut text);
     completeness(report, &mut text);
+    blind_spots(report, &mut text);
     text
 }
 
@@ -245,7 +246,8 @@ fn completeness(report: &Report, text: &mut String) {
         "orphan",
         "lost",
     ];
-    let rare = ["stops_lost", "states_lost"].into_iter();
+    // Few archives have these.
+    let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
     columns.extend(rare.filter(|column| completeness.sum(column) > 0));
     let mut headings = vec![("kind", Side::Left)];
     headings.extend(columns.iter().map(|column| (*column, Side::Right)));
@@ -265,6 +267,11 @@ fn completeness(report: &Report, text: &mut String) {
         }
     }
     for (number, what) in [
+        (completeness.callbacks_lost, "callbacks not recorded"),
+        (
+            completeness.callbacks_late,
+            "callbacks after the end of recording",
+        ),
         (
             completeness.ranks_missing,
             "ranks of communicators not recorded",
@@ -312,6 +319,18 @@ fn matching(matching: &Matching, text: &mut String) {
             line(text, format_args!("    {said}"));
         }
     }
+}
+
+/// What is in no archive of this release, so that nobody looks for it.
+fn blind_spots(report: &Report, text: &mut String) {
+    if report.blind_spots.is_empty() {
+        return;
+    }
+    line(text, "\nwhat NCCL does not report");
+    for spot in report.blind_spots.iter().take(MOST_ROWS) {
+        line(text, format_args!("  {spot}"));
+    }
+    cut(text, report.blind_spots.len());
 }
 
 fn print(table: &Table, text: &mut String) {

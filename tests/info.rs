@@ -1,0 +1,151 @@
+//! What an archive says of itself reaches people: what NCCL does not report, what came too late, what was lost.
+
+use serde_json::Value;
+use whole_plugin::process::run;
+use whole_plugin::{built, scratch::Scratch};
+
+/// A job of one rank, with callbacks after its end.
+const WITH_LATE_CALLBACKS: &str = "
+init c id=0x1 ranks=1 rank=0
+start co Coll ctx=c rank=0 sequence=0 func=AllReduce count=8 datatype=ncclInt8
+start op ProxyOp ctx=c parent=co rank=0 channel=0 peer=0 steps=1 is_send=1
+stop co
+finalize c
+start late ProxyStep ctx=c parent=op rank=0 step=0
+state late ProxyStepSendWait bytes=8
+state op ProxyOpInProgress
+stop late
+start later ProxyStep ctx=c parent=op rank=0 step=1
+stop op
+";
+
+fn said(scratch: &Scratch) -> (Value, String) {
+    let mut info = scratch.plain(built::nccl_otf2());
+    info.args(["info", "--json"]).arg(scratch.out());
+    let json = run(&mut info).with_code(0).stdout;
+    let mut info = scratch.plain(built::nccl_otf2());
+    info.arg("info").arg(scratch.out());
+    let text = run(&mut info).with_code(0).stdout;
+    (serde_json::from_str(&json).expect("JSON"), text)
+}
+
+/// The archive of a script that ran under a release of NCCL.
+fn recorded(script: &str, nccl: &str, settings: &[(&str, &str)]) -> Scratch {
+    let scratch = Scratch::new();
+    let mut job = scratch.script(script);
+    job.args(["--nccl", nccl]).envs(settings.iter().copied());
+    let _recorded = run(&mut job).with_code(0);
+    let _written = scratch.finalize();
+    scratch
+}
+
+#[test]
+fn callbacks_after_the_end_are_counted_in_the_archive() {
+    let scratch = recorded(WITH_LATE_CALLBACKS, "22809", &[]);
+    let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
+    let parts: Vec<_> = parts.map(|part| part.expect("a part").path()).collect();
+    let [part] = parts.as_slice() else {
+        panic!("one part: {parts:?}")
+    };
+    let beside = std::fs::read_to_string(part.join("late.json")).expect("late.json");
+    let beside: Value = serde_json::from_str(&beside).expect("JSON");
+    // Late starts give no handle, so NCCL says nothing more of them.
+    assert_eq!(
+        beside,
+        serde_json::json!({"starts": {"ProxyStep": 2}, "stops": 1, "states": 1})
+    );
+    let archive = scratch.archive();
+    assert_eq!(archive.count("PROXYSTEP::LATE"), 2);
+    assert_eq!(archive.count("PROXYOP::LATE"), 0);
+    assert_eq!(archive.count("STOPS_LATE"), 1);
+    assert_eq!(archive.count("STATES_LATE"), 1);
+    let (report, text) = said(&scratch);
+    let account = &report["completeness"];
+    assert_eq!(account["callbacks_late"], 4, "{account:#}");
+    assert_eq!(account["callbacks_lost"], 0);
+    assert_eq!(account["kinds"]["proxystep"]["late"], 2);
+    assert!(
+        text.contains("callbacks after the end of recording: 4\n"),
+        "{text}"
+    );
+    let head = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("kind "));
+    assert!(head.is_some_and(|head| head.ends_with(" late")), "{text}");
+}
+
+#[test]
+fn without_late_callbacks_nothing_is_said_of_them() {
+    let in_time = WITH_LATE_CALLBACKS
+        .split("start late")
+        .next()
+        .expect("the job");
+    let scratch = recorded(in_time, "22809", &[]);
+    let (report, text) = said(&scratch);
+    assert_eq!(report["completeness"]["callbacks_late"], 0);
+    assert!(!text.contains("after the end of recording"), "{text}");
+    assert!(
+        !scratch
+            .archive()
+            .properties()
+            .keys()
+            .any(|name| name.contains("LATE"))
+    );
+}
+
+#[test]
+fn an_archive_says_what_its_release_does_not_report() {
+    let in_time = WITH_LATE_CALLBACKS
+        .split("start late")
+        .next()
+        .expect("the job");
+    let grouped = "all but the first of the grouped sends";
+    let broadcasts = "broadcasts, below the call";
+    let channels = "more than 64 operations of a channel late";
+    for (nccl, events, holds) in [
+        ("22304", "full", [false, false, false]),
+        ("22707", "full", [true, false, true]),
+        ("22707", "standard", [true, false, false]),
+        ("22809", "full", [false, false, true]),
+        ("23103", "full", [false, true, true]),
+    ] {
+        let scratch = recorded(in_time, nccl, &[("NCCL_OTF2_EVENTS", events)]);
+        let properties = scratch.archive().properties();
+        let property = &properties["NCCL::BLIND_SPOTS"];
+        let (report, text) = said(&scratch);
+        let spots: Vec<&str> = property.lines().collect();
+        let reported: Vec<&str> = report["blind_spots"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert_eq!(reported, spots);
+        for spot in &spots {
+            assert!(text.contains(&format!("  {spot}\n")), "{spot}: {text}");
+        }
+        let found = [grouped, broadcasts, channels].map(|words| property.contains(words));
+        assert_eq!(found, holds, "{nccl} {events}: {property}");
+    }
+}
+
+#[test]
+fn what_was_lost_is_said() {
+    let many =
+        "start x Coll ctx=c rank=0 sequence=0 func=AllReduce count=8 datatype=ncclInt8\nstop x\n";
+    let script = format!(
+        "init c id=0x1 ranks=1 rank=0\n{}finalize c\n",
+        many.repeat(20_000)
+    );
+    let scratch = recorded(&script, "22809", &[("NCCL_OTF2_MAX_SIZE", "2M")]);
+    let (report, text) = said(&scratch);
+    let account = &report["completeness"];
+    let lost = account["callbacks_lost"].as_u64().expect("a number");
+    let coll = account["kinds"]["coll"]["lost"].as_u64();
+    let other = |what: &str| account["other"][what].as_u64().unwrap_or(0);
+    let counted =
+        coll.expect("lost operations") + other("stops_lost") + other("communicators_lost");
+    assert!(lost > 1000, "{account:#}");
+    assert_eq!(lost, counted, "{account:#}");
+    assert!(text.contains("callbacks not recorded: "), "{text}");
+}
