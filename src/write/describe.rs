@@ -129,7 +129,7 @@ pub(super) fn gpu_clocks(timeline: &Timeline) -> Vec<GpuClockDefinition> {
     let clocks = clocks.map(|(member, clock)| GpuClockDefinition {
         comm: member.comm,
         rank: member.rank,
-        clock: *clock,
+        clock: clock.clone(),
     });
     clocks
         .filter(|definition| definition.clock.calibration != GpuCalibration::None)

@@ -49,6 +49,7 @@ pub mod gpus;
 pub mod interval;
 pub mod job;
 mod kinds;
+mod lane_clock;
 pub mod lanes;
 mod launches;
 pub mod members;

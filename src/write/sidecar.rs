@@ -241,7 +241,7 @@ pub struct GpuDefinition {
 }
 
 /// The clock of a communicator rank's GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuClockDefinition {
     /// A place in [`Sidecar::comms`].
     pub comm: u32,
