@@ -353,6 +353,7 @@ impl<'a> Details<'a> {
         let scene = self.scene;
         match figure.shape {
             Shape::Operation => self.operation_result(figure.operation),
+            Shape::ComposedCall => self.composed_call_result(figure.operation),
             Shape::Composite => self.composite_result(figure.operation),
             Shape::Net => {
                 if let Some(operation) = scene.assembly.operation(figure.operation) {

@@ -24,6 +24,7 @@
 mod callbacks;
 mod contexts;
 mod drive;
+mod ends;
 mod fields;
 mod handles;
 mod interleavings;
