@@ -81,6 +81,8 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
             LaneKind::Thread {
                 thread_id: thread.map_or(0, |thread| thread.thread_id),
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+                is_callback: thread
+                    .is_some_and(|thread| scene.callback_threads.contains(&thread.key())),
             }
         }
         LaneKey::Proxy(thread) => {

@@ -27,6 +27,7 @@ pub mod assemble;
 pub mod assembly;
 pub mod attributes;
 pub mod blind_spots;
+mod callback_threads;
 pub mod canvas;
 pub mod clocks;
 pub mod closing;

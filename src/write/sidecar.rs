@@ -130,6 +130,9 @@ pub enum LaneKind {
         thread_id: u32,
         /// Its name.
         name: String,
+        /// Whether it is one of CUDA's, which calls host functions.
+        #[serde(default)]
+        is_callback: bool,
     },
     /// A proxy thread between transfers.
     Proxy {

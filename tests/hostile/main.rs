@@ -26,5 +26,6 @@ mod contexts;
 mod drive;
 mod ends;
 mod fields;
+mod graphs;
 mod handles;
 mod interleavings;
