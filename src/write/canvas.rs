@@ -1,6 +1,6 @@
 //! What the kinds draw from and on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation, Thread, ThreadKey};
 use super::comm::{Comms, Party};
@@ -29,6 +29,8 @@ pub struct Scene<'a> {
     pub gpu_clocks: &'a [GpuClock],
     /// When operations ran, by place of the activity.
     pub intervals: &'a [Option<Interval>],
+    /// Which threads are CUDA's own.
+    pub callback_threads: &'a BTreeSet<ThreadKey>,
     /// The strings.
     pub symbols: &'a Symbols,
     /// What of it is to be drawn, and how.

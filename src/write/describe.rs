@@ -89,6 +89,8 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
             LaneKind::Thread {
                 thread_id: thread.map_or(0, |thread| thread.thread_id),
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
+                is_callback: thread
+                    .is_some_and(|thread| scene.callback_threads.contains(&thread.key())),
             }
         }
         LaneKey::Proxy(thread) => {
@@ -137,7 +139,7 @@ pub(super) fn gpu_clocks(timeline: &Timeline) -> Vec<GpuClockDefinition> {
     let clocks = clocks.map(|(member, clock)| GpuClockDefinition {
         comm: member.comm,
         rank: member.rank,
-        clock: *clock,
+        clock: clock.clone(),
     });
     clocks
         .filter(|definition| definition.clock.calibration != GpuCalibration::None)

@@ -158,7 +158,12 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Captured, graph_captured)?;
                 self.number(Attribute::UserTag, user_tag, 0)
             }
-            Fields::KernelLaunch { stream } => self.number(Attribute::Stream, stream, 0),
+            Fields::KernelLaunch { stream } => {
+                self.number(Attribute::Stream, stream, 0)?;
+                let replays = &scene.correlation.replays;
+                let captured = at.is_some_and(|at| replays.is_captured_launch(at));
+                self.flag(Attribute::Captured, captured)
+            }
             Fields::Coll { .. } => self.collective(figure, &operation.fields),
             Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
             Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields),
@@ -353,6 +358,7 @@ impl<'a> Details<'a> {
         let scene = self.scene;
         match figure.shape {
             Shape::Operation => self.operation_result(figure.operation),
+            Shape::ComposedCall => self.composed_call_result(figure.operation),
             Shape::Composite => self.composite_result(figure.operation),
             Shape::Net => {
                 if let Some(operation) = scene.assembly.operation(figure.operation) {

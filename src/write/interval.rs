@@ -63,7 +63,7 @@ pub struct Interval {
     pub moved_ns: u64,
 }
 
-fn measured(assembly: &Assembly, activity: &Activity, clock: GpuClock) -> Option<Interval> {
+fn measured(assembly: &Assembly, activity: &Activity, clock: &GpuClock) -> Option<Interval> {
     let operation = assembly.operation(activity.operation)?;
     let launched = assembly
         .operation(activity.launch)
@@ -201,7 +201,7 @@ pub fn intervals(
         intervals.push(measured(
             assembly,
             activity,
-            clock.copied().unwrap_or_default(),
+            clock.unwrap_or(&GpuClock::default()),
         ));
         order.extend(task);
     }

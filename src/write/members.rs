@@ -188,8 +188,21 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
         LaneOwner::Foreign { context, own: true } => format!("<lost init {context:#x}>"),
     };
     let name = match kind {
-        LaneKind::Thread { thread_id: 0, .. } => "API thread".to_owned(),
-        LaneKind::Thread { thread_id, .. } => format!("API thread {thread_id}"),
+        LaneKind::Thread {
+            thread_id,
+            is_callback,
+            ..
+        } => {
+            let what = if *is_callback {
+                "CUDA callback thread"
+            } else {
+                "API thread"
+            };
+            match thread_id {
+                0 => what.to_owned(),
+                thread_id => format!("{what} {thread_id}"),
+            }
+        }
         LaneKind::Proxy { thread_id: 0 } => "proxy thread".to_owned(),
         LaneKind::Proxy { thread_id } => format!("proxy thread {thread_id}"),
         LaneKind::Communicator {

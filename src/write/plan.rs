@@ -20,6 +20,7 @@ use otf2::{
 };
 
 use super::job::Process;
+use super::lane_clock;
 use super::members::{ArchiveComm, Members, lane_name};
 use super::options::CommLanes;
 use super::place::{index, place};
@@ -252,7 +253,11 @@ impl Plan {
                     },
                     number_of_events: lane.events,
                     group: gpu.copied().unwrap_or(LocationGroupRef::new(creator)),
-                    properties: Vec::new(),
+                    properties: lane_clock::properties(
+                        &process.sidecar,
+                        &lane.kind,
+                        &mut self.strings,
+                    ),
                 };
                 self.locations.insert(id, location);
             }

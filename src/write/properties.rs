@@ -188,11 +188,7 @@ fn clocks(list: &mut List, processes: &[Process]) {
     list.add("NCCL::CLOCK::RESIDUAL_NS", residual.to_string());
     list.add("NCCL::CLOCK::UNCERTAINTY_NS", uncertainty.to_string());
     let gpus = || processes.iter().flat_map(|p| &p.sidecar.gpu_clocks);
-    for calibration in [
-        GpuCalibration::Bounded,
-        GpuCalibration::UpperOnly,
-        GpuCalibration::Inconsistent,
-    ] {
+    for calibration in GpuCalibration::ALL {
         let name = calibration.name();
         let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);
         list.number(
@@ -211,18 +207,25 @@ fn clocks(list: &mut List, processes: &[Process]) {
     );
 }
 
-/// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb`.
+/// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb, bounds
+/// 20 + 40`: so many from below and from above.
 fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
     let sidecar = &process.sidecar;
     sidecar.gpu_clocks.iter().map(|gpu| {
         let comm = sidecar.comms.get(index(gpu.comm)).map_or(0, |comm| comm.id);
         format!(
-            "{}: comm {comm:#x} rank {}: {}, residual {} ns, drift {} ppb",
+            "{}: comm {comm:#x} rank {}: {}, residual {} ns, drift {} ppb, bounds {} + {}{}",
             sidecar.part,
             gpu.rank,
             gpu.clock.calibration.name(),
             gpu.clock.residual_ns,
             gpu.clock.drift_ppb(),
+            gpu.clock.bounds.0,
+            gpu.clock.bounds.1,
+            match gpu.clock.knots.len() {
+                0..=2 => String::new(),
+                knots => format!(", {} lines", knots - 1),
+            },
         )
     })
 }

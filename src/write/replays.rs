@@ -26,6 +26,8 @@ pub struct Replays {
     of_call: BTreeMap<u32, u64>,
     /// Operations that were reported at capture.
     at_capture: BTreeSet<u32>,
+    /// Launches of captured calls: they put a kernel into a graph.
+    captured_launches: BTreeSet<u32>,
 }
 
 /// Whether a call was captured into a graph.
@@ -45,6 +47,18 @@ fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
     launches
         .map(|launch| (launch.parent, launch.thread))
         .collect()
+}
+
+/// The launches of groups with a captured call on their communicator: a launch does not say it itself.
+fn captured_launches(assembly: &Assembly) -> BTreeSet<u32> {
+    let calls = assembly.operations.iter().filter(|call| is_captured(call));
+    let captured: BTreeSet<(u64, u64)> = calls.map(|call| (call.parent, call.context)).collect();
+    let operations = (0..).zip(&assembly.operations);
+    let launches = operations.filter(|(_, operation)| {
+        operation.kind() == Kind::KernelLaunch
+            && captured.contains(&(operation.parent, operation.context))
+    });
+    launches.map(|(at, _)| at).collect()
 }
 
 /// Whether the group of the call was still under way, on the thread of the call; or it was reported on another thread
@@ -87,6 +101,7 @@ impl Replays {
                 order.push((call_at, operation.start, place(at)));
             }
         }
+        replays.captured_launches = captured_launches(assembly);
         order.sort_unstable();
         for (call, _, at) in order {
             let seen = replays.of_call.entry(call).or_insert(0);
@@ -106,6 +121,12 @@ impl Replays {
     #[must_use]
     pub fn of_call(&self, call: u32) -> u64 {
         self.of_call.get(&call).copied().unwrap_or(0)
+    }
+
+    /// Whether a launch did not run its kernel but put it into a graph.
+    #[must_use]
+    pub fn is_captured_launch(&self, launch: u32) -> bool {
+        self.captured_launches.contains(&launch)
     }
 
     /// Whether an operation was reported while it was captured: it did not run then.

@@ -138,6 +138,9 @@ pub enum LaneKind {
         thread_id: u32,
         /// Its name.
         name: String,
+        /// Whether it is one of CUDA's, which calls host functions.
+        #[serde(default)]
+        is_callback: bool,
     },
     /// A proxy thread between transfers.
     Proxy {
@@ -253,7 +256,7 @@ pub struct GpuDefinition {
 }
 
 /// The clock of a communicator rank's GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuClockDefinition {
     /// A place in [`Sidecar::comms`].
     pub comm: u32,

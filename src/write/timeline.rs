@@ -1,6 +1,9 @@
 //! From joined operations to lanes: the whole way, without OTF2.
 
-use super::assembly::Assembly;
+use std::collections::BTreeSet;
+
+use super::assembly::{Assembly, ThreadKey};
+use super::callback_threads;
 use super::canvas::{Canvas, Drawing, Lane, Scene};
 use super::comm::Comms;
 use super::correlate::Correlation;
@@ -23,6 +26,8 @@ pub struct Timeline {
     pub gpu_clocks: Vec<GpuClock>,
     /// When operations ran, by place of the activity.
     pub intervals: Vec<Option<Interval>>,
+    /// Which threads are CUDA's own.
+    pub callback_threads: BTreeSet<ThreadKey>,
 }
 
 impl Timeline {
@@ -38,6 +43,7 @@ impl Timeline {
             comms,
             gpu_clocks,
             intervals,
+            callback_threads: callback_threads::of(assembly),
         }
     }
 
@@ -50,6 +56,7 @@ impl Timeline {
             comms: &self.comms,
             gpu_clocks: &self.gpu_clocks,
             intervals: &self.intervals,
+            callback_threads: &self.callback_threads,
             symbols,
             options: ArchiveOptions::default(),
         }

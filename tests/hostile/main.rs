@@ -24,6 +24,8 @@
 mod callbacks;
 mod contexts;
 mod drive;
+mod ends;
 mod fields;
+mod graphs;
 mod handles;
 mod interleavings;

@@ -146,6 +146,64 @@ fn two_parts_become_one_archive() {
     }
 }
 
+/// The clock of a GPU is stated with the lanes that show its times, and with no others.
+#[test]
+fn lanes_of_a_gpu_state_its_clock() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path());
+    let definitions = archive.definitions().expect("definitions");
+    let text = |string| definitions.string(string).expect("defined").to_owned();
+    let listed = archive.property("NCCL::GPU_CLOCK::LIST").expect("a list");
+    let mut stated = 0;
+    for location in definitions.locations.values() {
+        let name = text(location.name);
+        let properties: BTreeMap<String, AttributeValue> = location
+            .properties
+            .iter()
+            .map(|(name, value)| (text(*name), *value))
+            .collect();
+        if !name.starts_with("NCCL ") {
+            assert_eq!(properties, BTreeMap::new(), "{name}");
+            continue;
+        }
+        let number = |of: &str| match properties[&format!("NCCL::GPU_CLOCK::{of}")] {
+            AttributeValue::U64(number) => i128::from(number),
+            AttributeValue::I64(number) => i128::from(number),
+            other => panic!("{of}: {other:?}"),
+        };
+        let AttributeValue::String(calibration) = properties["NCCL::GPU_CLOCK::CALIBRATION"] else {
+            panic!("{name}: {properties:?}");
+        };
+        // Three operations on two channels: a launch, and two callbacks of each.
+        let clock = format!(
+            "{}, residual {} ns, drift {} ppb, bounds {} + {}",
+            text(calibration),
+            number("RESIDUAL_NS"),
+            number("DRIFT_PPB"),
+            number("BOUNDS_BELOW"),
+            number("BOUNDS_ABOVE")
+        );
+        assert!(
+            clock.starts_with("BOUNDED") && clock.ends_with("bounds 6 + 12"),
+            "{clock}"
+        );
+        assert_eq!(number("LINES"), 1);
+        assert!(listed.contains(&clock), "no {clock} in {listed}");
+        stated += 1;
+    }
+    // The communicator's lane and two channels of each rank, and siblings.
+    assert!(stated >= 6, "{stated}");
+    if !print(directory.path()).is_empty() {
+        let printed = Command::new("otf2-print")
+            .arg("-G")
+            .arg(directory.path().join(ANCHOR))
+            .output();
+        let printed = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
+        let residuals = printed.matches("NCCL::GPU_CLOCK::RESIDUAL_NS").count();
+        assert!(residuals > stated, "{printed}");
+    }
+}
+
 #[test]
 fn every_lane_is_ordered_and_nested_inside_the_clock() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -121,7 +121,69 @@ fn the_kernel_of_a_graph_begins_after_its_operation_was_started() {
     let mut replay = tight(0, 0x70);
     replay.captured = true;
     replay.host_ns = [1_000, 99_000, 101_000, 111_000];
-    let clock = clocks(&[replay])[0];
+    let clock = &clocks(&[replay])[0];
     assert_eq!(clock.calibration, GpuCalibration::Bounded);
     assert!(clock.residual_ns < 5_000, "{clock:?}");
+}
+
+/// Begins at a time, with 5 µs before and after; the GPU's timer is so far ahead then.
+fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
+    Kernel {
+        context,
+        cuda_stream,
+        captured: false,
+        host_ns: [
+            host_ns - 5_000,
+            host_ns - 4_000,
+            host_ns + 5_000,
+            host_ns + 15_000,
+        ],
+        gpu_ns: (host_ns + ahead_ns, host_ns + 10_000 + ahead_ns),
+    }
+}
+
+/// Faster by 100 ppm for two seconds, slower by as much for two: no line is within 5 µs of 200 µs.
+fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
+    (1..=40_u64).map(move |number| {
+        let ahead_ns = 10_000 * number.min(40 - number);
+        at(
+            context,
+            cuda_stream,
+            number * 100_000_000,
+            AHEAD_NS + ahead_ns,
+        )
+    })
+}
+
+#[test]
+fn a_timer_that_bends_has_several_lines() {
+    let kernels: Vec<Kernel> = bending(0, 0x70).collect();
+    let clock = &clocks(&kernels)[0];
+    assert_eq!(clock.calibration, GpuCalibration::Bent);
+    assert!((3..=4).contains(&clock.knots.len()), "{clock:?}");
+    for kernel in &kernels {
+        let began = kernel.host_ns[0] + 5_000;
+        let off = clock.host_ns(kernel.gpu_ns.0).abs_diff(began);
+        assert!(off <= clock.residual_ns && off < 30_000, "{clock:?}");
+    }
+}
+
+/// One bends to and fro only because another GPU's stamps were taken for its own.
+#[test]
+fn two_gpus_taken_for_one_do_not_bend() {
+    let kernels: Vec<Kernel> = (1..=40_u64)
+        .map(|number| {
+            let context = number % 2;
+            let ahead_ns = AHEAD_NS + 15_000 * context;
+            at(context, 0x70, number * 100_000_000, ahead_ns)
+        })
+        .collect();
+    let clocks = clocks(&kernels);
+    for (clock, offset) in clocks.iter().zip([AHEAD_NS, AHEAD_NS + 15_000]) {
+        assert_eq!(clock.calibration, GpuCalibration::Bounded);
+        let off = clock
+            .host_ns(1_000_000_000 + offset)
+            .abs_diff(1_000_000_000);
+        assert!(off <= clock.residual_ns && off < 6_000, "{clocks:?}");
+    }
 }

@@ -56,9 +56,9 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     let drawn = stream.draw();
     // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
     // the step of the timer, which may be 40 for all one knows.
-    let clock = drawn.timeline.gpu_clocks[0];
+    let clock = &drawn.timeline.gpu_clocks[0];
     assert_eq!(clock.calibration, GpuCalibration::Bounded);
-    assert_eq!((clock.offset_ns, clock.residual_ns), (-1021, 69));
+    assert_eq!((clock.knots[0].offset_ns, clock.residual_ns), (-1021, 69));
     assert_eq!(
         drawn.operations(),
         [(89, 129, Timing::KernelChannel, false)]

@@ -46,7 +46,7 @@ fn channels(drawn: &Drawn) -> Vec<(u64, u64)> {
 /// Kernel 2 of 5 is shown on host times, the others where they were, and the clock is as good as ever.
 fn only_kernel_2_is_suspicious(drawn: &Drawn) {
     assert_eq!(drawn.counts.gpu_times_suspicious, 1);
-    let clock = drawn.timeline.gpu_clocks[0];
+    let clock = &drawn.timeline.gpu_clocks[0];
     assert_eq!(clock.calibration, GpuCalibration::Bounded);
     let residual = clock.residual_ns;
     assert!(residual < 3_000, "{clock:?}");
@@ -135,7 +135,7 @@ fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
     });
     assert_eq!(drawn.counts.gpu_times_repeated, 20);
     assert_eq!(drawn.counts.gpu_times_suspicious, 20);
-    let clock = drawn.timeline.gpu_clocks[0];
+    let clock = &drawn.timeline.gpu_clocks[0];
     assert_eq!(clock.calibration, GpuCalibration::Bounded);
     for (number, operation) in (0..).zip(drawn.operations()) {
         let on_gpu = operation.2 == Timing::KernelChannel;

@@ -17,6 +17,14 @@ impl Details<'_> {
         }
     }
 
+    /// It has ended when all its calls have.
+    pub(super) fn composed_call_result(&mut self, first: u32) -> otf2::Result<()> {
+        let scene = self.scene;
+        let call = scene.correlation.composites.call_begun_by(first);
+        let open = call.is_some_and(|call| call.calls.iter().any(|&at| scene.is_unfinished(at)));
+        self.flag(Attribute::Unfinished, open)
+    }
+
     fn call(&mut self, call: &ComposedCall) -> otf2::Result<()> {
         let first = call.calls.first();
         let first = first.and_then(|&at| self.scene.assembly.operation(at));

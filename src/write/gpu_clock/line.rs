@@ -1,4 +1,4 @@
-//! The straight line that keeps all bounds of a GPU's clock.
+//! The straight line that keeps all bounds of a GPU's clock; where there is none, [`bent`] has several.
 //!
 //! ```text
 //!  offset │   ▾     ▾  ▾        ▾ callback − stamp         A line is the pair of its offsets (p, q) at the first and
@@ -17,7 +17,7 @@
 //! Where the bounds say nothing about the drift (a short run) it is taken for 0: any other is less likely. The
 //! residual still allows for it.
 
-use super::{GpuCalibration, GpuClock};
+use super::{GpuCalibration, GpuClock, Knot, bent};
 
 /// The most that a GPU's timer drifts against CLOCK_MONOTONIC: quartzes are good for some 50 ppm, and NTP slews
 /// the host's clock by up to 500 ppm only when it sets it right.
@@ -71,12 +71,18 @@ impl Bounds {
         let Some(upper) = self.upper.iter().map(offset).min() else {
             return GpuClock::default();
         };
-        let constant = |calibration, offset: i128, residual: i128| GpuClock {
-            calibration,
-            first_gpu_ns: first,
+        let knot = |after: f64, offset: i128| Knot {
+            gpu_ns: first.saturating_add(u64::try_from(whole(after)).unwrap_or(0)),
             offset_ns: i64::try_from(offset).unwrap_or(0),
+        };
+        let clock = |calibration, knots, residual: i128| GpuClock {
+            calibration,
+            knots,
             residual_ns: u64::try_from(residual).unwrap_or(u64::MAX),
-            ..GpuClock::default()
+            bounds: (self.lower.len() as u64, self.upper.len() as u64),
+        };
+        let constant = |calibration, offset: i128, residual: i128| {
+            clock(calibration, vec![knot(0.0, offset)], residual)
         };
         let Some(lower) = self.lower.iter().map(offset).max() else {
             return constant(GpuCalibration::UpperOnly, upper, 0);
@@ -90,18 +96,27 @@ impl Bounds {
         let lowers: Vec<Near> = self.lower.iter().map(|pair| near(pair, step)).collect();
         let uppers: Vec<Near> = self.upper.iter().map(|pair| near(pair, 0)).collect();
         let span = last - first;
-        let Some(fit) = fit(&lowers, &uppers, approximate(span.into())) else {
-            return constant(GpuCalibration::Inconsistent, upper, lower - upper);
-        };
-        let (at_first, at_last) = (whole(fit.first), whole(fit.last));
-        GpuClock {
-            span_ns: span,
-            drift_ns: i64::try_from(at_last - at_first).unwrap_or(0),
-            residual_ns: u64::try_from(whole(fit.residual.ceil()))
-                .unwrap_or(u64::MAX)
-                .saturating_add(step + ROUNDING_NS),
-            ..constant(GpuCalibration::Bounded, upper + at_first, 0)
+        let span = approximate(span.into());
+        let rounded = |residual: f64| whole(residual.ceil()) + i128::from(step + ROUNDING_NS);
+        if let Some(fit) = fit(&lowers, &uppers, span) {
+            let ends = [(0.0, fit.first), (span, fit.last)];
+            let knots = ends.map(|(after, offset)| knot(after, upper + whole(offset)));
+            return clock(
+                GpuCalibration::Bounded,
+                knots.to_vec(),
+                rounded(fit.residual),
+            );
         }
+        if let Some(bent) = bent::fit(&lowers, &uppers) {
+            let knots = bent.knots.iter();
+            let knots = knots.map(|near| knot(near.after, upper + whole(near.offset)));
+            return clock(
+                GpuCalibration::Bent,
+                knots.collect(),
+                rounded(bent.residual),
+            );
+        }
+        constant(GpuCalibration::Inconsistent, upper, lower - upper)
     }
 }
 
@@ -142,9 +157,11 @@ fn whole(ns: f64) -> i128 {
 
 /// A bound, relative to the first stamp and a common offset.
 #[derive(Clone, Copy, Debug)]
-struct Near {
-    after: f64,
-    offset: f64,
+pub(super) struct Near {
+    /// How long after the first stamp.
+    pub(super) after: f64,
+    /// The offset, against the common one.
+    pub(super) offset: f64,
 }
 
 /// Offsets at the first and the last stamp, and how far off the truth can be from their line.
@@ -156,13 +173,13 @@ struct Fit {
 }
 
 /// Offsets at the first and the last stamp: a line.
-type Line = (f64, f64);
+pub(super) type Line = (f64, f64);
 
 /// Comparisons allow for the rounding of numbers up to some hours in ns.
-const TOLERANCE_NS: f64 = 0.01;
+pub(super) const TOLERANCE_NS: f64 = 0.01;
 
 /// Cuts a half-plane off a convex polygon: `excess` is linear, and positive outside.
-fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
+pub(super) fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
     if polygon.iter().all(|&line| excess(line) <= TOLERANCE_NS) {
         return;
     }
@@ -184,7 +201,7 @@ fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
     *polygon = left;
 }
 
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     })

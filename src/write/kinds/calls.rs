@@ -21,18 +21,19 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         canvas.on_thread(call.thread, Item { start, end, figure });
     }
     for call in &scene.correlation.composites.calls {
-        let operation = |at: Option<&u32>| scene.assembly.operation(*at?);
-        let first = operation(call.calls.first());
-        let (Some(&at), Some(first), Some(last)) =
-            (call.calls.first(), first, operation(call.calls.last()))
-        else {
+        let ends = call.calls.iter();
+        let ends = ends.filter_map(|&at| Some(scene.end(scene.assembly.operation(at)?)));
+        let (Some(&at), Some(end)) = (call.calls.first(), ends.max()) else {
+            continue;
+        };
+        let Some(first) = scene.assembly.operation(at) else {
             continue;
         };
         let figure = Figure {
             operation: at,
             shape: Shape::ComposedCall,
         };
-        let (start, end) = (first.start, scene.end(last));
+        let start = first.start;
         canvas.on_thread(first.thread, Item { start, end, figure });
     }
     for (at, operation) in scene.assembly.operations.iter().enumerate() {

@@ -68,9 +68,13 @@ fn span(scene: &Scene<'_>, at: u32, operation: &Operation) -> (u64, u64) {
 }
 
 /// The clock that a channel is shown by and its stamps; none where it is shown by host times.
-fn on_gpu(scene: &Scene<'_>, at: u32, operation: &Operation) -> Option<(GpuClock, (u64, u64))> {
+fn on_gpu<'a>(
+    scene: &Scene<'a>,
+    at: u32,
+    operation: &Operation,
+) -> Option<(&'a GpuClock, (u64, u64))> {
     let stamps = scene.correlation.stamps.of_channel(at, operation)?;
     let context = scene.assembly.find_context(operation.context)?;
-    let clock = scene.gpu_clocks.get(index(context)).copied()?;
+    let clock = scene.gpu_clocks.get(index(context))?;
     Some((clock, stamps))
 }

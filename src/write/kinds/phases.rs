@@ -28,7 +28,7 @@ pub(super) fn by_channel(scene: &Scene<'_>) -> Phases {
 
 /// Where a kernel channel is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Around {
+pub(super) struct Around<'a> {
     /// Its lane.
     pub(super) key: LaneKey,
     /// Which sibling.
@@ -36,11 +36,11 @@ pub(super) struct Around {
     /// From, to.
     pub(super) span: (u64, u64),
     /// The clock that the span was made with.
-    pub(super) clock: GpuClock,
+    pub(super) clock: &'a GpuClock,
 }
 
 /// Draws phases in the channel around them.
-pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], around: Around) {
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], around: Around<'_>) {
     let (from, to) = around.span;
     let mut spans: Vec<(u64, u64, u32)> = Vec::with_capacity(phases.len());
     for &at in phases {

@@ -14,7 +14,9 @@ fn the_middle_of_the_bounds() {
     let clock = bounds(&[(1000, 100), (1010, 310)], &[(1000, 500), (1020, 620)]).clock();
     assert_eq!(clock.calibration, GpuCalibration::Bounded);
     // One step of 10 ns may lie between a stamp and its event: the lower bound is −710.
-    assert_eq!((clock.offset_ns, clock.drift_ns), (-605, 0));
+    let offsets: Vec<i64> = clock.knots.iter().map(|knot| knot.offset_ns).collect();
+    assert_eq!(offsets, [-605, -605]);
+    assert_eq!(clock.bounds, (2, 2));
     assert_eq!(clock.residual_ns, 105 + 1 + 10 + ROUNDING_NS);
     assert_eq!(clock.host_ns(1000), 395);
 }
@@ -23,7 +25,7 @@ fn the_middle_of_the_bounds() {
 fn bounds_that_contradict_leave_the_upper_one() {
     let clock = bounds(&[(1000, 2020)], &[(1000, 500)]).clock();
     assert_eq!(clock.calibration, GpuCalibration::Inconsistent);
-    assert_eq!((clock.offset_ns, clock.residual_ns), (-500, 1520));
+    assert_eq!((clock.knots[0].offset_ns, clock.residual_ns), (-500, 1520));
     assert_eq!(clock.host_ns(100), 0);
 }
 
@@ -31,7 +33,7 @@ fn bounds_that_contradict_leave_the_upper_one() {
 fn without_launches_there_is_only_the_upper_bound() {
     let clock = bounds(&[], &[(1000, 500), (2000, 1400)]).clock();
     assert_eq!(clock.calibration, GpuCalibration::UpperOnly);
-    assert_eq!((clock.offset_ns, clock.residual_ns), (-600, 0));
+    assert_eq!((clock.knots[0].offset_ns, clock.residual_ns), (-600, 0));
     assert_eq!(bounds(&[], &[]).clock(), GpuClock::default());
 }
 
@@ -112,7 +114,7 @@ fn a_drift_of_50_ppm_over_ten_minutes_is_found() {
     assert!(worst(&clock, &stamps) <= clock.residual_ns, "{clock:?}");
     // A constant offset would be 30 ms off.
     let constant = GpuClock {
-        drift_ns: 0,
+        knots: clock.knots[..1].to_vec(),
         ..clock
     };
     assert!(worst(&constant, &stamps) > 29_000_000);
