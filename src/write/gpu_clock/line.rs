@@ -156,13 +156,13 @@ struct Fit {
 }
 
 /// Offsets at the first and the last stamp: a line.
-type Line = (f64, f64);
+pub(in crate::write) type Line = (f64, f64);
 
 /// Comparisons allow for the rounding of numbers up to some hours in ns.
 const TOLERANCE_NS: f64 = 0.01;
 
 /// Cuts a half-plane off a convex polygon: `excess` is linear, and positive outside.
-fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
+pub(in crate::write) fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
     if polygon.iter().all(|&line| excess(line) <= TOLERANCE_NS) {
         return;
     }
@@ -184,7 +184,7 @@ fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
     *polygon = left;
 }
 
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(in crate::write) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     })

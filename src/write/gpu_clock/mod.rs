@@ -11,7 +11,7 @@
 //! each other (the guess which ranks share a GPU was wrong) each rank has a clock of its own. Bounds of one rank that
 //! contradict each other leave the upper one, and the archive says so.
 
-mod line;
+pub(in crate::write) mod line;
 pub mod stamps;
 
 use std::collections::BTreeMap;
