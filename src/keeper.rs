@@ -11,6 +11,7 @@ use crate::abi::logger;
 use crate::clock::ClockPair;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
+use crate::test_clock::TestClock;
 
 /// The keeper's name in its own slot of the journal.
 pub(crate) const KEEPER_NAME: &str = "nccl-otf2-keeper";
@@ -35,19 +36,25 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct Shared {
     cursor: Mutex<Cursor>,
+    test_clock: Option<TestClock>,
     stop: Mutex<bool>,
     wake: Condvar,
 }
 
 impl Keeper {
     /// Records a first clock pair into `cursor`, the keeper's own slot, and starts the thread.
-    pub(crate) fn start(registry: Arc<Registry>, mut cursor: Cursor) -> Self {
-        cursor.clock_pair(&ClockPair::read());
+    pub(crate) fn start(
+        registry: Arc<Registry>,
+        cursor: Cursor,
+        test_clock: Option<TestClock>,
+    ) -> Self {
         let shared = Arc::new(Shared {
             cursor: Mutex::new(cursor),
+            test_clock,
             stop: Mutex::new(false),
             wake: Condvar::new(),
         });
+        shared.record_clocks();
         let for_thread = Arc::clone(&shared);
         let thread = hooks::without_signals(|| {
             let builder = std::thread::Builder::new()
@@ -70,8 +77,17 @@ impl Keeper {
                 hooks::panic_place()
             ));
         }
-        let mut cursor = self.shared.cursor.lock();
-        cursor.clock_pair(&ClockPair::read());
+        self.shared.record_clocks();
+    }
+}
+
+impl Shared {
+    fn record_clocks(&self) {
+        let mut pair = ClockPair::read();
+        if let Some(clock) = &self.test_clock {
+            pair = clock.shift(pair);
+        }
+        self.cursor.lock().clock_pair(&pair);
     }
 }
 
@@ -97,8 +113,7 @@ fn keep(registry: &Registry, shared: &Shared) {
         };
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
-            let mut cursor = shared.cursor.lock();
-            cursor.clock_pair(&ClockPair::read());
+            shared.record_clocks();
         }
     }
 }

@@ -31,4 +31,5 @@ pub mod late;
 pub mod process;
 pub mod recorder;
 pub mod session;
+mod test_clock;
 pub mod write;

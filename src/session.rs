@@ -28,6 +28,7 @@ use crate::journal::writer::{Lost, Registry, RegistryOptions, Stop};
 use crate::keeper::{KEEPER_NAME, Keeper};
 use crate::process::{self, PROCESS_FORMAT, ProcessInfo};
 use crate::recorder;
+use crate::test_clock::TestClock;
 
 mod close;
 
@@ -176,8 +177,10 @@ fn begin(slot: &mut Slot, comm: &CommInit<'_>) {
 impl Session {
     fn begin(config: Config, comm: &CommInit<'_>) -> Result<Self, String> {
         let environment = JobEnvironment::of_process();
+        let test_clock = TestClock::from_environment()?;
+        let played = test_clock.as_ref().map(|clock| clock.boot_id.clone());
         let place = Place {
-            host: hooks::host_name(),
+            host: played.clone().unwrap_or_else(hooks::host_name),
             process_id: std::process::id(),
             job: environment.job.clone(),
             rank: environment.rank,
@@ -200,7 +203,7 @@ impl Session {
         let info = ProcessInfo {
             format: PROCESS_FORMAT,
             host: place.host,
-            boot_id: process::boot_id(),
+            boot_id: played.unwrap_or_else(process::boot_id),
             pid: place.process_id,
             start_ticks: process::start_ticks(place.process_id).unwrap_or(0),
             session_start_realtime_ns: started_ns,
@@ -245,7 +248,7 @@ impl Session {
                 return Err(describe(&stop));
             }
         };
-        let keeper = Keeper::start(Arc::clone(&registry), cursor);
+        let keeper = Keeper::start(Arc::clone(&registry), cursor, test_clock);
         recorder::begin(Arc::clone(&registry));
         say_start(&config, &out);
         let asked = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;

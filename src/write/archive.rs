@@ -8,6 +8,7 @@ use otf2::{
     StringRef, SystemTreeNodeRef,
 };
 
+use super::alignment::Alignment;
 use super::error::{Error, io_error, otf2_error};
 use super::job::Process;
 use super::matching::Matching;
@@ -50,6 +51,7 @@ struct Maps<'a> {
 pub(super) fn write(
     directory: &Path,
     processes: &[Process],
+    alignment: &Alignment,
     left_out: &[String],
     progress: &dyn Progress,
 ) -> Result<ArchiveSize, Error> {
@@ -90,7 +92,15 @@ pub(super) fn write(
     };
     let failed = || otf2_error(directory);
     let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
-    describe(&mut writer, processes, &members, &matching, left_out).map_err(failed())?;
+    describe(
+        &mut writer,
+        processes,
+        alignment,
+        &members,
+        &matching,
+        left_out,
+    )
+    .map_err(failed())?;
     link_events(&writer, processes, progress)?;
     for stub in &members.stubs {
         let file = writer.event_file(LocationRef::new(stub.location));
@@ -117,13 +127,14 @@ pub(super) fn write(
 fn describe(
     writer: &mut ArchiveWriter,
     processes: &[Process],
+    alignment: &Alignment,
     members: &Members,
     matching: &Matching,
     left_out: &[String],
 ) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    let properties = properties(processes, members, left_out);
+    let properties = properties(processes, alignment, members, left_out);
     for (name, value) in properties.into_iter().chain(matching.properties()) {
         writer.set_property(&name, &value)?;
     }
@@ -169,9 +180,15 @@ fn local_definitions(
                 local.mapping_table_dense(mapping, table)?;
             }
             // One alone has no effect, and nothing before the first is corrected: two, the same, around
-            // all events.
-            local.clock_offset(lane.first_ns, process.offset_ns, 0.0)?;
-            local.clock_offset(lane.last_ns.saturating_add(1), process.offset_ns, 0.0)?;
+            // all events. A corrected clock has its own, the same for all lanes of its host.
+            let uncertainty = process.correction.uncertainty_ns.unwrap_or(0);
+            if process.correction.knots.is_empty() {
+                local.clock_offset(lane.first_ns, process.offset_ns, 0.0)?;
+                local.clock_offset(lane.last_ns.saturating_add(1), process.offset_ns, 0.0)?;
+            }
+            for (ns, offset) in process.clock_offsets() {
+                local.clock_offset(ns, offset, deviation(uncertainty))?;
+            }
             local.close()?;
         }
     }
@@ -181,6 +198,15 @@ fn local_definitions(
             .close()?;
     }
     Ok(())
+}
+
+/// OTF2 has a standard deviation with each offset: of what is somewhere within these bounds, evenly.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a deviation does not need 64 bits of its ns"
+)]
+fn deviation(uncertainty_ns: u64) -> f64 {
+    uncertainty_ns as f64 / 3.0_f64.sqrt()
 }
 
 fn define(definitions: &mut GlobalDefinitions<'_>, plan: &Plan) -> otf2::Result<()> {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::alignment::{Alignment, Correction, align, matching};
+use super::place::{index, place};
 use super::sidecar::{LaneDefinition, LaneKind, Sidecar};
 
 /// A part with what unify knows about its process.
@@ -16,8 +18,12 @@ pub struct Process {
     pub index: u32,
     /// The archive's ids of its lanes.
     pub ids: Vec<u64>,
-    /// What to add to its times (CLOCK_MONOTONIC) to get the archive's (CLOCK_REALTIME).
+    /// What to add to its times (CLOCK_MONOTONIC) to get those of its host's wall clock (CLOCK_REALTIME).
     pub offset_ns: i64,
+    /// The number of its host's boot: processes of one boot share a clock.
+    pub boot: u32,
+    /// What to add to its host's wall clock to get the archive's.
+    pub correction: Correction,
 }
 
 impl Process {
@@ -52,10 +58,26 @@ impl Process {
         (&process.host, &process.boot_id)
     }
 
+    /// A time of this process's on its host's wall clock.
+    #[must_use]
+    pub fn system_ns(&self, ns: u64) -> u64 {
+        ns.saturating_add_signed(self.offset_ns)
+    }
+
     /// An archive time of this process's.
     #[must_use]
     pub fn archive_ns(&self, ns: u64) -> u64 {
-        ns.saturating_add_signed(self.offset_ns)
+        self.correction.common_ns(self.system_ns(ns))
+    }
+
+    /// What to add to its times to get the archive's: time and offset, linear in between. None: the same always.
+    pub fn clock_offsets(&self) -> impl Iterator<Item = (u64, i64)> {
+        let knots = self.correction.knots.iter();
+        knots.map(|knot| {
+            let offset = self.offset_ns.saturating_add(knot.correction_ns);
+            let back = self.offset_ns.saturating_neg();
+            (knot.ns.saturating_add_signed(back), offset)
+        })
     }
 
     /// Its lanes with their ids.
@@ -117,6 +139,8 @@ pub fn processes(mut parts: Vec<(PathBuf, Sidecar)>) -> Vec<Process> {
             index: rank.unwrap_or(0),
             ids: Vec::new(),
             offset_ns,
+            boot: 0,
+            correction: Correction::default(),
         };
         if rank.is_some() {
             processes.push(process);
@@ -131,7 +155,40 @@ pub fn processes(mut parts: Vec<(PathBuf, Sidecar)>) -> Vec<Process> {
     }
     processes.sort_by_key(|process| process.index);
     number_lanes(&mut processes);
+    number_boots(&mut processes);
     processes
+}
+
+/// Numbers the boots as they come.
+fn number_boots(processes: &mut [Process]) {
+    let mut boots: BTreeMap<String, u32> = BTreeMap::new();
+    for process in processes {
+        let next = place(boots.len());
+        process.boot = *boots.entry(clock_key(&process.sidecar)).or_insert(next);
+    }
+}
+
+/// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
+#[must_use]
+pub fn align_clocks(processes: &mut [Process]) -> Alignment {
+    let boots = processes.iter().map(|process| index(process.boot) + 1);
+    let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];
+    if spans.len() < 2 {
+        return Alignment::default();
+    }
+    for process in &*processes {
+        let (first, last) = process.sidecar.span_ns;
+        if let Some(span) = spans.get_mut(index(process.boot)) {
+            span.0 = span.0.min(process.system_ns(first));
+            span.1 = span.1.max(process.system_ns(last));
+        }
+    }
+    let alignment = align(&spans, matching::constraints(processes));
+    for process in processes {
+        let correction = alignment.clocks.get(index(process.boot));
+        process.correction = correction.cloned().unwrap_or_default();
+    }
+    alignment
 }
 
 fn clock_key(sidecar: &Sidecar) -> String {

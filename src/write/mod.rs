@@ -22,6 +22,7 @@
     )
 )]
 
+pub mod alignment;
 mod archive;
 pub mod assemble;
 pub mod assembly;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use otf2::{LocationRef, PartWriter};
 
+use super::alignment::rows::Traffic;
 use super::assemble::Assembler;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
@@ -195,6 +196,7 @@ pub(super) fn write_claimed(
         lanes,
         gpu_clocks: describe::gpu_clocks(&timeline),
         collectives,
+        traffic: Traffic::of(&scene),
         counts,
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.

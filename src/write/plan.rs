@@ -19,6 +19,7 @@ use otf2::{
     SystemTreeNodeRef,
 };
 
+use super::alignment::statement::{self, Hosts, Value};
 use super::job::Process;
 use super::lane_clock;
 use super::members::{ArchiveComm, Members, lane_name};
@@ -157,6 +158,18 @@ impl Plan {
         }
     }
 
+    fn statements(&mut self, said: Vec<(&str, Value)>) -> Vec<(StringRef, AttributeValue)> {
+        let said = said.into_iter().map(|(name, value)| {
+            let value = match value {
+                Value::Text(text) => AttributeValue::String(self.string(&text)),
+                Value::Signed(number) => AttributeValue::I64(number),
+                Value::Unsigned(number) => AttributeValue::U64(number),
+            };
+            (self.string(name), value)
+        });
+        said.collect()
+    }
+
     fn string(&mut self, text: &str) -> StringRef {
         StringRef::new(self.strings.number(text))
     }
@@ -208,14 +221,16 @@ impl Plan {
         members: &Members,
         hosts: &BTreeMap<(&str, &str), SystemTreeNodeRef>,
     ) {
+        let names = Hosts::of(processes);
         for process in processes {
             let node = hosts.get(&process.host()).copied().unwrap_or_default();
+            let said = statement::of_process(process, &names);
             let group = LocationGroup {
                 name: self.string(&process.name()),
                 group_type: LocationGroupType::Process,
                 system_tree_parent: node,
                 creator: LocationGroupRef::UNDEFINED,
-                properties: Vec::new(),
+                properties: self.statements(said),
             };
             self.location_groups.push(group);
         }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::alignment::{Alignment, statement};
 use super::blind_spots;
 use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
@@ -23,6 +24,7 @@ const MOST_PROBLEMS: usize = 100;
 #[must_use]
 pub fn properties(
     processes: &[Process],
+    alignment: &Alignment,
     members: &Members,
     left_out: &[String],
 ) -> Vec<(String, String)> {
@@ -36,6 +38,9 @@ pub fn properties(
     }
     sources(&mut list, processes);
     clocks(&mut list, processes);
+    for (name, value) in statement::of_archive(processes, alignment) {
+        list.add(&name, value);
+    }
     let counts = total(processes);
     for (kind, numbers) in counts.kinds.iter() {
         let kind = kind.name().to_uppercase();

@@ -12,6 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::alignment::rows::Traffic;
 use super::clocks::ClockQuality;
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
@@ -60,6 +61,9 @@ pub struct Sidecar {
     /// What each rank called, in short; the calls are in the file `collectives`. Parts of before do not say.
     #[serde(default)]
     pub collectives: Vec<RankDigest>,
+    /// What tells how far the clocks of hosts are apart. Parts that were written before there was any have none.
+    #[serde(default)]
+    pub traffic: Traffic,
     /// What became of everything.
     pub counts: Counts,
     /// Records read.

@@ -18,7 +18,7 @@ use super::archive::{self, ArchiveSize};
 use super::claim::Claim;
 use super::counts::Counts;
 use super::error::{Error, io_error};
-use super::job::{Process, processes};
+use super::job::{Process, align_clocks, processes};
 use super::options::ArchiveOptions;
 use super::part::{TRACES, is_done};
 use super::progress::Progress;
@@ -118,9 +118,10 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
             path: out.join(PARTS_DIRECTORY),
         });
     }
-    let processes = processes(parts);
+    let mut processes = processes(parts);
+    let alignment = align_clocks(&mut processes);
     let staging = Staging::create(out, STAGING)?;
-    let size = archive::write(staging.path(), &processes, &left_out, progress)?;
+    let size = archive::write(staging.path(), &processes, &alignment, &left_out, progress)?;
     let parts: BTreeSet<String> = processes.iter().map(name).collect();
     commit(out, &staging, &parts)?;
     Ok(ArchiveSummary {

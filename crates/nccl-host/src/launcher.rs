@@ -107,6 +107,15 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
     if let Some(path) = &options.fake_gpu {
         command.env("LD_PRELOAD", preload(path.as_deref(), &me)?);
     }
+    if let Some(last) = options.host_clocks.len().checked_sub(1) {
+        let hosts = last + 1;
+        let host = (usize::from(process) * hosts / usize::from(options.procs)).min(last);
+        if let Some(clock) = options.host_clocks.get(host) {
+            let name = format!("nccl-host-{host}");
+            command.env("NCCL_OTF2_TEST_CLOCK", format!("{clock},{name}"));
+            command.env("NCCL_HOSTID", name);
+        }
+    }
     if options.hosts {
         command.env("NCCL_HOSTID", format!("nccl-host-{process}"));
     }

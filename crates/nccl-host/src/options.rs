@@ -60,6 +60,17 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) hosts: bool,
 
+    /// Let the processes play so many hosts with clocks of their own: `offset_ns,drift_ppb` for each, separated by
+    /// `;` (sets NCCL_HOSTID and NCCL_OTF2_TEST_CLOCK)
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ';',
+        conflicts_with = "hosts",
+        allow_hyphen_values = true
+    )]
+    pub(crate) host_clocks: Vec<String>,
+
     /// Write each call to PREFIX.PROCESS.jsonl, one file per worker process
     #[arg(long, value_name = "PREFIX")]
     pub(crate) log: Option<PathBuf>,

@@ -173,13 +173,13 @@ struct Fit {
 }
 
 /// Offsets at the first and the last stamp: a line.
-pub(super) type Line = (f64, f64);
+pub(in crate::write) type Line = (f64, f64);
 
 /// Comparisons allow for the rounding of numbers up to some hours in ns.
 pub(super) const TOLERANCE_NS: f64 = 0.01;
 
 /// Cuts a half-plane off a convex polygon: `excess` is linear, and positive outside.
-pub(super) fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
+pub(in crate::write) fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
     if polygon.iter().all(|&line| excess(line) <= TOLERANCE_NS) {
         return;
     }
@@ -201,7 +201,7 @@ pub(super) fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
     *polygon = left;
 }
 
-pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(in crate::write) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     })

@@ -13,7 +13,7 @@
 //! and the archive says so.
 
 mod bent;
-mod line;
+pub(in crate::write) mod line;
 pub mod stamps;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,251 @@
+//! Made-up hosts with known clocks: what is found must be as close to the truth as it says.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// CLOCK_REALTIME of all hosts at the beginning, if their clocks were right.
+const EPOCH: u64 = 1_790_000_000_000_000_000;
+
+/// A host's clock: how far ahead at the beginning, and how much it gains.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    ahead_ns: i64,
+    drift_ppb: i64,
+}
+
+impl Host {
+    /// What it shows at a true time.
+    fn shows(self, ns: u64) -> u64 {
+        let gained = i128::from(ns) * i128::from(self.drift_ppb) / 1_000_000_000;
+        let gained = i64::try_from(gained).expect("a run is short");
+        (EPOCH + ns).saturating_add_signed(self.ahead_ns + gained)
+    }
+}
+
+/// A message: from, to, sent at, under way for.
+type Message = (u32, u32, u64, u64);
+
+fn constraint(hosts: &[Host], (from, to, sent, delay): Message) -> Constraint {
+    let reading = |boot: u32, ns| Reading {
+        boot,
+        ns: hosts[index(boot)].shows(ns),
+    };
+    Constraint {
+        earlier: reading(from, sent),
+        later: reading(to, sent + delay),
+    }
+}
+
+fn spans(hosts: &[Host], length: u64) -> Vec<(u64, u64)> {
+    let hosts = hosts.iter();
+    hosts
+        .map(|host| (host.shows(0), host.shows(length)))
+        .collect()
+}
+
+/// How far host `boot` is off the reference at a true time, after correction.
+fn error(hosts: &[Host], alignment: &Alignment, boot: u32, ns: u64) -> u64 {
+    let clock = &alignment.clocks[index(boot)];
+    let reading = hosts[index(boot)].shows(ns);
+    let truth = hosts[index(clock.reference)].shows(ns);
+    clock.common_ns(reading).abs_diff(truth)
+}
+
+fn hosts(number: usize) -> impl Strategy<Value = Vec<Host>> {
+    let host = (-10_000_000_000_i64..10_000_000_000, -50_000_i64..50_000);
+    let host = host.prop_map(|(ahead_ns, drift_ppb)| Host {
+        ahead_ns,
+        drift_ppb,
+    });
+    prop::collection::vec(host, number)
+}
+
+/// The shortest delay of a message, ns; most take longer.
+const LATENCY: u64 = 20_000;
+
+/// Messages around a ring of hosts, over 30 s, each delayed as the network likes.
+fn ring(number: u32, messages: usize, seed: u64) -> Vec<Message> {
+    // Drawn from a seed: nobody wants to read thousands of messages when a test fails.
+    let mut state = seed;
+    let mut draw = |below: u64| {
+        // Knuth's generator; its high bits are the good ones.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut message = || {
+        let from = u32::try_from(draw(number.into())).expect("few hosts");
+        // One in ten is fast.
+        let slowest = if draw(10) == 0 { 1_000 } else { 3_000_000 };
+        let (sent, delay) = (draw(30_000) * 1_000_000, LATENCY + draw(slowest));
+        (from, (from + 1) % number, sent, delay)
+    };
+    (0..messages).map(|_| message()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Seconds apart and 50 ppm: corrected to below the shortest delay of the network, nothing is received before it
+    /// was sent, and what is said about it holds.
+    #[test]
+    fn two_hosts(hosts in hosts(2), seed in any::<u64>()) {
+        let messages = ring(2, 2000, seed);
+        let constraints = messages.iter().map(|&one| constraint(&hosts, one)).collect();
+        let alignment = align(&spans(&hosts, 30_000_000_000), constraints);
+        prop_assert_eq!(alignment.violations, 0, "{} ns", alignment.worst_violation_ns);
+        let clock = &alignment.clocks[1];
+        prop_assert_eq!((clock.relation, clock.reference), (Relation::Bounded, 0));
+        let uncertainty = clock.uncertainty_ns.expect("it is bounded");
+        prop_assert!(uncertainty < 2 * LATENCY, "{}", uncertainty);
+        for second in 1..30 {
+            let off = error(&hosts, &alignment, 1, second * 1_000_000_000);
+            prop_assert!(off <= uncertainty && off < LATENCY, "{} of {}", off, uncertainty);
+        }
+    }
+
+    /// Nobody has traffic both ways with anybody: the way round the ring bounds all.
+    #[test]
+    fn a_ring_of_six(hosts in hosts(6), seed in any::<u64>()) {
+        let messages = ring(6, 6000, seed);
+        let constraints: Vec<Constraint> =
+            messages.iter().map(|&one| constraint(&hosts, one)).collect();
+        let alignment = align(&spans(&hosts, 30_000_000_000), constraints.clone());
+        prop_assert_eq!(alignment.violations, 0, "{} ns", alignment.worst_violation_ns);
+        for (boot, clock) in (0..).zip(&alignment.clocks) {
+            let uncertainty = clock.uncertainty_ns.expect("it is bounded");
+            // A way round has six delays; a host is in the middle of what they leave.
+            prop_assert!(uncertainty < 6 * LATENCY, "{}", uncertainty);
+            for second in 1..30 {
+                let off = error(&hosts, &alignment, boot, second * 1_000_000_000);
+                prop_assert!(off <= uncertainty, "{} of {}", off, uncertainty);
+            }
+        }
+        // Neither the order nor repetitions count.
+        let again = constraints.iter().rev().chain(&constraints).copied().collect();
+        prop_assert_eq!(align(&spans(&hosts, 30_000_000_000), again), alignment);
+    }
+
+    /// Whatever is claimed, a clock never goes backwards, and the outcome is stated.
+    #[test]
+    fn contradictions_end(
+        claims in prop::collection::vec((0..4_u32, 0..4_u32, 0..1_u64 << 62, 0..1_u64 << 62), 0..40),
+    ) {
+        let constraints = claims.iter().map(|&(from, to, earlier, later)| Constraint {
+            earlier: Reading { boot: from, ns: earlier },
+            later: Reading { boot: to, ns: later },
+        });
+        let alignment = align(&[(0, 1 << 62); 4], constraints.collect());
+        for clock in &alignment.clocks {
+            let readings = (0..1000_u64).map(|at| clock.common_ns(at << 52));
+            prop_assert!(readings.collect::<Vec<_>>().is_sorted());
+        }
+    }
+}
+
+#[test]
+fn without_traffic_the_system_is_believed() {
+    let alignment = align(&[(0, 10), (5, 20)], Vec::new());
+    let clock = &alignment.clocks[1];
+    assert_eq!(clock.relation, Relation::Believed);
+    assert_eq!((clock.reference, clock.uncertainty_ns), (1, None));
+    assert_eq!(clock.common_ns(17), 17);
+}
+
+#[test]
+fn traffic_one_way_moves_a_clock_no_further_than_it_must() {
+    let hosts = [
+        Host {
+            ahead_ns: 0,
+            drift_ppb: 0,
+        },
+        Host {
+            ahead_ns: -5_000,
+            drift_ppb: 0,
+        },
+        Host {
+            ahead_ns: 90_000,
+            drift_ppb: 0,
+        },
+    ];
+    let messages = [(0, 1, 1_000_000, 1_000), (0, 2, 1_000_000, 1_000)];
+    let constraints = messages.map(|one| constraint(&hosts, one)).into();
+    let alignment = align(&spans(&hosts, 2_000_000), constraints);
+    let corrections: Vec<i64> = alignment.clocks.iter().map(Correction::first_ns).collect();
+    // The second would have received before it was sent, by 4 µs. The third may be right.
+    assert_eq!(corrections, [0, 4_000, 0]);
+    assert_eq!(alignment.violations, 0);
+    assert!(
+        alignment
+            .clocks
+            .iter()
+            .all(|clock| clock.uncertainty_ns.is_none())
+    );
+}
+
+#[test]
+fn a_clock_that_is_slewed_gets_more_knots() {
+    // For 30 s 40 ppm too fast, then as much too slow.
+    let second = |ns: u64| {
+        let gained = if ns < 30_000_000_000 {
+            ns
+        } else {
+            60_000_000_000 - ns
+        } / 25_000;
+        EPOCH + ns + gained
+    };
+    let mut constraints = Vec::new();
+    for at in (0..60_000_000_000).step_by(50_000_000) {
+        let delay = LATENCY + at % 7_000_000 / 70;
+        let there = (EPOCH + at, second(at + delay));
+        let back = (second(at + 1_000_000), EPOCH + at + 1_000_000 + delay);
+        for (from, to, (earlier, later)) in [(0, 1, there), (1, 0, back)] {
+            constraints.push(Constraint {
+                earlier: Reading {
+                    boot: from,
+                    ns: earlier,
+                },
+                later: Reading {
+                    boot: to,
+                    ns: later,
+                },
+            });
+        }
+    }
+    let alignment = align(&[(EPOCH, second(60_000_000_000)); 2], constraints);
+    assert_eq!(alignment.violations, 0);
+    let clock = &alignment.clocks[1];
+    assert!(clock.knots.len() > 3, "{:?}", clock.knots);
+    for at in (0..60_000_000_000).step_by(1_000_000_000) {
+        let off = clock.common_ns(second(at)).abs_diff(EPOCH + at);
+        assert!(Some(off) <= clock.uncertainty_ns, "{off} at {at}");
+    }
+}
+
+#[test]
+fn one_clock_that_is_far_off_moves_no_other() {
+    let host = |ahead_ns| Host {
+        ahead_ns,
+        drift_ppb: 0,
+    };
+    let hosts = [host(7_000_000_000), host(0), host(1_000), host(-2_000)];
+    let mut messages = Vec::new();
+    for at in 0..100 {
+        for from in 0..4 {
+            for to in (0..4).filter(|to| *to != from) {
+                messages.push((from, to, at * 10_000_000, LATENCY + 100 * at));
+            }
+        }
+    }
+    let constraints = messages.iter().map(|&one| constraint(&hosts, one));
+    let alignment = align(&spans(&hosts, 1_000_000_000), constraints.collect());
+    let references: Vec<u32> = alignment
+        .clocks
+        .iter()
+        .map(|clock| clock.reference)
+        .collect();
+    assert!(!references.contains(&0), "{references:?}");
+    assert_eq!(alignment.violations, 0);
+}

@@ -1,0 +1,165 @@
+//! Processes on hosts whose clocks are seconds apart and drift: real NCCL, and one archive with one clock.
+//!
+//! The hosts are played by processes of this machine (`NCCL_OTF2_TEST_CLOCK`), so the truth is known.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nccl_profiler_otf2::clock::ClockPair;
+use nccl_profiler_otf2::write::job::{Process, align_clocks, processes};
+use nccl_profiler_otf2::write::part::read_sidecar;
+use nccl_profiler_otf2::write::unify::part_directories;
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::machine::{nccl_library, python};
+use whole_plugin::process::{run, run_within};
+use whole_plugin::scratch::Scratch;
+
+/// A played host: how far its wall clock is ahead, and what its clocks gain since this machine started.
+type Clock = (i64, i64);
+
+/// Up to 10 s, and 50 ppm.
+const CLOCKS: [Clock; 4] = [
+    (0, 0),
+    (10_000_000_000, 50_000),
+    (-7_000_000_000, -50_000),
+    (3_000_000, 20_000),
+];
+
+/// Runs NCCL on hosts with these clocks.
+fn record(scratch: &Scratch, version: &str, clocks: &[Clock], procs: u32, ops: &str) -> bool {
+    let Some(library) = nccl_library(version) else {
+        return false;
+    };
+    let list: Vec<String> = clocks
+        .iter()
+        .map(|(offset_ns, drift_ppb)| format!("{offset_ns},{drift_ppb}"))
+        .collect();
+    let mut job = scratch.plain(built::nccl_otf2());
+    // Without kernel channels: what is shown then are times of the host, which need no GPU clock.
+    job.args(["run", "--events", "standard,ProxyStep", "--out"])
+        .arg(scratch.out())
+        .arg("--")
+        .arg(built::nccl_host())
+        .arg("--lib")
+        .arg(&library)
+        .args(["--procs", &procs.to_string(), "--threads", "1", "--exact"])
+        .args(["--rounds", "8", "--count", "5000", "--ops", ops])
+        .args(["--host-clocks", &list.join(";")])
+        .arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    let _ended = run_within(Duration::from_secs(240), &mut job).with_code(0);
+    true
+}
+
+/// CLOCK_REALTIME − CLOCK_MONOTONIC of this machine.
+fn machine_offset_ns() -> i128 {
+    let pair = ClockPair::read();
+    i128::from(pair.realtime_ns) - i128::from(pair.monotonic_ns)
+}
+
+/// What the wall clock of a played host shows when CLOCK_MONOTONIC of this machine does `ns`.
+fn shown(clock: Clock, machine_ns: i128) -> i128 {
+    let gained = machine_ns * i128::from(clock.1) / 1_000_000_000;
+    machine_ns + machine_offset_ns() + i128::from(clock.0) + gained
+}
+
+fn clock_of(process: &Process) -> Clock {
+    let host = &process.sidecar.process.host;
+    let number = host.strip_prefix("nccl-host-").expect("a played host");
+    CLOCKS[number.parse::<usize>().expect("its number")]
+}
+
+/// What unify finds of the clocks, against the truth: each is as good as is said.
+fn compare_with_the_truth(out: &Path) {
+    let parts = part_directories(out).expect("the parts are there");
+    let parts = parts.into_iter().map(|part| {
+        let sidecar = read_sidecar(&part).expect("it can be read");
+        (part, sidecar)
+    });
+    let mut processes = processes(parts.collect());
+    let alignment = align_clocks(&mut processes);
+    assert_eq!(alignment.violations, 0, "{alignment:#?}");
+    let now = i128::from(ClockPair::read().monotonic_ns);
+    for process in &processes {
+        let reference = processes
+            .iter()
+            .find(|other| other.boot == process.correction.reference)
+            .expect("the reference has a process");
+        let uncertainty = process.correction.uncertainty_ns.expect("it is bounded");
+        // The traffic of one operation takes milliseconds here.
+        assert!(uncertainty < 10_000_000, "{:?}", process.correction);
+        let (clock, reference) = (clock_of(process), clock_of(reference));
+        let times = process.sidecar.traffic.passages.iter();
+        for passage in times.filter(|passage| passage.left_ns > 0) {
+            let reading = i128::from(process.system_ns(passage.left_ns));
+            // When that was on this machine: a few steps of Newton's method.
+            let mut machine = now;
+            for _ in 0..5 {
+                machine += reading - shown(clock, machine);
+            }
+            let truth = shown(reference, machine);
+            let found = i128::from(process.archive_ns(passage.left_ns));
+            let off = (found - truth).unsigned_abs();
+            // What reading clocks one after the other may cost on a busy machine.
+            let allowed = u128::from(uncertainty) + 20_000;
+            assert!(off <= allowed, "{off} ns off, {:?}", process.correction);
+        }
+    }
+}
+
+fn causality(anchor: &Path, python: &Path) -> Value {
+    let mut command = std::process::Command::new(python);
+    command
+        .arg(built::root().join("tests/support/causality.py"))
+        .arg(anchor);
+    let ended = run(&mut command).with_code(0);
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+}
+
+fn hosts_with_clocks_of_their_own(version: &str, procs: u32) {
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let ops = "allreduce,allgather,reducescatter,sendrecv,broadcast,reduce";
+    if !record(&scratch, version, &CLOCKS, procs, ops) {
+        return;
+    }
+    let archive = scratch.archive();
+    let report = archive.check();
+    assert_eq!(
+        (&report["faults"], &report["remarks"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
+    archive.validate();
+    let properties = archive.properties();
+    assert_eq!(properties["NCCL::CLOCK::ALIGNMENT::HOSTS"], "4");
+    assert_eq!(properties["NCCL::CLOCK::ALIGNMENT::GROUPS"], "1");
+    assert_eq!(properties["NCCL::CLOCK::ALIGNMENT::VIOLATIONS"], "0");
+    // Each process says it too.
+    let definitions = archive.definitions();
+    for said in ["NCCL::CLOCK::UNCERTAINTY_NS", "NCCL::CLOCK::REFERENCE"] {
+        assert!(definitions.contains(said), "{said}: {definitions}");
+    }
+    let order = causality(archive.anchor(), &python);
+    assert!(order["collectives"].as_u64() >= Some(30), "{order}");
+    // Rounds of one message from each rank.
+    assert_eq!(order["messages"], 8 * procs, "{order}");
+    assert_eq!(order["early_exits"], Value::Array(Vec::new()), "{order}");
+    assert_eq!(order["early_receives"], Value::Array(Vec::new()), "{order}");
+    compare_with_the_truth(&scratch.out());
+}
+
+#[test]
+fn eight_processes_on_four_hosts() {
+    hosts_with_clocks_of_their_own("2.28.9", 8);
+}
+
+#[test]
+fn the_first_release_has_less_to_tell() {
+    hosts_with_clocks_of_their_own("2.23.4", 4);
+}
+
+#[test]
+fn the_last_release() {
+    hosts_with_clocks_of_their_own("2.32.3", 4);
+}
