@@ -197,6 +197,18 @@ fn regions_that_go_on_come_first() {
 }
 
 #[test]
+fn a_low_limit_of_open_files_is_raised() {
+    let scratch = recorded();
+    let all = lines(&scratch, &[]);
+    let mut shell = scratch.plain("sh");
+    // Less than there are rows.
+    shell.args(["-c", "ulimit -Sn 6 && exec \"$0\" print out"]);
+    shell.arg(built::nccl_otf2());
+    let printed = run(&mut shell).with_code(0).stdout;
+    assert_eq!(printed.lines().count(), all.len() + 1);
+}
+
+#[test]
 fn what_cannot_be_printed_says_why() {
     let scratch = recorded();
     let parts = scratch.out().join("parts");

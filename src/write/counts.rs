@@ -192,6 +192,8 @@ pub struct Counts {
     pub gpu_times_suspicious: u64,
     /// Of those: one of the two is 0.
     pub gpu_times_zero: u64,
+    /// Of those: no timer gets there, 2^63 ns and more.
+    pub gpu_times_impossible: u64,
     /// Of those: the stop lies before the start.
     pub gpu_times_backwards: u64,
     /// Of those: the stamps of a kernel launched later on the channel.
@@ -316,6 +318,7 @@ named_counts! {
     "CLOSED" closed,
     "GPU_TIMES_SUSPICIOUS" gpu_times_suspicious,
     "GPU_TIMES_ZERO" gpu_times_zero,
+    "GPU_TIMES_IMPOSSIBLE" gpu_times_impossible,
     "GPU_TIMES_BACKWARDS" gpu_times_backwards,
     "GPU_TIMES_REPEATED" gpu_times_repeated,
     "GPU_TIMES_OUT_OF_ORDER" gpu_times_out_of_order,

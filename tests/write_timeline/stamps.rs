@@ -123,6 +123,22 @@ fn stamps_that_were_never_written_are_not_used() {
 }
 
 #[test]
+fn stamps_that_no_timer_shows_are_not_used() {
+    for impossible in [(truth(2).0, u64::MAX), (1 << 63, (1 << 63) + 7)] {
+        let stamps = |number| {
+            if number == 2 {
+                impossible
+            } else {
+                truth(number)
+            }
+        };
+        let drawn = kernels(5, stamps);
+        assert_eq!(drawn.counts.gpu_times_impossible, 1);
+        only_kernel_2_is_suspicious(&drawn);
+    }
+}
+
+#[test]
 fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
     // Kernels 20 to 39 were read when the GPU was a ring of 64 further.
     let is_overrun = |number| (20..40).contains(&number);

@@ -10,6 +10,7 @@ Exit status: 0 they agree, 1 they do not, 2 an archive could not be read.
 import argparse
 import json
 import math
+import resource
 import subprocess
 import sys
 import tempfile
@@ -262,6 +263,9 @@ def main(words):
     parser.add_argument("--nccl-otf2", required=True, metavar="PROGRAM")
     parser.add_argument("anchors", nargs="+", metavar="ANCHOR")
     asked = parser.parse_args(words)
+    # Every reader has a file open for every location, which are more than the usual 1024; programs inherit it.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     status, reports = 0, []
     for anchor in asked.anchors:
         report = {"anchor": anchor, "agree": True}

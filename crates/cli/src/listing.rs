@@ -32,15 +32,16 @@ A journal is what NCCL told a process, and is there while it runs, when it was k
 it (NCCL_OTF2_KEEP_JOURNAL=1): one line an event in the order of their starts, indented below its parent; states have a \
 dot before their names. Several journals are put together in the order of time.
 
-  nccl-otf2 print trace                                           the archive
-  nccl-otf2 print trace --kind Coll,P2p --rank 3                  operations of rank 3
-  nccl-otf2 print trace --kind MpiIsend,MpiIrecv                  messages, by OTF2's names of records
-  nccl-otf2 print trace --from 1.5s --to 1.6s                     what went on then
+  nccl-otf2 print trace                            the archive
+  nccl-otf2 print trace --kind Coll,P2p --rank 3   operations of rank 3
+  nccl-otf2 print trace --kind MpiIsend,MpiIrecv   messages, by OTF2's names of records
+  nccl-otf2 print trace --from 1.5s --to 1.6s      what went on then
   nccl-otf2 print --json trace | jq 'select(.region == \"ncclAllReduce\")'
-  nccl-otf2 print trace/parts                                     the journals of all processes
+  nccl-otf2 print trace/parts                      the journals of all processes
   nccl-otf2 print trace/parts/node1-4711-… --comm 0x54ea9d0c --limit 20
-                                                                  the beginning of a communicator in a process
-  nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl     a stream of callbacks, to be replayed
+                                                   the beginning of a communicator
+  nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
+                                                   a stream of callbacks, to be replayed
 
 --kind takes NCCL's kinds of events. In archives they stand for the regions that show such events and for all records in \
 them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for records. --comm and --rank leave the rows of threads \

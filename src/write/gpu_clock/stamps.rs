@@ -22,6 +22,8 @@ use crate::write::place::place;
 pub enum Distrust {
     /// One of the two is 0.
     Zero,
+    /// 2^63 ns or more, 292 years: no timer gets there, and no offset of a clock leads back.
+    Impossible,
     /// The stop lies before the start.
     Backwards,
     /// The same as those of a kernel that was launched later on this channel.
@@ -38,6 +40,7 @@ impl Distrust {
         counts.gpu_times_suspicious += 1;
         let reason = match self {
             Self::Zero => &mut counts.gpu_times_zero,
+            Self::Impossible => &mut counts.gpu_times_impossible,
             Self::Backwards => &mut counts.gpu_times_backwards,
             Self::Repeated => &mut counts.gpu_times_repeated,
             Self::OutOfOrder => &mut counts.gpu_times_out_of_order,
@@ -47,13 +50,15 @@ impl Distrust {
     }
 }
 
-/// Start and stop by themselves: both there, and in this order.
+/// Start and stop by themselves: both there, possible, and in this order.
 ///
 /// # Errors
 /// What is wrong with them.
 pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
     if start_gpu_ns == 0 || stop_gpu_ns == 0 {
         Err(Distrust::Zero)
+    } else if (start_gpu_ns | stop_gpu_ns) > i64::MAX.unsigned_abs() {
+        Err(Distrust::Impossible)
     } else if stop_gpu_ns < start_gpu_ns {
         Err(Distrust::Backwards)
     } else {
