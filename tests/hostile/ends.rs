@@ -293,8 +293,7 @@ fn regions_after(case: &Case, end: &str) -> Vec<String> {
     let report = scratch.archive().check();
     assert_eq!(report["faults"], 0, "{}: {report}", case.way);
     let archive = otf2::Archive::open(scratch.archive().anchor());
-    let regions = regions(&archive.unwrap_or_else(|error| panic!("{error}: {said}")));
-    regions
+    regions(&archive.unwrap_or_else(|error| panic!("{error}: {said}")))
 }
 
 #[test]
