@@ -19,7 +19,13 @@ KINDS = (
 OTHERS = ["unknown type", "unknown handle"]
 
 SEGMENT_MAGIC = b"NCCLOTF2"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+HEADER_WORDS = 128
+# Words of the header: losses (starts, stops and states by kind, then communicators), totals, losses of threads without a
+# slot.
+LOSSES = range(17, 69)
+EMPTY_CONTROLS, REPEATED_WAITS = 69, 70
+LOSSES_WITHOUT_SLOT = range(72, 124)
 # Kinds of records.
 COMMUNICATOR_BEGIN, COMMUNICATOR_END, START, STOP, STATE = 0x05, 0x06, 0x20, 0x40, 0x41
 
@@ -30,8 +36,9 @@ class Calls:
     def __init__(self):
         self.by_kind = Counter()
         self.inits = self.finalizes = 0
-        # Not recorded, as the recorder itself says: starts by kind, stops, states.
+        # Not recorded, as the recorder itself says: starts, stops and states of all numbers by kind.
         self.lost = Counter()
+        self.lost_communicators = 0
         # States that have no record because they only repeat that something waits.
         self.repeated_waits = 0
 
@@ -86,35 +93,40 @@ class Recorded(Calls):
         kinds = {}
         later = []
         slots = {}
-        without_slot = [0] * 20
+        without_slot = [0] * len(LOSSES_WITHOUT_SLOT)
         for path in glob.glob(os.path.join(glob.escape(part), "journal", "*.*")):
             with open(path, "rb") as file:
                 data = file.read()
             at = 0
-            while at + 512 <= len(data) and data[at : at + 8] == SEGMENT_MAGIC:
-                words = struct.unpack_from("<64Q", data, at)
+            while at + 8 * HEADER_WORDS <= len(data) and data[at : at + 8] == SEGMENT_MAGIC:
+                words = struct.unpack_from(f"<{HEADER_WORDS}Q", data, at)
                 version, header, slot = words[1] & 0xFFFFFFFF, words[1] >> 32 & 0xFFFF, words[1] >> 48
                 if version != FORMAT_VERSION:
                     raise SystemExit(f"{path}: version {version} of the journal; this reads {FORMAT_VERSION}")
                 order = words[2]
                 # Running totals of the slot: those of its last segment count.
                 if slots.get(slot, (-1,))[0] < order:
-                    slots[slot] = (order, words[17:39])
-                without_slot = [a + b for a, b in zip(without_slot, words[39:59])]
+                    slots[slot] = (order, words)
+                without_slot = [a + words[b] for a, b in zip(without_slot, LOSSES_WITHOUT_SLOT)]
                 self._segment(path, data[at : at + words[8]], header * 8, order, kinds, later)
                 at += words[5]
-        for _, totals in [*slots.values(), (0, [*without_slot, 0, 0])]:
-            for number, kind in enumerate(KINDS + OTHERS[:1]):
-                self.lost[kind, "start"] += totals[number]
-            self.lost["any", "stop"] += totals[17]
-            self.lost["any", "state"] += totals[18]
+        for _, words in slots.values():
+            self._losses([words[word] for word in LOSSES])
             # Started and stopped without a state: a number instead of records.
             for call in ("start", "stop"):
-                self.by_kind["ProxyCtrl", call] += totals[20]
-            self.repeated_waits += totals[21]
+                self.by_kind["ProxyCtrl", call] += words[EMPTY_CONTROLS]
+            self.repeated_waits += words[REPEATED_WAITS]
+        self._losses(without_slot)
         # A handle may be stopped on another thread, whose journal was read before.
         for handle, call in later:
             self.by_kind[kinds.get(handle, OTHERS[1]), call] += 1
+
+    def _losses(self, totals):
+        kinds = KINDS + OTHERS[:1]
+        for place, call in enumerate(("start", "stop", "state")):
+            for number, kind in enumerate(kinds):
+                self.lost[kind, call] += totals[place * len(kinds) + number]
+        self.lost_communicators += totals[3 * len(kinds)]
 
     def _segment(self, path, data, at, order, kinds, later):
         while at < len(data):
@@ -146,13 +158,28 @@ def differences(relayed, recorded):
     recorded.by_kind = +recorded.by_kind
     for key in sorted(set(relayed.by_kind) | set(recorded.by_kind), key=str):
         called, written = relayed.by_kind[key], recorded.by_kind[key]
-        if called != written + recorded.lost[key]:
-            yield f"{key[0]}, {key[1]}: {called} calls, {written} records, {recorded.lost[key]} lost"
+        # Lost states are counted by kind, whatever their number: below.
+        most = written + recorded.lost[key[0], key[1] if isinstance(key[1], str) else "state"]
+        if called != most and (isinstance(key[1], str) or not written <= called <= most):
+            yield f"{key[0]}, {key[1]}: {called} calls, {written} records, {most - written} lost"
+    for kind in KINDS:
+        called, written = states(relayed, kind), states(recorded, kind)
+        lost = recorded.lost[kind, "state"]
+        if called != written + lost:
+            yield f"{kind}, states: {called} calls, {written} records, {lost} lost"
+    lost = recorded.lost_communicators
     for what in ("inits", "finalizes"):
         called, written = getattr(relayed, what), getattr(recorded, what)
-        if called != written:
+        if called != written and not lost:
             yield f"{what}: {called} calls, {written} records"
+    called, written = (calls.inits + calls.finalizes for calls in (relayed, recorded))
+    if called != written + lost:
+        yield f"inits and finalizes: {called} calls, {written} records, {lost} lost"
     yield from recorded.bad
+
+
+def states(calls, kind):
+    return sum(times for (of, call), times in calls.by_kind.items() if of == kind and not isinstance(call, str))
 
 
 def main(relay_out, directory):
@@ -162,7 +189,7 @@ def main(relay_out, directory):
     wrong = list(differences(relayed, recorded))
     for line in wrong:
         print(f"   WRONG {line}")
-    print(f"   interface v{relayed.version}: {sum(relayed.by_kind.values())} calls, {sum(recorded.by_kind.values())} records")
+    print(f"   interface v{relayed.version}: {sum(relayed.by_kind.values())} calls, {sum(recorded.by_kind.values())} records, {sum(recorded.lost.values())} lost")
     if wrong:
         raise SystemExit(f"callbacks: {len(wrong)} numbers differ between {relay_out}.* and {directory}")
 
