@@ -77,7 +77,7 @@ pub(crate) enum Way {
     Absent(Vec<u32>),
     /// All came; these hold it up, as far as it can be told.
     Inside(Vec<(u32, Holds)>),
-    /// All that are recorded came; these ranks are not recorded, and may have come or not.
+    /// All others came; of these ranks there are no records, or not all, and they may have come or not.
     Unrecorded(Vec<u32>),
 }
 
@@ -128,9 +128,18 @@ fn taking_part(comm: &Comm, lane: Lane) -> impl Iterator<Item = (u32, &Rank)> {
     ranks.filter(move |(_, rank)| lane == Lane::Calls || lane.of(rank).count() > 0)
 }
 
+/// Whether it is known of a rank what it did not do.
+fn is_whole(job: &Job, rank: &Rank) -> bool {
+    let process = job.processes.get(rank.actor.process);
+    process.is_some_and(|process| process.is_whole)
+}
+
 /// How far a communicator came.
-pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
+pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
     let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
+    // Where something is missing places in the order mean nothing.
+    let whole = ranks.iter().copied();
+    let whole: Vec<(u32, &Rank)> = whole.filter(|(_, rank)| is_whole(job, rank)).collect();
     let most = ranks.iter().map(|(_, rank)| lane.of(rank).count()).max();
     let kept = ranks.iter().map(|(_, rank)| lane.of(rank));
     // Of a part whose journal is gone the number is known, and nothing else.
@@ -146,9 +155,9 @@ pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
             .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
             .collect();
         if reach.mismatch.is_none() {
-            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
+            reach.mismatch = mismatch::find(&whole, lane, position);
         }
-        let all_came = ranks
+        let all_came = whole
             .iter()
             .all(|(_, rank)| lane.of(rank).count() > position);
         let is_open = calls.iter().any(|(_, call)| call.progress.stage.is_open());
@@ -166,11 +175,7 @@ pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
             if reach.mismatch.is_some() {
                 break;
             }
-            let calls: Vec<(u32, &Call)> = ranks
-                .iter()
-                .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
-                .collect();
-            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
+            reach.mismatch = mismatch::find(&whole, lane, position);
         }
     }
     reach
@@ -192,7 +197,7 @@ pub(crate) fn obstacles(job: &Job, at: usize, comm: &Comm) -> Vec<Obstacle> {
 }
 
 fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle> {
-    let reach = reach(comm, lane);
+    let reach = reach(job, comm, lane);
     let position = reach.first_incomplete?;
     let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
     let entered = ranks
@@ -210,7 +215,11 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
     let absent = ranks
         .iter()
         .filter(|(_, rank)| lane.of(rank).count() <= position);
-    let absent: Vec<u32> = absent.map(|(number, _)| *number).collect();
+    let (absent, unsure): (Vec<_>, Vec<_>) = absent.partition(|(_, rank)| is_whole(job, rank));
+    let numbers = |ranks: Vec<&(u32, &Rank)>| -> Vec<u32> {
+        ranks.into_iter().map(|(number, _)| *number).collect()
+    };
+    let (absent, mut unsure) = (numbers(absent), numbers(unsure));
     let missing = if lane == Lane::Calls {
         comm.missing()
     } else {
@@ -221,8 +230,11 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
     let way = match reach.mismatch {
         Some(mismatch) if mismatch.position <= position => Way::Mismatch(mismatch),
         _ if !absent.is_empty() => Way::Absent(absent),
-        _ if !missing.is_empty() && !are_elsewhere => Way::Absent(missing),
-        _ if !missing.is_empty() => Way::Unrecorded(missing),
+        _ if unsure.is_empty() && !missing.is_empty() && !are_elsewhere => Way::Absent(missing),
+        _ if !(unsure.is_empty() && missing.is_empty()) => {
+            unsure.extend(missing);
+            Way::Unrecorded(unsure)
+        }
         _ => Way::Inside(holds(job, watch, &entered)),
     };
     // Nobody waits where the only one that is not through has only just come.
@@ -258,9 +270,9 @@ fn holds(job: &Job, watch: Watch, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, 
                 && waits.iter().all(|wait| wait.step.is_some());
             let why = if watch.outlived(job, rank) {
                 Holds::Gone
-            } else if progress.stage < Stage::Enqueued {
+            } else if matches!(progress.stage, Stage::Calling | Stage::Launching) {
                 Holds::InTheCall
-            } else if others_began && !progress.began && !waits.is_empty() && for_gpu_only {
+            } else if others_began && !progress.began && for_gpu_only {
                 Holds::NotBegun
             } else if for_gpu_only {
                 Holds::Gpu
@@ -284,7 +296,7 @@ fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut obstacles = Vec::new();
     for message in &rank.messages {
-        if message.peer == number || !seen.insert((message.peer, message.is_send)) {
+        if message.peer == number || seen.contains(&(message.peer, message.is_send)) {
             continue;
         }
         let Some(waited) = waited_ns(job, rank, message.entered_ns) else {
@@ -298,6 +310,12 @@ fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec
         let way = match peer {
             // A small send may be complete without the receive: only what is seen to be open waits.
             None if stage.is_open() => Way::Unrecorded(vec![message.peer]),
+            Some(peer) if !is_answered && !is_whole(job, peer) => {
+                if !stage.is_open() {
+                    continue;
+                }
+                Way::Unrecorded(vec![message.peer])
+            }
             Some(_) if !is_answered && (stage.is_open() || !message.is_send) => {
                 Way::Absent(vec![message.peer])
             }
@@ -309,6 +327,7 @@ fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec
             }
             _ => continue,
         };
+        seen.insert((message.peer, message.is_send));
         obstacles.push(Obstacle {
             comm: at,
             at: At::Message(message.clone()),

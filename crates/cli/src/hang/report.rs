@@ -38,7 +38,7 @@ impl Report {
                 .iter()
                 .map(|suspect| suspect_row(job, &lasting, suspect))
                 .collect(),
-            unknown: words::unknown(job, &lasting, &suspects),
+            unknown: words::unknown(job, &lasting),
             processes: job.processes.iter().map(process_row).collect(),
             communicators,
         }
@@ -183,7 +183,7 @@ fn comm_row<'a>(job: &Job, comm: &Comm, obstacles: impl Iterator<Item = &'a Obst
 }
 
 fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
-    let reach = judge::reach(comm, lane);
+    let reach = judge::reach(job, comm, lane);
     let at = reach.first_incomplete;
     let taking_part = comm.ranks.iter();
     let taking_part =
