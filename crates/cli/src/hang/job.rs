@@ -168,6 +168,15 @@ pub(crate) struct Signature {
     pub(crate) root: Option<i32>,
 }
 
+impl Signature {
+    /// Whether what each rank gets depends on all: then it is complete on none before all have come. What looks so
+    /// has failed: when a peer dies NCCL ends its transfers like any others.
+    pub(crate) fn needs_all(&self) -> bool {
+        let funcs = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
+        funcs.contains(&&*self.func)
+    }
+}
+
 /// A collective as one rank did it.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {

@@ -134,8 +134,22 @@ fn is_whole(job: &Job, rank: &Rank) -> bool {
     process.is_some_and(|process| process.is_whole)
 }
 
+/// Whether a process was gone before the others in the middle of a collective.
+fn is_broken(job: &Job, watch: Watch, calls: &[(u32, &Rank, &Call)]) -> bool {
+    let mut calls = calls.iter();
+    calls.any(|(_, rank, call)| watch.outlived(job, rank) && !call.progress.stage.is_over())
+}
+
+/// Whether transfers that ended may have failed, where a process died in the middle: nothing later says that the
+/// program went on.
+fn may_have_failed(lane: Lane, rank: &Rank, position: u64, call: &Call) -> bool {
+    let is_last = lane.of(rank).count() == position + 1;
+    is_last && call.progress.stage == Stage::Transferred && call.what.needs_all()
+}
+
 /// How far a communicator came.
 pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
+    let watch = Watch::of(job, comm);
     let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
     // Where something is missing places in the order mean nothing.
     let whole = ranks.iter().copied();
@@ -150,9 +164,9 @@ pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
         reach.last_complete = Some((first - 1, true));
     }
     for position in first..most.unwrap_or(0) {
-        let calls: Vec<(u32, &Call)> = ranks
+        let calls: Vec<(u32, &Rank, &Call)> = ranks
             .iter()
-            .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
+            .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)))
             .collect();
         if reach.mismatch.is_none() {
             reach.mismatch = mismatch::find(&whole, lane, position);
@@ -160,12 +174,21 @@ pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
         let all_came = whole
             .iter()
             .all(|(_, rank)| lane.of(rank).count() > position);
-        let is_open = calls.iter().any(|(_, call)| call.progress.stage.is_open());
+        let mut alive = calls
+            .iter()
+            .filter(|(_, rank, _)| !watch.outlived(job, rank));
+        let broken = is_broken(job, watch, &calls);
+        let is_open = alive.any(|(_, rank, call)| {
+            let stage = call.progress.stage;
+            stage.is_open() || (broken && may_have_failed(lane, rank, position, call))
+        });
         if !all_came || is_open {
             reach.first_incomplete = Some(position);
             break;
         }
-        let is_sure = calls.iter().all(|(_, call)| call.progress.stage.is_over());
+        let is_sure = calls
+            .iter()
+            .all(|(_, _, call)| call.progress.stage.is_over());
         reach.last_complete = Some((position, is_sure));
     }
     if let Some(position) = reach.first_incomplete {
@@ -204,14 +227,6 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
         .iter()
         .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)));
     let entered: Vec<(u32, &Rank, &Call)> = entered.collect();
-    let watch = Watch::of(job, comm);
-    let waiters = entered.iter().filter_map(|(number, rank, call)| {
-        let is_waiting = !call.progress.stage.is_over() && !watch.outlived(job, rank);
-        let waited = waited_ns(job, rank, call.entered_ns).filter(|_| is_waiting)?;
-        Some((*number, waited))
-    });
-    let waiters: Vec<(u32, u64)> = waiters.collect();
-    let (_, _, first) = entered.first()?;
     let absent = ranks
         .iter()
         .filter(|(_, rank)| lane.of(rank).count() <= position);
@@ -220,6 +235,18 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
         ranks.into_iter().map(|(number, _)| *number).collect()
     };
     let (absent, mut unsure) = (numbers(absent), numbers(unsure));
+    let watch = Watch::of(job, comm);
+    let broken = is_broken(job, watch, &entered);
+    let waiters = entered.iter().filter_map(|(number, rank, call)| {
+        let has_failed = !absent.is_empty() && call.what.needs_all();
+        let may_have_failed = broken && may_have_failed(lane, rank, position, call);
+        let is_waiting = !call.progress.stage.is_over() || has_failed || may_have_failed;
+        let is_waiting = is_waiting && !watch.outlived(job, rank);
+        let waited = waited_ns(job, rank, call.entered_ns).filter(|_| is_waiting)?;
+        Some((*number, waited))
+    });
+    let waiters: Vec<(u32, u64)> = waiters.collect();
+    let (_, _, first) = entered.first()?;
     let missing = if lane == Lane::Calls {
         comm.missing()
     } else {

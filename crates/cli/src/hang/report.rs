@@ -191,8 +191,15 @@ fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
     let (mut entered, mut not_entered) = (Vec::new(), Vec::new());
     let mut waited_ns = None;
     let mut ranks = Vec::new();
+    let taking_part: Vec<(&u32, &Rank)> = taking_part.collect();
+    let all_came = at.is_none_or(|at| {
+        let mut ranks = taking_part.iter();
+        ranks.all(|(_, rank)| lane.of(rank).count() > at)
+    });
     for (number, rank) in taking_part {
-        ranks.push(places::rank_row(job, comm, *number, rank, lane, at));
+        ranks.push(places::rank_row(
+            job, comm, *number, rank, lane, at, all_came,
+        ));
         let Some(at) = at else { continue };
         if lane.of(rank).count() > at {
             entered.push(*number);

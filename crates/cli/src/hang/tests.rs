@@ -232,6 +232,40 @@ fn a_process_that_is_gone_is_the_suspect_at_once() {
 }
 
 #[test]
+fn transfers_that_ended_because_the_peer_died_are_not_taken_for_complete() {
+    // Rank 1 was killed at the end of the first; the transfers of the second failed.
+    let second = call("AllReduce", 8, 20, Stage::Transferred);
+    let ranks = vec![
+        (0, rank(0, vec![done(22), second])),
+        (1, rank(1, vec![open(21)])),
+    ];
+    let mut job = job(2, vec![comm("world", 2, ranks)]);
+    job.processes[1].life = Life::Gone;
+    job.processes[1].until_ns = NOW_NS - 20 * SECOND_NS;
+    let report = judge(&job);
+    assert_eq!(suspect(&report), ("gone", "world", 1, 1));
+    let sequence = &report.communicators[0].sequences[0];
+    let first = sequence.first_incomplete.as_ref().expect("the second");
+    assert_eq!(first.position, 2);
+    let row = &sequence.ranks[0];
+    assert!(row.text.contains("they failed"), "{}", row.text);
+    // Killed in the same one: whether the transfers of the others ended or failed is not known, and they go nowhere.
+    let killed = |job: &mut Job, calls: Vec<Call>| {
+        job.comms[0].ranks.get_mut(&1).expect("there").calls.list = calls;
+    };
+    killed(&mut job, vec![done(22), open(21)]);
+    assert_eq!(suspect(&judge(&job)), ("gone", "world", 1, 1));
+    killed(&mut job, vec![open(21)]);
+    // A broadcast can be complete on its root.
+    for rank in job.comms[0].ranks.values_mut() {
+        for call in &mut rank.calls.list {
+            call.what.func = "Broadcast".into();
+        }
+    }
+    assert!(judge(&job).suspects.is_empty());
+}
+
+#[test]
 fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let ranks = || {
         vec![
