@@ -4,6 +4,7 @@ mod tool {
     mod check;
     mod finalize;
     mod fixture;
+    mod hang;
     mod info;
     mod recording;
     mod rules;

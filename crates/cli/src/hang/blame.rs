@@ -219,7 +219,7 @@ impl Search<'_> {
             }
             Way::Unrecorded(ranks) => {
                 for rank in ranks {
-                    self.blame(Reason::Unrecorded, (comm, *rank), chain);
+                    self.unrecorded((comm, *rank), chain);
                 }
             }
             Way::Inside(holding) if holding.is_empty() => {
@@ -240,6 +240,19 @@ impl Search<'_> {
             }
         }
         chain.obstacles.pop();
+    }
+
+    /// A rank of which not everything is known: its process may be over, and that is reason enough.
+    fn unrecorded(&mut self, who: Who, chain: &Chain) {
+        let rank = rank_of(self.job, who);
+        let process = rank.and_then(|rank| self.job.processes.get(rank.actor.process));
+        let reason = match process.map(|process| process.life) {
+            Some(Life::Gone) if was_gone(self.job, self.watches, who) => Reason::Gone,
+            Some(Life::Ended) => Reason::Ended,
+            Some(Life::Stopped) => Reason::Stopped,
+            _ => Reason::Unrecorded,
+        };
+        self.blame(reason, who, chain);
     }
 
     /// A rank that did not come: because it waits elsewhere, or else it is to blame.
@@ -293,7 +306,7 @@ pub(crate) fn counts(job: &Job, watches: &[Watch], obstacle: &Obstacle, after_ns
         Way::Mismatch(_) => true,
         Way::Absent(ranks) => ranks.iter().any(|rank| gone(*rank)),
         Way::Inside(holding) => holding.iter().any(|(_, why)| *why == Holds::Gone),
-        Way::Unrecorded(_) => false,
+        Way::Unrecorded(ranks) => ranks.iter().any(|rank| gone(*rank)),
     };
     lasting || for_ever
 }

@@ -24,7 +24,8 @@ pub(crate) enum Life {
     Stopped,
     /// It was on this host and is gone, without having ended its recording.
     Gone,
-    /// It ended its recording; its part is written.
+    /// It ended its communicators, or its part is written and its journal gone: by itself when it ended, or by
+    /// `finalize` when it was gone.
     Ended,
     /// It is on another host and has recorded nothing for a while.
     Silent,
@@ -57,6 +58,8 @@ pub(crate) struct Process {
     pub(crate) nccl_version: String,
     /// Whether there is a journal.
     pub(crate) has_journal: bool,
+    /// Whether everything that it did is known up to that time: else it may have done more.
+    pub(crate) is_whole: bool,
     /// What is missing or unsure in what it recorded.
     pub(crate) problems: Vec<String>,
 }
@@ -163,6 +166,15 @@ pub(crate) struct Signature {
     pub(crate) datatype: Arc<str>,
     /// The root, of functions that have one.
     pub(crate) root: Option<i32>,
+}
+
+impl Signature {
+    /// Whether what each rank gets depends on all: then it is complete on none before all have come. What looks so
+    /// has failed: when a peer dies NCCL ends its transfers like any others.
+    pub(crate) fn needs_all(&self) -> bool {
+        let funcs = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
+        funcs.contains(&&*self.func)
+    }
 }
 
 /// A collective as one rank did it.

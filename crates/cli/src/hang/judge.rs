@@ -77,7 +77,7 @@ pub(crate) enum Way {
     Absent(Vec<u32>),
     /// All came; these hold it up, as far as it can be told.
     Inside(Vec<(u32, Holds)>),
-    /// All that are recorded came; these ranks are not recorded, and may have come or not.
+    /// All others came; of these ranks there are no records, or not all, and they may have come or not.
     Unrecorded(Vec<u32>),
 }
 
@@ -128,9 +128,32 @@ fn taking_part(comm: &Comm, lane: Lane) -> impl Iterator<Item = (u32, &Rank)> {
     ranks.filter(move |(_, rank)| lane == Lane::Calls || lane.of(rank).count() > 0)
 }
 
+/// Whether it is known of a rank what it did not do.
+fn is_whole(job: &Job, rank: &Rank) -> bool {
+    let process = job.processes.get(rank.actor.process);
+    process.is_some_and(|process| process.is_whole)
+}
+
+/// Whether a process was gone before the others in the middle of a collective.
+fn is_broken(job: &Job, watch: Watch, calls: &[(u32, &Rank, &Call)]) -> bool {
+    let mut calls = calls.iter();
+    calls.any(|(_, rank, call)| watch.outlived(job, rank) && !call.progress.stage.is_over())
+}
+
+/// Whether transfers that ended may have failed, where a process died in the middle: nothing later says that the
+/// program went on.
+fn may_have_failed(lane: Lane, rank: &Rank, position: u64, call: &Call) -> bool {
+    let is_last = lane.of(rank).count() == position + 1;
+    is_last && call.progress.stage == Stage::Transferred && call.what.needs_all()
+}
+
 /// How far a communicator came.
-pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
+pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
+    let watch = Watch::of(job, comm);
     let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
+    // Where something is missing places in the order mean nothing.
+    let whole = ranks.iter().copied();
+    let whole: Vec<(u32, &Rank)> = whole.filter(|(_, rank)| is_whole(job, rank)).collect();
     let most = ranks.iter().map(|(_, rank)| lane.of(rank).count()).max();
     let kept = ranks.iter().map(|(_, rank)| lane.of(rank));
     // Of a part whose journal is gone the number is known, and nothing else.
@@ -141,22 +164,31 @@ pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
         reach.last_complete = Some((first - 1, true));
     }
     for position in first..most.unwrap_or(0) {
-        let calls: Vec<(u32, &Call)> = ranks
+        let calls: Vec<(u32, &Rank, &Call)> = ranks
             .iter()
-            .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
+            .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)))
             .collect();
         if reach.mismatch.is_none() {
-            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
+            reach.mismatch = mismatch::find(&whole, lane, position);
         }
-        let all_came = ranks
+        let all_came = whole
             .iter()
             .all(|(_, rank)| lane.of(rank).count() > position);
-        let is_open = calls.iter().any(|(_, call)| call.progress.stage.is_open());
+        let mut alive = calls
+            .iter()
+            .filter(|(_, rank, _)| !watch.outlived(job, rank));
+        let broken = is_broken(job, watch, &calls);
+        let is_open = alive.any(|(_, rank, call)| {
+            let stage = call.progress.stage;
+            stage.is_open() || (broken && may_have_failed(lane, rank, position, call))
+        });
         if !all_came || is_open {
             reach.first_incomplete = Some(position);
             break;
         }
-        let is_sure = calls.iter().all(|(_, call)| call.progress.stage.is_over());
+        let is_sure = calls
+            .iter()
+            .all(|(_, _, call)| call.progress.stage.is_over());
         reach.last_complete = Some((position, is_sure));
     }
     if let Some(position) = reach.first_incomplete {
@@ -166,11 +198,7 @@ pub(crate) fn reach(comm: &Comm, lane: Lane) -> Reach {
             if reach.mismatch.is_some() {
                 break;
             }
-            let calls: Vec<(u32, &Call)> = ranks
-                .iter()
-                .filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)))
-                .collect();
-            reach.mismatch = mismatch::find(&ranks, lane, position, &calls);
+            reach.mismatch = mismatch::find(&whole, lane, position);
         }
     }
     reach
@@ -192,25 +220,33 @@ pub(crate) fn obstacles(job: &Job, at: usize, comm: &Comm) -> Vec<Obstacle> {
 }
 
 fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle> {
-    let reach = reach(comm, lane);
+    let reach = reach(job, comm, lane);
     let position = reach.first_incomplete?;
     let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
     let entered = ranks
         .iter()
         .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)));
     let entered: Vec<(u32, &Rank, &Call)> = entered.collect();
+    let absent = ranks
+        .iter()
+        .filter(|(_, rank)| lane.of(rank).count() <= position);
+    let (absent, unsure): (Vec<_>, Vec<_>) = absent.partition(|(_, rank)| is_whole(job, rank));
+    let numbers = |ranks: Vec<&(u32, &Rank)>| -> Vec<u32> {
+        ranks.into_iter().map(|(number, _)| *number).collect()
+    };
+    let (absent, mut unsure) = (numbers(absent), numbers(unsure));
     let watch = Watch::of(job, comm);
+    let broken = is_broken(job, watch, &entered);
     let waiters = entered.iter().filter_map(|(number, rank, call)| {
-        let is_waiting = !call.progress.stage.is_over() && !watch.outlived(job, rank);
+        let has_failed = !absent.is_empty() && call.what.needs_all();
+        let may_have_failed = broken && may_have_failed(lane, rank, position, call);
+        let is_waiting = !call.progress.stage.is_over() || has_failed || may_have_failed;
+        let is_waiting = is_waiting && !watch.outlived(job, rank);
         let waited = waited_ns(job, rank, call.entered_ns).filter(|_| is_waiting)?;
         Some((*number, waited))
     });
     let waiters: Vec<(u32, u64)> = waiters.collect();
     let (_, _, first) = entered.first()?;
-    let absent = ranks
-        .iter()
-        .filter(|(_, rank)| lane.of(rank).count() <= position);
-    let absent: Vec<u32> = absent.map(|(number, _)| *number).collect();
     let missing = if lane == Lane::Calls {
         comm.missing()
     } else {
@@ -221,8 +257,11 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
     let way = match reach.mismatch {
         Some(mismatch) if mismatch.position <= position => Way::Mismatch(mismatch),
         _ if !absent.is_empty() => Way::Absent(absent),
-        _ if !missing.is_empty() && !are_elsewhere => Way::Absent(missing),
-        _ if !missing.is_empty() => Way::Unrecorded(missing),
+        _ if unsure.is_empty() && !missing.is_empty() && !are_elsewhere => Way::Absent(missing),
+        _ if !(unsure.is_empty() && missing.is_empty()) => {
+            unsure.extend(missing);
+            Way::Unrecorded(unsure)
+        }
         _ => Way::Inside(holds(job, watch, &entered)),
     };
     // Nobody waits where the only one that is not through has only just come.
@@ -258,9 +297,9 @@ fn holds(job: &Job, watch: Watch, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, 
                 && waits.iter().all(|wait| wait.step.is_some());
             let why = if watch.outlived(job, rank) {
                 Holds::Gone
-            } else if progress.stage < Stage::Enqueued {
+            } else if matches!(progress.stage, Stage::Calling | Stage::Launching) {
                 Holds::InTheCall
-            } else if others_began && !progress.began && !waits.is_empty() && for_gpu_only {
+            } else if others_began && !progress.began && for_gpu_only {
                 Holds::NotBegun
             } else if for_gpu_only {
                 Holds::Gpu
@@ -284,7 +323,7 @@ fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut obstacles = Vec::new();
     for message in &rank.messages {
-        if message.peer == number || !seen.insert((message.peer, message.is_send)) {
+        if message.peer == number || seen.contains(&(message.peer, message.is_send)) {
             continue;
         }
         let Some(waited) = waited_ns(job, rank, message.entered_ns) else {
@@ -298,6 +337,12 @@ fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec
         let way = match peer {
             // A small send may be complete without the receive: only what is seen to be open waits.
             None if stage.is_open() => Way::Unrecorded(vec![message.peer]),
+            Some(peer) if !is_answered && !is_whole(job, peer) => {
+                if !stage.is_open() {
+                    continue;
+                }
+                Way::Unrecorded(vec![message.peer])
+            }
             Some(_) if !is_answered && (stage.is_open() || !message.is_send) => {
                 Way::Absent(vec![message.peer])
             }
@@ -309,6 +354,7 @@ fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec
             }
             _ => continue,
         };
+        seen.insert((message.peer, message.is_send));
         obstacles.push(Obstacle {
             comm: at,
             at: At::Message(message.clone()),

@@ -26,17 +26,15 @@ impl Mismatch {
 
 /// Whether ranks call different things at a position. Below the API counts are not what the program said, so calls
 /// seen there are compared with each other only.
-pub(crate) fn find(
-    ranks: &[(u32, &Rank)],
-    lane: Lane,
-    position: u64,
-    calls: &[(u32, &Call)],
-) -> Option<Mismatch> {
+pub(crate) fn find(ranks: &[(u32, &Rank)], lane: Lane, position: u64) -> Option<Mismatch> {
+    let calls = ranks.iter();
+    let calls = calls.filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)));
+    let calls: Vec<(u32, &Call)> = calls.collect();
     let all_alike = calls
         .windows(2)
         .all(|pair| matches!(pair, [(_, a), (_, b)] if a.from_api == b.from_api));
     let mut by_what: BTreeMap<Signature, Vec<u32>> = BTreeMap::new();
-    for (number, call) in calls {
+    for (number, call) in &calls {
         let mut what = call.what.clone();
         if !all_alike {
             what.count = 0;

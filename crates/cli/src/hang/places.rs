@@ -7,7 +7,8 @@ use super::rows::{Latecomer, RankRow};
 use super::words;
 use crate::units::{plural, time};
 
-/// Where a rank is: in the first incomplete collective, where it has entered that, else after its last.
+/// Where a rank is: in the first incomplete collective, where it has entered that, else after its last. `all_came`:
+/// whether all have entered that.
 pub(crate) fn rank_row(
     job: &Job,
     comm: &Comm,
@@ -15,6 +16,7 @@ pub(crate) fn rank_row(
     rank: &Rank,
     lane: Lane,
     first_incomplete: Option<u64>,
+    all_came: bool,
 ) -> RankRow {
     let tail = lane.of(rank);
     let last = tail.count().checked_sub(1);
@@ -41,7 +43,8 @@ pub(crate) fn rank_row(
         },
         for_ns,
         waits: call.map_or_else(Vec::new, |call| waits(&call.progress.waits, until_ns)),
-        text: whereabouts(comm, call, has_entered, &inside, until_ns, rank),
+        text: whereabouts(comm, call, has_entered, &inside, until_ns, rank)
+            + failed(incomplete, all_came),
         inside,
     }
 }
@@ -83,6 +86,16 @@ fn whereabouts(
         text.push_str(&inside.join("; "));
     }
     text
+}
+
+/// What is to be said of transfers that ended where not all ranks came.
+fn failed(call: Option<&Call>, all_came: bool) -> &'static str {
+    match call {
+        Some(call) if !all_came && call.progress.stage.is_over() && call.what.needs_all() => {
+            ", and not all ranks came: they failed"
+        }
+        _ => "",
+    }
 }
 
 /// How far an operation came, in words.

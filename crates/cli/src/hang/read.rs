@@ -133,6 +133,7 @@ fn part(number: usize, directory: &Path, moment: &Moment) -> Result<Part> {
         event_mask: info.event_mask,
         nccl_version: info.nccl_version.clone(),
         has_journal: false,
+        is_whole: false,
         problems: Vec::new(),
     };
     if !problem.is_empty() {
@@ -238,6 +239,7 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
         ));
     }
     let lost = outcome.losses.total();
+    process.is_whole = lost == 0 && outcome.problems.is_empty();
     if lost > 0 {
         process.problems.push(format!(
             "{} not recorded: where it is may be wrong",

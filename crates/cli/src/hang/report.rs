@@ -38,7 +38,7 @@ impl Report {
                 .iter()
                 .map(|suspect| suspect_row(job, &lasting, suspect))
                 .collect(),
-            unknown: words::unknown(job, &lasting, &suspects),
+            unknown: words::unknown(job, &lasting),
             processes: job.processes.iter().map(process_row).collect(),
             communicators,
         }
@@ -183,7 +183,7 @@ fn comm_row<'a>(job: &Job, comm: &Comm, obstacles: impl Iterator<Item = &'a Obst
 }
 
 fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
-    let reach = judge::reach(comm, lane);
+    let reach = judge::reach(job, comm, lane);
     let at = reach.first_incomplete;
     let taking_part = comm.ranks.iter();
     let taking_part =
@@ -191,8 +191,15 @@ fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
     let (mut entered, mut not_entered) = (Vec::new(), Vec::new());
     let mut waited_ns = None;
     let mut ranks = Vec::new();
+    let taking_part: Vec<(&u32, &Rank)> = taking_part.collect();
+    let all_came = at.is_none_or(|at| {
+        let mut ranks = taking_part.iter();
+        ranks.all(|(_, rank)| lane.of(rank).count() > at)
+    });
     for (number, rank) in taking_part {
-        ranks.push(places::rank_row(job, comm, *number, rank, lane, at));
+        ranks.push(places::rank_row(
+            job, comm, *number, rank, lane, at, all_came,
+        ));
         let Some(at) = at else { continue };
         if lane.of(rank).count() > at {
             entered.push(*number);

@@ -27,6 +27,7 @@ fn process(number: usize) -> Process {
         event_mask: 0xffff,
         nccl_version: "2.28.9".to_owned(),
         has_journal: true,
+        is_whole: true,
         problems: Vec::new(),
     }
 }
@@ -231,6 +232,40 @@ fn a_process_that_is_gone_is_the_suspect_at_once() {
 }
 
 #[test]
+fn transfers_that_ended_because_the_peer_died_are_not_taken_for_complete() {
+    // Rank 1 was killed at the end of the first; the transfers of the second failed.
+    let second = call("AllReduce", 8, 20, Stage::Transferred);
+    let ranks = vec![
+        (0, rank(0, vec![done(22), second])),
+        (1, rank(1, vec![open(21)])),
+    ];
+    let mut job = job(2, vec![comm("world", 2, ranks)]);
+    job.processes[1].life = Life::Gone;
+    job.processes[1].until_ns = NOW_NS - 20 * SECOND_NS;
+    let report = judge(&job);
+    assert_eq!(suspect(&report), ("gone", "world", 1, 1));
+    let sequence = &report.communicators[0].sequences[0];
+    let first = sequence.first_incomplete.as_ref().expect("the second");
+    assert_eq!(first.position, 2);
+    let row = &sequence.ranks[0];
+    assert!(row.text.contains("they failed"), "{}", row.text);
+    // Killed in the same one: whether the transfers of the others ended or failed is not known, and they go nowhere.
+    let killed = |job: &mut Job, calls: Vec<Call>| {
+        job.comms[0].ranks.get_mut(&1).expect("there").calls.list = calls;
+    };
+    killed(&mut job, vec![done(22), open(21)]);
+    assert_eq!(suspect(&judge(&job)), ("gone", "world", 1, 1));
+    killed(&mut job, vec![open(21)]);
+    // A broadcast can be complete on its root.
+    for rank in job.comms[0].ranks.values_mut() {
+        for call in &mut rank.calls.list {
+            call.what.func = "Broadcast".into();
+        }
+    }
+    assert!(judge(&job).suspects.is_empty());
+}
+
+#[test]
 fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let ranks = || {
         vec![
@@ -291,12 +326,45 @@ fn a_rank_without_a_record_never_came_or_records_elsewhere() {
 }
 
 #[test]
+fn a_rank_with_damaged_records_is_not_accused_of_what_it_may_have_done() {
+    let ranks = |stage| {
+        vec![
+            (0, rank(0, vec![done(40), call("AllReduce", 8, 20, stage)])),
+            (1, rank(1, vec![done(40)])),
+        ]
+    };
+    let damaged = |stage| {
+        let mut job = job(2, vec![comm("world", 2, ranks(stage))]);
+        job.processes[1].is_whole = false;
+        judge(&job)
+    };
+    assert_eq!(suspect(&damaged(Stage::Running)).0, "unrecorded");
+    // Not even that anybody waits is known.
+    assert!(!damaged(Stage::Launched).verdict.found);
+    // Nor is it a mismatch, where places are not known.
+    let mut job = job(2, vec![comm("world", 2, ranks(Stage::Running))]);
+    job.processes[1].is_whole = false;
+    let other = call("ReduceScatter", 8, 40, Stage::Done);
+    job.comms[0].ranks.get_mut(&1).expect("there").calls.list = vec![other];
+    assert_eq!(suspect(&judge(&job)).0, "unrecorded");
+}
+
+#[test]
 fn a_rank_that_ended_the_communicator_will_not_come() {
     let mut ended = rank(1, vec![done(40)]);
     ended.finalized = true;
     let ranks = vec![(0, rank(0, vec![done(40), open(20)])), (1, ended)];
     let report = judge(&job(2, vec![comm("world", 2, ranks)]));
     assert_eq!(suspect(&report).0, "ended");
+
+    // Its journal is gone: how many collectives it had is known, by what was written.
+    let mut written = rank(1, Vec::new());
+    written.calls.before = 1;
+    let ranks = vec![(0, rank(0, vec![done(40), open(20)])), (1, written)];
+    let mut job = job(2, vec![comm("world", 2, ranks)]);
+    job.processes[1].life = Life::Ended;
+    job.processes[1].is_whole = false;
+    assert_eq!(suspect(&judge(&job)).0, "ended");
 }
 
 #[test]

@@ -72,7 +72,10 @@ fn is_of_interest(comm: &CommRow) -> bool {
     let sequences = comm.sequences.iter();
     let mut sequences =
         sequences.filter(|one| one.first_incomplete.is_some() || one.mismatch.is_some());
-    sequences.next().is_some() || !comm.messages.is_empty() || comm.latecomer.is_some()
+    sequences.next().is_some()
+        || !comm.messages.is_empty()
+        || !comm.ranks_missing.is_empty()
+        || comm.latecomer.is_some()
 }
 
 fn suspects(report: &Report, all: bool, text: &mut String) {

@@ -128,7 +128,10 @@ pub(crate) fn waits(job: &Job, obstacle: &Obstacle) -> String {
             At::Collective { .. } => ", which all have called".to_owned(),
             At::Message(_) => ", which has called its part".to_owned(),
         },
-        Way::Unrecorded(missing) => format!(", and of {} there is no record", rank_list(missing)),
+        Way::Unrecorded(missing) => format!(
+            ", and of {} there are no records, or not all",
+            rank_list(missing)
+        ),
     };
     format!(
         "{} {verb} in {} of communicator {} for {}{for_whom}",
@@ -232,7 +235,7 @@ pub(crate) fn suspect(job: &Job, obstacles: &[Obstacle], suspect: &Suspect) -> S
             "the process of {who} is gone (killed, crashed, or it ended without a word to NCCL), and others wait for it in {what} of communicator {name}"
         ),
         Reason::Ended => format!(
-            "{who} has ended its part in communicator {name}, and others wait for it in {what}"
+            "{who} is through with communicator {name} (it ended it, or its process is over and its part is written), and others wait for it in {what}"
         ),
         Reason::Deadlock => {
             let steps = suspect.chain.iter().filter_map(|&at| obstacles.get(at));
@@ -270,7 +273,7 @@ pub(crate) fn suspect(job: &Job, obstacles: &[Obstacle], suspect: &Suspect) -> S
             "{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU"
         ),
         Reason::Unrecorded => format!(
-            "all recorded ranks have called {what} of communicator {name}; of rank {rank}, which took part before, there is no record here"
+            "all other ranks have called {what} of communicator {name}; of rank {rank} there are no records here, or not all, and it may have called it or not"
         ),
         Reason::Unknown => match &obstacle.at {
             At::Collective { .. } => format!(
@@ -359,7 +362,7 @@ fn records(job: &Job, kind: Kind) -> bool {
 }
 
 /// What the records cannot tell, and what would.
-pub(crate) fn unknown(job: &Job, obstacles: &[Obstacle], suspects: &[Suspect]) -> Vec<String> {
+pub(crate) fn unknown(job: &Job, obstacles: &[Obstacle]) -> Vec<String> {
     let mut unknown = Vec::new();
     let inside = obstacles
         .iter()
@@ -380,11 +383,15 @@ pub(crate) fn unknown(job: &Job, obstacles: &[Obstacle], suspects: &[Suspect]) -
     {
         unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs cannot be told from others.".to_owned());
     }
-    if suspects
-        .iter()
-        .any(|suspect| suspect.reason == Reason::NeverCame)
-    {
-        unknown.push("A process that records elsewhere (other NCCL_OTF2_DIR) or without the plugin looks like one that never came.".to_owned());
+    for comm in &job.comms {
+        let missing = comm.missing();
+        if !missing.is_empty() {
+            unknown.push(format!(
+                "Communicator {}: of {} there is no record here; they never came, run without the plugin, or record elsewhere.",
+                comm.name,
+                rank_list(&missing)
+            ));
+        }
     }
     let silent = job.processes.iter().filter(|one| one.life == Life::Silent);
     let silent = silent.count() as u64;

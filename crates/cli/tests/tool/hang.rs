@@ -1,0 +1,219 @@
+//! `nccl-otf2 hang` on journals that the recording half's own writer wrote.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use super::recording::{NO_PROCESS, record, record_in};
+use super::support::{Scratch, text};
+
+fn report(scratch: &Scratch, arguments: &[&str], code: i32) -> serde_json::Value {
+    let mut command = scratch.tool();
+    command.args(["hang", "trace", "--json"]).args(arguments);
+    let output = command.output().expect("ran");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
+}
+
+/// Rank 0 has one collective more than rank 1; both are dead.
+fn behind(scratch: &Scratch) {
+    let out = scratch.join("trace");
+    record(&out, 0, NO_PROCESS, 3);
+    record(&out, 1, NO_PROCESS, 2);
+}
+
+#[test]
+fn who_is_behind_is_the_suspect() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let report = report(&scratch, &["--after", "0"], 1);
+    assert_eq!(report["format"], 1);
+    assert_eq!(report["verdict"]["kind"], "hang");
+    let suspect = &report["suspects"][0];
+    assert_eq!(
+        (&suspect["reason"], &suspect["rank"]),
+        (&"not-called".into(), &1.into()),
+        "{report:#}"
+    );
+    let sequence = &report["communicators"][0]["sequences"][0];
+    assert_eq!(sequence["first_incomplete"]["position"], 3);
+    assert_eq!(sequence["first_incomplete"]["sequence"], 2);
+    // Nothing but the enqueueing is recorded: all called the second, and no more is claimed.
+    assert_eq!(sequence["last_complete"]["position"], 2);
+    assert_eq!(sequence["last_complete"]["is_sure"], false);
+    let stages: Vec<&str> = sequence["ranks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|row| row["stage"].as_str())
+        .collect();
+    assert_eq!(stages, ["enqueued", "not-entered"]);
+}
+
+#[test]
+fn exit_codes_are_for_scripts() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let code = |arguments: &[&str]| {
+        let mut command = scratch.tool();
+        let output = command.arg("hang").args(arguments).output().expect("ran");
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(code(&["trace", "--after", "0"]).0, Some(1));
+    // It died within moments of its last record: nobody had waited for ten seconds.
+    assert_eq!(code(&["trace"]).0, Some(0));
+    assert_eq!(code(&["trace", "--after", "-1"]).0, Some(2));
+    assert_eq!(code(&["trace", "--after", "soon"]).0, Some(2));
+    let (missing, said) = code(&["nowhere"]);
+    assert_eq!(missing, Some(2));
+    assert!(said.contains("nowhere: no such file"), "{said}");
+    let (other, said) = code(&["."]);
+    assert_eq!(other, Some(2));
+    assert!(said.contains("no parts/ in it"), "{said}");
+    fs::create_dir_all(scratch.join("empty/parts")).expect("made");
+    let (empty, said) = code(&["empty"]);
+    assert_eq!(empty, Some(2));
+    assert!(said.contains("NCCL_OTF2_DIR"), "{said}");
+}
+
+#[test]
+fn the_first_line_is_the_verdict() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let mut command = scratch.tool();
+    command.args(["hang", "trace", "--after", "0"]);
+    let output = command.output().expect("ran");
+    let said = text(&output.stdout);
+    let first = said.lines().next().unwrap_or_default();
+    let expected = "HANG: rank 1 [host:1073741824] has not called ncclAllReduce (collective 3)";
+    assert!(first.starts_with(expected), "{said}");
+    assert!(said.contains("last complete     collective 2"), "{said}");
+    assert!(said.contains("not entered       1"), "{said}");
+}
+
+#[test]
+fn of_a_written_part_no_more_is_claimed_than_is_known() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    // This test plays rank 0: it runs.
+    record(&out, 0, std::process::id(), 3);
+    record(&out, 1, NO_PROCESS, 2);
+    let before = report(&scratch, &["--after", "1000"], 1);
+    assert_eq!(before["suspects"][0]["reason"], "gone", "{before:#}");
+    assert_eq!(before["processes"][0]["life"], "running");
+    // Rank 1's part is written, and its journal gone.
+    scratch.tool().args(["finalize", "trace"]).assert().code(1);
+    assert!(!out.join("parts/host-1/journal").exists());
+    let after = report(&scratch, &["--after", "0"], 0);
+    assert_eq!(after["suspects"], serde_json::json!([]), "{after:#}");
+    assert_eq!(
+        after["communicators"][0]["sequences"][0]["ranks"][1]["entered"],
+        2
+    );
+    assert_eq!(after["processes"][1]["life"], "ended");
+    assert_eq!(after["processes"][1]["has_journal"], false);
+}
+
+#[test]
+fn a_number_that_another_process_has_now_is_no_life() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, std::process::id(), 2);
+    // Recorded when the host was booted: before this process was there.
+    record_in(&out, 1, std::process::id(), 2, |info| {
+        info.session_start_realtime_ns = 1;
+    });
+    let report = report(&scratch, &["--after", "1000"], 1);
+    assert_eq!(report["processes"][0]["life"], "running", "{report:#}");
+    assert_eq!(report["processes"][1]["life"], "gone", "{report:#}");
+    assert_eq!(report["verdict"]["kind"], "died", "{report:#}");
+}
+
+#[test]
+fn of_other_hosts_only_the_records_tell() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    let elsewhere = |rank: u32, collectives: u64| {
+        record_in(&out, rank, NO_PROCESS, collectives, |info| {
+            info.boot_id = "of another host".to_owned();
+        });
+    };
+    elsewhere(0, 3);
+    elsewhere(1, 2);
+    let report = report(&scratch, &["--after", "0"], 1);
+    assert_eq!(report["processes"][0]["life"], "running", "{report:#}");
+    assert_eq!(report["suspects"][0]["reason"], "not-called");
+}
+
+#[test]
+fn damage_is_told_and_the_rest_is_read() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let journal = scratch.join("trace/parts/host-0/journal");
+    let segment = journal.join("1.0");
+    assert!(segment.is_file(), "the main thread's journal");
+    // Behind the header and the first records.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .open(segment)
+        .expect("opened");
+    file.seek(SeekFrom::Start(8 * 64 + 400)).expect("there");
+    file.write_all(&[0xff; 16]).expect("written");
+    fs::write(scratch.join("trace/parts/host-1/process.json"), "{").expect("written");
+    // Nobody knows where rank 1 is: by its fresh records it runs, and rank 0 does not.
+    let report = report(&scratch, &["--after", "1000"], 1);
+    assert_eq!(report["verdict"]["kind"], "died", "{report:#}");
+    let unknown = report["unknown"].to_string();
+    assert!(unknown.contains("no record here: word"), "{unknown}");
+    assert!(unknown.contains("process.json"), "{unknown}");
+    assert_eq!(report["communicators"][0]["ranks"], 2);
+}
+
+#[test]
+fn a_watch_ends_when_nobody_runs() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let mut command = scratch.tool();
+    command.args(["hang", "trace", "--watch", "0.1"]);
+    command.timeout(std::time::Duration::from_secs(20));
+    command.assert().code(0);
+}
+
+#[test]
+fn a_part_that_has_no_journal_here_is_named() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let journal = scratch.join("trace/parts/host-1/journal");
+    fs::remove_dir_all(&journal).expect("removed");
+    std::os::unix::fs::symlink("/nowhere/on/this/host", &journal).expect("linked");
+    // Only the enqueueing of rank 0 is known: that it waits for rank 1 is not claimed.
+    let report = report(&scratch, &["--after", "0"], 0);
+    let unknown = report["unknown"].to_string();
+    assert!(unknown.contains("NCCL_OTF2_JOURNAL_DIR"), "{unknown}");
+    assert!(
+        unknown.contains("of rank 1 there is no record here"),
+        "{unknown}"
+    );
+    let missing = &report["communicators"][0]["ranks_missing"];
+    assert_eq!(missing, &serde_json::json!([1]));
+}
+
+#[test]
+fn the_help_teaches() {
+    let scratch = Scratch::new();
+    let output = scratch
+        .tool()
+        .args(["hang", "--help"])
+        .output()
+        .expect("ran");
+    let said = text(&output.stdout);
+    for word in [
+        "--after",
+        "--watch",
+        "standard,ProxyStep",
+        "Exit codes: 0",
+        "docs/HANG.md",
+    ] {
+        assert!(said.contains(word), "{word} in {said}");
+    }
+}

@@ -1,0 +1,404 @@
+//! Jobs of real NCCL that hang, and what `nccl-otf2 hang` says of them: while they hang, and after everything was
+//! killed.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::machine::nccl_library;
+use whole_plugin::process::{Ended, Running, run, start};
+use whole_plugin::scratch::Scratch;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long the jobs live if the test does not kill them.
+const AT_MOST: &str = "50";
+
+/// A job that hangs, with the directory that it records in.
+struct Hanging {
+    scratch: Scratch,
+    job: Running,
+}
+
+impl Hanging {
+    /// Starts a job; nothing where its NCCL is not there.
+    fn start(version: &str, events: &str, arguments: &[&str]) -> Option<Self> {
+        let library = nccl_library(version)?;
+        let scratch = Scratch::new();
+        let mut job = scratch.command(built::nccl_host());
+        job.arg("--lib").arg(library);
+        job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+        job.args(["--exact", "--timeout", AT_MOST]).args(arguments);
+        job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+        job.env("NCCL_OTF2_EVENTS", events);
+        Some(Self {
+            job: start(&mut job),
+            scratch,
+        })
+    }
+
+    fn look(&self, arguments: &[&str]) -> Ended {
+        let out = self.scratch.out();
+        let mut command = self.scratch.plain(built::nccl_otf2());
+        run(command.arg("hang").arg(out).args(arguments))
+    }
+
+    /// Looks until the report is as expected.
+    fn until(&self, after: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            // Nothing to read before the first process records.
+            let ended = self.look(&["--json", "--after", after]);
+            let report = serde_json::from_str::<Value>(&ended.stdout).unwrap_or_default();
+            if is_it(&report) {
+                let code = i32::from(report["verdict"]["found"] == true);
+                let _code = ended.with_code(code);
+                return report;
+            }
+            assert!(began.elapsed() < LIMIT, "it never came: {ended}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Kills everything, launcher first: its workers go with it. What is left is the directory.
+    fn kill(self) -> Dead {
+        let mut kill = Command::new("kill");
+        let _sent = run(kill.arg("-9").arg(self.job.id().to_string())).with_code(0);
+        let _killed = self.job.wait(LIMIT).by_signal(9);
+        let dead = Dead(self.scratch);
+        let began = Instant::now();
+        while dead.report("60")["processes"]
+            .as_array()
+            .is_none_or(|all| all.iter().any(|one| one["life"] == "running"))
+        {
+            assert!(began.elapsed() < LIMIT, "the workers live on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        dead
+    }
+}
+
+/// What a job left.
+struct Dead(Scratch);
+
+impl Dead {
+    fn report(&self, after: &str) -> Value {
+        let mut command = self.0.plain(built::nccl_otf2());
+        command.arg("hang").arg(self.0.out());
+        let ended = run(command.args(["--json", "--after", after]));
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    }
+}
+
+/// The suspect: reason and rank, and how many ranks it blocks.
+fn suspect(report: &Value) -> (&str, u64, u64) {
+    let first = &report["suspects"][0];
+    (
+        first["reason"].as_str().unwrap_or("none"),
+        first["rank"].as_u64().unwrap_or(u64::MAX),
+        first["ranks_blocked"].as_u64().unwrap_or(0),
+    )
+}
+
+fn has_reason(reason: &'static str) -> impl Fn(&Value) -> bool {
+    move |report| suspect(report).0 == reason
+}
+
+/// Rank 1 never calls the third all-reduce.
+fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
+    let arguments = [
+        "--procs",
+        "2",
+        "--threads",
+        "2",
+        "--rounds",
+        "3",
+        "--ops",
+        "one",
+        "--skip-last",
+        "1",
+    ];
+    let Some(job) = Hanging::start(version, events, &arguments) else {
+        return;
+    };
+    let all_wait = |report: &Value| suspect(report) == ("not-called", 1, 3);
+    let live = job.until("0.5", all_wait);
+    let check = |report: &Value| {
+        assert_eq!(suspect(report), ("not-called", 1, 3), "{report:#}");
+        let comms = report["communicators"].as_array().expect("a list");
+        assert_eq!(comms.len(), 1, "{report:#}");
+        let sequence = &comms[0]["sequences"][0];
+        let (last, first) = (&sequence["last_complete"], &sequence["first_incomplete"]);
+        assert_eq!(
+            (&last["position"], &last["is_sure"]),
+            (&2.into(), &is_sure.into()),
+            "{report:#}"
+        );
+        assert_eq!(first["position"], 3);
+        assert_eq!(first["function"], "ncclAllReduce");
+        assert_eq!(first["count"], 100_000);
+        assert_eq!(first["sequence"], 2);
+        assert_eq!(sequence["entered"], serde_json::json!([0, 2, 3]));
+        assert_eq!(sequence["not_entered"], serde_json::json!([1]));
+        assert!(sequence["mismatch"].is_null());
+    };
+    check(&live);
+    assert_eq!(live["processes"][0]["life"], "running");
+    let waited = |report: &Value| report["communicators"][0]["sequences"][0]["waited_ns"].as_u64();
+    // Time goes on while it hangs, by the host's clock.
+    let later = job.until("0.5", |report| {
+        waited(report) >= waited(&live).map(|ns| ns + 1_000_000_000)
+    });
+    check(&later);
+    // Longer than anybody has waited: nothing hangs yet.
+    let patient = job.until("3000", |report| report["verdict"]["kind"] == "waiting");
+    assert_eq!(patient["verdict"]["found"], false);
+    let text = job.look(&["--after", "0.5"]).with_code(1).stdout;
+    let first = text.lines().next().unwrap_or_default();
+    assert!(first.starts_with("HANG: rank 1 ["), "{text}");
+    assert!(text.contains("py-spy dump --pid"), "{text}");
+
+    let dead = job.kill();
+    let report = dead.report("0.5");
+    check(&report);
+    assert_eq!(report["processes"][0]["life"], "gone");
+    // The time of the dead stands still: their last record is that of their end, to a second.
+    assert_eq!(waited(&report), waited(&dead.report("0.5")));
+    assert!(
+        waited(&report) >= waited(&later).map(|ns| ns - 1_500_000_000),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn a_rank_never_calls_2_32() {
+    a_rank_never_calls("2.32.3", "standard", true);
+}
+
+#[test]
+fn a_rank_never_calls_2_28() {
+    a_rank_never_calls("2.28.9", "standard", true);
+}
+
+/// No API events, and no identity but the hash in its operations.
+#[test]
+fn a_rank_never_calls_2_23() {
+    a_rank_never_calls("2.23.4", "standard", true);
+}
+
+/// Whether the first two ended is not recorded, and not claimed.
+#[test]
+fn a_rank_never_calls_and_only_calls_are_recorded() {
+    a_rank_never_calls("2.32.3", "light", false);
+}
+
+#[test]
+fn what_the_proxy_waits_for_is_told() {
+    let arguments = [
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--rounds",
+        "2",
+        "--ops",
+        "one",
+        "--skip-last",
+        "1",
+    ];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard,ProxyStep", &arguments) else {
+            return;
+        };
+        let report = job.until("0.5", has_reason("not-called"));
+        let ranks = report["communicators"][0]["sequences"][0]["ranks"].as_array();
+        let row = ranks.and_then(|ranks| ranks.iter().find(|row| row["rank"] == 0));
+        let row = row.expect("rank 0");
+        assert_eq!(row["stage"], "running", "{row:#}");
+        let waits = row["waits"].as_array().expect("a list");
+        let wait = waits.iter().find(|wait| wait["direction"] == "receive");
+        let wait = wait.expect("a receive");
+        assert_eq!(
+            (&wait["peer"], &wait["state"]),
+            (&1.into(), &"RecvWait".into()),
+            "{row:#}"
+        );
+        assert_eq!(
+            (&wait["step"], &wait["channel"]),
+            (&0.into(), &0.into()),
+            "{row:#}"
+        );
+        assert!(wait["for_ns"].as_u64() >= Some(400_000_000), "{row:#}");
+        let _dead = job.kill();
+    }
+}
+
+#[test]
+fn a_slow_rank_is_no_hang_and_is_named() {
+    let arguments = [
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--rounds",
+        "0",
+        "--ops",
+        "late",
+    ];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard", &arguments) else {
+            return;
+        };
+        let late = |report: &Value| report["communicators"][0]["latecomer"].clone();
+        let report = job.until("30", |report| !late(report).is_null());
+        assert_eq!(report["verdict"]["found"], false, "{report:#}");
+        assert_eq!(late(&report)["rank"], 1, "{report:#}");
+        let behind_ns = late(&report)["behind_ns"].as_u64().expect("a number");
+        assert!(
+            (100_000_000..2_000_000_000).contains(&behind_ns),
+            "{report:#}"
+        );
+        let _dead = job.kill();
+    }
+}
+
+#[test]
+fn a_rank_killed_in_the_middle_is_found_at_once() {
+    let arguments = [
+        "--procs",
+        "2",
+        "--threads",
+        "2",
+        "--rounds",
+        "0",
+        "--ops",
+        "one",
+        "--kill-after",
+        "0.5",
+        "--kill-rank",
+        "3",
+    ];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard", &arguments) else {
+            return;
+        };
+        // No waiting for --after: it will never come back.
+        let live = job.until("3000", has_reason("gone"));
+        assert!(matches!(suspect(&live).1, 2 | 3), "{live:#}");
+        let mut lives: Vec<&str> = live["processes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|process| process["life"].as_str())
+            .collect();
+        lives.sort_unstable();
+        assert_eq!(lives, ["gone", "running"], "{live:#}");
+        // Once the others have outlived it by more than a clock reading, it is the first to go also among the dead.
+        std::thread::sleep(Duration::from_millis(3500));
+        let report = job.kill().report("3000");
+        assert_eq!(suspect(&report).0, "gone", "{report:#}");
+        assert!(matches!(suspect(&report).1, 2 | 3), "{report:#}");
+    }
+}
+
+#[test]
+fn different_counts_are_the_cause() {
+    let arguments = ["--procs", "2", "--threads", "2", "--ops", "mismatch"];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard", &arguments) else {
+            return;
+        };
+        let check = |report: &Value| {
+            assert_eq!(suspect(report).0, "mismatch", "{report:#}");
+            assert_eq!(suspect(report).1, 3, "{report:#}");
+            let calls = &report["communicators"][0]["sequences"][0]["mismatch"]["calls"];
+            assert_eq!(
+                calls[0]["ranks"],
+                serde_json::json!([0, 1, 2]),
+                "{report:#}"
+            );
+            assert_eq!(calls[0]["count"], 100_000, "{report:#}");
+            assert_eq!(calls[1]["ranks"], serde_json::json!([3]), "{report:#}");
+            assert_eq!(calls[1]["count"], 8, "{report:#}");
+        };
+        let all_called = |report: &Value| {
+            let entered = &report["communicators"][0]["sequences"][0]["entered"];
+            suspect(report).0 == "mismatch" && entered.as_array().map(Vec::len) == Some(4)
+        };
+        check(&job.until("3000", all_called));
+        check(&job.kill().report("3000"));
+    }
+}
+
+#[test]
+fn two_communicators_in_different_orders_are_a_deadlock() {
+    let arguments = ["--procs", "2", "--threads", "1", "--ops", "crossed"];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard", &arguments) else {
+            return;
+        };
+        // Of the dead up to a second is not known: their last clock reading is that old.
+        let live = job.until("1.5", has_reason("deadlock"));
+        let circle = live["suspects"][0]["chain"].as_array().map(Vec::len);
+        assert_eq!(circle, Some(2), "{live:#}");
+        let dead = job.kill().report("0.1");
+        assert_eq!(suspect(&dead).0, "deadlock", "{dead:#}");
+    }
+}
+
+#[test]
+fn the_end_of_a_chain_of_waits_is_the_suspect() {
+    let arguments = ["--procs", "3", "--threads", "1", "--ops", "chain"];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard", &arguments) else {
+            return;
+        };
+        let both = |report: &Value| suspect(report) == ("not-called", 1, 2);
+        let check = |report: &Value| {
+            assert_eq!(suspect(report), ("not-called", 1, 2), "{report:#}");
+            let suspects = report["suspects"].as_array().expect("a list");
+            assert_eq!(suspects.len(), 1, "{report:#}");
+            let chain = suspects[0]["chain"].as_array().map(Vec::len);
+            assert_eq!(chain, Some(2), "{report:#}");
+            // Rank 2 of all, the last process, is rank 1 of the pair that hangs first.
+            let place = suspects[0]["process"].as_str().expect("a process");
+            let pid = last_process(report);
+            assert!(place.ends_with(&format!(":{pid}")), "{report:#}");
+        };
+        check(&job.until("1.5", both));
+        check(&job.kill().report("0.1"));
+    }
+}
+
+/// The process that hosts rank 2 of the communicator of three.
+fn last_process(report: &Value) -> String {
+    let comms = report["communicators"].as_array().expect("a list");
+    let world = comms.iter().find(|comm| comm["ranks"] == 3).expect("three");
+    let ranks = world["sequences"][0]["ranks"].as_array().expect("a list");
+    let row = ranks.iter().find(|row| row["rank"] == 2).expect("the last");
+    let place = row["process"].as_str().expect("a place");
+    place.rsplit(':').next().expect("a pid").to_owned()
+}
+
+#[test]
+fn a_job_that_is_well_has_nobody_waiting() {
+    let Some(library) = nccl_library("2.32.3") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let mut job = scratch.command(built::nccl_host());
+    job.arg("--lib").arg(library);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    job.args(["--exact", "--procs", "2", "--threads", "2"]);
+    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+    job.env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let _well = run(&mut job).with_code(0);
+    let mut hang = scratch.plain(built::nccl_otf2());
+    hang.arg("hang").arg(scratch.out());
+    let report = run(hang.args(["--json", "--after", "0"])).with_code(0);
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    assert_eq!(report["verdict"]["kind"], "nothing", "{report:#}");
+    let out = scratch.out();
+    assert!(Path::new(&out).join("traces.otf2").is_file());
+}
