@@ -1,0 +1,298 @@
+//! Ranks that do not call the same collectives: said in the archive, by `check`, and at the end of `finalize`; and
+//! nothing is said where all is as it should be.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use whole_plugin::built;
+use whole_plugin::machine::nccl_library;
+use whole_plugin::process::{Running, run, start};
+use whole_plugin::scratch::Scratch;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A collective as NCCL 2.28 and later tell of it: the call, and what is enqueued for it.
+fn call(func: &str, count: u64, datatype: &str, more: &str) -> String {
+    format!(
+        "
+        start call CollApi func={func} count={count} datatype={datatype} {more}
+        start x Coll parent=call func={func} count={count} datatype={datatype} {more}
+        stop x
+        stop call
+        "
+    )
+}
+
+fn sum(count: u64) -> String {
+    call("AllReduce", count, "ncclFloat32", "")
+}
+
+fn broadcast(root: u32) -> String {
+    call("Broadcast", 64, "ncclInt8", &format!("root={root}"))
+}
+
+/// A job with a script for each rank, through the table of one version.
+fn job(table: u32, ranks: &[String]) -> Scratch {
+    let scratch = Scratch::new();
+    let size = ranks.len();
+    let begin = |rank: usize, script: &String| {
+        let name = format!("rank{rank}");
+        let script = format!("init c id=7 name=world ranks={size} rank={rank}\n{script}");
+        std::fs::write(scratch.path().join(&name), script).expect("write the script");
+        let mut command = scratch.command(built::plugin_host());
+        command.args(["script", &name, "--table", &table.to_string(), "--plugin"]);
+        command.arg(built::plugin());
+        command.env("NCCL_OTF2_EVENTS", "full");
+        command.env("RANK", rank.to_string());
+        command.env("WORLD_SIZE", size.to_string());
+        start(&mut command)
+    };
+    let running = ranks.iter().enumerate();
+    let running: Vec<Running> = running.map(|(rank, script)| begin(rank, script)).collect();
+    for one in running {
+        let _ended = one.wait(LIMIT);
+    }
+    scratch
+}
+
+/// What an archive says about its ranks.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// Properties, without `NCCL::`.
+    properties: BTreeMap<String, String>,
+    /// Broken rules of `check` about communication.
+    rules: Vec<String>,
+    /// The line after the summary of `finalize`.
+    closing: Option<String>,
+}
+
+fn said(scratch: &Scratch) -> Said {
+    let finalized = scratch.finalize();
+    let archive = scratch.archive();
+    let properties = archive.properties().into_iter();
+    let properties = properties.filter_map(|(name, value)| {
+        let name = name.strip_prefix("NCCL::")?;
+        let about = ["MISMATCH", "RANKS_BEHIND", "MATCHING_UNKNOWN"];
+        let is_about = about.iter().any(|about| name.starts_with(about));
+        is_about.then(|| (name.to_owned(), value))
+    });
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "the archive itself is sound: {report}");
+    let rules = report["rules"].as_object().expect("rules").keys();
+    let rules = rules.filter(|rule| rule.starts_with('C') && *rule != "C11");
+    let mut closing = finalized.stdout.lines();
+    Said {
+        properties: properties.collect(),
+        rules: rules.cloned().collect(),
+        closing: closing
+            .find(|line| line.starts_with("MISMATCH"))
+            .map(str::to_owned),
+    }
+}
+
+fn end() -> String {
+    "finalize c\n".to_owned()
+}
+
+/// Three ranks of which the last does something else in the second collective.
+fn odd_one(usual: &str, odd: &str) -> Said {
+    let script = |second: &str| sum(10) + second + &sum(10) + &end();
+    let ranks = [script(usual), script(usual), script(odd)];
+    said(&job(7, &ranks))
+}
+
+fn expect(said: &Said, kind: &str, rule: &str, line: &str) {
+    let name = kind.to_uppercase();
+    let properties = BTreeMap::from([
+        (format!("MISMATCH::{name}"), "1".to_owned()),
+        (format!("MISMATCH::{name}::LIST"), line.to_owned()),
+    ]);
+    let expected = Said {
+        properties,
+        rules: vec![rule.to_owned()],
+        closing: Some(format!("MISMATCH between ranks: {kind}: {line}")),
+    };
+    assert_eq!(*said, expected);
+}
+
+#[test]
+fn who_calls_something_else_is_named() {
+    expect(
+        &odd_one(&sum(10), &broadcast(0)),
+        "function",
+        "C14",
+        "world: collective 2: ranks 0-1 AllReduce of 10 ncclFloat32; rank 2 Broadcast of 64 bytes root 0",
+    );
+    expect(
+        &odd_one(&sum(10), &sum(11)),
+        "count",
+        "C15",
+        "world: collective 2: ranks 0-1 AllReduce of 10 ncclFloat32; rank 2 AllReduce of 11 ncclFloat32",
+    );
+    expect(
+        &odd_one(&sum(10), &call("AllReduce", 10, "ncclInt32", "")),
+        "datatype",
+        "C16",
+        "world: collective 2: ranks 0-1 AllReduce of 10 ncclFloat32; rank 2 AllReduce of 10 ncclInt32",
+    );
+    expect(
+        &odd_one(&broadcast(1), &broadcast(2)),
+        "root",
+        "C17",
+        "world: collective 2: ranks 0-1 Broadcast of 64 bytes root 1; rank 2 Broadcast of 64 bytes root 2",
+    );
+    expect(
+        &odd_one(&(sum(20) + &broadcast(0)), &(broadcast(0) + &sum(20))),
+        "order",
+        "C18",
+        "world: collective 2: ranks 0-1 AllReduce of 20 ncclFloat32; rank 2 Broadcast of 64 bytes root 0",
+    );
+}
+
+/// The interfaces of NCCL 2.23 to 2.26 tell what is enqueued only; the first three not even which rank it is at `init`.
+#[test]
+fn what_is_enqueued_tells_it_where_calls_are_not_recorded() {
+    for table in [1, 2, 3, 4] {
+        let script = |rank: u32, count: u64| {
+            let sum = |count: u64| {
+                format!(
+                    "start x Coll rank={rank} comm_hash=99 func=AllReduce count={count} datatype=ncclFloat32\nstop x\n"
+                )
+            };
+            sum(10) + &sum(count) + &sum(10) + &end()
+        };
+        let scratch = job(table, &[script(0, 10), script(1, 77)]);
+        let said = said(&scratch);
+        assert_eq!(said.rules, ["C15"], "table {table}: {said:#?}");
+        let line = &said.properties["MISMATCH::COUNT::LIST"];
+        let what = ": collective 2: rank 0 AllReduce of 10 ncclFloat32; rank 1 AllReduce of 77 ncclFloat32";
+        assert!(line.ends_with(what), "table {table}: {line}");
+    }
+}
+
+#[test]
+fn what_ranks_may_do_differently_is_no_mismatch() {
+    let message = |func: &str, peer: u32| {
+        format!("start m P2p func={func} count=5 datatype=ncclInt8 peer={peer}\nstop m\n")
+    };
+    let (sends, receives) = (message("Send", 1), message("Recv", 0));
+    let ranks = [
+        // Bytes are bytes, sends and receives are nobody else's, and a root that is not asked for does not matter.
+        call("Broadcast", 16, "ncclInt8", "root=0") + &sends + &sends + &sum(3) + &end(),
+        receives.clone()
+            + &call("Broadcast", 4, "ncclFloat32", "root=0")
+            + &call("AllReduce", 3, "ncclFloat32", "root=1")
+            + &receives
+            + &end(),
+    ];
+    assert_eq!(said(&job(7, &ranks)), Said::default());
+}
+
+#[test]
+fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
+    let times = |count: u64| format!("repeat {count} {{\n{}\n}}\nkill 9\n", sum(10));
+    let ranks = [times(40), times(40), times(17), times(39)];
+    let said = said(&job(7, &ranks));
+    let line = "world: rank 2 ended after 17 of 40 collectives\nworld: rank 3 ended after 39 of 40 collectives";
+    let properties = BTreeMap::from([
+        ("RANKS_BEHIND".to_owned(), "2".to_owned()),
+        ("RANKS_BEHIND::LIST".to_owned(), line.to_owned()),
+    ]);
+    let expected = Said {
+        properties,
+        rules: vec!["C19".to_owned()],
+        closing: None,
+    };
+    assert_eq!(said, expected);
+}
+
+/// A rank of which nothing is known to be wrong, but not everything is known.
+#[test]
+fn where_records_are_lost_nothing_is_claimed() {
+    let ranks = [sum(10), sum(10), sum(11)].map(|first| first + &end());
+    let scratch = job(7, &ranks);
+    let damaged = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
+    let mut damaged = damaged.map(|part| part.expect("an entry").path().join("definitions"));
+    let is_of_rank_2 = |text: &String| text.contains("\"rank\": 2,\n      \"size\": 3");
+    let (path, text) = damaged
+        .find_map(|path| {
+            let text = std::fs::read_to_string(&path).expect("a sidecar");
+            is_of_rank_2(&text).then_some((path, text))
+        })
+        .expect("the part of rank 2");
+    // As a full disk leaves it.
+    let lost = text.replacen("\"lost\": 0", "\"lost\": 5", 20);
+    assert_ne!(lost, text);
+    std::fs::write(path, lost).expect("written");
+    std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
+    let _finalized = run(scratch
+        .plain(built::nccl_otf2())
+        .arg("finalize")
+        .arg(scratch.out()));
+    let said = said(&scratch);
+    assert_eq!(said.rules, ["C20"], "{said:#?}");
+    assert_eq!(
+        said.properties["MATCHING_UNKNOWN::LIST"],
+        "world: rank 2: records were lost"
+    );
+    assert_eq!(said.properties.len(), 2, "{said:#?}");
+}
+
+/// NCCL itself: everything it can do, on hosts of their own and not, is no mismatch.
+#[test]
+fn nccl_itself_gives_no_false_alarm() {
+    for release in ["2.27.7", "2.30.7"] {
+        let Some(library) = nccl_library(release) else {
+            continue;
+        };
+        let scratch = Scratch::new();
+        let mut job = scratch.command(built::nccl_host());
+        job.arg("--lib").arg(library);
+        job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+        job.args(["--exact", "--procs", "2", "--threads", "3", "--hosts"]);
+        job.args(["--ops", "all,graph", "--rounds", "1", "--count", "1000"]);
+        job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+        let _ended = start(&mut job).wait(2 * LIMIT).with_code(0);
+        assert_eq!(said(&scratch), Said::default(), "NCCL {release}");
+    }
+}
+
+/// NCCL itself: a rank that never makes the last call.
+#[test]
+fn nccl_itself_leaves_a_rank_behind() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let mut job = scratch.command(built::nccl_host());
+    job.arg("--lib").arg(library);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    job.args([
+        "--exact",
+        "--procs",
+        "2",
+        "--threads",
+        "2",
+        "--name",
+        "world",
+    ]);
+    job.args([
+        "--ops",
+        "one",
+        "--rounds",
+        "3",
+        "--skip-last",
+        "2",
+        "--timeout",
+        "20",
+    ]);
+    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+    // Long enough that a busy machine comes to where it hangs.
+    let _killed = start(&mut job).wait(LIMIT).with_code(124);
+    let said = said(&scratch);
+    assert_eq!(
+        said.properties["RANKS_BEHIND::LIST"],
+        "world: rank 2 ended after 2 of 3 collectives"
+    );
+    assert_eq!(said.rules, ["C19"], "{said:#?}");
+}
