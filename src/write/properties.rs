@@ -13,6 +13,7 @@ use super::job::Process;
 use super::members::Members;
 use super::options::ArchiveOptions;
 use super::place::index;
+use crate::process::ProcessInfo;
 
 /// The property with the names of the parts that are in the archive, one a line.
 pub const PARTS: &str = "NCCL::PARTS";
@@ -167,6 +168,20 @@ fn sources(list: &mut List, processes: &[Process]) {
             info(process).environment.job.unwrap_or_default()
         }),
     );
+    list.add(
+        "NCCL::LAUNCHER",
+        distinct(processes, |process| {
+            info(process).environment.launcher.unwrap_or_default()
+        }),
+    );
+    let node_name = |process: &Process| {
+        let ProcessInfo {
+            host, environment, ..
+        } = info(process);
+        let name = environment.node_name.filter(|name| *name != host);
+        name.map_or_else(String::new, |name| format!("{host}: {name}"))
+    };
+    list.add("NCCL::NODE_NAMES", distinct(processes, node_name));
     list.add(
         "NCCL::PLUGIN_VERSION",
         distinct(processes, |process| info(process).plugin_version),

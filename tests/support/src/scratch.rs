@@ -11,12 +11,18 @@ use crate::built;
 use crate::process::{Ended, run};
 
 /// Variables of launchers and shells that change what the plugin does begin so.
-const HOSTILE: [&str; 14] = [
+const HOSTILE: [&str; 20] = [
     "NCCL_",
     "RANK",
     "WORLD_SIZE",
     "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
     "OMPI_",
+    "JSM_",
+    "MV2_",
+    "PALS_",
+    "MPI_",
     "PMI_",
     "PMIX_",
     "SLURM_",
