@@ -1,7 +1,6 @@
 //! Communicators of the whole archive: those of the parts put together, every rank with its lane.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use super::job::Process;
 use super::place::{index, place};
@@ -43,7 +42,7 @@ pub struct Members {
     pub recorded: u64,
     /// Ranks without a part; their ids follow.
     pub stubs: Vec<Stub>,
-    /// Ranks that two parts claim: the first has it.
+    /// Ranks that two parts claim: the first has it, and the communicator of the other is one of its own.
     pub claimed_twice: u64,
 }
 
@@ -66,10 +65,27 @@ impl Members {
         let mut all: Vec<(CommDefinition, String, Gathered)> = Vec::new();
         for process in processes {
             let mut map = Vec::with_capacity(process.sidecar.comms.len());
-            for comm in &process.sidecar.comms {
-                let own = (comm.identity == CommIdentity::Part).then_some(process.index);
-                let key = (comm.identity, comm.id, comm.ranks, comm.repetition, own);
-                let number = *known.entry(key).or_insert_with(|| {
+            let ranks = ranks(process);
+            for (comm, ranks) in process.sidecar.comms.iter().zip(&ranks) {
+                let key = |comm: &CommDefinition| {
+                    let own = (comm.identity == CommIdentity::Part).then_some(process.index);
+                    (comm.identity, comm.id, comm.ranks, comm.repetition, own)
+                };
+                let mut comm = comm.clone();
+                let there = known.get(&key(&comm)).and_then(|&at| all.get(index(at)));
+                let taken = there.map_or(0, |(_, _, there)| {
+                    ranks
+                        .iter()
+                        .filter(|rank| there.lanes.contains_key(rank))
+                        .count() as u64
+                });
+                if taken > 0 {
+                    // They are not the same: a part that was copied, or (v1) an id that communicators share. Whose
+                    // the records are is only true of each alone.
+                    members.claimed_twice += taken;
+                    comm.identity = CommIdentity::Part;
+                }
+                let number = *known.entry(key(&comm)).or_insert_with(|| {
                     let part = process.sidecar.part.clone();
                     all.push((comm.clone(), part, Gathered::default()));
                     place(all.len().saturating_sub(1))
@@ -82,7 +98,7 @@ impl Members {
                 }
                 map.push(number);
             }
-            members.add_lanes(process, &map, &mut all);
+            Self::add_lanes(process, &map, &mut all);
             members.maps.push(map);
         }
         let lanes = processes.iter().flat_map(Process::lanes);
@@ -93,12 +109,7 @@ impl Members {
         members
     }
 
-    fn add_lanes(
-        &mut self,
-        process: &Process,
-        map: &[u32],
-        all: &mut [(CommDefinition, String, Gathered)],
-    ) {
+    fn add_lanes(process: &Process, map: &[u32], all: &mut [(CommDefinition, String, Gathered)]) {
         for (id, lane) in process.lanes() {
             let LaneKind::Communicator { comm, rank, .. } = lane.kind else {
                 continue;
@@ -112,12 +123,7 @@ impl Members {
             if lane.sibling > 0 {
                 continue;
             }
-            match gathered.lanes.entry(rank) {
-                Entry::Occupied(_) => self.claimed_twice += 1,
-                Entry::Vacant(free) => {
-                    free.insert((id, lane.collectives));
-                }
-            }
+            gathered.lanes.insert(rank, (id, lane.collectives));
         }
     }
 
@@ -149,6 +155,20 @@ impl Members {
         }
         self.comms.push(comm);
     }
+}
+
+/// The ranks that a process has in each of its communicators.
+fn ranks(process: &Process) -> Vec<Vec<u32>> {
+    let mut ranks = vec![Vec::new(); process.sidecar.comms.len()];
+    for (_, lane) in process.lanes() {
+        if let LaneKind::Communicator { comm, rank, .. } = lane.kind
+            && stands_for_rank(lane)
+            && let Some(ranks) = ranks.get_mut(index(comm))
+        {
+            ranks.push(rank);
+        }
+    }
+    ranks
 }
 
 /// Whether a lane is the one that stands for its rank in the communicator.

@@ -204,6 +204,43 @@ fn lanes_of_a_gpu_state_its_clock() {
     }
 }
 
+/// Two processes say that they are the same rank of the same communicator: a job that was started again into its own
+/// directory, or ids that NCCL gave to several communicators. The records of the later one are in a communicator of
+/// which it is a member, and the archive says that there was something.
+#[test]
+fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    let mut parts = record_two_ranks(out);
+    let again = Who {
+        rank: 0,
+        ranks: 2,
+        in_environment: false,
+    };
+    let mut process = Process::begin(out, again);
+    process.all_reduce(0, 0);
+    parts.push(process.end());
+    for part in &parts {
+        part::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
+    }
+    unify(out, &Silent).expect("the archive is written");
+
+    let archive = Archive::open(&out.join(ANCHOR)).expect("the archive opens");
+    let definitions = archive.definitions().expect("definitions");
+    let names: Vec<&str> = definitions
+        .comms
+        .values()
+        .map(|comm| definitions.string(comm.name).expect("defined"))
+        .collect();
+    let part = parts[2].file_name().expect("a name").to_string_lossy();
+    let own = format!("{part} 0xabcdef0123456789");
+    assert_eq!(names, ["0xabcdef0123456789", own.as_str()]);
+    let archive = whole_plugin::archive::Archive::open(out);
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report:#}");
+    assert_eq!(archive.properties()["NCCL::RANKS_CLAIMED_TWICE"], "1");
+}
+
 #[test]
 fn every_lane_is_ordered_and_nested_inside_the_clock() {
     let directory = tempfile::tempdir().expect("a directory");
