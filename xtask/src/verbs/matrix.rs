@@ -2,6 +2,7 @@
 
 mod cells;
 mod judge;
+mod kept;
 mod memcheck;
 mod request;
 mod said;
@@ -24,6 +25,8 @@ use judge::{Bench, Run, Verdict};
 use request::Request;
 use table::{Outcome, Table};
 
+/// Where runs leave what they write, under the target folder.
+const FOLDER: &str = "matrix";
 const PAGE: &str = "docs/NCCL-MATRIX.md";
 const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->\n";
 const END: &str = "<!-- end matrix -->";
@@ -68,12 +71,12 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         report::fact(&format!("wrote {}", file.display()));
     }
     if request.write_docs {
-        write_page(&table)?;
+        write_page(&last_of_all()?)?;
     }
     if failed > 0 {
         return Err(Failure::wrong(format!(
             "{failed} runs failed; what they left is in {}",
-            cargo::target()?.join("matrix").display()
+            cargo::target()?.join(FOLDER).display()
         )));
     }
     Ok(())
@@ -82,7 +85,8 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
 /// All runs, several at once: most of a run is waiting for sockets.
 fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result<Table<'a>> {
     let columns = request.releases.len();
-    let folder = cargo::target()?.join("matrix");
+    let folder = cargo::target()?.join(FOLDER);
+    let tree = kept::tree();
     let next = AtomicUsize::new(0);
     // Release after release: its library, read once, stays in the page cache.
     let work = || {
@@ -100,7 +104,11 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
                 library: &libraries[column],
                 folder: folder.join(release).join(cell.name),
             };
-            done.push((row * columns + column, one(bench, &run, request.keep)));
+            let outcome = one(bench, &run, request.keep, &tree).and_then(|outcome| {
+                kept::keep(&folder, release, cell, &outcome)?;
+                Ok(outcome)
+            });
+            done.push((row * columns + column, outcome));
         }
     };
     let mut done = Vec::new();
@@ -131,7 +139,22 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
     })
 }
 
-fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Outcome> {
+/// What became of every cell when it was last run, in this start or an earlier one.
+fn last_of_all() -> Result<Table<'static>> {
+    let folder = cargo::target()?.join(FOLDER);
+    let releases: &'static [String] = Box::leak(Box::new(nccl::RELEASES.map(str::to_owned)));
+    let rows = cells::CELLS.iter().map(|cell| {
+        let row = releases.iter();
+        let row = row.map(|release| kept::last(&folder, release, cell));
+        (cell, row.collect())
+    });
+    Ok(Table {
+        releases,
+        rows: rows.collect(),
+    })
+}
+
+fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> {
     let (verdict, took) = bench.judge(run)?;
     let what = match &verdict {
         Verdict::Good { remarks, around } => {
@@ -142,6 +165,7 @@ fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Outcome> {
         }
         Verdict::Impossible(why) => format!("not to be had: {why}"),
         Verdict::Failed(why) => format!("FAIL: {why}"),
+        Verdict::NotRun => "not run".to_owned(),
     };
     report::fact(&format!(
         "{:8}{:16}{:>8}  {what}",
@@ -152,7 +176,11 @@ fn one(bench: &Bench, run: &Run<'_>, keep: bool) -> Result<Outcome> {
     if !keep && matches!(verdict, Verdict::Good { .. }) {
         remove_folder(&run.folder)?;
     }
-    Ok(Outcome { verdict, took })
+    Ok(Outcome {
+        verdict,
+        took,
+        tree: tree.to_owned(),
+    })
 }
 
 /// Puts the table between the two marks of the page.

@@ -33,6 +33,8 @@ pub(super) enum Verdict {
     /// NCCL itself cannot be run this way.
     Impossible(&'static str),
     Failed(String),
+    /// Nothing is known of it.
+    NotRun,
 }
 
 /// What all runs share.

@@ -1,5 +1,6 @@
 //! The table: for the terminal, and for the page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub(super) struct Table<'a> {
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     pub(super) took: Duration,
+    /// What was run, as git names it.
+    pub(super) tree: String,
 }
 
 impl Table<'_> {
@@ -27,6 +30,7 @@ impl Table<'_> {
                 Verdict::Good { .. } => sums.0 += 1,
                 Verdict::Impossible(_) => sums.1 += 1,
                 Verdict::Failed(_) => sums.2 += 1,
+                Verdict::NotRun => {}
             }
         }
         sums
@@ -55,7 +59,8 @@ impl Table<'_> {
 
     /// As Markdown.
     pub(super) fn markdown(&self) -> String {
-        let mut text = format!("| cell | {} |\n| --- |", self.releases.join(" | "));
+        let mut text = self.trees();
+        let _ = write!(text, "| cell | {} |\n| --- |", self.releases.join(" | "));
         text.push_str(&" --- |".repeat(self.releases.len()));
         for (cell, row) in &self.rows {
             let words: Vec<String> = row.iter().map(|outcome| long(&outcome.verdict)).collect();
@@ -86,6 +91,22 @@ impl Table<'_> {
         text
     }
 
+    /// What was run. Cells may have been run at different times; one that never was says nothing.
+    fn trees(&self) -> String {
+        let outcomes = || self.rows.iter().flat_map(|(_, row)| row);
+        let trees: BTreeSet<String> = outcomes()
+            .filter(|outcome| !outcome.tree.is_empty())
+            .map(|outcome| format!("`{}`", outcome.tree))
+            .collect();
+        let trees: Vec<String> = trees.into_iter().collect();
+        let mut text = format!("Runs of {}.", trees.join(", "));
+        if outcomes().any(|outcome| matches!(outcome.verdict, Verdict::NotRun)) {
+            text.push_str(" `·` has not been run yet and says nothing.");
+        }
+        text.push_str("\n\n");
+        text
+    }
+
     /// One line for each reason of a row.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
@@ -101,6 +122,7 @@ impl Table<'_> {
                         let instead = instead.unwrap_or_default();
                         format!("`{}`*, with `{instead}`: {why}", cell.name)
                     }
+                    Verdict::NotRun => continue,
                     Verdict::Impossible(why) => format!("`{}`, not to be had: {why}", cell.name),
                     Verdict::Failed(why) => format!("`{}`, FAIL: {why}", cell.name),
                 };
@@ -130,6 +152,7 @@ fn short(verdict: &Verdict) -> String {
         }
         Verdict::Impossible(_) => "—".to_owned(),
         Verdict::Failed(_) => "FAIL".to_owned(),
+        Verdict::NotRun => "·".to_owned(),
     }
 }
 
@@ -164,7 +187,11 @@ mod tests {
         let took = Duration::from_secs(1);
         let row = row
             .into_iter()
-            .map(|verdict| Outcome { verdict, took })
+            .map(|verdict| Outcome {
+                verdict,
+                took,
+                tree: "abc".into(),
+            })
             .collect();
         let table = Table {
             releases: &releases,

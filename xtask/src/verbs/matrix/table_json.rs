@@ -18,6 +18,7 @@ impl Table<'_> {
                     Verdict::Good { remarks, around } => ("good", remarks, around.unwrap_or("")),
                     Verdict::Impossible(why) => ("impossible", &[], *why),
                     Verdict::Failed(why) => ("failed", &[], why.as_str()),
+                    Verdict::NotRun => ("not run", &[], ""),
                 };
                 let remarks: Vec<String> = remarks.iter().map(|rule| quoted(rule)).collect();
                 runs.push(format!(
@@ -73,6 +74,7 @@ mod tests {
                 vec![Outcome {
                     verdict: Verdict::Failed("\"a\\b\"\tc".into()),
                     took: Duration::from_millis(1500),
+                    tree: String::new(),
                 }],
             )],
         };
