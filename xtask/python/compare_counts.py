@@ -46,8 +46,8 @@ BROADCASTS_HIDDEN_FROM = 22900
 MESSAGES_MERGED = range(22700, 22800)
 # Before NCCL 2.26 launches of a graph show only in the proxy: kernels have no events.
 KERNELS_FROM = 22600
-# Before NCCL 2.26 a plugin is not told how many ranks a communicator has.
-RANKS_FROM = 22600
+# Before NCCL 2.27 a plugin is not told how many ranks a communicator has.
+RANKS_FROM = 22700
 BROADCASTS = "reports broadcasts as calls only (README, Limits)"
 
 

@@ -118,8 +118,8 @@ class Compare(unittest.TestCase):
     def test_sizes_are_unknown_only_where_a_release_does_not_tell_them(self):
         of_one = write_archive(self.folder, 1, 1, 2, said=(10, 10))
         unknown = write_archive(os.path.join(self.folder, "unknown"), 0, 1, 2, said=(10, 10), sizes_unknown=True)
-        self.compare(unknown, write_log(self.folder, [CALL], version=(2, 25, 1)))
-        for anchor, version in [(of_one, (2, 25, 1)), (unknown, (2, 26, 5))]:
+        self.compare(unknown, write_log(self.folder, [CALL], version=(2, 26, 5)))
+        for anchor, version in [(of_one, (2, 26, 5)), (unknown, (2, 27, 7))]:
             with self.subTest(version=version), self.assertRaises(SystemExit):
                 self.compare(anchor, write_log(self.folder, [CALL], version=version))
 
