@@ -141,6 +141,7 @@ pub const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace tells them by their pattern"),
     spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
     spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
+    spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL tells nothing else of them"),
 ];
 
 /// The number of a version as people write it.
