@@ -178,7 +178,8 @@ pub fn align_clocks(processes: &mut [Process]) -> Alignment {
     }
     for process in &*processes {
         let (first, last) = process.sidecar.span_ns;
-        if let Some(span) = spans.get_mut(index(process.boot)) {
+        let has_events = process.sidecar.lanes.iter().any(|lane| lane.events > 0);
+        if has_events && let Some(span) = spans.get_mut(index(process.boot)) {
             span.0 = span.0.min(process.system_ns(first));
             span.1 = span.1.max(process.system_ns(last));
         }

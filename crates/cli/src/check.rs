@@ -7,6 +7,7 @@
 //!  row           one location at a time: order, nesting, pairs, references of events
 //!  across        what needs several locations, each with the state that is still open:
 //!    collectives, messages, members    of each communicator
+//!    causes      what a host did before what others did later
 //!    parents     kernel channels within their operations
 //!    drawn       events in the archive, counted by kind
 //!  account       the archive's own account of what was seen, written and lost
@@ -15,6 +16,7 @@
 
 mod account;
 mod across;
+mod causes;
 mod collectives;
 mod definitions;
 mod drawn;

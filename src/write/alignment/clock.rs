@@ -97,7 +97,7 @@ impl Correction {
 
     /// Moves the clock by a constant.
     pub(super) fn shift(&mut self, by_ns: i64, span: (u64, u64)) {
-        if by_ns == 0 {
+        if by_ns == 0 || span.0 > span.1 {
             return;
         }
         if self.knots.is_empty() {

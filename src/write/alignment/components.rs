@@ -3,7 +3,7 @@
 //! Inside one, every clock is known within bounds. Between two, constraints go one way only: they say that one is
 //! not later than the other, and no more. Then the system's clocks are believed, unless they contradict that.
 
-use super::{Constraint, Correction, number};
+use super::{Constraint, Correction};
 use crate::write::place::index;
 
 /// The components, and of which each host is.
@@ -89,24 +89,20 @@ struct Limit {
 
 impl Components {
     /// Moves components by constants where the constraints between them ask for it; the largest stays.
-    pub(super) fn shift(&self, clocks: &mut [Correction], constraints: &[Constraint]) {
+    pub(super) fn shift(
+        &self,
+        clocks: &mut [Correction],
+        constraints: &[Constraint],
+        spans: &[(u64, u64)],
+    ) {
         if self.all.len() < 2 {
             return;
         }
         let limits = self.limits(clocks, constraints);
         let shifts = shifts(self.all.len(), &limits);
-        for (boot, clock) in clocks.iter_mut().enumerate() {
-            let component = self.of.get(boot).copied().unwrap_or(0);
-            let by_ns = shifts.get(component).copied().unwrap_or(0);
-            let readings = || {
-                let all = constraints.iter().flat_map(|one| [one.earlier, one.later]);
-                all.filter(|reading| reading.boot == number(boot))
-                    .map(|reading| reading.ns)
-            };
-            if by_ns != 0 {
-                let span = (readings().min().unwrap_or(0), readings().max().unwrap_or(1));
-                clock.shift(by_ns, span);
-            }
+        for ((clock, component), span) in clocks.iter_mut().zip(&self.of).zip(spans) {
+            let by_ns = shifts.get(*component).copied().unwrap_or(0);
+            clock.shift(by_ns, *span);
         }
     }
 

@@ -116,8 +116,8 @@ proptest! {
         prop_assert_eq!(alignment.violations, 0, "{} ns", alignment.worst_violation_ns);
         for (boot, clock) in (0..).zip(&alignment.clocks) {
             let uncertainty = clock.uncertainty_ns.expect("it is bounded");
-            // A way round has six delays; a host is in the middle of what they leave.
-            prop_assert!(uncertainty < 6 * LATENCY, "{}", uncertainty);
+            // A way round has six delays, not all of the shortest; a host is in the middle of what they leave.
+            prop_assert!(uncertainty < 8 * LATENCY, "{}", uncertainty);
             for second in 1..30 {
                 let off = error(&hosts, &alignment, boot, second * 1_000_000_000);
                 prop_assert!(off <= uncertainty, "{} of {}", off, uncertainty);
@@ -248,4 +248,58 @@ fn one_clock_that_is_far_off_moves_no_other() {
         .collect();
     assert!(!references.contains(&0), "{references:?}");
     assert_eq!(alignment.violations, 0);
+}
+
+/// A job of many hosts: a ring of steps, and collectives that compare each host with the first.
+fn large_job(hosts: u32) -> (Vec<Host>, Vec<Constraint>) {
+    let clock = |boot: u32| Host {
+        ahead_ns: i64::from(boot * 7919 % 20_011) * 1_000_000 - 10_000_000_000,
+        drift_ppb: i64::from(boot * 104_729 % 100_003) - 50_000,
+    };
+    let clocks: Vec<Host> = (0..hosts).map(clock).collect();
+    let mut messages = Vec::new();
+    for boot in 0..hosts {
+        for at in 0..128_u64 {
+            let sent = at * 230_000_000 + u64::from(boot % 1000) * 1000;
+            let delay = LATENCY + sent % 7_919 * 40;
+            messages.push((boot, (boot + 1) % hosts, sent, delay));
+        }
+        for at in 0..64_u64 {
+            let entered = at * 460_000_000;
+            let duration = 200_000 + (at * 37 + u64::from(boot) * 11) % 97 * 10_000;
+            messages.push((boot, 0, entered, duration));
+            messages.push((0, boot, entered, duration));
+        }
+    }
+    let constraints = messages.iter().map(|&one| constraint(&clocks, one));
+    let constraints = constraints.collect();
+    (clocks, constraints)
+}
+
+fn align_large_job(hosts: u32) {
+    let (clocks, constraints) = large_job(hosts);
+    let alignment = align(&spans(&clocks, 30_000_000_000), constraints);
+    assert_eq!(
+        alignment.violations, 0,
+        "{} ns",
+        alignment.worst_violation_ns
+    );
+    for boot in (0..hosts).step_by(7) {
+        let uncertainty = alignment.clocks[index(boot)].uncertainty_ns;
+        let off = error(&clocks, &alignment, boot, 15_000_000_000);
+        assert!(Some(off) <= uncertainty, "{off} of {uncertainty:?}");
+        // By the first host to the reference: a collective each way, twice, and not the shortest at every time.
+        assert!(uncertainty < Some(1_000_000), "{uncertainty:?}");
+    }
+}
+
+#[test]
+fn two_hundred_hosts() {
+    align_large_job(200);
+}
+
+#[test]
+#[ignore = "minutes in a debug build; run it by hand in a release build"]
+fn ten_thousand_hosts() {
+    align_large_job(10_000);
 }

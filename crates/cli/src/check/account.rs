@@ -5,6 +5,7 @@ use otf2::Archive;
 use crate::completeness::Completeness;
 use crate::units::plural;
 
+use super::causes;
 use super::findings::Findings;
 use super::rules::Rule;
 
@@ -51,6 +52,7 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
         let is_number = name.starts_with("NCCL::COUNT::")
             || name.starts_with("NCCL::CLOCK::RESIDUAL")
             || name.starts_with("NCCL::CLOCK::UNCERTAINTY")
+            || name.starts_with("NCCL::CLOCK::ALIGNMENT::") && !name.ends_with("::LIST")
             || name.starts_with("NCCL::MISMATCH::") && !name.ends_with("::LIST")
             || name.starts_with("NCCL::GPU_CLOCK::")
                 && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
@@ -160,6 +162,7 @@ fn clocks(archive: &Archive, account: &Completeness, findings: &mut Findings) {
         );
         findings.general(Rule::GpuInconsistent, message);
     }
+    causes::statements(archive, findings);
     let suspicious = account.number("gpu_times_suspicious");
     if suspicious > 0 {
         let number = plural(suspicious, "channel or phase", "channels and phases");

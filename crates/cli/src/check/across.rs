@@ -7,6 +7,7 @@ use otf2::{Event, EventKind, LocationRef};
 use crate::archive::{Trace, is_nccl};
 use crate::completeness::Completeness;
 
+use super::causes::Causes;
 use super::collectives::{Collectives, Voice};
 use super::drawn::Drawn;
 use super::findings::Findings;
@@ -23,6 +24,7 @@ pub(crate) struct Across<'a> {
     messages: Messages,
     /// What needs the statements of this project's writer.
     nccl: Option<(Parents<'a>, Drawn)>,
+    causes: Option<Causes<'a>>,
     unreadable: BTreeSet<LocationRef>,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Across<'a> {
     /// Nothing seen yet.
     pub(crate) fn of(trace: &'a Trace, account: &'a Completeness) -> Self {
         let nccl = is_nccl(&trace.archive).then(|| (Parents::of(trace), Drawn::of(trace)));
+        let causes = nccl.as_ref().and_then(|_| Causes::of(trace, account));
         Self {
             trace,
             account,
@@ -37,6 +40,7 @@ impl<'a> Across<'a> {
             collectives: Collectives::default(),
             messages: Messages::default(),
             nccl,
+            causes,
             unreadable: BTreeSet::new(),
         }
     }
@@ -53,6 +57,9 @@ impl<'a> Across<'a> {
         if let Some((parents, drawn)) = &mut self.nccl {
             parents.next_location();
             drawn.next_location();
+        }
+        if let Some(causes) = &mut self.causes {
+            causes.next_location();
         }
     }
 
@@ -93,10 +100,13 @@ impl<'a> Across<'a> {
             parents.event(location, event, findings);
             drawn.event(event);
         }
+        if let Some(causes) = &mut self.causes {
+            causes.event(location, event, &self.members);
+        }
     }
 
     /// No more events.
-    pub(crate) fn end(&self, findings: &mut Findings) {
+    pub(crate) fn end(&mut self, findings: &mut Findings) {
         let (trace, account, unreadable) = (self.trace, self.account, &self.unreadable);
         self.collectives
             .end(trace, account, &self.members, unreadable, findings);
@@ -106,6 +116,9 @@ impl<'a> Across<'a> {
         if unreadable.is_empty() {
             self.members
                 .end(trace, account, &self.collectives, findings);
+        }
+        if let Some(causes) = &mut self.causes {
+            causes.end(findings);
         }
         if let Some((parents, drawn)) = &self.nccl {
             parents.end(findings);

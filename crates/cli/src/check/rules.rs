@@ -123,6 +123,9 @@ rules! {
     ClockAssumed T05 Remark Nccl "The clocks of all processes were measured against the system's.";
     GpuInconsistent T06 Remark Nccl "The bounds of GPU clocks do not contradict each other.";
     Suspicious T07 Remark Nccl "The GPU's own times make sense.";
+    EarlyReceive T08 Fault Nccl "Between hosts a message is received after it was sent, up to the stated uncertainty, unless the archive says that clocks are wrong.";
+    EarlyExit T09 Fault Nccl "Between hosts nobody leaves a collective before all have entered it, up to the stated uncertainty, unless the archive says that clocks are wrong.";
+    ClocksAdmitted T10 Remark Nccl "The clocks of all hosts could be brought together, and then no effect is before its cause.";
 
     Account A01 Fault Nccl "Of every kind, events seen = written + not drawn + duplicate + left out.";
     Drawn A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";

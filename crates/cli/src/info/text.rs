@@ -55,6 +55,7 @@ fn head(report: &Report, text: &mut String) {
     fact("command", &report.commands);
     fact("job", &report.job);
     fact("creator", std::slice::from_ref(&report.creator));
+    fact("clocks", clocks(report).as_slice());
     line(
         text,
         format_args!(
@@ -65,6 +66,34 @@ fn head(report: &Report, text: &mut String) {
             plural(report.events, "event", "events"),
         ),
     );
+}
+
+/// How well the clocks of hosts are known against each other; nothing where there is one host.
+fn clocks(report: &Report) -> Option<String> {
+    let said = |name: &str| -> Option<u64> {
+        let value = report.clock.get(&format!("clock.alignment.{name}"));
+        value?.trim().parse().ok()
+    };
+    let hosts = plural(said("hosts")?, "host", "hosts");
+    let constraints = plural(said("constraints")?, "constraint", "constraints");
+    let violated = match said("violations")? {
+        0 => String::new(),
+        number => format!(
+            ", {} of them violated, by up to {}",
+            count(number),
+            time(said("worst_violation_ns").unwrap_or(0))
+        ),
+    };
+    Some(match (said("groups")?, said("uncertainty_ns")) {
+        (1, Some(uncertainty)) => format!(
+            "{hosts} on one clock to {} by {constraints}{violated}",
+            time(uncertainty)
+        ),
+        (groups, _) => format!(
+            "{hosts}, {} that nothing compares: the system's clocks are believed ({constraints}{violated})",
+            plural(groups, "group", "groups")
+        ),
+    })
 }
 
 /// The short name of an event set that has one.

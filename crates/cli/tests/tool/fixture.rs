@@ -63,6 +63,8 @@ pub(crate) struct Fixture {
     pub(crate) attribute_type: AttributeType,
     /// Ends of the clock.
     pub(crate) span: (u64, u64),
+    /// Whether rank 1 is on a host of its own.
+    pub(crate) two_hosts: bool,
     /// Clock offsets of rank 1.
     pub(crate) offsets: Vec<(u64, i64)>,
     /// Whether communicators' lanes are threads of the process, and only the channel's is the GPU's.
@@ -114,6 +116,7 @@ impl Fixture {
             members: vec![0, 1],
             attribute_type: AttributeType::U64,
             span: (100, 455),
+            two_hosts: false,
             offsets: Vec::new(),
             cpu_lanes: false,
         }
@@ -288,6 +291,7 @@ impl Fixture {
                 properties: Vec::new(),
             },
         )?;
+        // A test asks for one of them at most.
         if self.cpu_lanes {
             definitions.location_group(
                 LocationGroupRef::new(1),
@@ -296,6 +300,26 @@ impl Fixture {
                     group_type: LocationGroupType::Accelerator,
                     system_tree_parent: SystemTreeNodeRef::new(0),
                     creator: LocationGroupRef::new(0),
+                    properties: Vec::new(),
+                },
+            )?;
+        }
+        if self.two_hosts {
+            definitions.system_tree_node(
+                SystemTreeNodeRef::new(1),
+                &SystemTreeNode {
+                    name: string("machine"),
+                    class_name: string("node"),
+                    ..SystemTreeNode::default()
+                },
+            )?;
+            definitions.location_group(
+                LocationGroupRef::new(1),
+                &LocationGroup {
+                    name: string("process"),
+                    group_type: LocationGroupType::Process,
+                    system_tree_parent: SystemTreeNodeRef::new(1),
+                    creator: LocationGroupRef::UNDEFINED,
                     properties: Vec::new(),
                 },
             )?;
@@ -316,7 +340,9 @@ impl Fixture {
                     LocationType::AcceleratorStream
                 },
                 number_of_events: *events,
-                group: LocationGroupRef::new(u32::from(self.cpu_lanes && !is_of_process)),
+                group: LocationGroupRef::new(u32::from(
+                    self.cpu_lanes && !is_of_process || self.two_hosts && reference.get() == 1,
+                )),
                 properties: Vec::new(),
             };
             definitions.location(*reference, &location)?;

@@ -281,6 +281,25 @@ const CASES: &[Case] = &[
     spoiled("T07", |fixture| {
         fixture.property("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1");
     }),
+    // The clock of rank 1 goes back before the message is received.
+    spoiled("T08", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets = vec![(100, 0), (350, 0), (410, -59), (456, -100)];
+    }),
+    // Rank 1 enters the all-reduce when rank 0 has left it.
+    spoiled("T09", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets = vec![(100, 150), (456, 150)];
+        fixture.span = (100, 700);
+    }),
+    // The same, admitted.
+    spoiled("T10", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets = vec![(100, 150), (456, 150)];
+        fixture.span = (100, 700);
+        fixture.property("NCCL::CLOCK::ALIGNMENT::CONSTRAINTS", "8");
+        fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
+    }),
     spoiled("A01", |fixture| {
         fixture.property("NCCL::COUNT::COLL::SEEN", "5");
     }),
