@@ -15,6 +15,7 @@
 mod cursor;
 mod encode;
 pub mod layout;
+mod losses;
 mod mapping;
 mod names;
 mod quiet;
