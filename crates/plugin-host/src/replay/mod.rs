@@ -4,6 +4,7 @@
 //! [`run`] calls the plugin from as many threads as recorded, one after the other by a turn that they hand
 //! over, and [`report`] says what was replayed and what was left out, and why.
 
+mod line;
 pub mod order;
 pub mod report;
 pub mod run;

@@ -1,17 +1,14 @@
 //! Reads a recorded stream: JSON Lines, one finished event, state or lifecycle record a line.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::line::{Details, Line, Net, RawMoment};
 use crate::fields::{Fields, Text, parse_number};
 use crate::kind::Kind;
-use crate::script::command::NetData;
-use crate::script::net::NetBlock;
 use crate::state_args::StateArgs;
 
 /// One recorded stream: what one process was told.
@@ -134,155 +131,6 @@ pub enum StreamError {
         /// The file.
         path: PathBuf,
     },
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Line<'a> {
-    record_type: Option<&'a str>,
-    #[serde(rename = "type")]
-    kind: Option<&'a str>,
-    func: Option<&'a str>,
-    comm_id: Option<u64>,
-    rank: Option<i32>,
-    #[serde(borrow)]
-    start: Option<RawMoment<'a>>,
-    #[serde(borrow)]
-    stop: Option<RawMoment<'a>>,
-    event_addr: Option<&'a str>,
-    parent_obj: Option<&'a str>,
-    #[serde(borrow)]
-    details: Option<Details<'a>>,
-    // States have these on the line itself.
-    #[serde(borrow)]
-    ts: Option<&'a RawValue>,
-    tid: Option<i64>,
-    id: Option<u32>,
-    p_timer: Option<u64>,
-    appended_proxy_ops: Option<i32>,
-    trans_size: Option<u64>,
-    steps: Option<i32>,
-    no_args: bool,
-}
-
-#[derive(Deserialize)]
-struct RawMoment<'a> {
-    #[serde(borrow)]
-    ts: &'a RawValue,
-    pid: i32,
-    tid: i64,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Details<'a> {
-    nranks: i32,
-    nnodes: Option<i32>,
-    #[serde(borrow)]
-    comm_name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    func: Option<Cow<'a, str>>,
-    count: u64,
-    #[serde(borrow)]
-    dtype: Option<Cow<'a, str>>,
-    root: i32,
-    stream: Option<&'a str>,
-    graph_captured: bool,
-    depth: i32,
-    seq: u64,
-    #[serde(borrow)]
-    algo: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    proto: Option<Cow<'a, str>>,
-    channels: u8,
-    warps: u8,
-    send_buff: Option<&'a str>,
-    recv_buff: Option<&'a str>,
-    buff: Option<&'a str>,
-    parent_group: Option<&'a str>,
-    peer: i32,
-    channel: u8,
-    steps: i32,
-    chunk_size: i32,
-    is_send: bool,
-    event_pid: i32,
-    step: i32,
-    p_timer: u64,
-    // What the first recordings did not have.
-    comm_hash: u64,
-    user_tag: u64,
-    #[serde(borrow)]
-    kernel_variant: Option<Cow<'a, str>>,
-    is_symmetric: bool,
-    net_id: i64,
-    net: Option<Net>,
-    #[serde(borrow)]
-    sync_strategy: Option<Cow<'a, str>>,
-    intra_batch_sync: bool,
-    batch_size: u32,
-    batches: u32,
-    ce_seq: u32,
-    is_complete: bool,
-    operations: i32,
-    bytes: u64,
-    intra_sync: bool,
-    phase: u8,
-    #[serde(borrow)]
-    phase_name: Option<Cow<'a, str>>,
-}
-
-/// What one of NCCL's own net plugins said.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
-enum Net {
-    IbQueuePair {
-        device: i32,
-        work_request: u64,
-        opcode: i32,
-        queue_pair: i32,
-        bytes: u64,
-    },
-    Socket {
-        descriptor: i32,
-        operation: i32,
-        bytes: u64,
-    },
-}
-
-impl Net {
-    /// The data as the net plugin passes it, for the rest of the process's life: plugin id and address.
-    fn keep(self) -> (i64, u64) {
-        let block = NetBlock::new(match self {
-            Self::IbQueuePair {
-                device,
-                work_request,
-                opcode,
-                queue_pair,
-                bytes,
-            } => NetData::Ib {
-                device,
-                work_request,
-                opcode,
-                queue_pair,
-                bytes,
-            },
-            Self::Socket {
-                descriptor,
-                operation,
-                bytes,
-            } => NetData::Socket {
-                descriptor,
-                operation,
-                bytes,
-            },
-        });
-        let kept = Box::leak(Box::new(block));
-        (kept.id(), kept.address())
-    }
 }
 
 impl Stream {
