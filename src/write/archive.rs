@@ -17,6 +17,7 @@ use super::part::TRACES;
 use super::plan::{Plan, clock};
 use super::progress::Progress;
 use super::properties::properties;
+use super::pxn::Origins;
 use super::sidecar::Sidecar;
 use super::union::{Strings, attributes, metrics, regions};
 
@@ -56,13 +57,18 @@ pub(super) fn write(
     progress: &dyn Progress,
 ) -> Result<ArchiveSize, Error> {
     let sidecars: Vec<&Sidecar> = processes.iter().map(|process| &process.sidecar).collect();
+    let members = Members::of(processes);
+    let origins = Origins::of(processes, &members);
     let mut strings = Strings::default();
     let mut string_maps: Vec<Vec<u32>> = Vec::with_capacity(sidecars.len());
-    for sidecar in &sidecars {
-        let texts = sidecar.strings.iter();
-        string_maps.push(texts.map(|text| strings.number(text)).collect());
+    for process in processes {
+        let texts = process.sidecar.strings.iter();
+        let numbers = texts.map(|text| match origins.resolve(process, text) {
+            Some(origin) => strings.number(&origin),
+            None => strings.number(text),
+        });
+        string_maps.push(numbers.collect());
     }
-    let members = Members::of(processes);
     let matching = Matching::of(processes, &members);
     let attributes = attributes(&sidecars);
     let regions = regions(&sidecars);
@@ -70,6 +76,7 @@ pub(super) fn write(
     let plan = Plan::of(
         processes,
         &members,
+        &origins,
         &attributes.all,
         &regions.all,
         &metrics,
@@ -92,15 +99,10 @@ pub(super) fn write(
     };
     let failed = || otf2_error(directory);
     let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
-    describe(
-        &mut writer,
-        processes,
-        alignment,
-        &members,
-        &matching,
-        left_out,
-    )
-    .map_err(failed())?;
+    let mut properties = properties(processes, alignment, &members, left_out);
+    properties.extend(matching.properties());
+    properties.extend(origins.properties(processes));
+    describe(&mut writer, properties).map_err(failed())?;
     link_events(&writer, processes, progress)?;
     for stub in &members.stubs {
         let file = writer.event_file(LocationRef::new(stub.location));
@@ -124,18 +126,10 @@ pub(super) fn write(
     })
 }
 
-fn describe(
-    writer: &mut ArchiveWriter,
-    processes: &[Process],
-    alignment: &Alignment,
-    members: &Members,
-    matching: &Matching,
-    left_out: &[String],
-) -> otf2::Result<()> {
+fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    let properties = properties(processes, alignment, members, left_out);
-    for (name, value) in properties.into_iter().chain(matching.properties()) {
+    for (name, value) in properties {
         writer.set_property(&name, &value)?;
     }
     Ok(())

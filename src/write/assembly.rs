@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use super::clocks::HostClock;
 use super::counts::Counts;
 use super::place::{NOWHERE, index, place};
+use super::pxn::Help;
 use crate::clock::ClockPair;
 use crate::event::Kind;
-use crate::id::ContextId;
+use crate::id::{ContextId, EventId};
 use crate::journal::record::{CommRecord, Fields};
 
 /// A started event with everything that was said about it.
@@ -138,6 +139,8 @@ pub struct Assembly {
     pub operations: Vec<Operation>,
     /// The states, by operation and then by time.
     pub states: Vec<StateChange>,
+    /// What other processes did on the network for operations of this one (PXN).
+    pub help: Vec<Help>,
     /// The threads.
     pub threads: Vec<Thread>,
     /// The communicator ranks, in order of creation.
@@ -182,6 +185,13 @@ impl Assembly {
         let of_ours = self.find_context(operation.context).is_some()
             || self.is_own_context(operation.context);
         self.names_another_process(operation) || !of_ours
+    }
+
+    /// Whether an event id is one of another process.
+    #[must_use]
+    pub fn is_of_another_process(&self, id: u64) -> bool {
+        let tag = EventId::from_raw(id).tag();
+        tag != 0 && self.process_tag != 0 && tag != self.process_tag
     }
 
     /// Whether NCCL says of an operation that it is another process's.

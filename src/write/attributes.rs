@@ -74,6 +74,7 @@ attributes! {
     Steps "nccl.steps" I32 "Number of steps";
     ChunkBytes "nccl.chunk_bytes" I32 "Bytes of a step's chunk";
     OriginPid "nccl.origin_pid" I32 "Process for which the transfer is done, where it is another one (PXN)";
+    Origin "nccl.origin" String "Rank, communicator and process for which the transfer is done, where it is another one (PXN); nccl.parent is the operation there";
     QueuedNs "nccl.queued_ns" U64 "Time from the start of the proxy operation to its first progress, in ns";
     WireBytes "nccl.wire_bytes" U64 "Bytes moved on the network, as far as NCCL told";
     Suspicious "nccl.suspicious" U8 "1: the GPU's times make no sense; host times are shown";

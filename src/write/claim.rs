@@ -55,7 +55,8 @@ impl Drop for Claim {
 /// Who has a claim.
 #[derive(Debug, PartialEq, Eq)]
 struct Holder {
-    host: String,
+    /// Host and process id namespace: a container counts its processes from 1 again.
+    place: String,
     process: u32,
     /// When it started: process ids are used again.
     start_ticks: u64,
@@ -65,21 +66,26 @@ impl Holder {
     fn ourselves() -> Self {
         let process = std::process::id();
         Self {
-            host: crate::hooks::host_name(),
+            place: Holder::our_place(),
             process,
             start_ticks: start_ticks(process).unwrap_or(0),
         }
     }
 
+    fn our_place() -> String {
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        format!("{}/{}", crate::hooks::host_name(), namespace.display())
+    }
+
     fn text(&self) -> String {
-        format!("{} {} {}\n", self.host, self.process, self.start_ticks)
+        format!("{} {} {}\n", self.place, self.process, self.start_ticks)
     }
 
     /// `None` while the file is being written, or from somebody who could not.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.strip_suffix('\n')?.split(' ');
         let holder = Self {
-            host: words.next()?.to_owned(),
+            place: words.next()?.to_owned(),
             process: words.next()?.parse().ok()?,
             start_ticks: words.next()?.parse().ok()?,
         };
@@ -94,13 +100,13 @@ impl Holder {
     }
 }
 
-/// Whether who made the file is dead: on this host by its process id, else by age. Ages are compared on
+/// Whether who made the file is dead: on this host (in this container) by its process id, else by age. Ages are compared on
 /// the file server's clock: our staging directory was made not long ago.
 fn is_stale(path: &Path, staging: &Staging) -> bool {
     let holder = fs::read_to_string(path).ok();
     let holder = holder.and_then(|text| Holder::parse(&text));
     match holder {
-        Some(holder) if holder.host == crate::hooks::host_name() => holder.is_dead(),
+        Some(holder) if holder.place == Holder::our_place() => holder.is_dead(),
         _ => {
             let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified());
             match (modified(path), modified(staging.path())) {
@@ -161,7 +167,7 @@ mod tests {
             let _claim = Claim::take(path.clone(), &staging, soon()).expect("nobody has it");
         }
         let elsewhere = Holder {
-            host: "another.host".to_owned(),
+            place: "another.host/pid:[1]".to_owned(),
             ..Holder::ourselves()
         };
         fs::write(&path, elsewhere.text()).expect("written");

@@ -248,6 +248,16 @@ impl Correlation {
                 _ => {}
             }
         }
+        for help in &assembly.help {
+            let Some(activity) = self.activity_mut(assembly.find(help.parent)) else {
+                continue;
+            };
+            activity.proxies += help.operations;
+            activity.proxy_last = activity.proxy_last.max(help.last_ns);
+            activity.unfinished |= help.unfinished;
+            activity.bytes_sent += help.bytes_sent;
+            activity.bytes_received += help.bytes_received;
+        }
         for activity in &mut self.activities {
             let open = assembly
                 .operation(activity.operation)

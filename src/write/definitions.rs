@@ -14,6 +14,8 @@ use super::correlate::Correlation;
 use super::figure::{RegionClass, RegionKey, RegionName};
 use super::interval::Timing;
 use super::place::{index, place};
+use super::pxn::{self, placeholder};
+use crate::event::Kind;
 use crate::journal::reader::Symbols;
 use crate::journal::record::{Fields, Symbol};
 
@@ -149,6 +151,12 @@ impl Tables {
         used.extend(assembly.contexts.iter().map(|context| context.comm.name));
         let timings = Timing::ALL.iter().map(|timing| timing.name());
         let mut texts: BTreeSet<&str> = timings.collect();
+        let transfers = assembly.operations.iter();
+        let transfers = transfers.filter(|o| o.kind() == Kind::ProxyOp);
+        let origins = transfers.filter(|o| pxn::is_for_another(assembly, o));
+        let origins: BTreeSet<u64> = origins.map(|operation| operation.context).collect();
+        let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
+        texts.extend(origins.iter().map(String::as_str));
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
         let mut tables = Self::default();
         for text in texts {

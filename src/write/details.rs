@@ -13,6 +13,7 @@ use super::definitions::Tables;
 use super::figure::{Figure, Shape};
 use super::interval::Interval;
 use super::place::index;
+use super::pxn::{self, placeholder};
 use crate::event::state;
 use crate::journal::record::{Fields, Symbol};
 
@@ -339,9 +340,14 @@ impl<'a> Details<'a> {
         self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
         self.add(Attribute::Steps, AttributeValue::I32(steps))?;
         self.add(Attribute::ChunkBytes, AttributeValue::I32(chunk_bytes))?;
-        let operation = self.scene.assembly.operation(at);
-        if operation.is_some_and(|operation| self.scene.assembly.is_foreign(operation)) {
+        let scene = self.scene;
+        let operation = scene.assembly.operation(at);
+        if operation.is_some_and(|operation| scene.assembly.is_foreign(operation)) {
             self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;
+        }
+        if let Some(operation) = operation.filter(|o| pxn::is_for_another(scene.assembly, o)) {
+            let origin = self.tables.text(&placeholder(operation.context));
+            self.string(Attribute::Origin, origin)?;
         }
         let progress = self
             .scene

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::options::{ArchiveOptions, ArchiveWishes};
@@ -12,6 +12,7 @@ use super::part::{
     read_sidecar, write_claimed,
 };
 use super::progress::Progress;
+use super::pxn;
 use super::rewrite::{
     Change, change_definitions, is_final, options_of_others, refuse_without_journals,
 };
@@ -89,12 +90,20 @@ pub fn finalize(
             .is_none_or(|(shard, shards)| number % shards.max(1) == shard);
         let state = match directories.get(number) {
             Some(directory) if ours => finish_part(directory, options, of_others),
-            _ => PartState::Elsewhere,
+            _ => (PartState::Elsewhere, false),
         };
         progress.step();
         state
     });
     progress.end();
+    let (mut states, is_first): (Vec<PartState>, Vec<bool>) = states.into_iter().unzip();
+    count_help(&directories, &mut states, &workers, progress);
+    if !options.keep_journal {
+        let parts = directories.iter().zip(is_first);
+        parts
+            .filter(|(_, is_first)| *is_first)
+            .for_each(|(part, _)| remove_journal(part, progress));
+    }
     let late = directories.iter().any(|part| came_late(out, part));
     let again = late
         || states
@@ -133,6 +142,62 @@ pub fn finalize(
     Ok(summary)
 }
 
+/// Writes those parts again for which others worked (PXN) that were written after them.
+fn count_help(
+    directories: &[PathBuf],
+    states: &mut [PartState],
+    workers: &Workers,
+    progress: &dyn Progress,
+) {
+    let parts = directories.iter().zip(&*states);
+    let ours = parts.filter(|(_, state)| !matches!(state, PartState::Elsewhere));
+    let ours: Vec<PathBuf> = ours.map(|(directory, _)| directory.clone()).collect();
+    let wanting = pxn::wanting(directories, &ours);
+    if wanting.is_empty() {
+        return;
+    }
+    let weights: Vec<u64> = wanting.iter().map(|part| memory_bytes(part)).collect();
+    progress.begin("parts for which others worked", weights.len() as u64);
+    let again = workers.map(&weights, |number| {
+        let state = wanting.get(number).and_then(|part| write_with_help(part));
+        progress.step();
+        state
+    });
+    progress.end();
+    for (part, state) in wanting.iter().zip(again) {
+        let place = directories.iter().position(|directory| directory == part);
+        let slot = place.and_then(|place| states.get_mut(place));
+        if let (Some(slot), Some(state)) = (slot, state) {
+            *slot = state;
+        }
+    }
+}
+
+fn write_with_help(directory: &Path) -> Option<PartState> {
+    let _claim = claim_patiently(directory).ok()?;
+    // Somebody else may have done it meanwhile.
+    if !pxn::lacks_help(directory) {
+        return None;
+    }
+    let sidecar = read_sidecar(directory).ok()?;
+    let options = WriteOptions {
+        keep_journal: true,
+        archive: Some(sidecar.options),
+        ..WriteOptions::default()
+    };
+    Some(write_part(directory, &options))
+}
+
+/// Removes the journal of a part that was written now.
+fn remove_journal(directory: &Path, progress: &dyn Progress) {
+    // Somebody else may be writing it again.
+    if let Ok(_claim) = claim_patiently(directory)
+        && is_final(directory)
+    {
+        part::remove_journal(directory, progress);
+    }
+}
+
 /// Memory that writing takes for each byte of the journal.
 const MEMORY_PER_BYTE: u64 = 3;
 
@@ -158,41 +223,45 @@ fn came_late(out: &Path, part: &Path) -> bool {
     }
 }
 
+/// What becomes of a part, and whether it is written for the first time and for good.
 fn finish_part(
     directory: &Path,
     options: &FinalizeOptions,
     of_others: Option<ArchiveOptions>,
-) -> PartState {
+) -> (PartState, bool) {
     Staging::sweep(directory, part::STAGING);
     if is_final(directory) && options.wishes.is_empty() {
-        return finish_again(directory, &options.wishes);
+        return (finish_again(directory, &options.wishes), false);
     }
     if !directory.join(JOURNAL).exists() && !is_done(directory) {
-        return PartState::Empty;
+        return (PartState::Empty, false);
     }
     let _claim = match claim_patiently(directory) {
         Ok(claim) => claim,
-        Err(error) => return PartState::Failed(error.to_string()),
+        Err(error) => return (PartState::Failed(error.to_string()), false),
     };
     // Somebody else may have written it meanwhile.
     if is_final(directory) {
-        return finish_again(directory, &options.wishes);
+        return (finish_again(directory, &options.wishes), false);
     }
     let process = read_process(directory).0;
     let live = is_live(&process);
     if live && !options.include_live {
-        return PartState::Live;
+        return (PartState::Live, false);
     }
     let archive = options.wishes.over(of_others.unwrap_or(process.archive));
-    write_part(
+    let state = write_part(
         directory,
         &WriteOptions {
             deadline: None,
-            keep_journal: options.keep_journal,
+            // Others may tell of work for this one, see [`count_help`].
+            keep_journal: true,
             provisional: live,
             archive: Some(archive),
         },
-    )
+    );
+    let is_first = !live && matches!(state, PartState::Written(_));
+    (state, is_first)
 }
 
 /// A part that is written stays, unless it is wanted otherwise.

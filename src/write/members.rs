@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::job::Process;
 use super::place::{index, place};
+use super::pxn::placeholder;
 use super::sidecar::{CommDefinition, CommIdentity, LaneDefinition, LaneKind};
 
 /// More ranks than any machine has: a communicator that claims more is read as damaged.
@@ -189,9 +190,15 @@ fn comm_name(definition: &CommDefinition, name: Option<String>, part: &str) -> S
     }
 }
 
-/// The name of a lane. `comms` maps the part's communicators to the archive's.
+/// The name of a lane. `comms` maps the part's communicators to the archive's; `origin` says for which rank of another
+/// process the work was done, where that is known.
 #[must_use]
-pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> String {
+pub fn lane_name(
+    kind: &LaneKind,
+    sibling: u32,
+    comms: &[&ArchiveComm],
+    origin: Option<&str>,
+) -> String {
     use super::sidecar::LaneOwner;
     let comm = |number: u32| comms.get(index(number)).copied();
     let short = |owner: &LaneOwner| match *owner {
@@ -204,7 +211,7 @@ pub fn lane_name(kind: &LaneKind, sibling: u32, comms: &[&ArchiveComm]) -> Strin
         LaneOwner::Foreign {
             context,
             own: false,
-        } => format!("<foreign {context:#x}>"),
+        } => origin.map_or_else(|| placeholder(context), str::to_owned),
         LaneOwner::Foreign { context, own: true } => format!("<lost init {context:#x}>"),
     };
     let name = match kind {

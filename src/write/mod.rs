@@ -65,6 +65,7 @@ mod place;
 mod plan;
 pub mod progress;
 pub mod properties;
+pub mod pxn;
 pub mod replays;
 mod rewrite;
 pub mod sidecar;

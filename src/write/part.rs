@@ -31,6 +31,7 @@ use super::options::ArchiveOptions;
 use super::part_files::PROVISIONAL;
 use super::place::place;
 use super::progress::Progress;
+use super::pxn::{self, ForOthers};
 use super::sidecar::{LaneDefinition, SIDECAR_FORMAT, Sidecar};
 use super::staging::{Staging, put_in_place};
 use super::timeline::{Timeline, draw};
@@ -136,11 +137,13 @@ pub(super) fn write_claimed(
     let mut assembly = assembler.finish(&outcome.losses);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;
+    let (mut process, process_problem) = read_process(directory);
+    let (helped_by, help) = pxn::from_neighbours(directory, &process, process_tag);
+    assembly.help = help;
     let clock = HostClock::new(tick_source, &assembly.clock_pairs);
     assembly.to_nanoseconds(&clock);
     check(options, directory)?;
     let timeline = Timeline::of(&assembly, &outcome.symbols);
-    let (mut process, process_problem) = read_process(directory);
     let archive = options.archive.unwrap_or(process.archive);
     let scene = Scene {
         options: archive,
@@ -176,6 +179,10 @@ pub(super) fn write_claimed(
         &outcome.symbols,
     );
     calls.write(&staging.path().join(matching::CALLS))?;
+    let for_others = pxn::help(&assembly, &timeline.correlation);
+    if let Some(for_others) = ForOthers::new(&process, for_others) {
+        for_others.write(&staging.path().join(pxn::FOR_OTHERS))?;
+    }
     let sidecar = Sidecar {
         format: SIDECAR_FORMAT,
         part: name,
@@ -196,6 +203,10 @@ pub(super) fn write_claimed(
         lanes,
         gpu_clocks: describe::gpu_clocks(&timeline),
         collectives,
+        offered: pxn::offered(&assembly, &timeline.comms),
+        work_for_others: pxn::work(&assembly, &timeline.correlation),
+        helped_by,
+        help_counted: pxn::counted(&assembly, &timeline.correlation),
         traffic: Traffic::of(&scene),
         counts,
         records: outcome.records,
@@ -346,6 +357,9 @@ fn commit(
     }
     put_in_place(staging, TRACES, directory)?;
     put_in_place(staging, matching::CALLS, directory)?;
+    if staging.path().join(pxn::FOR_OTHERS).exists() {
+        put_in_place(staging, pxn::FOR_OTHERS, directory)?;
+    }
     put_in_place(staging, DEFINITIONS, directory)?;
     let mark = staging.path().join(DONE);
     let said = if provisional { PROVISIONAL } else { "" };
@@ -354,7 +368,7 @@ fn commit(
 }
 
 /// The events are in the part now; a journal that cannot be removed is a pity, not an error.
-fn remove_journal(directory: &Path, progress: &dyn Progress) {
+pub(super) fn remove_journal(directory: &Path, progress: &dyn Progress) {
     let path = directory.join(JOURNAL);
     let target: Option<PathBuf> = fs::read_link(&path).ok();
     let removed = match &target {

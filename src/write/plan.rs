@@ -25,6 +25,7 @@ use super::lane_clock;
 use super::members::{ArchiveComm, Members, lane_name};
 use super::options::CommLanes;
 use super::place::{index, place};
+use super::pxn::Origins;
 use super::sidecar::{AttributeDefinition, LaneDefinition, LaneKind, LaneOwner, RegionDefinition};
 use super::union::{Metrics, Strings, region_groups};
 
@@ -61,6 +62,7 @@ impl Plan {
     pub(super) fn of(
         processes: &[Process],
         members: &Members,
+        origins: &Origins<'_>,
         attributes: &[AttributeDefinition],
         regions: &[RegionDefinition],
         metrics: &Metrics,
@@ -71,7 +73,7 @@ impl Plan {
             ..Self::default()
         };
         let hosts = plan.add_tree(processes);
-        plan.add_places(processes, members, &hosts);
+        plan.add_places(processes, members, origins, &hosts);
         plan.add_stubs(members, metrics.comm_lanes);
         for definition in attributes {
             let attribute = Attribute {
@@ -219,6 +221,7 @@ impl Plan {
         &mut self,
         processes: &[Process],
         members: &Members,
+        origins: &Origins<'_>,
         hosts: &BTreeMap<(&str, &str), SystemTreeNodeRef>,
     ) {
         let names = Hosts::of(processes);
@@ -260,14 +263,22 @@ impl Plan {
             }
             for (id, lane) in process.lanes() {
                 let gpu = gpu(lane).and_then(|number| gpus.get(&number));
+                // What a process did for a rank of another is among that one's rows.
+                let origin = origins.of_lane(process, &lane.kind);
+                let whose = origin.map(|origin| origins.short(origin));
+                let mut name = lane_name(&lane.kind, lane.sibling, &comms, whose.as_deref());
+                if origin.is_some() {
+                    name.push_str(&format!(" by {}", process.place()));
+                }
+                let owner = origin.map_or(creator, |origin| place(origin.process));
                 let location = Location {
-                    name: self.string(&lane_name(&lane.kind, lane.sibling, &comms)),
+                    name: self.string(&name),
                     location_type: match gpu {
                         Some(_) => LocationType::AcceleratorStream,
                         None => LocationType::CpuThread,
                     },
                     number_of_events: lane.events,
-                    group: gpu.copied().unwrap_or(LocationGroupRef::new(creator)),
+                    group: gpu.copied().unwrap_or(LocationGroupRef::new(owner)),
                     properties: lane_clock::properties(
                         &process.sidecar,
                         &lane.kind,

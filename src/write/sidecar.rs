@@ -18,6 +18,7 @@ use super::counts::Counts;
 use super::gpu_clock::GpuClock;
 use super::matching::RankDigest;
 use super::options::ArchiveOptions;
+use super::pxn::{Offered, Work};
 use crate::process::ProcessInfo;
 
 /// Version of the file. Unify refuses a higher one.
@@ -64,6 +65,18 @@ pub struct Sidecar {
     /// What tells how far the clocks of hosts are apart. Parts that were written before there was any have none.
     #[serde(default)]
     pub traffic: Traffic,
+    /// The ranks that other processes may refer to (PXN).
+    #[serde(default)]
+    pub offered: Vec<Offered>,
+    /// What the process did for ranks of others (PXN).
+    #[serde(default)]
+    pub work_for_others: Vec<Work>,
+    /// Parts of processes that did the network's work for this one, as far as it is counted here.
+    #[serde(default)]
+    pub helped_by: Vec<String>,
+    /// Their proxy operations.
+    #[serde(default)]
+    pub help_counted: u64,
     /// What became of everything.
     pub counts: Counts,
     /// Records read.

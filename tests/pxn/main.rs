@@ -1,14 +1,15 @@
 //! PXN: the proxy of another process of the node does the network's work. It gets the context and the parent of the
 //! process that asked, which mean nothing in its own; both processes' events are in one archive.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
 use whole_plugin::machine::skip;
-use whole_plugin::process::start;
+use whole_plugin::process::{run, start};
 use whole_plugin::scratch::Scratch;
 
 /// The process that asks; its handles go to the other.
@@ -80,6 +81,27 @@ fn given(folder: &Path, name: &str) -> u64 {
     text.expect("was given").parse().expect("a number")
 }
 
+/// The names of all rows, each with the process that it is one of, in brackets as in the names of GPUs.
+fn lanes(archive: &Archive) -> Vec<(String, String)> {
+    let definitions = archive.definitions();
+    let lines = definitions
+        .lines()
+        .filter(|line| line.starts_with("LOCATION  "));
+    let lanes = lines.map(|line| {
+        let quoted: Vec<&str> = line.split('"').collect();
+        let [_, name, _, group, ..] = quoted[..] else {
+            panic!("a row without group: {line}")
+        };
+        let process = group
+            .rsplit('[')
+            .next()
+            .expect("a part")
+            .trim_end_matches(']');
+        (name.to_owned(), format!("[{process}]"))
+    });
+    lanes.collect()
+}
+
 #[test]
 fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
     let scratch = Scratch::new();
@@ -87,20 +109,32 @@ fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
     assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
     assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
 
-    // What is needed to resolve it into the operation is there: the context in the row's name, pid and parent.
+    // The row is one of the process that asked, named after its rank there and the process that worked.
+    let lanes = lanes(&archive);
+    let row = lanes.iter().find(|(name, _)| name.starts_with("net "));
+    let (name, owner) = row.unwrap_or_else(|| panic!("no net row: {lanes:#?}"));
+    let (what, worker) = name.split_once(" by ").expect("says who worked");
+    assert_eq!(what, "net 0x0000000000000009 r0 ch03 send→1");
+    let group_of = |rank: u32| {
+        let lane = format!("NCCL 0x0000000000000009 rank {rank}/2");
+        let gpu = lanes.iter().find(|(name, _)| *name == lane);
+        gpu.map(|(_, owner)| owner.clone())
+            .expect("a row of the rank")
+    };
+    assert_eq!(*owner, group_of(0));
+    assert_eq!(format!("[{worker}]"), group_of(1));
+    let whose = format!("rank 0 of 0x0000000000000009 {owner}");
     let printed = Command::new("otf2-print").arg(archive.anchor()).output();
     let events = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
-    let definitions = Command::new("otf2-print")
-        .arg("-G")
-        .arg(archive.anchor())
-        .output();
-    let definitions =
-        String::from_utf8_lossy(&definitions.expect("otf2-print").stdout).into_owned();
-    let context = format!("net <foreign {:#x}>", given(scratch.path(), "c"));
-    assert!(
-        definitions.contains(&context),
-        "no {context} in\n{definitions}"
-    );
+    let origin = events.lines().find(|line| line.contains("nccl.origin\""));
+    let origin = origin.unwrap_or_else(|| panic!("no origin in {events}"));
+    assert!(origin.contains(&whose), "{whose} in {origin}");
+    let properties = archive.properties();
+    assert_eq!(properties["NCCL::PXN::TRANSFERS"], "1");
+    assert_eq!(properties.get("NCCL::PXN::UNRESOLVED"), None);
+    let line = &properties["NCCL::PXN::LIST"];
+    let expected = format!("{whose} by {worker}: 1 transfers, 64 bytes sent, 0 bytes received, ");
+    assert!(line.starts_with(&expected), "{line}");
     let parent = given(scratch.path(), "x").to_string();
     let pid = events
         .lines()
@@ -140,12 +174,9 @@ fn processes_of_equal_ids_stay_apart() {
     assert_eq!(archive.count("PROXYOP::DUPLICATE"), 0);
     // Only what came with the other's context, which its id does not tell.
     assert_eq!(archive.count("FOREIGN"), 2);
-    let definitions = archive.definitions();
-    let context = format!("net <foreign {:#x}>", given(scratch.path(), "c"));
-    assert!(
-        definitions.contains(&context),
-        "no {context} in\n{definitions}"
-    );
+    let lanes = lanes(&archive);
+    let is_ours = |name: &str| name.starts_with("net 0x0000000000000009 r0 ch03 send→1 by ");
+    assert!(lanes.iter().any(|(name, _)| is_ours(name)), "{lanes:#?}");
 }
 
 /// 2.23.4 gives the events of another's transfer the context of the communicator that does the sending: only the parent
@@ -175,4 +206,65 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
         .lines()
         .any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
     assert!(pid, "{events}");
+}
+
+/// Definitions and events, but for the anchor, which has a random number in it.
+fn trace_files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let traces = std::fs::read_dir(directory.join("traces")).expect("event files");
+    let traces = traces.map(|file| file.expect("an entry").path());
+    let files = traces.chain([directory.join("traces.def")]).map(|path| {
+        let name = path.strip_prefix(directory).expect("below").to_owned();
+        (name, std::fs::read(&path).expect("read"))
+    });
+    files.collect()
+}
+
+/// Time and bytes of the transfer are those of the operation, whichever process is written first.
+#[test]
+fn the_network_time_counts_for_the_operation() {
+    let scratch = Scratch::new();
+    let both = [("asks", ASKS), ("works", WORKS)].map(|(name, script)| {
+        let mut command = process(&scratch, name, script, &[]);
+        start(command.env("NCCL_OTF2_FINALIZE", "offline"))
+    });
+    for running in both {
+        let _ended = running.wait(Duration::from_secs(60)).with_code(0);
+    }
+    let finalize = |directory: &Path, options: &[&str]| {
+        let mut command = Command::new(built::nccl_otf2());
+        command.arg("finalize").args(options).arg(directory);
+        let _finalized = run(&mut command).with_code(0);
+    };
+    let mut archives = Vec::new();
+    for shards in [&[][..], &["0/2", "1/2"], &["1/2", "0/2"]] {
+        let directory = scratch.path().join(format!("shards{}", archives.len()));
+        let copied = Command::new("cp")
+            .arg("-r")
+            .args([&scratch.out(), &directory])
+            .status();
+        assert!(copied.expect("cp").success());
+        for shard in shards {
+            finalize(&directory, &["--keep-journal", "--shard", shard]);
+        }
+        finalize(&directory, &[]);
+        let archive = Archive::open(&directory);
+        assert_eq!(archive.check()["faults"], 0);
+        assert_eq!(archive.properties()["NCCL::PXN::COUNTED"], "1");
+        let printed = Command::new("otf2-print").arg(archive.anchor()).output();
+        let events = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
+        // Of the collective alone only the enqueueing would be known.
+        let said = |name: &str, value: &str| {
+            let mut lines = events.lines();
+            lines.any(|line| line.contains(name) && line.contains(value))
+        };
+        assert!(said("nccl.timing", "\"proxy\""), "{events}");
+        assert!(said("nccl.wire_bytes_sent", "; 64)"), "{events}");
+        archives.push(trace_files(&directory));
+        // Kept where it was asked for, and removed where it was not.
+        let parts = std::fs::read_dir(directory.join("parts")).expect("parts");
+        let kept = parts.map(|part| part.expect("an entry").path().join("journal").exists());
+        let expected = [!shards.is_empty(); 2];
+        assert_eq!(kept.collect::<Vec<bool>>(), expected);
+    }
+    assert!(archives[0] == archives[1] && archives[1] == archives[2]);
 }
