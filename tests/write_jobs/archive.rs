@@ -388,8 +388,8 @@ fn writing_twice_gives_the_same_bytes() {
         .collect();
     assert_eq!(
         left.len(),
-        4,
-        "process.json, definitions, done, traces: {left:?}"
+        5,
+        "process.json, definitions, collectives, done, traces: {left:?}"
     );
 }
 
