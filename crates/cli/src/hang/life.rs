@@ -48,22 +48,25 @@ impl Here {
             };
         }
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid));
-        stat.map_or(Life::Gone, |stat| {
-            self.life_by(&stat, process.session_start_realtime_ns)
-        })
+        stat.map_or(Life::Gone, |stat| self.life_by(&stat, process))
     }
 
-    /// What `/proc/PID/stat` says; a process that began after the recording is another one with the same number.
-    fn life_by(&self, stat: &str, session_start_ns: u64) -> Life {
+    /// What `/proc/PID/stat` says. One that started at another time is another process with the same number; where
+    /// the recording does not say when, one that started after it.
+    fn life_by(&self, stat: &str, process: &ProcessInfo) -> Life {
         // The name in parentheses may hold anything, also parentheses and blanks.
         let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let mut fields = after_name.split_ascii_whitespace();
         let state = fields.next().unwrap_or("X");
         let start_ticks = fields.nth(18).and_then(|field| field.parse::<u64>().ok());
-        let started_ns =
-            start_ticks.map(|ticks| self.booted_ns.saturating_add(ticks.saturating_mul(TICK_NS)));
-        let is_another = session_start_ns != 0
-            && started_ns.is_some_and(|started| started > session_start_ns + SLACK_NS);
+        let is_another = start_ticks.is_some_and(|ticks| {
+            if process.start_ticks != 0 {
+                return process.start_ticks != ticks;
+            }
+            let session_start_ns = process.session_start_realtime_ns;
+            let started_ns = self.booted_ns.saturating_add(ticks.saturating_mul(TICK_NS));
+            session_start_ns != 0 && started_ns > session_start_ns.saturating_add(SLACK_NS)
+        });
         match state {
             "Z" | "X" | "x" => Life::Gone,
             _ if is_another => Life::Gone,
@@ -100,13 +103,23 @@ mod tests {
             booted_ns: 1000 * SECOND_NS,
             now_ns: 2000 * SECOND_NS,
         };
-        // Started 50 s after the boot; recording began at 1060 s.
-        let session = 1060 * SECOND_NS;
-        assert_eq!(here.life_by(&stat("S", 5000), session), Life::Running);
-        assert_eq!(here.life_by(&stat("T", 5000), session), Life::Stopped);
-        assert_eq!(here.life_by(&stat("Z", 5000), session), Life::Gone);
-        // Started at 1070 s: the number was given to another process.
-        assert_eq!(here.life_by(&stat("S", 7000), session), Life::Gone);
+        // Recording began 60 s after the boot; the process, 50 s after it, as far as it is known.
+        let recorded = |start_ticks| ProcessInfo {
+            session_start_realtime_ns: 1060 * SECOND_NS,
+            start_ticks,
+            ..ProcessInfo::default()
+        };
+        for start_ticks in [0, 5000] {
+            let process = recorded(start_ticks);
+            assert_eq!(here.life_by(&stat("S", 5000), &process), Life::Running);
+            assert_eq!(here.life_by(&stat("T", 5000), &process), Life::Stopped);
+            assert_eq!(here.life_by(&stat("Z", 5000), &process), Life::Gone);
+            // Started at 1070 s: the number was given to another process.
+            assert_eq!(here.life_by(&stat("S", 7000), &process), Life::Gone);
+        }
+        // A second earlier, too, is another one.
+        let process = recorded(5000);
+        assert_eq!(here.life_by(&stat("S", 4900), &process), Life::Gone);
     }
 
     #[test]

@@ -176,10 +176,13 @@ fn recorded(
     moment: &Moment,
 ) -> Part {
     let source = journal.tick_source;
+    let (process_id, process_tag) = (journal.process_id, journal.process_tag);
     let started_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     let mut assembly = assembler.finish(&outcome.losses);
+    assembly.process_id = process_id;
+    assembly.process_tag = process_tag;
     let last_ticks = assembly.span.1;
     if moment.here.has(info) && source == moment.tick_source {
         // One clock for all of a host: what it shows now is as good as what it showed then, and later.

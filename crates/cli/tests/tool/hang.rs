@@ -3,6 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 
+use nccl_profiler_otf2::journal::layout::HEADER_WORDS;
+
 use super::recording::{NO_PROCESS, record, record_in};
 use super::support::{Scratch, text};
 
@@ -157,7 +159,8 @@ fn damage_is_told_and_the_rest_is_read() {
         .write(true)
         .open(segment)
         .expect("opened");
-    file.seek(SeekFrom::Start(8 * 64 + 400)).expect("there");
+    let behind_header = 8 * HEADER_WORDS as u64 + 400;
+    file.seek(SeekFrom::Start(behind_header)).expect("there");
     file.write_all(&[0xff; 16]).expect("written");
     fs::write(scratch.join("trace/parts/host-1/process.json"), "{").expect("written");
     // Nobody knows where rank 1 is: by its fresh records it runs, and rank 0 does not.
