@@ -2,7 +2,8 @@
 //!
 //! The hosts are played by processes of this machine (`NCCL_OTF2_TEST_CLOCK`), so the truth is known.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nccl_profiler_otf2::clock::ClockPair;
@@ -116,6 +117,38 @@ fn causality(anchor: &Path, python: &Path) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
 }
 
+/// Definitions of an archive: what unify makes, clock offsets among them.
+fn definitions(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let traces = std::fs::read_dir(out.join("traces")).expect("the archive is there");
+    let files = traces.map(|entry| entry.expect("an entry").path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "def"));
+    let files = files.chain([out.join("traces.def")]);
+    files
+        .map(|path| {
+            let bytes = std::fs::read(&path).expect("read");
+            let name = path.strip_prefix(out).expect("below").to_owned();
+            (name, bytes)
+        })
+        .collect()
+}
+
+/// The same parts give the same clocks, elsewhere and later.
+fn unify_again(scratch: &Scratch) {
+    let again = scratch.path().join("again");
+    std::fs::create_dir(&again).expect("a directory");
+    let mut copy = std::process::Command::new("cp");
+    copy.arg("-a").arg(scratch.out().join("parts")).arg(&again);
+    let _copied = run(&mut copy).with_code(0);
+    let mut finalize = scratch.plain(built::nccl_otf2());
+    let _finalized = run(finalize.arg("finalize").arg(&again)).with_code(0);
+    let (before, after) = (definitions(&scratch.out()), definitions(&again));
+    let names = |files: &BTreeMap<PathBuf, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&before), names(&after));
+    for (name, bytes) in &before {
+        assert!(after[name] == *bytes, "{} differs", name.display());
+    }
+}
+
 fn hosts_with_clocks_of_their_own(version: &str, procs: u32) {
     let Some(python) = python() else { return };
     let scratch = Scratch::new();
@@ -147,6 +180,7 @@ fn hosts_with_clocks_of_their_own(version: &str, procs: u32) {
     assert_eq!(order["early_exits"], Value::Array(Vec::new()), "{order}");
     assert_eq!(order["early_receives"], Value::Array(Vec::new()), "{order}");
     compare_with_the_truth(&scratch.out());
+    unify_again(&scratch);
 }
 
 #[test]
