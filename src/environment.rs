@@ -58,7 +58,7 @@ const LAUNCHERS: &[Launcher] = launchers! {
     "PALS": "PALS_RANKID" "" "PALS_LOCAL_RANKID" "PALS_LOCAL_SIZE" "PALS_NODEID" "";
     "Flux": "FLUX_TASK_RANK" "FLUX_JOB_SIZE" "FLUX_TASK_LOCAL_ID" "" "" "";
     "PMIx": "PMIX_RANK" "PMIX_SIZE" "PMIX_LOCAL_RANK" "PMIX_LOCAL_SIZE" "" "";
-    "Hydra": "PMI_RANK" "PMI_SIZE" "MPI_LOCALRANKID" "MPI_LOCALNRANKS" "" "";
+    "PMI": "PMI_RANK" "PMI_SIZE" "MPI_LOCALRANKID" "MPI_LOCALNRANKS" "" "";
     "PMI": "PMI_RANK" "PMI_SIZE" "PMI_LOCAL_RANK" "PMI_LOCAL_SIZE" "" "";
     "Slurm": "SLURM_PROCID" "SLURM_STEP_NUM_TASKS" "SLURM_LOCALID" "" "SLURM_NODEID" "SLURM_STEP_ID";
 };
@@ -257,7 +257,7 @@ mod tests {
                 ("MPI_LOCALRANKID", "2"),
                 ("MPI_LOCALNRANKS", "4"),
             ],
-            "Hydra",
+            "PMI",
             [6, 8, 2, 4, -1],
         );
         expect(

@@ -296,3 +296,25 @@ fn nccl_itself_leaves_a_rank_behind() {
     );
     assert_eq!(said.rules, ["C19"], "{said:#?}");
 }
+
+/// NCCL itself: a rank that names another number of elements. NCCL hangs, or reduces what it has.
+#[test]
+fn nccl_itself_lets_ranks_call_different_collectives() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let mut job = scratch.command(built::nccl_host());
+    job.arg("--lib").arg(library);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    job.args(["--procs", "2", "--threads", "2", "--name", "world"]);
+    job.args(["--ops", "one,mismatch", "--timeout", "20"]);
+    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+    let _ended = start(&mut job).wait(LIMIT);
+    let said = said(&scratch);
+    let line = &said.properties["MISMATCH::COUNT::LIST"];
+    let what = "world: collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
+    assert!(line.starts_with(what), "{line}");
+    assert_eq!(said.properties["MISMATCH::COUNT"], "1");
+    assert_eq!(said.rules, ["C15"], "{said:#?}");
+}

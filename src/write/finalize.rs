@@ -306,3 +306,30 @@ pub fn is_live(process: &ProcessInfo) -> bool {
         && start_ticks(process.pid)
             .is_some_and(|ticks| process.start_ticks == 0 || process.start_ticks == ticks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_lives_if_it_is_the_one_that_recorded() {
+        let parent = std::os::unix::process::parent_id();
+        let ticks = start_ticks(parent).expect("whoever started the test still runs");
+        let recorded_by = |start_ticks| ProcessInfo {
+            pid: parent,
+            boot_id: crate::process::boot_id(),
+            start_ticks,
+            ..ProcessInfo::default()
+        };
+        assert!(is_live(&recorded_by(ticks)));
+        // Its id was given to another since.
+        assert!(!is_live(&recorded_by(ticks - 1)));
+        // Recordings of before do not say when the process started.
+        assert!(is_live(&recorded_by(0)));
+        let of_another_boot = ProcessInfo {
+            boot_id: "another".to_owned(),
+            ..recorded_by(ticks)
+        };
+        assert!(!is_live(&of_another_boot));
+    }
+}
