@@ -201,7 +201,7 @@ pub(super) const CELLS: &[Cell] = &[
     Cell {
         name: "several",
         about: "three communicators at once, used in turn by one thread of each rank",
-        arguments: "--procs 2 --threads 2 --ops allreduce,several,split --rounds 2 --exact",
+        arguments: "--procs 2 --threads 2 --ops allreduce,several,split --exact",
         ..PLAIN
     },
     Cell {

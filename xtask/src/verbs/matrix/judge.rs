@@ -17,8 +17,8 @@ use crate::python::Python;
 
 /// Elements of an operation: enough for several steps of the proxy in each protocol.
 const COUNT: &str = "10000";
-/// After this `nccl-host` kills its processes; a run takes 2 to 20 s on two cores that do nothing else.
-const LIMIT_SECONDS: &str = "180";
+/// After this `nccl-host` kills its processes; a run takes 2 to 20 s on two idle cores, ten times as long on busy ones.
+const LIMIT_SECONDS: &str = "300";
 const RELAY: &str = "libnccl-profiler-relay.so";
 
 /// What became of a run.

@@ -12,7 +12,7 @@ use crate::failure::{Context as _, Failure, Result};
 /// Elements of an operation: everything takes some thirty times as long.
 pub(super) const COUNT: &str = "1000";
 /// After this `nccl-host` kills its processes; a run takes 10 to 20 s on an idle machine.
-pub(super) const LIMIT_SECONDS: &str = "400";
+pub(super) const LIMIT_SECONDS: &str = "600";
 const PLUGIN: &str = "libnccl_profiler_otf2.so</obj>";
 
 /// What was found in all processes of a run.
