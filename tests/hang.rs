@@ -381,6 +381,32 @@ fn last_process(report: &Value) -> String {
     place.rsplit(':').next().expect("a pid").to_owned()
 }
 
+/// The first message of a pair makes its connection, and waits for the peer before NCCL says with whom.
+#[test]
+fn a_call_that_does_not_return_is_a_hang_though_nobody_knows_for_whom() {
+    let arguments = [
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--ops",
+        "alltoall",
+        "--skip-last",
+        "1",
+    ];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, "standard", &arguments) else {
+            return;
+        };
+        let report = job.until("1", |report| report["verdict"]["kind"] == "hang");
+        let text = report["verdict"]["text"].as_str().expect("a text");
+        assert!(text.starts_with("HANG: rank 0 ["), "{report:#}");
+        assert!(text.contains("has not returned"), "{report:#}");
+        assert_eq!(report["suspects"], serde_json::json!([]), "{report:#}");
+        let _dead = job.kill();
+    }
+}
+
 #[test]
 fn a_job_that_is_well_has_nobody_waiting() {
     let Some(library) = nccl_library("2.32.3") else {

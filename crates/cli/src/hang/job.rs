@@ -331,6 +331,8 @@ impl Message {
 pub(crate) struct Inside {
     /// What: the function, `ncclGroupEnd`, a kernel launch.
     pub(crate) what: String,
+    /// Whether it is NCCL that does not return, not the program that is between two calls.
+    pub(crate) is_in_nccl: bool,
     /// Since when.
     pub(crate) since_ns: u64,
 }

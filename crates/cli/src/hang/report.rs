@@ -27,7 +27,14 @@ impl Report {
         let communicators: Vec<CommRow> = rows
             .map(|(at, comm)| comm_row(job, comm, obstacles.iter().filter(|one| one.comm == at)))
             .collect();
-        let verdict = verdict(job, &lasting, &obstacles, &suspects, &communicators);
+        let verdict = verdict(
+            job,
+            &lasting,
+            &obstacles,
+            &suspects,
+            &communicators,
+            after_ns,
+        );
         Self {
             format: 1,
             directory: directory.to_owned(),
@@ -51,6 +58,7 @@ fn verdict(
     all: &[Obstacle],
     suspects: &[Suspect],
     comms: &[CommRow],
+    after_ns: u64,
 ) -> Verdict {
     if let Some(suspect) = suspects.first() {
         return Verdict {
@@ -73,6 +81,13 @@ fn verdict(
                 "MISMATCH: communicator {}: {}; nothing hangs in it yet",
                 comm.name, mismatch.text
             ),
+        };
+    }
+    if let Some(text) = words::stuck_inside(job, after_ns) {
+        return Verdict {
+            found: true,
+            kind: Kind::Hang,
+            text: format!("HANG: {text}"),
         };
     }
     let runs = |process: &&Process| matches!(process.life, Life::Running | Life::Stopped);

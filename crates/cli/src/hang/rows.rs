@@ -79,6 +79,14 @@ pub(crate) struct CommRow {
     pub(crate) latecomer: Option<Latecomer>,
 }
 
+impl CommRow {
+    /// Whether a call on it has not returned.
+    pub(crate) fn is_inside(&self) -> bool {
+        let ranks = self.sequences.iter().flat_map(|sequence| &sequence.ranks);
+        ranks.into_iter().any(|rank| !rank.inside.is_empty())
+    }
+}
+
 /// A sequence of collectives of a communicator.
 #[derive(Debug, Serialize)]
 pub(crate) struct SequenceRow {

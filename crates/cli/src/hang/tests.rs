@@ -302,6 +302,7 @@ fn a_stopped_process_and_one_in_a_call_are_told_from_idle_ones() {
     let seat = calling.comms[0].ranks.get_mut(&1).expect("there");
     seat.inside.push(Inside {
         what: "in the launch of a kernel".to_owned(),
+        is_in_nccl: true,
         since_ns: NOW_NS - 20 * SECOND_NS,
     });
     let report = judge(&calling);

@@ -73,6 +73,7 @@ fn is_of_interest(comm: &CommRow) -> bool {
     let mut sequences =
         sequences.filter(|one| one.first_incomplete.is_some() || one.mismatch.is_some());
     sequences.next().is_some()
+        || comm.is_inside()
         || !comm.messages.is_empty()
         || !comm.ranks_missing.is_empty()
         || comm.latecomer.is_some()
@@ -189,6 +190,8 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
                 ),
             );
         }
+        ranks(&sequence.ranks, all, text);
+    } else if sequence.ranks.iter().any(|rank| !rank.inside.is_empty()) {
         ranks(&sequence.ranks, all, text);
     }
 }

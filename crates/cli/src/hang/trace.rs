@@ -252,8 +252,11 @@ impl<'a> Reader<'a> {
             Fields::KernelLaunch { .. } => "in the launch of a kernel".to_owned(),
             _ => return None,
         };
+        let is_in_nccl = !matches!(operation.fields, Fields::GroupApi { .. })
+            || operation.saw(state::GROUP_END_API_START);
         Some(Inside {
             what,
+            is_in_nccl,
             since_ns: operation.start,
         })
     }

@@ -324,6 +324,34 @@ pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String
     }
 }
 
+/// A call that has not returned for long, though nobody is seen to wait: NCCL makes connections in it, before it tells
+/// with whom. The one that is in it longest.
+pub(crate) fn stuck_inside(job: &Job, after_ns: u64) -> Option<String> {
+    let mut longest: Option<(u64, String)> = None;
+    for (at, comm) in job.comms.iter().enumerate() {
+        for (number, rank) in &comm.ranks {
+            let process = job.processes.get(rank.actor.process)?;
+            let until_ns = process.until_ns.min(job.now_ns);
+            let calls = rank.inside.iter().filter(|inside| inside.is_in_nccl);
+            for inside in calls {
+                let for_ns = until_ns.saturating_sub(inside.since_ns);
+                let is_longer = longest.as_ref().is_none_or(|(most, _)| for_ns > *most);
+                if for_ns >= after_ns.max(1) && is_longer {
+                    let who = rank_with_place(job, at, *number);
+                    let text = format!(
+                        "{who} is {} of communicator {} for {}, and it has not returned; nobody is seen to wait in an operation: maybe a connection is being made, and its peer does not come",
+                        inside.what,
+                        comm.name,
+                        time(for_ns)
+                    );
+                    longest = Some((for_ns, text));
+                }
+            }
+        }
+    }
+    longest.map(|(_, text)| text)
+}
+
 /// Some processes are gone, and nobody waits for them yet.
 pub(crate) fn died(job: &Job, first: &Process, how_many: usize) -> String {
     let others = job.processes.iter();
@@ -349,8 +377,13 @@ pub(crate) fn nothing(job: &Job) -> String {
         .iter()
         .any(|process| process.life == Life::Running);
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");
+    let last_ns = job.processes.iter().map(|one| one.last_event_ns).max();
+    let idle = last_ns.and_then(|last| job.now_ns.checked_sub(last));
+    let idle = idle.map_or_else(String::new, |idle| {
+        format!("; NCCL was last heard of {} ago", time(idle))
+    });
     if runs {
-        format!("nobody waits in the {comms} of {processes}")
+        format!("nobody waits in the {comms} of {processes}{idle}")
     } else {
         format!("nobody waited in the {comms} of {processes} when they ended or were killed")
     }
@@ -392,6 +425,9 @@ pub(crate) fn unknown(job: &Job, obstacles: &[Obstacle]) -> Vec<String> {
                 rank_list(&missing)
             ));
         }
+    }
+    if obstacles.is_empty() {
+        unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
     }
     let silent = job.processes.iter().filter(|one| one.life == Life::Silent);
     let silent = silent.count() as u64;
