@@ -121,7 +121,10 @@ fn message(stream: &mut Stream, is_send: bool) {
     stream.event(33, 31, (112, Some(151)), Fields::ProxyStep { step: 1 });
 }
 
-fn ends(traffic: &Traffic) -> Vec<(u32, u32, (i32, i32), bool, u64)> {
+/// From, to, channel and step, whether it is the sender's, when.
+type Seen = (u32, u32, (i32, i32), bool, u64);
+
+fn ends(traffic: &Traffic) -> Vec<Seen> {
     let ends = traffic.ends.iter();
     ends.map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns))
         .collect()
