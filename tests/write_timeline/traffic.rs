@@ -75,6 +75,16 @@ fn without_a_launch_the_data_leaves_after_the_coll() {
 }
 
 #[test]
+fn of_several_launches_the_first_is_not_too_late() {
+    let mut stream = on_hosts(2);
+    stream.collective(10, 100, false);
+    // Another plan of the group, launched before the first was reported.
+    stream.event(19, 10, (105, Some(106)), Fields::KernelLaunch { stream: 1 });
+    stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    assert_eq!(times(&said(&mut stream).passages), [(103, 160)]);
+}
+
+#[test]
 fn a_root_waits_or_is_waited_for() {
     // Rank 1: as the root, and as another.
     for (func, root, expected) in [
@@ -148,11 +158,16 @@ fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
 }
 
 #[test]
-fn where_messages_were_lost_their_numbers_mean_nothing() {
+fn where_some_were_lost_numbers_mean_nothing() {
     let mut stream = on_hosts(2);
     message(&mut stream, true);
     let mut losses = Losses::default();
     losses.starts[Kind::P2p as usize] = 1;
+    assert_eq!(stream.traffic(&losses), Traffic::default());
+
+    let mut stream = on_hosts(2);
+    stream.collective(10, 100, false);
+    losses.starts[Kind::Coll as usize] = 1;
     assert_eq!(stream.traffic(&losses), Traffic::default());
 }
 
