@@ -173,6 +173,9 @@ fn hosts_with_clocks_of_their_own(version: &str, procs: u32) {
     for said in ["NCCL::CLOCK::UNCERTAINTY_NS", "NCCL::CLOCK::REFERENCE"] {
         assert!(definitions.contains(said), "{said}: {definitions}");
     }
+    let mut info = std::process::Command::new(built::nccl_otf2());
+    let info = run(info.arg("info").arg(archive.anchor())).with_code(0);
+    assert!(info.stdout.contains("4 hosts on one clock to"), "{info}");
     let order = causality(archive.anchor(), &python);
     assert!(order["collectives"].as_u64() >= Some(30), "{order}");
     // Rounds of one message from each rank.

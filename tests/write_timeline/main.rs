@@ -13,6 +13,7 @@ mod replays;
 mod stamps;
 mod steps;
 mod stream;
+mod traffic;
 
 use nccl_profiler_otf2::event::{StateArgs, state};
 use nccl_profiler_otf2::journal::record::RecordBody;

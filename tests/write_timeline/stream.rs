@@ -7,6 +7,7 @@ use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
 use nccl_profiler_otf2::journal::record::{
     CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
 };
+use nccl_profiler_otf2::write::alignment::rows::Traffic;
 use nccl_profiler_otf2::write::assemble::Assembler;
 use nccl_profiler_otf2::write::canvas::Scene;
 use nccl_profiler_otf2::write::counts::Counts;
@@ -157,6 +158,17 @@ impl Stream {
             is_symmetric: false,
             user_tag: 0,
         }
+    }
+
+    /// What the process says of its traffic with others.
+    pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
+        let mut assembler = Assembler::default();
+        for record in self.records.drain(..) {
+            assembler.record(record);
+        }
+        let assembly = assembler.finish(losses);
+        let timeline = Timeline::of(&assembly, &self.symbols);
+        Traffic::of(&timeline.scene(&assembly, &self.symbols))
     }
 
     pub(crate) fn draw(&mut self) -> Drawn {

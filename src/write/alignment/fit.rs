@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::bounds::{ANY_DRIFT, Ends, Marks, Observed};
+use super::bounds::{Marks, Observed};
 use super::clock::{Correction, Knot, Relation};
+use super::curves::{Curves, NEGLIGIBLE, approximate_count};
+use super::pairs::PairMarks;
 use super::paths::{Difference, Extent, extent};
 use super::repair::{Need, repair};
-use super::{Constraint, MOST_DRIFT, approximate, number, rough, whole};
+use super::{Constraint, approximate, number, rough, whole};
 use crate::write::place::index;
 
 /// Oscillators change their pace with the temperature: a line is believed for no longer than this, ns.
@@ -16,8 +18,6 @@ const LONGEST_PIECE: f64 = 600e9;
 const SHORTEST_PIECE: f64 = 2e9;
 /// More pieces are not tried.
 const MOST_PIECES: usize = 256;
-/// Contradictions below this are rounding, ns.
-const NEGLIGIBLE: f64 = 64.0;
 /// Each round knows the times of constraints and the drifts better than the one before.
 const ROUNDS: usize = 4;
 /// What rounding may add up to, ns.
@@ -69,78 +69,6 @@ struct Problem {
     observed: Vec<Observed>,
     /// How far each clock is ahead by the rough constant, ns.
     ahead: Vec<f64>,
-}
-
-/// Clocks on pieces: by host, then by knot, how far ahead they are beside the rough constant.
-#[derive(Clone, Debug, Default)]
-struct Curves {
-    pieces: usize,
-    piece: f64,
-    middle: Vec<Vec<f64>>,
-    extents: Vec<Extent>,
-    /// The contradictions that had to be smoothed.
-    slack: f64,
-}
-
-impl Curves {
-    fn flat(hosts: usize, pieces: usize, length: f64) -> Self {
-        Self {
-            pieces,
-            piece: length / approximate_count(pieces),
-            middle: vec![vec![0.0; pieces + 1]; hosts],
-            ..Self::default()
-        }
-    }
-
-    /// The common time at which a host's clock shows this.
-    fn common(&self, host: usize, reading: f64) -> f64 {
-        let Some(clock) = self.middle.get(host) else {
-            return reading;
-        };
-        let knot = |at: usize| {
-            let time = self.piece * approximate_count(at);
-            (time + clock.get(at).copied().unwrap_or(0.0), time)
-        };
-        let (mut low, mut high) = (0, self.pieces);
-        while high - low > 1 {
-            let middle = usize::midpoint(low, high);
-            if knot(middle).0 <= reading {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        let (from, to) = (knot(low), knot(low + 1));
-        from.1 + (reading - from.0) * (to.1 - from.1) / (to.0 - from.0)
-    }
-
-    /// What this and no more is known of the drift of the second host against the first on a piece.
-    fn drift(&self, hosts: (usize, usize), piece: usize) -> (f64, f64) {
-        let difference = |knot: usize| {
-            let extent = self.extents.get(knot)?;
-            let (first, second) = hosts;
-            Some((
-                extent.earliest.get(second)? - extent.latest.get(first)?,
-                extent.latest.get(second)? - extent.earliest.get(first)?,
-            ))
-        };
-        let (Some(first), Some(last)) = (difference(piece), difference(piece + 1)) else {
-            return ANY_DRIFT;
-        };
-        let slope = |from: f64, to: f64| (to - from) / self.piece;
-        let (least, most) = (slope(first.1, last.0), slope(first.0, last.1));
-        // Where bounds contradict each other nothing is known better.
-        if least.is_finite() && most.is_finite() && least < most && self.slack < NEGLIGIBLE {
-            (least.max(ANY_DRIFT.0), most.min(ANY_DRIFT.1))
-        } else {
-            ANY_DRIFT
-        }
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a small number of pieces")]
-fn approximate_count(pieces: usize) -> f64 {
-    pieces as f64
 }
 
 impl Problem {
@@ -357,131 +285,5 @@ impl Problem {
                 .then(|| u64::try_from(whole(uncertainty.ceil())).unwrap_or(u64::MAX)),
             ..Correction::default()
         }
-    }
-}
-
-impl Curves {
-    /// No clock drifts like this: constraints that contradict each other gave its knots. A constant does less harm.
-    fn straighten(&mut self) {
-        let most = 2.0 * MOST_DRIFT * self.piece;
-        for clock in &mut self.middle {
-            let wild = |two: &[f64]| matches!(two, [from, to] if (to - from).abs() > most);
-            if clock.windows(2).any(wild) {
-                let mean = clock.iter().sum::<f64>() / approximate_count(clock.len());
-                clock.fill(mean);
-            }
-        }
-    }
-
-    /// Beyond the constraints: as before, where a drift is shown; where none is, none.
-    fn extend(&self, knots: &mut Vec<Knot>, host: usize, reference: usize, span: (u64, u64)) {
-        let is_shown = |piece: usize| {
-            let (least, most) = self.drift((reference, host), piece);
-            least > 0.0 || most < 0.0
-        };
-        let (begin, end) = (span.0.saturating_sub(1), span.1.saturating_add(1));
-        let along = |from: Knot, to: Knot, ns: u64, is_shown: bool| {
-            if !is_shown {
-                return from.correction_ns;
-            }
-            let run = approximate(i128::from(to.ns) - i128::from(from.ns));
-            let rise = approximate(i128::from(to.correction_ns) - i128::from(from.correction_ns));
-            let beyond = approximate(i128::from(ns) - i128::from(from.ns));
-            from.correction_ns
-                .saturating_add(whole(beyond * rise / run))
-        };
-        if let [first, second, ..] = *knots.as_slice()
-            && begin < first.ns
-        {
-            let correction_ns = along(first, second, begin, is_shown(0));
-            knots.insert(
-                0,
-                Knot {
-                    ns: begin,
-                    correction_ns,
-                },
-            );
-        }
-        if let [.., before, last] = *knots.as_slice()
-            && end > last.ns
-        {
-            let shown = is_shown(self.pieces.saturating_sub(1));
-            let correction_ns = along(last, before, end, shown);
-            knots.push(Knot {
-                ns: end,
-                correction_ns,
-            });
-        }
-    }
-}
-
-/// The marks of a pair of hosts, by piece.
-struct PairMarks {
-    pair: (usize, usize),
-    pieces: Vec<Marks>,
-    piece: f64,
-}
-
-impl PairMarks {
-    /// Least and most difference at every knot, and by how much marks contradict each other.
-    fn at_knots(&self, curves: &Curves) -> (Vec<(f64, f64)>, f64) {
-        let mut known = vec![Ends::OPEN.first; self.pieces.len() + 1];
-        let mut slack = 0.0_f64;
-        let drifts: Vec<(f64, f64)> = (0..self.pieces.len())
-            .map(|piece| curves.drift(self.pair, piece))
-            .collect();
-        for (at, (marks, &drift)) in self.pieces.iter().zip(&drifts).enumerate() {
-            let ends = marks.ends(self.piece, drift);
-            slack = slack.max(ends.slack);
-            for (knot, (least, most)) in [(at, ends.first), (at + 1, ends.last)] {
-                if let Some(known) = known.get_mut(knot) {
-                    *known = (known.0.max(least), known.1.min(most));
-                }
-            }
-        }
-        // What is known at one knot bounds the next, however little traffic there is between.
-        let reach = |from: (f64, f64), to: &mut (f64, f64), drift: (f64, f64)| {
-            to.0 = to.0.max(from.0 + drift.0 * self.piece);
-            to.1 = to.1.min(from.1 + drift.1 * self.piece);
-        };
-        for (at, &drift) in drifts.iter().enumerate() {
-            if let Some([from, to]) = known.get_mut(at..at + 2) {
-                reach(*from, to, drift);
-            }
-        }
-        for (at, &drift) in drifts.iter().enumerate().rev() {
-            if let Some([to, from]) = known.get_mut(at..at + 2) {
-                reach(*from, to, (-drift.1, -drift.0));
-            }
-        }
-        for (least, most) in &mut known {
-            if least > most {
-                slack = slack.max((*least - *most) / 2.0);
-                let middle = f64::midpoint(*least, *most);
-                (*least, *most) = (middle, middle);
-            }
-        }
-        (known, slack)
-    }
-
-    fn needs(&self) -> impl Iterator<Item = Need> {
-        let (first, second) = self.pair;
-        self.pieces
-            .iter()
-            .enumerate()
-            .flat_map(move |(knot, marks)| {
-                let need = move |mark: &(f64, f64), earlier, later, most| Need {
-                    earlier,
-                    later,
-                    knot,
-                    part: (mark.0 / self.piece).clamp(0.0, 1.0),
-                    most,
-                };
-                let upper = marks.upper.iter();
-                let lower = marks.lower.iter();
-                upper
-                    .map(move |mark| need(mark, first, second, mark.1))
-                    .chain(lower.map(move |mark| need(mark, second, first, -mark.1)))
-            })
     }
 }

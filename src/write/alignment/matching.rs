@@ -146,3 +146,117 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
     }
     constraints
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::{End, Passage, Traffic};
+    use super::*;
+    use crate::write::job::processes;
+    use crate::write::sidecar::{CommDefinition, Sidecar};
+
+    const KEY: Key = Key {
+        comm: 0,
+        function: 0,
+        sequence: 3,
+        repetition: 0,
+    };
+
+    /// A part on a host of its own, whose wall clock is 1000 ns ahead of its CLOCK_MONOTONIC.
+    fn part(host: usize, identity: CommIdentity, traffic: Traffic) -> Sidecar {
+        let mut sidecar = Sidecar {
+            part: format!("part{host:02}"),
+            traffic,
+            ..Sidecar::default()
+        };
+        sidecar.process.boot_id = format!("boot{host:02}");
+        sidecar.clock.first_monotonic_ns = 1;
+        sidecar.clock.first_realtime_ns = 1001;
+        sidecar.comms.push(CommDefinition {
+            identity,
+            id: 7,
+            ranks: 2,
+            repetition: 0,
+            ranks_seen: 2,
+            name: String::new(),
+            nodes: 2,
+        });
+        sidecar
+    }
+
+    fn passes(entered_ns: u64, left_ns: u64) -> Traffic {
+        Traffic {
+            functions: vec!["AllReduce".to_owned()],
+            passages: vec![Passage {
+                key: KEY,
+                entered_ns,
+                left_ns,
+            }],
+            ends: Vec::new(),
+        }
+    }
+
+    /// Pairs of boot and time, from and to.
+    fn found(parts: Vec<Sidecar>) -> Vec<((u32, u64), (u32, u64))> {
+        let parts = parts
+            .into_iter()
+            .map(|part| (part.part.clone().into(), part));
+        let constraints = constraints(&processes(parts.collect())).into_iter();
+        let mut found: Vec<_> = constraints
+            .map(|one| {
+                let (earlier, later) = (one.earlier, one.later);
+                ((earlier.boot, earlier.ns), (later.boot, later.ns))
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn everybody_enters_before_anybody_leaves() {
+        let parts = |identity| {
+            vec![
+                part(0, identity, passes(10, 20)),
+                part(1, identity, passes(15, 0)),
+            ]
+        };
+        // The second did not say when it left.
+        assert_eq!(found(parts(CommIdentity::Id)), [((1, 1015), (0, 1020))]);
+        // Communicators without an identity are not the same.
+        assert_eq!(found(parts(CommIdentity::Part)), []);
+    }
+
+    #[test]
+    fn many_hosts_are_compared_with_the_first() {
+        let parts = (0..20).map(|host| part(host, CommIdentity::Id, passes(10, 20)));
+        let found = found(parts.collect());
+        assert_eq!(found.len(), 2 * 19);
+        assert!(found.iter().all(|(from, to)| from.0 == 0 || to.0 == 0));
+    }
+
+    #[test]
+    fn a_message_has_two_ends() {
+        let end = |is_send, ns| Traffic {
+            functions: vec!["message".to_owned()],
+            passages: Vec::new(),
+            ends: vec![End {
+                key: KEY,
+                from: 0,
+                to: 1,
+                part: (0, 2),
+                is_send,
+                ns,
+            }],
+        };
+        let both = || {
+            vec![
+                part(0, CommIdentity::Id, end(true, 10)),
+                part(1, CommIdentity::Id, end(false, 30)),
+            ]
+        };
+        assert_eq!(found(both()), [((0, 1010), (1, 1030))]);
+        // Two receivers: one of them is not what it says.
+        let mut parts = both();
+        parts.push(part(2, CommIdentity::Id, end(false, 40)));
+        assert_eq!(found(parts), []);
+    }
+}

@@ -14,8 +14,10 @@
 mod bounds;
 mod clock;
 mod components;
+mod curves;
 mod fit;
 pub mod matching;
+mod pairs;
 mod paths;
 mod repair;
 mod rough;

@@ -48,6 +48,8 @@ struct Chosen<'a> {
     is_send: bool,
     activity: &'a Activity,
     operation: &'a Operation,
+    /// The first launch of its group on its communicator.
+    launched: Option<u64>,
     /// Proxy operations that sent or received and ended.
     sends: u32,
     receives: u32,
@@ -62,6 +64,7 @@ impl Traffic {
         if chosen.is_empty() {
             return Self::default();
         }
+        find_launches(scene.assembly, &mut chosen);
         let steps = transfers(scene, &mut chosen);
         for one in &chosen {
             traffic.add(scene, one);
@@ -100,8 +103,9 @@ impl Traffic {
         }
         order.sort_by_key(|&(start, activity, _)| (start, activity.operation));
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
-        // A message's number counts only where none was lost.
-        let counts_messages = scene.assembly.counts.kinds.get(Kind::P2p).lost == 0;
+        // Numbers of messages and replays count only where none was lost.
+        let is_whole = |kind| scene.assembly.counts.kinds.get(kind).lost == 0;
+        let (counts_messages, counts_replays) = (is_whole(Kind::P2p), is_whole(Kind::Coll));
         for (_, activity, operation) in order {
             let Some(at) = scene.assembly.find_context(operation.context) else {
                 continue;
@@ -111,7 +115,7 @@ impl Traffic {
             };
             let (mut peer, mut is_send) = (None, false);
             let (function, sequence, repetition) = match operation.fields {
-                Fields::Coll { func, sequence, .. } => {
+                Fields::Coll { func, sequence, .. } if counts_replays => {
                     let function = self.function(scene.symbols.text(func));
                     let next = repetitions.entry((at, function, sequence)).or_insert(0);
                     *next += 1;
@@ -153,6 +157,7 @@ impl Traffic {
                 is_send,
                 activity,
                 operation,
+                launched: None,
                 sends: 0,
                 receives: 0,
             });
@@ -174,7 +179,7 @@ impl Traffic {
     }
 
     fn add(&mut self, scene: &Scene<'_>, one: &Chosen<'_>) {
-        let entered = entered(scene.assembly, one);
+        let entered = entered(one);
         let left = left(scene, one);
         if let Some(peer) = one.peer {
             let (from, to) = if one.is_send {
@@ -341,14 +346,35 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
     steps
 }
 
+/// A group may have several launches, and which of them is an operation's is not always certain: the first is not
+/// too late.
+fn find_launches(assembly: &Assembly, chosen: &mut [Chosen<'_>]) {
+    let group = |operation: &Operation| (operation.parent, operation.context);
+    let own = |one: &Chosen<'_>| {
+        let launch = assembly.operation(one.activity.launch);
+        launch.filter(|_| one.activity.launch_is_own).map(group)
+    };
+    let mut first: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for of in chosen.iter().filter_map(own) {
+        first.insert(of, u64::MAX);
+    }
+    for operation in &assembly.operations {
+        if operation.kind() == Kind::KernelLaunch
+            && let Some(first) = first.get_mut(&group(operation))
+        {
+            *first = (*first).min(operation.start);
+        }
+    }
+    for one in chosen {
+        one.launched = own(one).and_then(|of| first.get(&of).copied());
+    }
+}
+
 /// A time before which the rank had given nothing to others: its kernel had not been launched; where no launch is
 /// known, its data had not been handed to the network.
-fn entered(assembly: &Assembly, one: &Chosen<'_>) -> Option<u64> {
-    let launch = assembly
-        .operation(one.activity.launch)
-        .filter(|_| one.activity.launch_is_own)
-        .map(|launch| launch.start);
-    launch.or_else(|| (one.sends > 0).then_some(one.operation.start))
+fn entered(one: &Chosen<'_>) -> Option<u64> {
+    let handed = (one.sends > 0).then_some(one.operation.start);
+    one.launched.or(handed)
 }
 
 /// A time when the rank had got everything from others, measured: its kernel had ended, or its last receive.
