@@ -16,7 +16,7 @@ use super::members::Members;
 use super::part::TRACES;
 use super::plan::{Plan, clock};
 use super::progress::Progress;
-use super::properties::properties;
+use super::properties::{self, properties};
 use super::pxn::Origins;
 use super::sidecar::Sidecar;
 use super::union::{Strings, attributes, metrics, regions};
@@ -129,7 +129,7 @@ pub(super) fn write(
 fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    for (name, value) in properties {
+    for (name, value) in properties::in_pieces(properties) {
         writer.set_property(&name, &value)?;
     }
     Ok(())

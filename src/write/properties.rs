@@ -71,6 +71,53 @@ pub fn properties(
     list.0
 }
 
+/// OTF2 takes no value that is longer than one of its chunks of definitions, 256 KiB.
+const LONGEST_VALUE_BYTES: usize = 128 << 10;
+
+/// The name of the n-th piece of a long list, from 2.
+fn piece_name(name: &str, piece: usize) -> String {
+    format!("{name}::{piece}")
+}
+
+/// Lists that are too long for a property go on in others: `NAME`, `NAME::2`, `NAME::3` …
+pub(super) fn in_pieces(properties: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut all = Vec::with_capacity(properties.len());
+    for (name, value) in properties {
+        if value.len() <= LONGEST_VALUE_BYTES {
+            all.push((name, value));
+            continue;
+        }
+        let mut piece = String::new();
+        let mut number = 1;
+        let mut put = |piece: String, number: usize| match number {
+            1 => all.push((name.clone(), piece)),
+            number => all.push((piece_name(&name, number), piece)),
+        };
+        for line in value.lines() {
+            // A line alone is never so long, but for what a program was called with.
+            let line = line.get(..LONGEST_VALUE_BYTES).unwrap_or(line);
+            if !piece.is_empty() && piece.len() + line.len() >= LONGEST_VALUE_BYTES {
+                put(std::mem::take(&mut piece), number);
+                number += 1;
+            }
+            if !piece.is_empty() {
+                piece.push('\n');
+            }
+            piece.push_str(line);
+        }
+        put(piece, number);
+    }
+    all
+}
+
+/// The parts that an archive says are in it; `None` if it does not say.
+pub(super) fn parts_of(archive: &otf2::Archive) -> Option<BTreeSet<String>> {
+    let first = archive.property(PARTS)?;
+    let more = (2..).map_while(|piece| archive.property(&piece_name(PARTS, piece)));
+    let lines = std::iter::once(first).chain(more).flat_map(str::lines);
+    Some(lines.map(str::to_owned).collect())
+}
+
 /// How the parts of an archive were written: one value each, or a mixture.
 #[must_use]
 pub fn named_options<'a>(parts: impl Iterator<Item = &'a ArchiveOptions>) -> Vec<(String, String)> {
@@ -261,4 +308,38 @@ fn problems(list: &mut List, processes: &[Process]) {
     all.extend(of_parts);
     list.number("NCCL::PROBLEMS", all.len() as u64);
     list.add("NCCL::PROBLEM_LIST", lines(all.iter().take(MOST_PROBLEMS)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_go_on_in_other_properties() {
+        let names: Vec<String> = (0..20_000)
+            .map(|n| format!("host-{n}-1234567890"))
+            .collect();
+        let said = vec![
+            ("NCCL::A".to_owned(), "short".to_owned()),
+            (PARTS.to_owned(), names.join("\n")),
+        ];
+        let pieces = in_pieces(said);
+        assert!(
+            pieces
+                .iter()
+                .all(|(_, value)| value.len() <= LONGEST_VALUE_BYTES)
+        );
+        let called: Vec<&str> = pieces
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .take(3)
+            .collect();
+        assert_eq!(called, ["NCCL::A", "NCCL::PARTS", "NCCL::PARTS::2"]);
+        let values: Vec<&str> = pieces
+            .iter()
+            .skip(1)
+            .map(|(_, value)| value.as_str())
+            .collect();
+        assert_eq!(values.join("\n"), names.join("\n"));
+    }
 }

@@ -22,7 +22,7 @@ use super::job::{Process, align_clocks, processes};
 use super::options::ArchiveOptions;
 use super::part::{TRACES, is_done};
 use super::progress::Progress;
-use super::properties::{PARTS, named_options, total};
+use super::properties::{named_options, parts_of, total};
 use super::staging::{Staging, put_in_place};
 use super::workers::Workers;
 
@@ -70,8 +70,7 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
 #[must_use]
 pub fn parts_in_place(out: &Path) -> Option<BTreeSet<String>> {
     let archive = otf2::Archive::open(&out.join(ANCHOR)).ok()?;
-    let parts = archive.property(PARTS)?;
-    Some(parts.lines().map(str::to_owned).collect())
+    parts_of(&archive)
 }
 
 /// Whether the archive in place has these parts, written with these options.
@@ -80,12 +79,8 @@ pub(super) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveO
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
-    let there: BTreeSet<&str> = archive
-        .property(PARTS)
-        .unwrap_or_default()
-        .lines()
-        .collect();
-    let mut names = parts.iter().map(String::as_str);
+    let there = parts_of(&archive).unwrap_or_default();
+    let mut names = parts.iter();
     // An archive that does not say was made when there was no choice.
     let before = named_options([ArchiveOptions::default()].iter());
     let mut options = named_options(options.iter()).into_iter().zip(before);
