@@ -26,12 +26,8 @@ impl Claim {
     /// Somebody else has it for longer than that, or the file cannot be made.
     pub(super) fn take(path: PathBuf, staging: &Staging, give_up: Instant) -> Result<Self, Error> {
         loop {
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(mut file) => {
-                    // Only helps to find out that we are dead; without it the age does.
-                    let _who = file.write_all(Holder::ourselves().text().as_bytes());
-                    return Ok(Self { path });
-                }
+            match make(&path, staging) {
+                Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io_error("make", &path)(error)),
             }
@@ -43,6 +39,25 @@ impl Claim {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+    }
+}
+
+/// Makes the file, which must not exist. It says who made it from its first moment on: one who was killed between making
+/// and writing it would hold the claim as long as somebody unknown on another host.
+fn make(path: &Path, staging: &Staging) -> std::io::Result<()> {
+    let who = Holder::ourselves().text();
+    let prepared = staging.path().join("claim");
+    let linked = fs::write(&prepared, &who).and_then(|()| fs::hard_link(&prepared, path));
+    let _not_needed = fs::remove_file(&prepared);
+    match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            // A file system without links.
+            let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+            // Only helps to find out that we are dead; without it the age does.
+            let _who = file.write_all(who.as_bytes());
+            Ok(())
+        }
+        linked => linked,
     }
 }
 
@@ -145,6 +160,32 @@ mod tests {
         assert!(busy.to_string().contains("claim"), "{busy}");
         drop(first);
         let _second = Claim::take(path, &staging, soon()).expect("free again");
+    }
+
+    #[test]
+    fn a_claim_is_never_seen_without_its_holder() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("claim");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (directory, path, stop) = (directory.path(), &path, &stop);
+            let look = scope.spawn(move || {
+                let mut seen = 0_u32;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    if let Ok(text) = fs::read_to_string(path) {
+                        assert!(Holder::parse(&text).is_some(), "{text:?}");
+                        seen += 1;
+                    }
+                }
+                seen
+            });
+            let staging = Staging::create(directory, ".s").expect("made");
+            for _ in 0..2000 {
+                let _claim = Claim::take(path.clone(), &staging, soon()).expect("free");
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(look.join().expect("always whole") > 0);
+        });
     }
 
     #[test]

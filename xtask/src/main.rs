@@ -31,6 +31,7 @@ Commands:
   setup       Only install and fetch what demo and test need
   matrix      Run many releases of NCCL in many ways and hold each archive against what was done
   readers     Read archives with three readers and compare what they say, event by event
+  torture     Kill the processes of jobs at random instants and see that no record is lost
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
 
@@ -58,6 +59,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "setup" => verbs::setup::run(rest),
         "matrix" => verbs::matrix::run(rest),
         "readers" => verbs::readers::run(rest),
+        "torture" => verbs::torture::run(rest),
         "bindings" => verbs::bindings::run(rest),
         "screenshot" => verbs::screenshot::run(rest),
         "" | "help" | "-h" | "--help" => {

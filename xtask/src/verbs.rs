@@ -7,3 +7,4 @@ pub(crate) mod readers;
 pub(crate) mod screenshot;
 pub(crate) mod setup;
 pub(crate) mod test;
+pub(crate) mod torture;

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod constants;
 pub mod descriptor;
+pub mod endure;
 pub mod fields;
 pub mod kind;
 pub mod libnccl;

@@ -33,6 +33,10 @@ pub(crate) struct Row<'a> {
     collectives: Requests,
     /// Puts and gets, whose matching ids are those of their window.
     accesses: BTreeMap<RmaWinRef, Requests>,
+    /// The last one made, until the region around it is left.
+    last_access: Option<(RmaWinRef, u64)>,
+    /// What marks an operation that had not ended when recording did.
+    unfinished: Option<AttributeRef>,
     /// By communicator: this location's rank and the number of ranks.
     ranks: BTreeMap<CommRef, (Option<u32>, u64)>,
 }
@@ -64,6 +68,8 @@ impl<'a> Row<'a> {
             receives: Requests::new("receive"),
             collectives: Requests::new("collective"),
             accesses: BTreeMap::new(),
+            last_access: None,
+            unfinished: trace.attribute("nccl.unfinished"),
             ranks: BTreeMap::new(),
         }
     }
@@ -86,7 +92,10 @@ impl<'a> Row<'a> {
                 self.region(*region);
                 self.open.push((*region, event.time));
             }
-            EventKind::Leave(region) => self.leave(*region),
+            EventKind::Leave(region) => {
+                self.leave(*region);
+                self.access_may_stay_open(event);
+            }
             EventKind::MpiCollectiveBegin => self.collective_begin(),
             EventKind::MpiCollectiveEnd(collective) => self.collective_end(collective),
             EventKind::NonBlockingCollectiveRequest { request } => {
@@ -318,7 +327,22 @@ impl<'a> Row<'a> {
         let open = self.accesses.entry(access.win);
         let open = open.or_insert_with(|| Requests::new("put or get"));
         let wrong = open.make(access.matching);
+        self.last_access = Some((access.win, access.matching));
         self.remote_access(wrong);
+    }
+
+    /// What was under way when recording ended does not complete, and says so.
+    fn access_may_stay_open(&mut self, left: &Event) {
+        let last = self.last_access.take();
+        let mark = |&(attribute, value): &(AttributeRef, AttributeValue)| {
+            Some(attribute) == self.unfinished && value == AttributeValue::U8(1)
+        };
+        if let Some((win, matching)) = last
+            && left.attributes.iter().any(mark)
+            && let Some(open) = self.accesses.get_mut(&win)
+        {
+            let _under_way = open.complete(matching);
+        }
     }
 
     fn access_completes(&mut self, win: RmaWinRef, matching: u64) {

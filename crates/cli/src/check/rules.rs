@@ -104,7 +104,7 @@ rules! {
     CollectiveRank C07 Fault Any "All recorded members of a communicator take part in each of its collectives, unless the archive says that something is missing.";
     MessageMatch C08 Fault Any "Every message that is sent is received, and the other way round, unless the archive says that something is missing.";
     MessageBytes C09 Fault Any "Messages are received with the sizes they were sent with.";
-    RemoteAccess C10 Fault Nccl "A put or get into a window completes once, under its matching id.";
+    RemoteAccess C10 Fault Nccl "A put or get into a window completes once, under its matching id, unless recording ended before it did.";
     Partial C11 Remark Nccl "Ranks have all of each other's collectives and messages, also where the archive says that something is missing.";
     RankMissing C12 Remark Any "All members of a communicator that did something have events.";
     RankStatement C13 Fault Nccl "The archive counts the ranks without a recording, and the collectives that not all recorded ranks have, that there are.";

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod endure;
 mod replay;
 mod script;
 
@@ -30,6 +31,7 @@ enum Verb {
     Replay(replay::Arguments),
     Script(script::Arguments),
     Bench(bench::Arguments),
+    Endure(endure::Arguments),
 }
 
 /// What came out.
@@ -45,6 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Script(arguments) => script::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Endure(arguments) => endure::run(&arguments),
     };
     match outcome {
         Ok(Outcome::Well) => ExitCode::SUCCESS,

@@ -1,0 +1,90 @@
+//! What must be in the archive, and whether it is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::process::run_within;
+use whole_plugin::scratch::Scratch;
+
+use super::ledger::{self, Numbers};
+use super::round::Dead;
+
+/// How long making the archive may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// `finalize` ends, the archive is whole, and each process's part has what the process had done.
+pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) {
+    let parts = scratch.out().join("parts");
+    let mut finalize = scratch.plain(built::nccl_otf2());
+    finalize.args(["finalize", "--json"]).arg(scratch.out());
+    let ended = run_within(LIMIT, &mut finalize);
+    let nobody = dead.iter().all(|dead| dead.returned.is_empty());
+    if nobody && ended.status.code() == Some(2) {
+        return;
+    }
+    assert_eq!(ended.status.code(), Some(0), "{about}\n{ended}");
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(report["complete"], true, "{about}\n{ended}");
+
+    let mut found = 0;
+    for process in dead {
+        let parts = parts_of(&parts, process.pid);
+        found += parts.len() as u64;
+        let mut recorded = Numbers::new();
+        for part in &parts {
+            let text = std::fs::read(part.join("definitions"))
+                .unwrap_or_else(|error| panic!("{about}\n{}: {error}\n{ended}", part.display()));
+            let definitions: Value = serde_json::from_slice(&text).expect("JSON");
+            assert_eq!(definitions["problems"], Value::Array(Vec::new()), "{about}");
+            ledger::recorded(&definitions, &mut recorded);
+        }
+        compare(process, &recorded, about);
+    }
+
+    let mut check = scratch.plain(built::nccl_otf2());
+    check.args(["check", "--json"]).arg(scratch.out());
+    let ended = run_within(LIMIT, &mut check);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(report["faults"], 0, "{about}\n{ended}");
+    assert_eq!(report["processes"], found, "{about}\n{ended}");
+}
+
+/// The parts of a process that recorded anything: one whose communicators end while others begin has two.
+fn parts_of(parts: &std::path::Path, pid: u32) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(parts) else {
+        return Vec::new();
+    };
+    let middle = format!("-{pid}-");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .filter(|path| path.to_string_lossy().contains(&middle))
+        // Killed before it had made its journal: it had recorded nothing.
+        .filter(|path| path.join("done").exists())
+        .collect()
+}
+
+/// Everything that had returned is recorded, and no more than one callback a thread beside.
+fn compare(process: &Dead, recorded: &Numbers, about: &str) {
+    for (what, returned) in &process.returned {
+        let there = recorded.get(what).copied().unwrap_or(0);
+        // The start of a control event is held back until something else comes.
+        let held = if what == &("ProxyCtrl".to_owned(), "seen") {
+            process.threads
+        } else {
+            0
+        };
+        assert!(
+            there + held >= *returned,
+            "{what:?}: {there} recorded of {returned} that had returned\n{about}"
+        );
+    }
+    let sum = |numbers: &Numbers| numbers.values().sum::<u64>();
+    let (there, returned) = (sum(recorded), sum(&process.returned));
+    assert!(
+        there <= returned + process.threads,
+        "{there} callbacks recorded, {returned} had returned on {} threads\n{about}",
+        process.threads
+    );
+}
