@@ -78,10 +78,15 @@ fn compare_with_the_truth(out: &Path) {
         (part, sidecar)
     });
     let mut processes = processes(parts.collect());
+    // Aligning uses them up.
+    let sidecars: Vec<_> = processes
+        .iter()
+        .map(|process| process.sidecar.clone())
+        .collect();
     let alignment = align_clocks(&mut processes);
     assert_eq!(alignment.violations, 0, "{alignment:#?}");
     let now = i128::from(ClockPair::read().monotonic_ns);
-    for process in &processes {
+    for (process, sidecar) in processes.iter().zip(&sidecars) {
         let reference = processes
             .iter()
             .find(|other| other.boot == process.correction.reference)
@@ -90,7 +95,7 @@ fn compare_with_the_truth(out: &Path) {
         // The traffic of one operation takes milliseconds here.
         assert!(uncertainty < 10_000_000, "{:?}", process.correction);
         let (clock, reference) = (clock_of(process), clock_of(reference));
-        let times = process.sidecar.traffic.passages.iter();
+        let times = sidecar.traffic.passages.iter();
         for passage in times.filter(|passage| passage.left_ns > 0) {
             let reading = i128::from(process.system_ns(passage.left_ns));
             // When that was on this machine: a few steps of Newton's method.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::alignment::rows::Traffic;
 use super::alignment::{Alignment, Correction, align, matching};
 use super::place::{index, place};
 use super::sidecar::{LaneDefinition, LaneKind, Sidecar};
@@ -188,6 +189,8 @@ pub fn align_clocks(processes: &mut [Process]) -> Alignment {
     for process in processes {
         let correction = alignment.clocks.get(index(process.boot));
         process.correction = correction.cloned().unwrap_or_default();
+        // It has said what it had to say; of ten thousand parts it is the larger half.
+        process.sidecar.traffic = Traffic::default();
     }
     alignment
 }
