@@ -129,7 +129,7 @@ pub(super) fn write(
 fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    for (name, value) in properties::in_pieces(properties) {
+    for (name, value) in properties::within_anchor(properties) {
         writer.set_property(&name, &value)?;
     }
     Ok(())

@@ -79,7 +79,7 @@ fn wins(out: &Path, done: &[Sidecar]) -> Result<bool, Error> {
 }
 
 /// FNV-1a over the names: the same in every process, whatever the compiler's own hash does.
-fn fingerprint(names: &BTreeSet<&str>) -> u64 {
+pub(super) fn fingerprint(names: &BTreeSet<&str>) -> u64 {
     let bytes = names.iter().flat_map(|name| name.bytes().chain([b'\n']));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

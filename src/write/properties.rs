@@ -31,7 +31,10 @@ pub fn properties(
 ) -> Vec<(String, String)> {
     let mut list = List::default();
     let parts = processes.iter().map(|process| &process.sidecar.part);
+    let names: BTreeSet<String> = parts.clone().cloned().collect();
     list.add(PARTS, lines(parts));
+    list.number(PARTS_NUMBER, names.len() as u64);
+    list.add(PARTS_FINGERPRINT, fingerprint(&names));
     list.add("NCCL::PARTS_LEFT_OUT", lines(left_out));
     let options = processes.iter().map(|process| &process.sidecar.options);
     for (name, value) in named_options(options) {
@@ -71,51 +74,100 @@ pub fn properties(
     list.0
 }
 
-/// OTF2 takes no value that is longer than one of its chunks of definitions, 256 KiB.
-const LONGEST_VALUE_BYTES: usize = 128 << 10;
+/// OTF2's anchor is one chunk of 256 KiB, all properties together, with some for names and the anchor's own numbers.
+const MOST_BYTES: usize = 200 << 10;
+/// What a list may have in any case.
+const SHORT_BYTES: usize = 12 << 10;
 
-/// The name of the n-th piece of a long list, from 2.
-fn piece_name(name: &str, piece: usize) -> String {
-    format!("{name}::{piece}")
-}
-
-/// Lists that are too long for a property go on in others: `NAME`, `NAME::2`, `NAME::3` …
-pub(super) fn in_pieces(properties: Vec<(String, String)>) -> Vec<(String, String)> {
-    let mut all = Vec::with_capacity(properties.len());
-    for (name, value) in properties {
-        if value.len() <= LONGEST_VALUE_BYTES {
-            all.push((name, value));
-            continue;
+/// Cuts the longest lists until all properties together fit. The last line of a list that was cut says how many lines
+/// are missing.
+pub(super) fn within_anchor(mut properties: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut longest = MOST_BYTES;
+    loop {
+        let lengths = properties
+            .iter()
+            .map(|(name, value)| name.len() + value.len());
+        if lengths.sum::<usize>() <= MOST_BYTES || longest < SHORT_BYTES {
+            return properties;
         }
-        let mut piece = String::new();
-        let mut number = 1;
-        let mut put = |piece: String, number: usize| match number {
-            1 => all.push((name.clone(), piece)),
-            number => all.push((piece_name(&name, number), piece)),
-        };
-        for line in value.lines() {
-            // A line alone is never so long, but for what a program was called with.
-            let line = line.get(..LONGEST_VALUE_BYTES).unwrap_or(line);
-            if !piece.is_empty() && piece.len() + line.len() >= LONGEST_VALUE_BYTES {
-                put(std::mem::take(&mut piece), number);
-                number += 1;
-            }
-            if !piece.is_empty() {
-                piece.push('\n');
-            }
-            piece.push_str(line);
+        longest /= 2;
+        for (_, value) in properties.iter_mut().filter(|(_, v)| v.len() > longest) {
+            *value = beginning(value, longest);
         }
-        put(piece, number);
     }
-    all
 }
 
-/// The parts that an archive says are in it; `None` if it does not say.
-pub(super) fn parts_of(archive: &otf2::Archive) -> Option<BTreeSet<String>> {
-    let first = archive.property(PARTS)?;
-    let more = (2..).map_while(|piece| archive.property(&piece_name(PARTS, piece)));
-    let lines = std::iter::once(first).chain(more).flat_map(str::lines);
-    Some(lines.map(str::to_owned).collect())
+/// As many lines as are not longer than so many bytes together, and how many there are more.
+fn beginning(value: &str, bytes: usize) -> String {
+    let mut kept = String::new();
+    let mut lines = value.lines().peekable();
+    while let Some(line) = lines.next_if(|line| kept.len() + line.len() < bytes) {
+        kept.push_str(line);
+        kept.push('\n');
+    }
+    let before = value.lines().next_back().and_then(cut_before);
+    let rest = lines.count() as u64;
+    let more = before.map_or(rest, |before| before + rest.saturating_sub(1));
+    format!("{kept}{MORE}{more}")
+}
+
+/// How the last line of a list that was cut begins.
+const MORE: &str = "and more: ";
+
+/// How many lines are missing from a list that this is the last line of.
+fn cut_before(line: &str) -> Option<u64> {
+    line.strip_prefix(MORE)?.parse().ok()
+}
+
+/// The parts that are in an archive, as it says.
+#[derive(Debug, Default)]
+pub(super) struct PartsThere {
+    names: BTreeSet<String>,
+    number: u64,
+    fingerprint: String,
+}
+
+impl PartsThere {
+    /// Those of an archive; `None` if it does not say.
+    pub(super) fn of(archive: &otf2::Archive) -> Option<Self> {
+        let names = archive.property(PARTS)?.lines();
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        let number = archive.property(PARTS_NUMBER);
+        let number = number.and_then(|number| number.parse().ok());
+        Some(Self {
+            number: number.unwrap_or(names.len() as u64),
+            fingerprint: archive
+                .property(PARTS_FINGERPRINT)
+                .unwrap_or_default()
+                .to_owned(),
+            names,
+        })
+    }
+
+    /// Whether all of these are among them; where there are too many to name them, whether they are these.
+    pub(super) fn has_all(&self, parts: &BTreeSet<String>) -> bool {
+        if self.names.len() as u64 == self.number {
+            return parts.is_subset(&self.names);
+        }
+        self.number == parts.len() as u64 && self.fingerprint == fingerprint(parts)
+    }
+
+    /// Whether there are all of these and others.
+    pub(super) fn has_more_than(&self, parts: &BTreeSet<String>) -> bool {
+        if self.names.len() as u64 == self.number {
+            return parts.is_subset(&self.names) && *parts != self.names;
+        }
+        self.number > parts.len() as u64
+    }
+}
+
+/// How many parts there are, and a hash of their names: where they are too many to be named.
+const PARTS_NUMBER: &str = "NCCL::PARTS::NUMBER";
+const PARTS_FINGERPRINT: &str = "NCCL::PARTS::FINGERPRINT";
+
+fn fingerprint(parts: &BTreeSet<String>) -> String {
+    let names = parts.iter().map(String::as_str).collect();
+    format!("{:016x}", super::finisher::fingerprint(&names))
 }
 
 /// How the parts of an archive were written: one value each, or a mixture.
@@ -315,31 +367,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_go_on_in_other_properties() {
+    fn long_lists_are_cut_until_the_anchor_can_take_all() {
         let names: Vec<String> = (0..20_000)
             .map(|n| format!("host-{n}-1234567890"))
             .collect();
-        let said = vec![
-            ("NCCL::A".to_owned(), "short".to_owned()),
-            (PARTS.to_owned(), names.join("\n")),
+        let said = |name: &str, lines: &[String]| (name.to_owned(), lines.join("\n"));
+        let all = vec![
+            said("NCCL::A", &names[..20]),
+            said(PARTS, &names),
+            said("NCCL::B", &names[..9000]),
         ];
-        let pieces = in_pieces(said);
-        assert!(
-            pieces
-                .iter()
-                .all(|(_, value)| value.len() <= LONGEST_VALUE_BYTES)
-        );
-        let called: Vec<&str> = pieces
+        let cut = within_anchor(all.clone());
+        let bytes: usize = cut
             .iter()
-            .map(|(name, _)| name.as_str())
-            .take(3)
-            .collect();
-        assert_eq!(called, ["NCCL::A", "NCCL::PARTS", "NCCL::PARTS::2"]);
-        let values: Vec<&str> = pieces
-            .iter()
-            .skip(1)
-            .map(|(_, value)| value.as_str())
-            .collect();
-        assert_eq!(values.join("\n"), names.join("\n"));
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        assert!(bytes <= MOST_BYTES && bytes > MOST_BYTES / 4, "{bytes}");
+        assert_eq!(cut[0], all[0]);
+        for ((name, value), (_, before)) in cut.iter().zip(&all).skip(1) {
+            let lines: Vec<&str> = value.lines().collect();
+            let (last, kept) = lines.split_last().expect("lines");
+            let more = cut_before(last).expect("says how many are missing");
+            assert_eq!(
+                kept.len() as u64 + more,
+                before.lines().count() as u64,
+                "{name}"
+            );
+            assert!(before.starts_with(&kept.join("\n")), "{name}");
+        }
+        assert_eq!(within_anchor(all[..1].to_vec()), all[..1]);
     }
 }

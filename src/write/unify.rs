@@ -22,7 +22,7 @@ use super::job::{Process, align_clocks, processes};
 use super::options::ArchiveOptions;
 use super::part::{TRACES, is_done};
 use super::progress::Progress;
-use super::properties::{named_options, parts_of, total};
+use super::properties::{PartsThere, named_options, total};
 use super::staging::{Staging, put_in_place};
 use super::workers::Workers;
 
@@ -66,25 +66,17 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories)
 }
 
-/// The parts that are in the archive in place; `None` without one.
-#[must_use]
-pub fn parts_in_place(out: &Path) -> Option<BTreeSet<String>> {
-    let archive = otf2::Archive::open(&out.join(ANCHOR)).ok()?;
-    parts_of(&archive)
-}
-
 /// Whether the archive in place has these parts, written with these options.
 #[must_use]
 pub(super) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveOptions]) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
-    let there = parts_of(&archive).unwrap_or_default();
-    let mut names = parts.iter();
+    let there = PartsThere::of(&archive).unwrap_or_default();
     // An archive that does not say was made when there was no choice.
     let before = named_options([ArchiveOptions::default()].iter());
     let mut options = named_options(options.iter()).into_iter().zip(before);
-    names.all(|name| there.contains(name))
+    there.has_all(parts)
         && options.all(|((name, wanted), (_, before))| {
             archive.property(&name).unwrap_or(&before) == wanted
         })
@@ -170,7 +162,9 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
 fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {
     let _claim = Claim::take(out.join(CLAIM), staging, Instant::now() + PATIENCE)?;
     // Somebody who saw more parts was faster: theirs stays.
-    if parts_in_place(out).is_some_and(|there| there.is_superset(parts) && there != *parts) {
+    let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
+    let there = there.and_then(|archive| PartsThere::of(&archive));
+    if there.is_some_and(|there| there.has_more_than(parts)) {
         return Ok(());
     }
     // Somebody else has made the same: who reads it now is not disturbed.
