@@ -220,10 +220,12 @@ fn where_records_are_lost_nothing_is_claimed() {
             is_of_rank_2(&text).then_some((path, text))
         })
         .expect("the part of rank 2");
-    // As a full disk leaves it.
+    // As a full disk leaves it: five calls and their operations began and have no record.
     let lost = text.replacen("\"lost\": 0", "\"lost\": 5", 20);
     assert_ne!(lost, text);
-    std::fs::write(path, lost).expect("written");
+    let begun = lost.replacen("\"started\": 2", "\"started\": 12", 1);
+    assert_ne!(begun, lost);
+    std::fs::write(path, begun).expect("written");
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
     let _finalized = run(scratch
         .plain(built::nccl_otf2())
