@@ -116,10 +116,10 @@ pub(super) fn claim_patiently(directory: &Path) -> Result<Claim, Error> {
     claim(directory, Instant::now() + PATIENCE)
 }
 
-/// [`write`] for who has the claim.
+/// [`write()`] for who has the claim.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 pub(super) fn write_claimed(
     directory: &Path,
     options: &WriteOptions,
