@@ -98,6 +98,12 @@ pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Whose files this process makes.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: asks for a number, touches no memory, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Sixteen random bits.
 pub(crate) fn random_bits() -> u16 {
     let mut bytes = [0_u8; 2];

@@ -31,6 +31,7 @@ use crate::recorder;
 use crate::test_clock::TestClock;
 
 mod close;
+mod foreign;
 
 use close::Moment;
 
@@ -226,7 +227,7 @@ impl Session {
         };
         let written = serde_json::to_vec_pretty(&info)
             .map_err(std::io::Error::other)
-            .and_then(|json| std::fs::write(part.join("process.json"), json));
+            .and_then(|json| private_file(&part.join("process.json"), &json));
         let tag = ProcessTag::new(hooks::random_bits());
         let registry = Registry::new(RegistryOptions {
             directory: journal.clone(),
@@ -312,7 +313,10 @@ fn output_directory(config: &Config, place: &Place, now_ns: u64) -> Result<PathB
     };
     let path = std::path::absolute(&relative)
         .map_err(|error| format!("NCCL_OTF2_DIR={relative}: {error}"))?;
-    std::fs::create_dir_all(path.join("parts")).map_err(|error| {
+    let parts = path.join("parts");
+    foreign::refuse(&path, "NCCL_OTF2_DIR")?;
+    foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
+    private_directories(&parts).map_err(|error| {
         format!(
             "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
             path.display()
@@ -334,8 +338,9 @@ fn journal_directory(
     };
     let outside = PathBuf::from(config::expand(template, place)).join(name);
     let outside = std::path::absolute(&outside).unwrap_or(outside);
-    let made = std::fs::create_dir_all(outside.parent().unwrap_or(&outside))
-        .and_then(|()| private_directory(&outside));
+    let parent = outside.parent().unwrap_or(&outside);
+    foreign::refuse(parent, "NCCL_OTF2_JOURNAL_DIR")?;
+    let made = private_directories(parent).and_then(|()| private_directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
     // The part points to its journal, so that whoever reads the part needs to know no variable.
     std::os::unix::fs::symlink(&outside, &inside)
@@ -346,6 +351,27 @@ fn journal_directory(
 fn private_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// The same with all that are missing above it; nothing is wrong with one that is there.
+fn private_directories(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(path)
+}
+
+fn private_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)
 }
 
 /// `20261121-100312` in UTC. Days to a civil date by counting from 1 March 0000, as the calendar repeats

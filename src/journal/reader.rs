@@ -130,6 +130,8 @@ pub struct Journal {
     /// The highest number of an event of each slot. None where the format does not tell.
     started: Option<BTreeMap<u16, u64>>,
     bytes: u64,
+    /// Segments of a format that is newer than this version reads: file, offset, format.
+    newer: Vec<(PathBuf, u64, u32)>,
 }
 
 impl Journal {
@@ -158,9 +160,18 @@ impl Journal {
             slotless: Losses::default(),
             started: Some(BTreeMap::new()),
             bytes: 0,
+            newer: Vec::new(),
         };
         for path in paths {
-            journal.find_segments(&path)?;
+            journal.find_segments(&path);
+        }
+        for (path, offset, found) in std::mem::take(&mut journal.newer) {
+            // A process writes one format: among segments that can be read it is a damaged one.
+            if journal.slots.is_empty() {
+                return Err(Error::Newer { path, found });
+            }
+            let reason = format!("a segment of format {found} among others of {FORMAT_VERSION}");
+            journal.problem(&path, offset, reason, 0);
         }
         for places in journal.slots.values_mut() {
             places.sort_by_key(|place| place.order);
@@ -168,12 +179,12 @@ impl Journal {
         Ok(journal)
     }
 
-    fn find_segments(&mut self, path: &Path) -> Result<(), Error> {
+    fn find_segments(&mut self, path: &Path) {
         let mut file = match File::open(path) {
             Ok(file) => file,
             Err(error) => {
                 self.problem(path, 0, format!("cannot be opened: {error}"), 0);
-                return Ok(());
+                return;
             }
         };
         let length = file.metadata().map(|data| data.len()).unwrap_or(0);
@@ -185,29 +196,33 @@ impl Journal {
                 .and_then(|_| file.read_exact(&mut bytes));
             if let Err(error) = read {
                 self.problem(path, offset, format!("cannot be read: {error}"), 0);
-                return Ok(());
+                return;
             }
-            self.segment(path, offset, &words(&bytes))?;
+            self.segment(path, offset, &words(&bytes));
             offset += SEGMENT_BYTES as u64;
         }
-        Ok(())
+        if offset < length || length == 0 {
+            let reason = format!("the file ends in a segment's header, after {length} bytes");
+            self.problem(path, offset, reason, 0);
+        }
     }
 
-    fn segment(&mut self, path: &Path, offset: u64, head: &[u64]) -> Result<(), Error> {
+    fn segment(&mut self, path: &Path, offset: u64, head: &[u64]) {
         let word = |index: usize| head.get(index).copied().unwrap_or(0);
         if word(header::MAGIC) == 0 {
-            return Ok(()); // prepared, never used
+            if word(header::COMMITTED) > 0 {
+                self.problem(path, offset, "no segment header here".to_owned(), 0);
+            }
+            return; // prepared, never used
         }
         if word(header::MAGIC) != MAGIC {
             self.problem(path, offset, "no segment header here".to_owned(), 0);
-            return Ok(());
+            return;
         }
         let version = low(word(header::VERSION));
         if version > FORMAT_VERSION {
-            return Err(Error::Newer {
-                path: path.to_owned(),
-                found: version,
-            });
+            self.newer.push((path.to_owned(), offset, version));
+            return;
         }
         let slot = u16::try_from(high(word(header::VERSION)) >> 16).unwrap_or(0);
         let committed = word(header::COMMITTED).min(SEGMENT_BYTES as u64);
@@ -235,7 +250,6 @@ impl Journal {
             committed,
             version,
         });
-        Ok(())
     }
 
     fn problem(&mut self, path: &Path, offset: u64, reason: String, lost_bytes: u64) {
@@ -293,8 +307,8 @@ impl Journal {
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Record),
     ) {
-        let segment = match read_words(place) {
-            Ok(segment) => segment,
+        let (segment, beyond) = match read_words(place) {
+            Ok(read) => read,
             Err(error) => {
                 self.problem(
                     &place.path,
@@ -328,6 +342,32 @@ impl Journal {
             }
         }
         self.saw(slot, last);
+        self.end_of_segment(place, &segment, &beyond);
+    }
+
+    /// What is not as it should be at the end of a segment's committed bytes.
+    fn end_of_segment(&mut self, place: &SegmentPlace, segment: &[u64], beyond: &[u64]) {
+        let end = 8 * segment.len() as u64;
+        let missing = (place.committed & !7).saturating_sub(end);
+        if missing > 0 {
+            let reason = format!("the file ends after {end} bytes of the segment");
+            self.problem(&place.path, place.offset + end, reason, missing);
+        }
+        // The record that a process was writing when it died is not committed. There cannot be two of them.
+        let records = || {
+            let length = |at: usize| {
+                let word = beyond.get(at).copied().unwrap_or(0);
+                let is_record = high(word) == mark(place.order, segment.len() + at);
+                is_record.then_some(usize::from(
+                    u16::try_from((word >> 16) & 0xffff).unwrap_or(0),
+                ))
+            };
+            length(length(0)?)
+        };
+        if missing == 0 && records().is_some() {
+            let reason = "records go on behind the committed bytes".to_owned();
+            self.problem(&place.path, place.offset + end, reason, 0);
+        }
     }
 }
 
@@ -357,6 +397,12 @@ fn read_record(
             "record of kind {record_kind:#x} goes past the committed bytes"
         ));
     };
+    // A length that was changed so that it fits again swallows whole records.
+    if (1..length).any(|word| is_record_head(record.get(word), mark(order, at + word))) {
+        return Err(format!(
+            "record of kind {record_kind:#x} and {length} words with another one in it"
+        ));
+    }
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
     };
@@ -387,12 +433,29 @@ fn read_record(
     }
 }
 
-fn read_words(place: &SegmentPlace) -> io::Result<Vec<u64>> {
+/// Whether a word begins a record at the place of this mark: no payload looks so by chance.
+fn is_record_head(word: Option<&u64>, mark: u32) -> bool {
+    word.is_some_and(|&word| {
+        let length = usize::try_from((word >> 16) & 0xffff).unwrap_or(0);
+        let kind = u8::try_from(word & 0xff).unwrap_or(0);
+        high(word) == mark
+            && (RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length)
+            && (1..=kind::STATE).contains(&kind)
+    })
+}
+
+/// The committed words of a segment, as far as the file has them, and those of two records behind.
+fn read_words(place: &SegmentPlace) -> io::Result<(Vec<u64>, Vec<u64>)> {
     let mut file = File::open(&place.path)?;
     file.seek(SeekFrom::Start(place.offset))?;
-    let mut bytes = vec![0; usize::try_from(place.committed).unwrap_or(0)];
-    file.read_exact(&mut bytes)?;
-    Ok(words(&bytes))
+    let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
+    let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
+    let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
+    file.take(wanted).read_to_end(&mut bytes)?;
+    let mut committed = words(&bytes);
+    let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
+    let beyond = committed.split_off(count.min(committed.len()));
+    Ok((committed, beyond))
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {

@@ -11,6 +11,7 @@ use super::part::{
     self, JOURNAL, PartSummary, WriteOptions, claim_patiently, is_done, part_name, read_process,
     read_sidecar, write_claimed,
 };
+use super::part_files::is_barred;
 use super::progress::Progress;
 use super::pxn;
 use super::rewrite::{
@@ -229,6 +230,9 @@ fn finish_part(
     options: &FinalizeOptions,
     of_others: Option<ArchiveOptions>,
 ) -> (PartState, bool) {
+    if let Some(reason) = is_barred(directory) {
+        return (PartState::Failed(reason), false);
+    }
     Staging::sweep(directory, part::STAGING);
     if is_final(directory) && options.wishes.is_empty() {
         return (finish_again(directory, &options.wishes), false);

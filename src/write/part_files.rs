@@ -29,10 +29,23 @@ pub fn part_name(directory: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Whether a part is written, and can go into an archive.
+/// Whether a part is written, and can go into an archive. A link is no part: it may lead to what is somebody else's.
 #[must_use]
 pub fn is_done(directory: &Path) -> bool {
-    directory.join(DONE).exists()
+    directory.join(DONE).exists() && !directory.is_symlink()
+}
+
+/// Why nothing can be done with a part, whatever is in it; `None` where something can.
+pub(super) fn is_barred(directory: &Path) -> Option<String> {
+    if directory.is_symlink() {
+        return Some(format!(
+            "{} is a symbolic link, which no process makes: not followed",
+            directory.display()
+        ));
+    }
+    // A file that cannot be seen is not one that is not there.
+    let read = fs::read_dir(directory).map_err(io_error("read", directory));
+    read.err().map(|error| error.to_string())
 }
 
 /// What `done` says in a part that was written while its process still recorded.

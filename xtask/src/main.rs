@@ -32,6 +32,7 @@ Commands:
   matrix      Run many releases of NCCL in many ways and hold each archive against what was done
   readers     Read archives with three readers and compare what they say, event by event
   torture     Kill the processes of jobs at random instants and see that no record is lost
+  scale       Make the archive of a synthetic job as large as one likes, and measure it
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
 
@@ -59,6 +60,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "setup" => verbs::setup::run(rest),
         "matrix" => verbs::matrix::run(rest),
         "readers" => verbs::readers::run(rest),
+        "scale" => verbs::scale::run(rest),
         "torture" => verbs::torture::run(rest),
         "bindings" => verbs::bindings::run(rest),
         "screenshot" => verbs::screenshot::run(rest),

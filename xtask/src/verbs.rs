@@ -4,6 +4,7 @@ pub(crate) mod bindings;
 pub(crate) mod demo;
 pub(crate) mod matrix;
 pub(crate) mod readers;
+pub(crate) mod scale;
 pub(crate) mod screenshot;
 pub(crate) mod setup;
 pub(crate) mod test;

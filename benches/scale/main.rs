@@ -1,0 +1,116 @@
+//! Jobs as large as one likes, and what it takes to write their archive: `cargo xtask scale`.
+//!
+//! The ranks are recorded by the recording half's writer and become parts by the writing half's, one after the other; what is
+//! measured is done by a process of its own.
+
+mod rank;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use nccl_profiler_otf2::clock;
+use nccl_profiler_otf2::write::part::{self, WriteOptions};
+use nccl_profiler_otf2::write::progress::Silent;
+use nccl_profiler_otf2::write::unify::unify;
+use nccl_profiler_otf2::write::{FinalizeOptions, finalize};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words.retain(|word| *word != "--bench");
+    match words.as_slice() {
+        ["finalize", out] => measured(Path::new(out), |out| {
+            let done = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+            assert!(done.complete, "{:?}", done.parts.first());
+            done.archive.expect("an archive").size.events
+        }),
+        ["unify", out] => measured(Path::new(out), |out| {
+            unify(out, &Silent).expect("unified").size.events
+        }),
+        ["journals", ranks, events, folder] => {
+            journals(number(ranks), u64::from(number(events)), Path::new(folder));
+        }
+        ["parts", ranks, folder] => parts(number(ranks), Path::new(folder)),
+        // `cargo bench` runs all there is; this takes minutes and gigabytes.
+        [] => println!("scale: nothing is run without being asked for (cargo xtask scale)"),
+        other => panic!("{other:?}: cargo xtask scale --help"),
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse()
+        .unwrap_or_else(|_| panic!("{text}: not a number"))
+}
+
+/// Few processes with many events: from journals to the archive.
+fn journals(ranks: u32, events: u64, folder: &Path) {
+    let out = fresh(folder);
+    let begin = Instant::now();
+    let job_ns = clock::realtime_ns();
+    for rank in 0..ranks {
+        rank::record(&out, rank, ranks, events / rank::EVENTS, job_ns);
+    }
+    println!(
+        "{ranks} processes of {events} NCCL events recorded in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    in_a_process_of_its_own("finalize", &out);
+    fs::remove_dir_all(&out).expect("removed");
+}
+
+/// Many processes with few events: from parts to the archive.
+fn parts(ranks: u32, folder: &Path) {
+    const OPERATIONS: u64 = 8;
+    let out = fresh(folder);
+    let begin = Instant::now();
+    let job_ns = clock::realtime_ns();
+    let options = WriteOptions::default();
+    for rank in 0..ranks {
+        let part = rank::record(&out, rank, ranks, OPERATIONS, job_ns);
+        part::write(&part, &options, &Silent).expect("written");
+    }
+    println!(
+        "{ranks} parts of 4 communicators made in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    in_a_process_of_its_own("unify", &out);
+    fs::remove_dir_all(&out).expect("removed");
+}
+
+fn fresh(folder: &Path) -> PathBuf {
+    let out = folder.join(format!("scale-{}", std::process::id()));
+    fs::create_dir(&out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    out
+}
+
+fn in_a_process_of_its_own(what: &str, out: &Path) {
+    let program = std::env::current_exe().expect("this program");
+    let status = Command::new(program).arg(what).arg(out).status();
+    assert!(status.expect("started").success(), "{what} failed");
+}
+
+/// Does it and says what it took.
+fn measured(out: &Path, work: impl FnOnce(&Path) -> u64) {
+    let begin = Instant::now();
+    let events = work(out);
+    let wall = begin.elapsed().as_secs_f64();
+    let status = fs::read_to_string("/proc/self/status").expect("a process");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let stat = fs::read_to_string("/proc/self/stat").expect("a process");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
+    // utime and stime, in hundredths of a second.
+    let ticks: Vec<u64> = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    let cpu = ticks.iter().sum::<u64>() as f64 / 100.0;
+    println!(
+        "{wall:.1} s, {cpu:.1} s of processor time, peak {}; {events} OTF2 events, {:.2} million a second and core",
+        peak.unwrap_or("?").trim(),
+        events as f64 / cpu / 1e6
+    );
+}

@@ -1,0 +1,254 @@
+//! One rank of a large job, recorded by the recording half's own writer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nccl_profiler_otf2::clock::{self, ClockPair};
+use nccl_profiler_otf2::event::{Body, Coll, CommInit, Name, Start, State, StateArgs, state};
+use nccl_profiler_otf2::id::{ContextId, EventId, ProcessTag};
+use nccl_profiler_otf2::journal::writer::{Cursor, Registry, RegistryOptions};
+use nccl_profiler_otf2::process::ProcessInfo;
+
+/// Ranks of a tensor group, which is also a host.
+const TENSOR: u32 = 8;
+/// Stages of a pipeline, where there are ranks for them.
+const PIPELINE: u32 = 8;
+/// A process id that no process has: pids end at 2²².
+const NO_PROCESS: u32 = 1 << 30;
+/// Events (starts) of one all-reduce here.
+pub(crate) const EVENTS: u64 = 8;
+
+/// A communicator of a rank: id, rank in it, size.
+#[derive(Clone, Copy)]
+struct Member {
+    id: u64,
+    rank: u32,
+    ranks: u32,
+}
+
+/// The communicators of a rank of a job that is parallel in three ways: all, its tensor group, its pipeline, its replicas.
+fn communicators(rank: u32, ranks: u32) -> [Member; 4] {
+    let stages = PIPELINE.min((ranks / TENSOR).max(1));
+    let tensor = TENSOR.min(ranks);
+    let replicas = (ranks / (tensor * stages)).max(1);
+    let (in_tensor, host) = (rank % tensor, rank / tensor);
+    let (replica, stage) = (host % replicas, host / replicas);
+    let id = |kind: u64, group: u32| 0x5ca1_e000_0000_0000 | kind << 32 | u64::from(group);
+    [
+        Member {
+            id: id(0, 0),
+            rank,
+            ranks,
+        },
+        Member {
+            id: id(1, host),
+            rank: in_tensor,
+            ranks: tensor,
+        },
+        Member {
+            id: id(2, replica * tensor + in_tensor),
+            rank: stage,
+            ranks: stages,
+        },
+        Member {
+            id: id(3, stage * tensor + in_tensor),
+            rank: replica,
+            ranks: replicas,
+        },
+    ]
+}
+
+/// Records a rank that does `operations` all-reduces in turn in its communicators; gives its part.
+pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns: u64) -> PathBuf {
+    let host = rank / TENSOR;
+    let pid = NO_PROCESS + rank;
+    let part = out
+        .join("parts")
+        .join(format!("host{host:05}-{pid}-{job_ns}"));
+    fs::create_dir_all(part.join("journal")).expect("a part can be made");
+    let mut info = ProcessInfo {
+        format: 1,
+        host: format!("host{host:05}"),
+        boot_id: format!("boot{host}"),
+        pid,
+        session_start_realtime_ns: job_ns,
+        nccl_version: "2.30.7".to_owned(),
+        table: 6,
+        ..ProcessInfo::default()
+    };
+    info.environment.rank = Some(rank);
+    info.environment.size = Some(ranks);
+    let json = serde_json::to_vec(&info).expect("plain data");
+    fs::write(part.join("process.json"), json).expect("a file can be written");
+    let tag = ProcessTag::new(u16::try_from(1 + rank % 0xfff0).expect("small"));
+    let registry = Registry::new(RegistryOptions {
+        directory: part.join("journal"),
+        tag,
+        process_id: pid,
+        tick_source: clock::select(),
+        session_start_realtime_ns: job_ns,
+        limit_bytes: 1 << 34,
+    });
+    let mut worker = Worker {
+        late_ns: clock::realtime_ns() - job_ns,
+        keeper: registry.register("nccl-otf2-keeper").expect("a slot"),
+        main: registry.register("main").expect("a slot"),
+        proxy: registry.register("proxy").expect("a slot"),
+        registry,
+    };
+    worker.clock_pair();
+    let members = communicators(rank, ranks);
+    let contexts = [1, 2, 3, 4].map(|number| ContextId::new(tag, number));
+    for (member, context) in members.iter().zip(contexts) {
+        worker.init(context, member);
+    }
+    for operation in 0..operations {
+        let which = usize::try_from(operation % 4).expect("small");
+        worker.all_reduce(contexts[which], &members[which], operation / 4);
+        if operation % 1000 == 0 {
+            worker.registry.keep();
+        }
+    }
+    for context in contexts {
+        worker.main.comm_finalize(context.get(), clock::ticks());
+    }
+    worker.clock_pair();
+    part
+}
+
+struct Worker {
+    keeper: Cursor,
+    main: Cursor,
+    proxy: Cursor,
+    registry: Arc<Registry>,
+    /// Ranks record one after the other, and are to have done it at once: their clocks are behind by as much.
+    late_ns: u64,
+}
+
+impl Worker {
+    fn clock_pair(&mut self) {
+        let mut pair = ClockPair::read();
+        pair.monotonic_ns -= self.late_ns;
+        pair.realtime_ns -= self.late_ns;
+        pair.monotonic_raw_ns -= self.late_ns.min(pair.monotonic_raw_ns);
+        self.keeper.clock_pair(&pair);
+    }
+
+    fn init(&mut self, context: ContextId, member: &Member) {
+        let comm = CommInit {
+            table: 6,
+            comm_id: member.id,
+            name: Name::NONE,
+            nodes: i32::try_from(member.ranks.div_ceil(TENSOR)).expect("small"),
+            ranks: i32::try_from(member.ranks).expect("small"),
+            rank: i32::try_from(member.rank).expect("small"),
+            nccl_version: 23_007,
+        };
+        self.main.comm_init(context.get(), clock::ticks(), 0, &comm);
+    }
+
+    /// Call, launch, plan, collective, and its two ends of a ring with a step each.
+    fn all_reduce(&mut self, context: ContextId, member: &Member, sequence: u64) {
+        let rank = i32::try_from(member.rank).expect("small");
+        let start = |parent: u64, rank: i32, body| Start {
+            context: context.get(),
+            parent,
+            rank,
+            body,
+        };
+        let group = self.main.start(&start(
+            0,
+            0,
+            Body::GroupApi {
+                graph_captured: false,
+                depth: 1,
+            },
+        ));
+        let call = self.main.start(&start(
+            group.get(),
+            0,
+            Body::CollApi {
+                func: Name::from_cstr(c"AllReduce"),
+                count: 1000,
+                datatype: Name::from_cstr(c"ncclFloat32"),
+                root: 0,
+                stream: 0x5000,
+                graph_captured: false,
+                user_tag: 0,
+            },
+        ));
+        self.main.stop(call.get());
+        let launch = self.main.start(&start(
+            group.get(),
+            0,
+            Body::KernelLaunch { stream: 0x5000 },
+        ));
+        self.main.stop(launch.get());
+        let coll = self.main.start(&start(
+            call.get(),
+            rank,
+            Body::Coll(Coll {
+                sequence,
+                func: Name::from_cstr(c"AllReduce"),
+                send_buffer: 1,
+                recv_buffer: 2,
+                count: 1000,
+                root: 0,
+                datatype: Name::from_cstr(c"ncclFloat32"),
+                channels: 1,
+                warps: 8,
+                algorithm: Name::from_cstr(c"RING"),
+                protocol: Name::from_cstr(c"SIMPLE"),
+                parent_group: 0,
+                comm_hash: 0,
+                kernel_variant: Name::NONE,
+                is_symmetric: false,
+                user_tag: 0,
+            }),
+        ));
+        self.main.stop(coll.get());
+        self.main.stop(group.get());
+        for is_send in [true, false] {
+            self.transfer(context, member, coll, is_send);
+        }
+    }
+
+    fn transfer(&mut self, context: ContextId, member: &Member, coll: EventId, is_send: bool) {
+        let rank = i32::try_from(member.rank).expect("small");
+        let ranks = i32::try_from(member.ranks).expect("small");
+        let start = |parent: u64, body| Start {
+            context: context.get(),
+            parent,
+            rank,
+            body,
+        };
+        let peer = if is_send { rank + 1 } else { rank + ranks - 1 };
+        let operation = self.proxy.start(&start(
+            coll.get(),
+            Body::ProxyOp {
+                pid: 0,
+                channel: 0,
+                peer: peer % ranks,
+                steps: 1,
+                chunk_bytes: 4000,
+                is_send,
+            },
+        ));
+        let step = self
+            .proxy
+            .start(&start(operation.get(), Body::ProxyStep { step: 0 }));
+        let waits = if is_send {
+            state::PROXY_STEP_SEND_WAIT
+        } else {
+            state::PROXY_STEP_RECV_WAIT
+        };
+        self.proxy.state(&State {
+            event: step.get(),
+            state: waits,
+            args: StateArgs::ProxyStep { bytes: 4000 },
+        });
+        self.proxy.stop(step.get());
+        self.proxy.stop(operation.get());
+    }
+}

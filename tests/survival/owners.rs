@@ -1,0 +1,179 @@
+//! Other users: parts that cannot be read, and what somebody has put in the way in a directory that all can write to.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use whole_plugin::built;
+use whole_plugin::machine::skip;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+use crate::parts::{finalize, job, report};
+
+/// A user and group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// Whether this test can be two users.
+fn is_root() -> bool {
+    let own = fs::metadata("/proc/self").map(|data| data.uid());
+    let can = own.is_ok_and(|uid| uid == 0)
+        && Command::new("setpriv")
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success());
+    if !can {
+        skip("only root with setpriv can be two users");
+    }
+    can
+}
+
+fn give_to_nobody(path: &Path) {
+    chown(path, Some(NOBODY), Some(NOBODY)).expect("root may");
+    if path.is_dir() {
+        for entry in fs::read_dir(path).expect("readable") {
+            give_to_nobody(&entry.expect("an entry").path());
+        }
+    }
+}
+
+/// The command as nobody runs it.
+fn as_nobody(command: &Command) -> Command {
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    other.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        other.current_dir(directory);
+    }
+    other
+}
+
+/// Whether nobody may run what was built here: a checkout in a home directory is not for all.
+fn nobody_can_run(program: &Path) -> bool {
+    let mut command = Command::new(program);
+    let asked = as_nobody(command.arg("--version")).output();
+    let can = asked.is_ok_and(|output| output.status.success());
+    if !can {
+        skip(&format!("user {NOBODY} may not run {}", program.display()));
+    }
+    can
+}
+
+#[test]
+fn a_part_of_somebody_else_is_named_and_the_rest_is_written() {
+    if !is_root() || !nobody_can_run(&built::nccl_otf2()) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let [_, foreign] = job(&scratch.out());
+    give_to_nobody(scratch.path());
+    chown(&foreign, Some(0), Some(0)).expect("root may");
+    fs::set_permissions(&foreign, fs::Permissions::from_mode(0o700)).expect("root may");
+    let ended = run(&mut as_nobody(&finalize(&scratch.out()))).with_code(1);
+    let report = report(&ended);
+    assert_eq!(report["archive"]["processes"], 1, "{ended}");
+    assert_eq!(report["parts"][0]["state"], "written", "{ended}");
+    assert_eq!(report["parts"][1]["state"], "failed", "{ended}");
+    let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("Permission denied"), "{ended}");
+    scratch.archive().validate();
+}
+
+/// A link may lead anywhere: the files there are not this job's to write or remove.
+#[test]
+fn a_part_that_is_a_link_is_not_followed() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(&part, &elsewhere).expect("moved");
+    symlink(&elsewhere, &part).expect("linked");
+    let ended = run(&mut finalize(&scratch.out())).with_code(1);
+    let report = report(&ended);
+    assert_eq!(report["archive"]["processes"], 1, "{ended}");
+    let reason = report["parts"][1]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("symbolic link"), "{ended}");
+    assert!(!elsewhere.join("done").exists() && elsewhere.join("journal").exists());
+}
+
+const SCRIPT: &str = "
+    init c ranks=1 rank=0
+    expect-mask 0
+    start g GroupApi
+    stop g
+    finalize c
+";
+
+/// What nobody has put into a directory like /tmp is not written to.
+#[test]
+fn what_others_have_put_in_the_way_is_refused() {
+    if !is_root() {
+        return;
+    }
+    type Plant = fn(&Path, &Path);
+    let foreign_directory: Plant = |out, _| {
+        fs::create_dir_all(out.join("parts")).expect("made");
+        give_to_nobody(out);
+    };
+    let foreign_link: Plant = |out, elsewhere| {
+        symlink(elsewhere, out).expect("made");
+        std::os::unix::fs::lchown(out, Some(NOBODY), Some(NOBODY)).expect("root may");
+    };
+    let link_in_the_way: Plant = |out, elsewhere| {
+        fs::create_dir(out).expect("made");
+        symlink(elsewhere, out.join("parts")).expect("made");
+        std::os::unix::fs::lchown(out.join("parts"), Some(NOBODY), Some(NOBODY)).expect("root may");
+    };
+    for plant in [foreign_directory, foreign_link, link_in_the_way] {
+        let scratch = Scratch::new();
+        let shared = scratch.path().join("shared");
+        fs::create_dir(&shared).expect("made");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("set");
+        let elsewhere = scratch.path().join("elsewhere");
+        fs::create_dir(&elsewhere).expect("made");
+        let out = shared.join("out");
+        plant(&out, &elsewhere);
+        let mut command = scratch.script(SCRIPT);
+        command.env("NCCL_OTF2_DIR", &out);
+        let ended = run(&mut command).undisturbed(&["nothing is recorded"]);
+        let line = ended.our_lines()[0];
+        assert!(
+            line.contains("shared/out") && line.contains("another user"),
+            "{ended}"
+        );
+        assert_eq!(
+            fs::read_dir(&elsewhere).expect("there").count(),
+            0,
+            "{ended}"
+        );
+    }
+}
+
+/// What is recorded is for the user only.
+#[test]
+fn recordings_are_private() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script("init c ranks=1 rank=0\nstart g GroupApi\nkill 9");
+    let _killed = run(&mut command).by_signal(9);
+    let mut seen = 0;
+    private(&scratch.out(), &mut seen);
+    assert!(seen > 5, "{seen} files and directories");
+}
+
+fn private(path: &Path, seen: &mut u32) {
+    let data = fs::symlink_metadata(path).expect("there");
+    let others = data.permissions().mode() & 0o077;
+    assert_eq!(others, 0, "{}: {:o}", path.display(), data.mode());
+    *seen += 1;
+    if data.is_dir() {
+        for entry in fs::read_dir(path).expect("readable") {
+            private(&entry.expect("an entry").path(), seen);
+        }
+    }
+}
