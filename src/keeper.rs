@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::abi::logger;
 use crate::clock::ClockPair;
+use crate::event::CommInit;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
 use crate::test_clock::TestClock;
@@ -63,6 +64,19 @@ impl Keeper {
             builder.spawn(move || keep(&registry, &for_thread)).ok()
         });
         Self { shared, thread }
+    }
+
+    /// Records a communicator where it is kept as long as the session: in a flight recording the record of its
+    /// beginning is removed some day.
+    pub(crate) fn communicator(
+        &self,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &CommInit<'_>,
+    ) {
+        let mut cursor = self.shared.cursor.lock();
+        cursor.comm_known(context, begin_ticks, repetition, comm);
     }
 
     /// Ends the thread and records the last clock pair.

@@ -99,6 +99,10 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     recorder::with_cursor(Lost::Communicator, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
+    if session.config.is_flight {
+        let keeper = &session.keeper;
+        keeper.communicator(context.get(), begin_ticks, repetition, comm);
+    }
     InitReply { context, mask }
 }
 
@@ -228,14 +232,15 @@ impl Session {
             .map_err(std::io::Error::other)
             .and_then(|json| std::fs::write(part.join("process.json"), json));
         let tag = ProcessTag::new(hooks::random_bits());
-        let registry = Registry::new(RegistryOptions {
+        let options = RegistryOptions {
             directory: journal.clone(),
             tag,
             process_id: info.pid,
             tick_source,
             session_start_realtime_ns: started_ns,
-            limit_bytes: config.max_bytes,
-        });
+            limit_bytes: config.limit_bytes(),
+        };
+        let registry = Registry::with_window(options, config.window());
         let cursor = registry.register(KEEPER_NAME);
         let cursor = match (written, cursor) {
             (Ok(()), Ok(cursor)) => cursor,

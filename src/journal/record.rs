@@ -47,6 +47,7 @@ pub enum RecordBody {
         uncertainty_ticks: u64,
     },
     CommInit(CommRecord),
+    CommKnown(CommRecord),
     CommFinalize {
         end_ticks: u64,
     },
@@ -283,7 +284,8 @@ pub(super) fn decode(
             monotonic_raw_ns: word(2)?,
             uncertainty_ticks: word(3)?,
         },
-        kind::COMM_INIT => RecordBody::CommInit(CommRecord {
+        kind::COMM_INIT | kind::COMM_KNOWN => {
+            let comm = CommRecord {
             end_ticks: word(0)?,
             comm_id: word(1)?,
             nodes: signed(low(word(2)?)),
@@ -293,7 +295,13 @@ pub(super) fn decode(
             name: symbol(field16(word(4)?, 0))?,
             table: field8(word(4)?, 2),
             repetition: high(word(4)?),
-        }),
+            };
+            if record_kind == kind::COMM_INIT {
+                RecordBody::CommInit(comm)
+            } else {
+                RecordBody::CommKnown(comm)
+            }
+        }
         kind::COMM_FINALIZE => RecordBody::CommFinalize {
             end_ticks: word(0)?,
         },

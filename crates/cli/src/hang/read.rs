@@ -180,7 +180,7 @@ fn recorded(
     let started_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
-    let mut assembly = assembler.finish(&outcome.losses);
+    let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;
     let last_ticks = assembly.span.1;
