@@ -57,6 +57,12 @@ pub const VARIABLES: &[Variable] = &[
         doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept, at least; they go by the mebibyte.",
     },
     Variable {
+        name: "NCCL_OTF2_DUMP_SIGNAL",
+        values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
+        default: "`USR2`",
+        doc: "The signal that asks for a snapshot of the job ([FLIGHT.md](FLIGHT.md)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
+    },
+    Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
         values: "path (with `%h %p %j %r`)",
         default: "inside `NCCL_OTF2_DIR`",
@@ -155,6 +161,8 @@ pub struct Config {
     pub flight_bytes: Option<u64>,
     /// How long a flight recording keeps records.
     pub flight_time: Option<Duration>,
+    /// The signal that asks for a snapshot.
+    pub dump_signal: Option<i32>,
     /// Most bytes of journal.
     pub max_bytes: u64,
     /// When the archive is written.
@@ -214,6 +222,7 @@ impl Default for Config {
             is_flight: false,
             flight_bytes: None,
             flight_time: None,
+            dump_signal: Some(libc::SIGUSR2),
             max_bytes: 8 << 30,
             finalize: Finalize::Inline,
             finalize_timeout: Duration::from_secs(60),
@@ -297,6 +306,7 @@ impl Config {
                     ));
                 }
             }
+            "NCCL_OTF2_DUMP_SIGNAL" => self.dump_signal = signal(value)?,
             "NCCL_OTF2_FLIGHT_SECONDS" => {
                 let seconds = value.parse().ok().filter(|&seconds: &u64| seconds > 0);
                 let seconds = seconds.ok_or("not a number of seconds; only the size counts")?;
@@ -444,6 +454,25 @@ fn size(value: &str) -> Result<u64, String> {
     };
     let count: u64 = digits.parse().map_err(|_| bad())?;
     count.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+/// Reads a signal that a program may use as it likes; `None` for no signal.
+fn signal(value: &str) -> Result<Option<i32>, String> {
+    let name = value.to_ascii_uppercase();
+    match name.strip_prefix("SIG").unwrap_or(&name) {
+        "NONE" | "OFF" | "0" => return Ok(None),
+        "USR1" => return Ok(Some(libc::SIGUSR1)),
+        "USR2" => return Ok(Some(libc::SIGUSR2)),
+        _ => {}
+    }
+    let free = |number: i32| {
+        [libc::SIGUSR1, libc::SIGUSR2].contains(&number)
+            || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
+    };
+    let number = name.parse().ok().filter(|&number| free(number));
+    number.map(Some).ok_or_else(|| {
+        "not USR1, USR2, the number of a real-time signal, or none; the default is used".to_owned()
+    })
 }
 
 fn number(text: &str) -> Option<u64> {

@@ -1,5 +1,5 @@
-//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones, and
-//! reads the system's clocks so that ticks can be turned into time.
+//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones, 
+//! reads the system's clocks so that ticks can be turned into time, and makes snapshots.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -12,6 +12,7 @@ use crate::clock::ClockPair;
 use crate::event::CommInit;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
+use crate::snapshot::Maker;
 use crate::test_clock::TestClock;
 
 /// The keeper's name in its own slot of the journal.
@@ -48,6 +49,7 @@ impl Keeper {
         registry: Arc<Registry>,
         cursor: Cursor,
         test_clock: Option<TestClock>,
+        snapshots: Maker,
     ) -> Self {
         let shared = Arc::new(Shared {
             cursor: Mutex::new(cursor),
@@ -61,7 +63,7 @@ impl Keeper {
             let builder = std::thread::Builder::new()
                 .name("nccl-otf2".to_owned())
                 .stack_size(256 * 1024);
-            builder.spawn(move || keep(&registry, &for_thread)).ok()
+            builder.spawn(move || keep(&registry, &for_thread, snapshots)).ok()
         });
         Self { shared, thread }
     }
@@ -105,7 +107,7 @@ impl Shared {
     }
 }
 
-fn keep(registry: &Registry, shared: &Shared) {
+fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker) {
     let mut pause = SHORTEST;
     let mut first_intervals = FIRST_INTERVALS.into_iter();
     let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
@@ -128,6 +130,11 @@ fn keep(registry: &Registry, shared: &Shared) {
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();
+        }
+        if let Some(request) = snapshots.wanted() {
+            // So that the snapshot knows its clock to its end.
+            shared.record_clocks();
+            snapshots.answer(request, registry);
         }
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer.
 
+mod copy;
 mod cursor;
 mod discard;
 mod encode;

@@ -130,6 +130,11 @@ impl Registry {
         self.window
     }
 
+    /// Where the journal lies.
+    pub(super) fn directory(&self) -> &std::path::Path {
+        &self.options.directory
+    }
+
     /// The slots there are.
     pub(super) fn slots(&self) -> Vec<Arc<Slot>> {
         self.slots.lock().clone()
