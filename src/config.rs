@@ -296,8 +296,8 @@ impl Config {
                 (self.enabled, self.is_flight) = choice(value, &modes)?;
             }
             "NCCL_OTF2_FLIGHT_SIZE" => {
-                let bytes = size(value)
-                    .map_err(|_| "not a size like 64M or 1G; 64M is used".to_owned())?;
+                let bytes =
+                    size(value).map_err(|_| "not a size like 64M or 1G; 64M is used".to_owned())?;
                 self.flight_bytes = Some(bytes.max(SMALLEST_FLIGHT_BYTES));
                 if bytes < SMALLEST_FLIGHT_BYTES {
                     let smallest = SMALLEST_FLIGHT_BYTES >> 20;

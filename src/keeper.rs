@@ -1,4 +1,4 @@
-//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones, 
+//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones,
 //! reads the system's clocks so that ticks can be turned into time, and makes snapshots.
 
 use std::sync::Arc;
@@ -63,7 +63,9 @@ impl Keeper {
             let builder = std::thread::Builder::new()
                 .name("nccl-otf2".to_owned())
                 .stack_size(256 * 1024);
-            builder.spawn(move || keep(&registry, &for_thread, snapshots)).ok()
+            builder
+                .spawn(move || keep(&registry, &for_thread, snapshots))
+                .ok()
         });
         Self { shared, thread }
     }

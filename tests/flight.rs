@@ -91,7 +91,7 @@ fn the_end_is_kept_within_the_size() {
         .sum();
     let not_kept = archive.count("NOT_KEPT");
     assert_eq!(seen + not_kept, 120_003, "{not_kept} not kept");
-    assert!(not_kept > 20_000 && seen > 20_000, "{seen} seen");
+    assert!(not_kept > 20_000 && seen > 15_000, "{seen} seen");
     assert_eq!(archive.count("COLLAPI::LOST"), 0);
     assert_eq!(archive.count("STOPS_WITHOUT_START"), 0);
     // The stop of what began before the window.
@@ -109,7 +109,11 @@ fn what_is_kept_is_understood_without_the_rest() {
     let scratch = Scratch::new();
     let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SIZE", "8M")], LONG);
     let archive = sound(&scratch);
-    assert_eq!(archive.count("UNINITIALISED"), 0, "the communicator is known");
+    assert_eq!(
+        archive.count("UNINITIALISED"),
+        0,
+        "the communicator is known"
+    );
     let definitions = archive.definitions();
     assert!(definitions.contains("\"train\""), "and its name");
     let events = archive.events();
@@ -118,13 +122,19 @@ fn what_is_kept_is_understood_without_the_rest() {
         let entered = events.lines().filter(|line| line.starts_with("ENTER"));
         entered.filter(|line| line.contains(text)).count() as u64
     };
-    assert_eq!(count("\"ncclAllReduce\""), all_reduces + archive.count("COLL::WRITTEN"));
+    assert_eq!(
+        count("\"ncclAllReduce\""),
+        all_reduces + archive.count("COLL::WRITTEN")
+    );
     assert_eq!(count("\"ncclAllGather\""), 1, "the last one");
     assert_eq!(count("\"ncclBroadcast\""), 0, "the first one is gone");
     // A thread that records little keeps its own: here the call that hangs.
     assert_eq!(count("\"ncclReduceScatter\""), 1);
     // Two threads and no more, though each segment names its own.
-    let threads = definitions.matches("\"API thread ").count();
+    let threads = definitions
+        .lines()
+        .filter(|line| line.starts_with("LOCATION ") && line.contains("\"API thread "));
+    let threads = threads.count();
     assert_eq!(threads, 2, "{definitions}");
     // Readers match collectives by their order, which is not there.
     assert!(!events.contains("MPI_COLLECTIVE_BEGIN"));
@@ -133,7 +143,9 @@ fn what_is_kept_is_understood_without_the_rest() {
 #[test]
 fn records_go_when_their_time_is_over() {
     let scratch = Scratch::new();
-    let script = format!("{LONG}\nsleep 2500ms\nrepeat 10 {{\nstart z P2pApi ctx=c func=Send count=1\nstop z\n}}\n");
+    let script = format!(
+        "{LONG}\nsleep 2500ms\nrepeat 10 {{\nstart z P2pApi ctx=c func=Send count=1\nstop z\n}}\n"
+    );
     let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SECONDS", "1")], &script);
     // The segment in use stays, and nothing else.
     assert!(bytes_on_disk(&scratch.out()) <= 4 << 20);

@@ -49,7 +49,9 @@ fn parts(out: &Path) -> usize {
 }
 
 fn snapshots(out: &Path) -> Vec<PathBuf> {
-    let found = std::fs::read_dir(out.join("snapshots")).into_iter().flatten();
+    let found = std::fs::read_dir(out.join("snapshots"))
+        .into_iter()
+        .flatten();
     let mut found: Vec<PathBuf> = found.flatten().map(|entry| entry.path()).collect();
     found.sort();
     found
@@ -173,7 +175,16 @@ fn nccl_in_flight() {
     let mut job = scratch.command(built::nccl_host());
     job.arg("--lib").arg(&library);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one"]);
+    job.args([
+        "--procs",
+        "2",
+        "--threads",
+        "1",
+        "--rounds",
+        "0",
+        "--ops",
+        "one",
+    ]);
     job.args(["--kill-after", "6"]);
     job.env("NCCL_PROFILER_PLUGIN", built::plugin());
     job.env("NCCL_OTF2_MODE", "flight");

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use super::encode::{self, NameNumber, Sink};
 use super::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS,
-    header, kind, mark, pair, record_word, segment_flag,
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS, header,
+    kind, mark, pair, record_word, segment_flag,
 };
 use super::mapping::{JournalFile, Segment};
 use super::names::NameCache;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::layout::SEGMENT_BYTES;
-use super::writer::{Registry, Slot, Window};
+use super::writer::{PREPARE_FROM_BYTES, Registry, Slot, Window};
 
 /// The used files of a slot.
 #[derive(Debug, Default)]
@@ -34,6 +34,15 @@ impl Used {
     }
 }
 
+impl Slot {
+    /// Whether the keeper is about to prepare a file for it.
+    fn wants_segment(&self) -> bool {
+        let current = self.current.lock().clone();
+        self.spare.lock().is_none()
+            && current.is_some_and(|file| file.committed_bytes() >= PREPARE_FROM_BYTES)
+    }
+}
+
 impl Registry {
     /// Lets go of what threads have left and removes what the window does not keep.
     pub(super) fn discard(&self, slots: &[Arc<Slot>], window: Window) {
@@ -49,7 +58,8 @@ impl Registry {
         }
         // Room for the segments that are prepared next.
         let segment = SEGMENT_BYTES as u64;
-        let most = window.bytes.saturating_sub(segment * slots.len() as u64);
+        let next = slots.iter().filter(|slot| slot.wants_segment()).count() as u64;
+        let most = window.bytes.saturating_sub(segment * next);
         while let Some((slot, file)) = oldest(slots) {
             let is_old = window.time.is_some_and(|time| now - file.since > time);
             if !is_old && self.reserved_bytes() <= most {

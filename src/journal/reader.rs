@@ -386,7 +386,9 @@ impl Names {
         if number >= due {
             self.0.resize(number + 1, None);
         }
-        self.0.get_mut(number).ok_or_else(|| "no place for a string".to_owned())
+        self.0
+            .get_mut(number)
+            .ok_or_else(|| "no place for a string".to_owned())
     }
 }
 

@@ -286,15 +286,15 @@ pub(super) fn decode(
         },
         kind::COMM_INIT | kind::COMM_KNOWN => {
             let comm = CommRecord {
-            end_ticks: word(0)?,
-            comm_id: word(1)?,
-            nodes: signed(low(word(2)?)),
-            ranks: signed(high(word(2)?)),
-            rank: signed(low(word(3)?)),
-            nccl_version: high(word(3)?),
-            name: symbol(field16(word(4)?, 0))?,
-            table: field8(word(4)?, 2),
-            repetition: high(word(4)?),
+                end_ticks: word(0)?,
+                comm_id: word(1)?,
+                nodes: signed(low(word(2)?)),
+                ranks: signed(high(word(2)?)),
+                rank: signed(low(word(3)?)),
+                nccl_version: high(word(3)?),
+                name: symbol(field16(word(4)?, 0))?,
+                table: field8(word(4)?, 2),
+                repetition: high(word(4)?),
             };
             if record_kind == kind::COMM_INIT {
                 RecordBody::CommInit(comm)

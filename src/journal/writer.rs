@@ -19,7 +19,7 @@ use crate::id::{EventId, ProcessTag, SLOTS};
 
 /// How full a segment is when the keeper prepares the next one: early, since at full speed the rest lasts
 /// less than a millisecond.
-const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
+pub(super) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
 
 /// How many used files a recording thread may leave to the keeper, between two of its looks, to unmap.
 const LEFT_FILES: usize = 16;

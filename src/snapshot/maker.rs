@@ -72,9 +72,8 @@ impl Maker {
         if let Err(error) = self.put_part(&request, registry) {
             self.fail(&error);
         }
-        let is_last = standing(&self.out, &request).is_ok_and(|standing| {
-            standing.awaited.is_empty()
-        });
+        let is_last =
+            standing(&self.out, &request).is_ok_and(|standing| standing.awaited.is_empty());
         if is_last && let Err(error) = request.set_aside(&self.out) {
             self.fail(&error);
         }

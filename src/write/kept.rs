@@ -9,7 +9,11 @@ pub fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         .iter()
         .filter_map(|process| Some((process, process.sidecar.kept_since_ns?)))
         .collect();
-    let Some(from) = cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max() else {
+    let Some(from) = cut
+        .iter()
+        .map(|(process, ns)| process.archive_ns(*ns))
+        .max()
+    else {
         return Vec::new();
     };
     let lines = cut.iter().map(|(process, ns)| {

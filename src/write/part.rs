@@ -134,8 +134,7 @@ pub(super) fn write_claimed(
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
-    let mut assembly = 
-        assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
+    let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;
     let (mut process, process_problem) = read_process(directory);
@@ -185,8 +184,7 @@ pub(super) fn write_claimed(
         for_others.write(&staging.path().join(pxn::FOR_OTHERS))?;
     }
     let not_kept = &assembly.not_kept;
-    let kept_since_ns =
-        (not_kept.segments > 0).then(|| clock.nanoseconds(not_kept.since_ticks));
+    let kept_since_ns = (not_kept.segments > 0).then(|| clock.nanoseconds(not_kept.since_ticks));
     let sidecar = Sidecar {
         format: SIDECAR_FORMAT,
         part: name,

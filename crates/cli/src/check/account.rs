@@ -137,7 +137,9 @@ fn losses(account: &Completeness, findings: &mut Findings) {
     let missing_for_a_reason = account.problem_count > 0 && known < started;
     if started > 0 && known != started && !missing_for_a_reason {
         let lost = account.sum("lost");
-        let message = format!("{started} events began, but {seen} were seen, {lost} lost and {not_kept} not kept");
+        let message = format!(
+            "{started} events began, but {seen} were seen, {lost} lost and {not_kept} not kept"
+        );
         findings.general(Rule::Started, message);
     }
 }
