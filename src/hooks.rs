@@ -184,3 +184,31 @@ pub(crate) fn host_name() -> String {
         name
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI32;
+
+    use super::*;
+
+    static PROGRAM_SAW: AtomicI32 = AtomicI32::new(0);
+
+    extern "C" fn of_the_program(signal: c_int) {
+        PROGRAM_SAW.store(signal, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_programs_own_handler_is_called_too() {
+        let signal = libc::SIGRTMIN() + 3;
+        let handler = of_the_program as *const () as usize;
+        // SAFETY: the handler only stores a number.
+        unsafe { libc::signal(signal, handler) };
+        on_dump_signal(signal);
+        assert!(!take_dump_signal());
+        // SAFETY: a signal to this thread, which has two handlers for it.
+        unsafe { libc::raise(signal) };
+        assert!(take_dump_signal());
+        assert!(!take_dump_signal(), "once");
+        assert_eq!(PROGRAM_SAW.load(Ordering::Relaxed), signal);
+    }
+}

@@ -103,7 +103,7 @@ fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     let more = Archive::open(second).count("COLLAPI::WRITTEN");
     assert!(more > calls, "{more} calls after {calls}");
 
-    processes.map(end);
+    processes.into_iter().for_each(end);
     let _finalized = scratch.finalize().with_code(0);
     let all = scratch.archive();
     assert!(all.count("COLLAPI::WRITTEN") > more);
@@ -139,7 +139,7 @@ fn a_signal_to_one_process_makes_all_of_them_take_part() {
         found.join("request").exists().then_some(found)
     });
     assert_eq!(parts(&snapshot), 2, "both are in it");
-    processes.map(end);
+    processes.into_iter().for_each(end);
 }
 
 #[test]
