@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use whole_plugin::archive::Archive;
-use whole_plugin::process::start;
+use whole_plugin::built;
+use whole_plugin::process::{run, start};
 use whole_plugin::scratch::Scratch;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -152,6 +153,23 @@ fn records_go_when_their_time_is_over() {
     let archive = sound(&scratch);
     assert!(archive.count("NOT_KEPT") > 100_000);
     assert_eq!(archive.count("P2PAPI::WRITTEN"), 10);
+}
+
+#[test]
+fn a_report_on_hangs_does_not_count_calls_that_are_gone() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(LONG);
+    command.env("NCCL_OTF2_MODE", "flight");
+    command.env("NCCL_OTF2_FLIGHT_SIZE", "8M");
+    command.env("NCCL_OTF2_FINALIZE", "offline");
+    let _ended = start(&mut command).wait(LIMIT).with_code(0);
+    let mut hang = scratch.plain(built::nccl_otf2());
+    let said = run(hang.arg("hang").arg(scratch.out()));
+    assert!(
+        said.stdout
+            .contains("its place in the order of calls is not known"),
+        "{said}"
+    );
 }
 
 #[test]
