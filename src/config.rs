@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::event::Kind;
 use crate::journal::layout::SEGMENT_BYTES;
+use crate::journal::writer::Window;
 use crate::write::options::{ArchiveOptions, CollectiveRecords, CommLanes, Level};
 
 /// One variable.
@@ -39,9 +40,27 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NCCL_OTF2_MODE",
-        values: "`trace` or `off`",
+        values: "`trace`, `flight` or `off`",
         default: "`trace`",
-        doc: "`off` loads the plugin and records nothing.",
+        doc: "`flight` keeps only the end of what is recorded ([FLIGHT.md](FLIGHT.md)). `off` loads the plugin and records nothing.",
+    },
+    Variable {
+        name: "NCCL_OTF2_FLIGHT_SIZE",
+        values: "bytes, with K, M, G or T",
+        default: "`64M`; with `NCCL_OTF2_FLIGHT_SECONDS`, `NCCL_OTF2_MAX_SIZE`",
+        doc: "With `NCCL_OTF2_MODE=flight`: most disk space of one process. The oldest records go first, but each recording thread keeps 1M to 2M of its own, whatever is given here. 8M at least.",
+    },
+    Variable {
+        name: "NCCL_OTF2_FLIGHT_SECONDS",
+        values: "seconds",
+        default: "not limited",
+        doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept, at least; they go by the mebibyte.",
+    },
+    Variable {
+        name: "NCCL_OTF2_DUMP_SIGNAL",
+        values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
+        default: "`USR2`",
+        doc: "The signal that asks for a snapshot of the job ([FLIGHT.md](FLIGHT.md)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
     },
     Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
@@ -136,6 +155,14 @@ pub struct Config {
     pub mask: u32,
     /// Whether anything is recorded.
     pub enabled: bool,
+    /// Whether only the end of what is recorded is kept.
+    pub is_flight: bool,
+    /// Most bytes that a flight recording keeps.
+    pub flight_bytes: Option<u64>,
+    /// How long a flight recording keeps records.
+    pub flight_time: Option<Duration>,
+    /// The signal that asks for a snapshot.
+    pub dump_signal: Option<i32>,
     /// Most bytes of journal.
     pub max_bytes: u64,
     /// When the archive is written.
@@ -192,6 +219,10 @@ impl Default for Config {
             journal_directory: None,
             mask: STANDARD,
             enabled: true,
+            is_flight: false,
+            flight_bytes: None,
+            flight_time: None,
+            dump_signal: Some(libc::SIGUSR2),
             max_bytes: 8 << 30,
             finalize: Finalize::Inline,
             finalize_timeout: Duration::from_secs(60),
@@ -256,7 +287,31 @@ impl Config {
                 self.journal_directory = Some(value.to_owned()).filter(|value| !value.is_empty());
             }
             "NCCL_OTF2_EVENTS" => self.mask = event_mask(value)?,
-            "NCCL_OTF2_MODE" => self.enabled = choice(value, &[("trace", true), ("off", false)])?,
+            "NCCL_OTF2_MODE" => {
+                let modes = [
+                    ("trace", (true, false)),
+                    ("flight", (true, true)),
+                    ("off", (false, false)),
+                ];
+                (self.enabled, self.is_flight) = choice(value, &modes)?;
+            }
+            "NCCL_OTF2_FLIGHT_SIZE" => {
+                let bytes =
+                    size(value).map_err(|_| "not a size like 64M or 1G; 64M is used".to_owned())?;
+                self.flight_bytes = Some(bytes.max(SMALLEST_FLIGHT_BYTES));
+                if bytes < SMALLEST_FLIGHT_BYTES {
+                    let smallest = SMALLEST_FLIGHT_BYTES >> 20;
+                    return Err(format!(
+                        "less than {smallest}M, of which next to nothing would be old records; {smallest}M is used"
+                    ));
+                }
+            }
+            "NCCL_OTF2_DUMP_SIGNAL" => self.dump_signal = signal(value)?,
+            "NCCL_OTF2_FLIGHT_SECONDS" => {
+                let seconds = value.parse().ok().filter(|&seconds: &u64| seconds > 0);
+                let seconds = seconds.ok_or("not a number of seconds; only the size counts")?;
+                self.flight_time = Some(Duration::from_secs(seconds));
+            }
             "NCCL_OTF2_MAX_SIZE" => {
                 let bytes = size(value)?;
                 // Who asked for little does not want the default.
@@ -308,6 +363,28 @@ impl Config {
     }
 }
 
+impl Config {
+    /// What is to be kept, where that is not everything.
+    #[must_use]
+    pub fn window(&self) -> Option<Window> {
+        let by_default = match self.flight_time {
+            Some(_) => self.max_bytes,
+            None => DEFAULT_FLIGHT_BYTES,
+        };
+        self.is_flight.then(|| Window {
+            bytes: self.flight_bytes.unwrap_or(by_default),
+            time: self.flight_time,
+        })
+    }
+
+    /// Most bytes of journal. A window has room above it: the keeper may be late to remove what is old.
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        let window = self.window().map_or(0, |window| window.bytes);
+        self.max_bytes.max(window.saturating_mul(2))
+    }
+}
+
 /// `NCCL_OTF2_TEST_*` is for the project's own tests, which run programs that load the plugin.
 fn is_ours(name: &str) -> bool {
     name.starts_with("NCCL_OTF2_") && !name.starts_with("NCCL_OTF2_TEST_")
@@ -323,6 +400,11 @@ fn unknown(name: &str) -> String {
         None => "no such variable".to_owned(),
     }
 }
+
+/// The smallest window worth having: a few threads with a segment in use and one to come.
+const SMALLEST_FLIGHT_BYTES: u64 = 8 * SEGMENT_BYTES as u64;
+/// What a flight recording keeps when nothing is said.
+const DEFAULT_FLIGHT_BYTES: u64 = 64 << 20;
 
 /// The smallest journal worth having: a segment for the plugin's own thread, which measures the clocks, one for a
 /// thread that calls NCCL, one for a proxy thread.
@@ -372,6 +454,25 @@ fn size(value: &str) -> Result<u64, String> {
     };
     let count: u64 = digits.parse().map_err(|_| bad())?;
     count.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+/// Reads a signal that a program may use as it likes; `None` for no signal.
+fn signal(value: &str) -> Result<Option<i32>, String> {
+    let name = value.to_ascii_uppercase();
+    match name.strip_prefix("SIG").unwrap_or(&name) {
+        "NONE" | "OFF" | "0" => return Ok(None),
+        "USR1" => return Ok(Some(libc::SIGUSR1)),
+        "USR2" => return Ok(Some(libc::SIGUSR2)),
+        _ => {}
+    }
+    let free = |number: i32| {
+        [libc::SIGUSR1, libc::SIGUSR2].contains(&number)
+            || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
+    };
+    let number = name.parse().ok().filter(|&number| free(number));
+    number.map(Some).ok_or_else(|| {
+        "not USR1, USR2, the number of a real-time signal, or none; the default is used".to_owned()
+    })
 }
 
 fn number(text: &str) -> Option<u64> {

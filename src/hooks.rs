@@ -1,10 +1,11 @@
 //! What the process is asked to tell us: its exit and its forks; and how our own thread stays out of the
 //! host program's way. The `unsafe` of the session lives here.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -81,6 +82,63 @@ pub(crate) fn at_exit(action: extern "C" fn()) {
     });
 }
 
+/// A snapshot was asked for by a signal.
+static DUMP_WANTED: AtomicBool = AtomicBool::new(false);
+/// What was done on the signal before us.
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Whether the signal came since this was last asked.
+pub(crate) fn take_dump_signal() -> bool {
+    // A plain load most of the time: the keeper asks often.
+    DUMP_WANTED.load(Ordering::Relaxed) && DUMP_WANTED.swap(false, Ordering::Relaxed)
+}
+
+/// Takes note of a signal from now on, whatever else is done about it. Only the first call counts.
+///
+/// It is never given back: a signal sent a moment after the last communicator's end would end the program.
+pub(crate) fn on_dump_signal(signal: c_int) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: asks only; `before` is writable.
+        if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
+            return;
+        }
+        // SAFETY: zeroed is a valid value, and the call succeeded.
+        let before = unsafe { before.assume_init() };
+        // There before the handler that reads it.
+        let before = PREVIOUS.get_or_init(|| before);
+        let mut ours = *before;
+        ours.sa_sigaction = dump_signal as *const () as usize;
+        // On the alternative stack where there is one, as Go and Java ask of handlers.
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what
+        // handlers may.
+        let _failed = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
+    });
+}
+
+/// The handler: stores a flag, and does what was done before.
+extern "C" fn dump_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    DUMP_WANTED.store(true, Ordering::Relaxed);
+    let Some(before) = PREVIOUS.get() else { return };
+    let handler = before.sa_sigaction;
+    if [libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+        return;
+    }
+    let handler = ptr::with_exposed_provenance::<()>(handler);
+    if before.sa_flags & libc::SA_SIGINFO == 0 {
+        // SAFETY: the program installed it as a handler of this kind, and it is neither of the two that are none.
+        let handler = unsafe { std::mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
+        handler(signal);
+    } else {
+        type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+        // SAFETY: the program installed it as a handler of this kind (SA_SIGINFO).
+        let handler = unsafe { std::mem::transmute::<*const (), Handler>(handler) };
+        handler(signal, info, context);
+    }
+}
+
 /// Runs `action` with all signals blocked, so that a thread it starts never runs the host's handlers.
 pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
@@ -130,5 +188,33 @@ pub(crate) fn host_name() -> String {
         "unknown".to_owned()
     } else {
         name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI32;
+
+    use super::*;
+
+    static PROGRAM_SAW: AtomicI32 = AtomicI32::new(0);
+
+    extern "C" fn of_the_program(signal: c_int) {
+        PROGRAM_SAW.store(signal, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_programs_own_handler_is_called_too() {
+        let signal = libc::SIGRTMIN() + 3;
+        let handler = of_the_program as *const () as usize;
+        // SAFETY: the handler only stores a number.
+        unsafe { libc::signal(signal, handler) };
+        on_dump_signal(signal);
+        assert!(!take_dump_signal());
+        // SAFETY: a signal to this thread, which has two handlers for it.
+        unsafe { libc::raise(signal) };
+        assert!(take_dump_signal());
+        assert!(!take_dump_signal(), "once");
+        assert_eq!(PROGRAM_SAW.load(Ordering::Relaxed), signal);
     }
 }

@@ -1,5 +1,5 @@
-//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones, and
-//! reads the system's clocks so that ticks can be turned into time.
+//! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones,
+//! reads the system's clocks so that ticks can be turned into time, and makes snapshots.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,8 +9,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::abi::logger;
 use crate::clock::ClockPair;
+use crate::event::CommInit;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
+use crate::snapshot::Maker;
 use crate::test_clock::TestClock;
 
 /// The keeper's name in its own slot of the journal.
@@ -47,6 +49,7 @@ impl Keeper {
         registry: Arc<Registry>,
         cursor: Cursor,
         test_clock: Option<TestClock>,
+        snapshots: Maker,
     ) -> Self {
         let shared = Arc::new(Shared {
             cursor: Mutex::new(cursor),
@@ -60,9 +63,24 @@ impl Keeper {
             let builder = std::thread::Builder::new()
                 .name("nccl-otf2".to_owned())
                 .stack_size(256 * 1024);
-            builder.spawn(move || keep(&registry, &for_thread)).ok()
+            builder
+                .spawn(move || keep(&registry, &for_thread, snapshots))
+                .ok()
         });
         Self { shared, thread }
+    }
+
+    /// Records a communicator where it is kept as long as the session: in a flight recording the record of its
+    /// beginning is removed some day.
+    pub(crate) fn communicator(
+        &self,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &CommInit<'_>,
+    ) {
+        let mut cursor = self.shared.cursor.lock();
+        cursor.comm_known(context, begin_ticks, repetition, comm);
     }
 
     /// Ends the thread and records the last clock pair.
@@ -91,7 +109,7 @@ impl Shared {
     }
 }
 
-fn keep(registry: &Registry, shared: &Shared) {
+fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker) {
     let mut pause = SHORTEST;
     let mut first_intervals = FIRST_INTERVALS.into_iter();
     let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
@@ -114,6 +132,11 @@ fn keep(registry: &Registry, shared: &Shared) {
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();
+        }
+        if let Some(request) = snapshots.wanted() {
+            // So that the snapshot knows its clock to its end.
+            shared.record_clocks();
+            snapshots.answer(request, registry);
         }
     }
 }

@@ -17,6 +17,7 @@
 
 pub mod abi;
 mod advice;
+mod calendar;
 pub mod clock;
 mod comm;
 pub mod config;
@@ -31,5 +32,6 @@ pub mod late;
 pub mod process;
 pub mod recorder;
 pub mod session;
+pub mod snapshot;
 mod test_clock;
 pub mod write;

@@ -45,6 +45,14 @@ pub struct ProcessInfo {
     pub working_directory: String,
     /// How its part of the archive is to be written.
     pub archive: ArchiveOptions,
+    /// When this copy of a running process's part was made, CLOCK_REALTIME ns; 0 for the part itself.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub snapshot_realtime_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The kernel's boot id, or an empty string.

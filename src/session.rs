@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::abi::logger;
 use crate::advice;
+use crate::calendar::date_and_time;
 use crate::clock::{self, ticks};
 use crate::comm::Communicators;
 use crate::config::{self, Config, Place, Verbosity};
@@ -28,6 +29,7 @@ use crate::journal::writer::{Lost, Registry, RegistryOptions, Stop};
 use crate::keeper::{KEEPER_NAME, Keeper};
 use crate::process::{self, PROCESS_FORMAT, ProcessInfo};
 use crate::recorder;
+use crate::snapshot::Maker;
 use crate::test_clock::TestClock;
 
 mod close;
@@ -100,6 +102,10 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     recorder::with_cursor(Lost::Communicator, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
+    if session.config.is_flight {
+        let keeper = &session.keeper;
+        keeper.communicator(context.get(), begin_ticks, repetition, comm);
+    }
     InitReply { context, mask }
 }
 
@@ -224,19 +230,21 @@ impl Session {
                 .display()
                 .to_string(),
             archive: config.archive,
+            snapshot_realtime_ns: 0,
         };
         let written = serde_json::to_vec_pretty(&info)
             .map_err(std::io::Error::other)
             .and_then(|json| private_file(&part.join("process.json"), &json));
         let tag = ProcessTag::new(hooks::random_bits());
-        let registry = Registry::new(RegistryOptions {
+        let options = RegistryOptions {
             directory: journal.clone(),
             tag,
             process_id: info.pid,
             tick_source,
             session_start_realtime_ns: started_ns,
-            limit_bytes: config.max_bytes,
-        });
+            limit_bytes: config.limit_bytes(),
+        };
+        let registry = Registry::with_window(options, config.window());
         let cursor = registry.register(KEEPER_NAME);
         let cursor = match (written, cursor) {
             (Ok(()), Ok(cursor)) => cursor,
@@ -249,7 +257,11 @@ impl Session {
                 return Err(describe(&stop));
             }
         };
-        let keeper = Keeper::start(Arc::clone(&registry), cursor, test_clock);
+        let snapshots = Maker::new(&out, &part);
+        if let Some(signal) = config.dump_signal {
+            hooks::on_dump_signal(signal);
+        }
+        let keeper = Keeper::start(Arc::clone(&registry), cursor, test_clock, snapshots);
         recorder::begin(Arc::clone(&registry));
         say_start(&config, &out);
         let asked = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
@@ -374,29 +386,6 @@ fn private_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
-/// `20261121-100312` in UTC. Days to a civil date by counting from 1 March 0000, as the calendar repeats
-/// every 400 years of 146 097 days.
-fn date_and_time(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    let year = year + era * 400 + carry;
-    format!(
-        "{year:04}{month:02}{date:02}-{:02}{:02}{:02}",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
-}
-
 extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
     recorder::disable();
@@ -433,18 +422,5 @@ extern "C" fn at_exit() {
             "internal error at exit{}; the journal is kept, `nccl-otf2 finalize` makes the archive",
             hooks::panic_place()
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_civil() {
-        assert_eq!(date_and_time(0), "19700101-000000");
-        assert_eq!(date_and_time(951_782_399), "20000228-235959");
-        assert_eq!(date_and_time(951_782_400), "20000229-000000");
-        assert_eq!(date_and_time(1_795_255_392), "20261121-100312");
     }
 }

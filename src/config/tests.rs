@@ -145,3 +145,51 @@ fn how_the_archive_is_written_is_read_and_a_bad_word_keeps_the_default() {
     assert_eq!(config.remarks.len(), 1, "{:?}", config.remarks);
     assert!(config.remarks[0].contains("nearest: nonblocking"));
 }
+
+#[test]
+fn a_flight_has_a_size_or_a_time() {
+    let window = |pairs: &[(&str, &str)]| {
+        let config = read(pairs);
+        assert_eq!(config.remarks, Vec::<String>::new());
+        config.window()
+    };
+    assert_eq!(
+        window(&[("NCCL_OTF2_FLIGHT_SIZE", "9M")]),
+        None,
+        "no flight"
+    );
+    let flight = ("NCCL_OTF2_MODE", "flight");
+    let of = |bytes, seconds: Option<u64>| {
+        let time = seconds.map(Duration::from_secs);
+        Some(Window { bytes, time })
+    };
+    assert_eq!(window(&[flight]), of(64 << 20, None));
+    let size = ("NCCL_OTF2_FLIGHT_SIZE", "1G");
+    assert_eq!(window(&[flight, size]), of(1 << 30, None));
+    let time = ("NCCL_OTF2_FLIGHT_SECONDS", "90");
+    assert_eq!(window(&[flight, time]), of(8 << 30, Some(90)));
+    assert_eq!(window(&[flight, size, time]), of(1 << 30, Some(90)));
+    let config = read(&[
+        flight,
+        ("NCCL_OTF2_FLIGHT_SIZE", "1M"),
+        ("NCCL_OTF2_MAX_SIZE", "4M"),
+    ]);
+    assert_eq!(
+        (config.remarks.len(), config.window()),
+        (1, of(8 << 20, None))
+    );
+    // Room for a keeper that is late.
+    assert_eq!(config.limit_bytes(), 16 << 20);
+}
+
+#[test]
+fn signals_are_those_that_programs_may_use() {
+    let signal = |value: &str| read(&[("NCCL_OTF2_DUMP_SIGNAL", value)]).dump_signal;
+    assert_eq!(signal("none"), None);
+    assert_eq!(signal("SIGUSR1"), Some(libc::SIGUSR1));
+    assert_eq!(signal("usr2"), Some(libc::SIGUSR2));
+    assert_eq!(signal("40"), Some(40));
+    let config = read(&[("NCCL_OTF2_DUMP_SIGNAL", "KILL")]);
+    assert_eq!(config.remarks.len(), 1);
+    assert_eq!(config.dump_signal, Some(libc::SIGUSR2));
+}

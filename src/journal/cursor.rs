@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use super::encode::{self, NameNumber, Sink};
 use super::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS,
-    SEGMENTS_PER_FILE, header, kind, mark, pair, record_word,
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS, header,
+    kind, mark, pair, record_word, segment_flag,
 };
 use super::mapping::{JournalFile, Segment};
 use super::names::NameCache;
@@ -23,6 +23,10 @@ use crate::id::{EventId, LAST_SEQUENCE};
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
 
+/// What a record and the strings it names may take together, and a control event that was held back: in a window they
+/// must be in one segment.
+const RECORD_AND_NAMES_WORDS: usize = 256;
+
 /// Used segments that may be resident before the recording thread lets go of them itself.
 const MOST_UNRELEASED: usize = 1;
 
@@ -33,13 +37,20 @@ pub struct Cursor {
     segment: Segment,
     /// Where the next record begins, in words.
     at: usize,
+    /// From where a record that names strings goes to the next segment.
+    turn_at: usize,
     order: u64,
     next_sequence: u64,
     names: NameCache,
     held: HeldControl,
     waits: Waits,
     counters: Counters,
+    /// The record of the thread that writes here.
+    thread: Option<ThreadBegin>,
 }
+
+/// The payload of the record of a thread's beginning.
+type ThreadBegin = [u64; 3];
 
 /// The running totals of a slot, as they lie in the header of the segment in use.
 #[derive(Clone, Copy, Debug)]
@@ -60,17 +71,23 @@ impl std::fmt::Debug for Cursor {
 impl Cursor {
     /// A cursor at the beginning of a slot's first segment, which is prepared.
     pub(super) fn new(registry: Arc<Registry>, slot: Arc<Slot>, segment: Segment) -> Self {
+        let turn_at = match registry.window() {
+            Some(_) => SEGMENT_WORDS - RECORD_AND_NAMES_WORDS,
+            None => SEGMENT_WORDS,
+        };
         let mut cursor = Self {
             registry,
             slot,
             segment,
             at: HEADER_WORDS,
+            turn_at,
             order: 0,
             next_sequence: 1,
             names: NameCache::new(),
             held: HeldControl::NONE,
             waits: Waits::new(),
             counters: Counters([0; COUNTERS]),
+            thread: None,
         };
         cursor.write_header();
         cursor
@@ -80,6 +97,7 @@ impl Cursor {
     /// and its states are part of what is lost.
     #[inline]
     pub fn start(&mut self, event: &Start<'_>) -> EventId {
+        self.make_room_for_names();
         let id = EventId::new(
             self.registry.options.tag,
             self.slot.number,
@@ -101,6 +119,14 @@ impl Cursor {
         id
     }
 
+    /// In a window: goes on to the next segment if a record with its strings might not fit into this one.
+    #[inline]
+    fn make_room_for_names(&mut self) {
+        if self.at > self.turn_at {
+            let _full = self.advance();
+        }
+    }
+
     #[cold]
     fn lose_start(&mut self, id: EventId) -> EventId {
         self.lose(Lost::Start(id.kind()));
@@ -118,6 +144,8 @@ impl Cursor {
 
     #[cold]
     fn put_held_now(&mut self) {
+        // While it is held back it counts among those that come in the next segment.
+        self.make_room_for_names();
         let held = std::mem::replace(&mut self.held, HeldControl::NONE);
         let payload = [
             held.parent,
@@ -190,6 +218,32 @@ impl Cursor {
         comm: &crate::event::CommInit<'_>,
     ) {
         self.put_held();
+        if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
+            self.lose(Lost::Communicator);
+        }
+    }
+
+    /// Records that a communicator is there, for when the record of its beginning is gone.
+    pub fn comm_known(
+        &mut self,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &crate::event::CommInit<'_>,
+    ) {
+        // A loss is told by the record of the beginning.
+        let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
+    }
+
+    fn put_comm(
+        &mut self,
+        record: u8,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &crate::event::CommInit<'_>,
+    ) -> bool {
+        self.make_room_for_names();
         let name = self.name(comm.name);
         let payload = [
             ticks(),
@@ -198,9 +252,7 @@ impl Cursor {
             pair(comm.rank.cast_unsigned(), comm.nccl_version),
             pair(u32::from(name) | u32::from(comm.table) << 16, repetition),
         ];
-        if !self.put_at(kind::COMM_INIT, 0, begin_ticks, context, payload) {
-            self.lose(Lost::Communicator);
-        }
+        self.put_at(record, 0, begin_ticks, context, payload)
     }
 
     /// Records a communicator's end.
@@ -229,11 +281,13 @@ impl Cursor {
             u64::from_le_bytes(*b),
         ];
         let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
+        self.thread = Some(payload);
     }
 
     pub(super) fn thread_end(&mut self) {
         self.put_held();
         let _full = self.put(kind::THREAD_END, 0, 0, []);
+        self.thread = None;
     }
 
     #[cold]
@@ -309,7 +363,7 @@ impl Cursor {
     #[cold]
     fn advance(&mut self) -> bool {
         let index = self.segment.index() + 1;
-        let next = if index < SEGMENTS_PER_FILE {
+        let next = if index < self.segment.file().segments() {
             let file = Arc::clone(self.segment.file());
             self.ready(file, index)
         } else {
@@ -331,7 +385,18 @@ impl Cursor {
         self.order += 1;
         self.at = HEADER_WORDS;
         self.write_header();
+        if self.registry.window().is_some() {
+            self.stand_alone();
+        }
         true
+    }
+
+    /// Says anew what the records to come rest on: the segments before this one will be gone.
+    fn stand_alone(&mut self) {
+        self.names.record_anew();
+        if let Some(thread) = self.thread {
+            let _fits = self.put(kind::THREAD_BEGIN, 0, 0, thread);
+        }
     }
 
     fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
@@ -354,6 +419,13 @@ impl Cursor {
             None => self.registry.create_file(&self.slot).ok()?,
         };
         let segment = self.ready(Arc::clone(&file), 0)?;
+        if self.registry.window().is_some()
+            && let Some(mut left) = self.slot.left.try_lock()
+            && left.len() < left.capacity()
+        {
+            // The keeper unmaps it.
+            left.push(Arc::clone(self.segment.file()));
+        }
         // The keeper holds this lock only to copy the pointer. If it is held just now, the keeper goes on
         // with the old file, and this thread prepares its segments itself until the next file.
         if let Some(mut current) = self.slot.current.try_lock() {
@@ -385,6 +457,14 @@ impl Cursor {
         set(header::COMMITTED, 8 * HEADER_WORDS as u64);
         for (index, total) in (header::STALLS..).zip(self.counters.0) {
             set(index, total);
+        }
+        if self.registry.window().is_some() {
+            let held = u64::from(!self.held.id.is_none());
+            let first = header::LOST_STARTS - header::STALLS;
+            let lost = self.counters.0.iter().skip(first).take(Kind::COUNT);
+            set(header::STARTED_BEFORE, self.next_sequence - 1 - held);
+            set(header::LOST_BEFORE, lost.sum());
+            set(header::FLAGS, segment_flag::WINDOW);
         }
         if let Some(magic) = self.segment.get(header::MAGIC) {
             magic.store(MAGIC, Ordering::Release);

@@ -3,7 +3,7 @@
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -30,6 +30,8 @@ pub mod header {
     pub const BYTES: usize = 5;
     /// Ticks when the segment came into use.
     pub const TICKS: usize = 6;
+    /// Bits of [`super::segment_flag`].
+    pub const FLAGS: usize = 7;
     /// Bytes that are valid, header included. Published with release order after each record; on a
     /// cache line of its own.
     pub const COMMITTED: usize = 8;
@@ -54,6 +56,18 @@ pub mod header {
     /// Losses of threads without a slot, in the order of [`LOST_STARTS`]: only in the first segment of the
     /// process's first slot, for the whole process.
     pub const SLOTLESS_LOST: usize = STARTED_AT_LOSS + 1;
+    /// How many events of the slot had been given an id when the segment came into use. Only where older segments
+    /// may be gone ([`super::segment_flag::WINDOW`]), and so the next.
+    pub const STARTED_BEFORE: usize = SLOTLESS_LOST + LOST_WORDS;
+    /// How many of those had been lost.
+    pub const LOST_BEFORE: usize = STARTED_BEFORE + 1;
+}
+
+/// Bits of a segment's flags.
+pub mod segment_flag {
+    /// Only the last segments of a slot are kept. So each can be read without those before it: it says anew which
+    /// thread writes, and every string that it uses, under the number that the string has in the slot.
+    pub const WINDOW: u64 = 1;
 }
 
 /// What was elsewhere up to format 2.
@@ -84,7 +98,7 @@ pub const fn header_words(version: u32) -> usize {
     }
 }
 
-const _: () = assert!(header::SLOTLESS_LOST + header::LOST_WORDS <= HEADER_WORDS);
+const _: () = assert!(header::LOST_BEFORE < HEADER_WORDS);
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
 
 /// Words of a record's header: kind and length, ticks, id.
@@ -106,6 +120,8 @@ pub mod kind {
     pub const COMM_INIT: u8 = 0x05;
     /// A communicator ended.
     pub const COMM_FINALIZE: u8 = 0x06;
+    /// What [`COMM_INIT`] says, for when that is gone.
+    pub const COMM_KNOWN: u8 = 0x07;
     /// An event started; the event kind is added.
     pub const START: u8 = 0x20;
     /// An event stopped.

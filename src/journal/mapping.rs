@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 
 use super::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
 
-const FILE_BYTES: usize = SEGMENT_BYTES * SEGMENTS_PER_FILE;
 const PAGE_WORDS: usize = 4096 / 8;
 
 /// The words of one segment.
@@ -34,6 +33,10 @@ mod preparation {
 #[derive(Debug)]
 pub(super) struct JournalFile {
     file: File,
+    /// The how-manieth of its slot.
+    number: u32,
+    /// How many it has, at most [`SEGMENTS_PER_FILE`].
+    segments: usize,
     base: NonNull<SegmentWords>,
     writing: Mutex<()>,
     prepared: [AtomicU8; SEGMENTS_PER_FILE],
@@ -50,7 +53,8 @@ unsafe impl Sync for JournalFile {}
 
 impl JournalFile {
     /// Creates the file, which must not exist, and maps it. No space is reserved yet.
-    pub(super) fn create(path: &Path) -> io::Result<Arc<Self>> {
+    pub(super) fn create(path: &Path, number: u32, segments: usize) -> io::Result<Arc<Self>> {
+        let segments = segments.clamp(1, SEGMENTS_PER_FILE);
         let file = File::options()
             .read(true)
             .write(true)
@@ -61,7 +65,7 @@ impl JournalFile {
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                FILE_BYTES,
+                segments * SEGMENT_BYTES,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -75,12 +79,24 @@ impl JournalFile {
             .ok_or_else(|| io::Error::other("mmap gave address zero"))?;
         Ok(Arc::new(Self {
             file,
+            number,
+            segments,
             base,
             writing: Mutex::new(()),
             prepared: [const { AtomicU8::new(preparation::NONE) }; SEGMENTS_PER_FILE],
             active: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
         }))
+    }
+
+    /// The how-manieth file of its slot it is.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How many segments it has.
+    pub(super) fn segments(&self) -> usize {
+        self.segments
     }
 
     /// Which segment is in use.
@@ -219,8 +235,8 @@ impl JournalFile {
     }
 
     fn words(&self, index: usize) -> &SegmentWords {
-        let index = index.min(SEGMENTS_PER_FILE - 1);
-        // SAFETY: the mapping has SEGMENTS_PER_FILE segments and `index` is below that.
+        let index = index.min(self.segments - 1);
+        // SAFETY: the mapping has `segments` segments, at least one, and `index` is below that.
         let pointer = unsafe { self.base.add(index) };
         // SAFETY: the mapping lives as long as `self`, is aligned to a page, and holds plain atomics, for
         // which every bit pattern is valid; whoever touches the words has prepared the segment first.
@@ -232,7 +248,7 @@ impl Drop for JournalFile {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `create` with this size; every user holds an Arc of this value,
         // so no reference into it is left.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), FILE_BYTES) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.segments * SEGMENT_BYTES) };
     }
 }
 
@@ -302,7 +318,7 @@ mod tests {
     #[test]
     fn what_is_not_reserved_is_not_touched() {
         let directory = tempfile::tempdir().unwrap();
-        let file = JournalFile::create(&directory.path().join("0.0")).unwrap();
+        let file = JournalFile::create(&directory.path().join("0.0"), 0, 64).unwrap();
         // Reading the mapping beyond the file's end would end the process with SIGBUS.
         assert_eq!(file.committed_bytes(), 0);
         file.prepare(0).unwrap();

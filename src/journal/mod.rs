@@ -12,12 +12,15 @@
 //!
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer.
 
+mod copy;
 mod cursor;
+mod discard;
 mod encode;
 pub mod layout;
 mod losses;
 mod mapping;
 mod names;
+mod not_kept;
 mod quiet;
 pub mod reader;
 pub mod record;

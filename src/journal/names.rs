@@ -48,11 +48,20 @@ impl Entry {
     }
 }
 
+/// A string by content.
+struct Known {
+    text: Box<[u8]>,
+    number: NameNumber,
+    recorded_in: u64,
+}
+
 /// The strings that one slot has recorded.
 pub(super) struct NameCache {
     entries: Box<[Entry; ENTRIES]>,
     /// By content: what is under another address, or was pushed out of its place.
-    known: Vec<(Box<[u8]>, NameNumber)>,
+    known: Vec<Known>,
+    /// Strings recorded in an earlier generation have to be recorded again.
+    generation: u64,
 }
 
 impl NameCache {
@@ -60,7 +69,15 @@ impl NameCache {
         Self {
             entries: Box::new([EMPTY; ENTRIES]),
             known: Vec::with_capacity(ENTRIES),
+            generation: 0,
         }
+    }
+
+    /// Has every string recorded again when it is next used, under the number it has.
+    #[cold]
+    pub(super) fn record_anew(&mut self) {
+        self.entries.fill(EMPTY);
+        self.generation += 1;
     }
 
     /// Where the search for a string begins (the high bits of a product mix all bits of the address).
@@ -102,20 +119,24 @@ impl NameCache {
         free.unwrap_or(first)
     }
 
-    /// The number of a string that is not in the cache, and whether it is new to this slot.
+    /// The number of a string that is not in the cache, and whether it has to be recorded.
     #[cold]
     pub(super) fn insert(&mut self, name: Name<'_>) -> (NameNumber, bool) {
         let bytes = name.bytes();
-        let found = self
-            .known
-            .iter()
-            .find(|(known, _)| **known == *bytes)
-            .map(|(_, number)| *number);
-        let (number, new) = match found {
-            Some(number) => (number, false),
+        let generation = self.generation;
+        let mut known = self.known.iter_mut();
+        let (number, new) = match known.find(|known| *known.text == *bytes) {
+            Some(known) => {
+                let before = std::mem::replace(&mut known.recorded_in, generation);
+                (known.number, before != generation)
+            }
             None => match NameNumber::try_from(self.known.len() + 1) {
                 Ok(number) => {
-                    self.known.push((bytes.into(), number));
+                    self.known.push(Known {
+                        text: bytes.into(),
+                        number,
+                        recorded_in: generation,
+                    });
                     (number, true)
                 }
                 Err(_) => return (0, false),
@@ -179,6 +200,18 @@ mod tests {
             let expected = name.first_words().map(|_| number);
             assert_eq!(cache.get(name), expected);
         }
+    }
+
+    #[test]
+    fn strings_keep_their_number_when_they_are_recorded_anew() {
+        let mut cache = NameCache::new();
+        let [ring, tree] = [c"RING", c"TREE"].map(Name::from_cstr);
+        let numbers = [cache.insert(ring), cache.insert(tree)];
+        cache.record_anew();
+        assert_eq!(cache.get(tree), None);
+        assert_eq!(cache.insert(tree), numbers[1]);
+        assert_eq!(cache.insert(tree), (numbers[1].0, false));
+        assert_eq!(cache.insert(ring), numbers[0]);
     }
 
     #[test]

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::layout::{
     FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES,
-    header, header_words, high, kind, low, mark,
+    header, header_words, high, kind, low, mark, segment_flag,
 };
 pub use super::losses::Losses;
 use super::losses::{losses, slotless_losses};
+pub use super::not_kept::NotKept;
+use super::not_kept::OldestSegment;
 use super::record::{Decoded, Record, RecordBody, Symbol, decode};
 use crate::clock::TickSource;
 use crate::event::Kind;
@@ -62,6 +64,8 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// What was not recorded.
     pub losses: Losses,
+    /// What is gone because only a window was to be kept.
+    pub not_kept: NotKept,
     /// How many events were given an id: the highest number of each slot, recorded or lost, which is told apart from
     /// how many records and losses there are. Empty proxy control events give theirs back. None up to format 2.
     pub started: Option<u64>,
@@ -109,6 +113,8 @@ struct SegmentPlace {
     order: u64,
     committed: u64,
     version: u32,
+    /// In a window: what it says of those before it.
+    alone: Option<OldestSegment>,
 }
 
 /// The journal of one process, opened.
@@ -237,6 +243,16 @@ impl Journal {
             self.started = None;
         }
         self.saw(slot, word(header::STARTED_AT_LOSS));
+        let is_alone = version > 3 && word(header::FLAGS) & segment_flag::WINDOW != 0;
+        let alone = is_alone.then(|| OldestSegment {
+            order,
+            ticks: word(header::TICKS),
+            started_before: word(header::STARTED_BEFORE),
+            lost_before: word(header::LOST_BEFORE),
+        });
+        if let Some(alone) = alone {
+            self.saw(slot, alone.started_before);
+        }
         let places = self.slots.entry(slot).or_default();
         // The counters run on from segment to segment: the newest segment of a slot has the totals.
         if places.iter().all(|place| place.order < order) {
@@ -249,6 +265,7 @@ impl Journal {
             order,
             committed,
             version,
+            alone,
         });
     }
 
@@ -283,9 +300,16 @@ impl Journal {
             ..Outcome::default()
         };
         for (slot, places) in std::mem::take(&mut self.slots) {
-            let mut names: Vec<Symbol> = vec![Symbol::NONE];
+            let mut names = Names::new();
+            let mut oldest = None;
             for place in places {
-                self.read_segment(slot, &place, &mut names, &mut outcome, sink);
+                let is_there = self.read_segment(slot, &place, &mut names, &mut outcome, sink);
+                if is_there {
+                    oldest = oldest.or(place.alone);
+                }
+            }
+            if let Some(oldest) = oldest {
+                outcome.not_kept.add(slot, oldest);
             }
         }
         outcome.problems.append(&mut self.problems);
@@ -303,12 +327,19 @@ impl Journal {
         &mut self,
         slot: u16,
         place: &SegmentPlace,
-        names: &mut Vec<Symbol>,
+        names: &mut Names,
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Record),
-    ) {
+    ) -> bool {
+        if place.alone.is_some() {
+            *names = Names::new();
+        }
         let (segment, beyond) = match read_words(place) {
             Ok(read) => read,
+            // A running process has just removed it.
+            Err(error) if place.alone.is_some() && error.kind() == io::ErrorKind::NotFound => {
+                return false;
+            }
             Err(error) => {
                 self.problem(
                     &place.path,
@@ -316,13 +347,13 @@ impl Journal {
                     format!("cannot be read: {error}"),
                     place.committed,
                 );
-                return;
+                return true;
             }
         };
         let mut at = header_words(place.version);
         let mut last = 0;
         while at < segment.len() {
-            match read_record(&segment, at, place.order, slot, names, &mut outcome.symbols) {
+            match read_record(&segment, at, place, slot, names, &mut outcome.symbols) {
                 Ok((words, record)) => {
                     at += words;
                     if let Some(record) = record {
@@ -343,6 +374,7 @@ impl Journal {
         }
         self.saw(slot, last);
         self.end_of_segment(place, &segment, &beyond);
+        true
     }
 
     /// What is not as it should be at the end of a segment's committed bytes.
@@ -371,20 +403,49 @@ impl Journal {
     }
 }
 
+/// The strings of a slot by number. In a window they come in any order, and some never.
+#[derive(Debug)]
+struct Names(Vec<Option<Symbol>>);
+
+impl Names {
+    fn new() -> Self {
+        Self(vec![Some(Symbol::NONE)])
+    }
+
+    fn get(&self, number: u16) -> Option<Symbol> {
+        self.0.get(usize::from(number)).copied().flatten()
+    }
+
+    /// Where a string goes, unless another number was due.
+    fn place(&mut self, number: u16, in_any_order: bool) -> Result<&mut Option<Symbol>, String> {
+        let (number, due) = (usize::from(number), self.0.len());
+        let is_due = number == due || in_any_order && number > 0;
+        if !is_due {
+            return Err(format!("string number {number} where {due} was due"));
+        }
+        if number >= due {
+            self.0.resize(number + 1, None);
+        }
+        self.0
+            .get_mut(number)
+            .ok_or_else(|| "no place for a string".to_owned())
+    }
+}
+
 /// Reads the record at `at`: how long it is, and what it says (nothing for a new string).
 fn read_record(
     segment: &[u64],
     at: usize,
-    order: u64,
+    place: &SegmentPlace,
     slot: u16,
-    names: &mut Vec<Symbol>,
+    names: &mut Names,
     symbols: &mut Symbols,
 ) -> Result<(usize, Option<Record>), String> {
     let head = segment.get(at).copied().unwrap_or(0);
     let record_kind = u8::try_from(head & 0xff).unwrap_or(0);
     let flags = u8::try_from((head >> 8) & 0xff).unwrap_or(0);
     let length = usize::try_from((head >> 16) & 0xffff).unwrap_or(0);
-    if high(head) != mark(order, at) {
+    if high(head) != mark(place.order, at) {
         return Err(format!("no record here: word {head:#018x}"));
     }
     if !(RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length) {
@@ -398,7 +459,7 @@ fn read_record(
         ));
     };
     // A length that was changed so that it fits again swallows whole records.
-    if (1..length).any(|word| is_record_head(record.get(word), mark(order, at + word))) {
+    if (1..length).any(|word| is_record_head(record.get(word), mark(place.order, at + word))) {
         return Err(format!(
             "record of kind {record_kind:#x} and {length} words with another one in it"
         ));
@@ -406,7 +467,7 @@ fn read_record(
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
     };
-    let symbol = |number: u16| names.get(usize::from(number)).copied();
+    let symbol = |number: u16| names.get(number);
     match decode(record_kind, flags, payload, &symbol) {
         None => Err(format!(
             "record of kind {record_kind:#x} and {length} words does not make sense"
@@ -421,13 +482,7 @@ fn read_record(
             }),
         )),
         Some(Decoded::Name { number, text }) => {
-            if usize::from(number) != names.len() {
-                return Err(format!(
-                    "string number {number} where {} was due",
-                    names.len()
-                ));
-            }
-            names.push(symbols.intern(&text));
+            *names.place(number, place.alone.is_some())? = Some(symbols.intern(&text));
             Ok((length, None))
         }
     }

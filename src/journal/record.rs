@@ -47,6 +47,7 @@ pub enum RecordBody {
         uncertainty_ticks: u64,
     },
     CommInit(CommRecord),
+    CommKnown(CommRecord),
     CommFinalize {
         end_ticks: u64,
     },
@@ -283,17 +284,24 @@ pub(super) fn decode(
             monotonic_raw_ns: word(2)?,
             uncertainty_ticks: word(3)?,
         },
-        kind::COMM_INIT => RecordBody::CommInit(CommRecord {
-            end_ticks: word(0)?,
-            comm_id: word(1)?,
-            nodes: signed(low(word(2)?)),
-            ranks: signed(high(word(2)?)),
-            rank: signed(low(word(3)?)),
-            nccl_version: high(word(3)?),
-            name: symbol(field16(word(4)?, 0))?,
-            table: field8(word(4)?, 2),
-            repetition: high(word(4)?),
-        }),
+        kind::COMM_INIT | kind::COMM_KNOWN => {
+            let comm = CommRecord {
+                end_ticks: word(0)?,
+                comm_id: word(1)?,
+                nodes: signed(low(word(2)?)),
+                ranks: signed(high(word(2)?)),
+                rank: signed(low(word(3)?)),
+                nccl_version: high(word(3)?),
+                name: symbol(field16(word(4)?, 0))?,
+                table: field8(word(4)?, 2),
+                repetition: high(word(4)?),
+            };
+            if record_kind == kind::COMM_INIT {
+                RecordBody::CommInit(comm)
+            } else {
+                RecordBody::CommKnown(comm)
+            }
+        }
         kind::COMM_FINALIZE => RecordBody::CommFinalize {
             end_ticks: word(0)?,
         },

@@ -5,10 +5,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 pub use super::cursor::Cursor;
+use super::discard::Used;
 use super::layout::{SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use super::mapping::{JournalFile, Segment};
 use crate::clock::TickSource;
@@ -17,7 +19,10 @@ use crate::id::{EventId, ProcessTag, SLOTS};
 
 /// How full a segment is when the keeper prepares the next one: early, since at full speed the rest lasts
 /// less than a millisecond.
-const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
+pub(super) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
+
+/// How many used files a recording thread may leave to the keeper, between two of its looks, to unmap.
+const LEFT_FILES: usize = 16;
 
 /// Who records, and how much may be recorded.
 #[derive(Clone, Debug)]
@@ -34,6 +39,15 @@ pub struct RegistryOptions {
     pub session_start_realtime_ns: u64,
     /// Most bytes to reserve on disk.
     pub limit_bytes: u64,
+}
+
+/// What is kept of a recording of which only the end is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Most bytes on disk. Each recording thread has one or two segments that are never removed.
+    pub bytes: u64,
+    /// How long a used segment is kept.
+    pub time: Option<Duration>,
 }
 
 /// Why recording cannot go on.
@@ -60,6 +74,7 @@ pub struct Registry {
     first_file: OnceLock<Arc<JournalFile>>,
     /// Events that threads without a slot have started.
     slotless_sequence: AtomicU64,
+    window: Option<Window>,
 }
 
 /// What the keeper sees of a slot.
@@ -71,6 +86,10 @@ pub(super) struct Slot {
     /// The keeper's own hold on the current file: so it is the keeper, not the recording thread, who lets a
     /// used-up file go and unmaps it.
     kept: Mutex<Option<Arc<JournalFile>>>,
+    /// In a window: files that the recording thread has left, for the keeper to unmap.
+    pub(super) left: Mutex<Vec<Arc<JournalFile>>>,
+    /// In a window: used files that are still there, oldest first.
+    pub(super) used: Mutex<Used>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -86,6 +105,12 @@ impl Registry {
     /// A registry without slots.
     #[must_use]
     pub fn new(options: RegistryOptions) -> Arc<Self> {
+        Self::with_window(options, None)
+    }
+
+    /// A registry without slots that keeps only the end of what is recorded.
+    #[must_use]
+    pub fn with_window(options: RegistryOptions, window: Option<Window>) -> Arc<Self> {
         Arc::new(Self {
             options,
             slots: Mutex::new(Vec::new()),
@@ -95,7 +120,29 @@ impl Registry {
             stop: Mutex::new(None),
             first_file: OnceLock::new(),
             slotless_sequence: AtomicU64::new(0),
+            window,
         })
+    }
+
+    /// What is kept, where that is not everything.
+    #[inline]
+    pub(super) const fn window(&self) -> Option<Window> {
+        self.window
+    }
+
+    /// Where the journal lies.
+    pub(super) fn directory(&self) -> &std::path::Path {
+        &self.options.directory
+    }
+
+    /// The slots there are.
+    pub(super) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.slots.lock().clone()
+    }
+
+    /// Takes note that files were removed.
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Gives the calling thread a slot: one that an ended thread left, or a new one.
@@ -128,6 +175,8 @@ impl Registry {
             current: Mutex::new(None),
             spare: Mutex::new(None),
             kept: Mutex::new(None),
+            left: Mutex::new(Vec::with_capacity(LEFT_FILES)),
+            used: Mutex::new(Used::default()),
         });
         let file = self.create_file(&slot)?;
         self.prepare(&file, 0)?;
@@ -142,12 +191,20 @@ impl Registry {
             return Err(Stop::Limit);
         }
         let number = slot.next_file.fetch_add(1, Ordering::Relaxed);
-        let path = self
-            .options
-            .directory
-            .join(format!("{}.{number}", slot.number));
-        JournalFile::create(&path)
+        let path = self.path_of(slot, number);
+        // A file is what can be removed: in a window a segment.
+        let segments = match self.window {
+            Some(_) => 1,
+            None => SEGMENTS_PER_FILE,
+        };
+        JournalFile::create(&path, number, segments)
             .map_err(|error| self.stopped(Stop::System(format!("{}: {error}", path.display()))))
+    }
+
+    /// Where a file of a slot lies.
+    pub(super) fn path_of(&self, slot: &Slot, number: u32) -> PathBuf {
+        let name = format!("{}.{number}", slot.number);
+        self.options.directory.join(name)
     }
 
     pub(super) fn prepare(&self, file: &JournalFile, index: usize) -> Result<(), Stop> {
@@ -221,7 +278,10 @@ impl Registry {
     /// One round of the keeper: prepares what recording threads will need next, lets go of what they
     /// have left. Returns whether there was anything to prepare.
     pub fn keep(&self) -> bool {
-        let slots: Vec<Arc<Slot>> = self.slots.lock().clone();
+        let slots = self.slots();
+        if let Some(window) = self.window {
+            self.discard(&slots, window);
+        }
         let mut busy = false;
         for slot in slots {
             let Some(file) = slot.current.lock().clone() else {
@@ -234,7 +294,7 @@ impl Registry {
                 continue;
             }
             let next = file.active() + 1;
-            if next < SEGMENTS_PER_FILE {
+            if next < file.segments() {
                 if !file.is_prepared(next) {
                     busy |= self.prepare(&file, next).is_ok();
                 }

@@ -10,13 +10,13 @@
 //! a state of another thread may be read before its start: it waits until all is read. Times are ticks
 //! until [`Assembly::to_nanoseconds`] has run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::assembly::{Assembly, CommCall, Context, OPEN, Operation, StateChange, Thread};
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
 use crate::event::{StateArgs, state};
-use crate::journal::reader::Losses;
+use crate::journal::reader::{Losses, NotKept};
 use crate::journal::record::{CommRecord, Record, RecordBody, StartRecord};
 
 /// A stop or state whose start has not been read yet.
@@ -35,13 +35,18 @@ pub struct Assembler {
     waiting: Vec<Waiting>,
     finalizes: Vec<(u64, CommCall)>,
     slot_threads: HashMap<u16, u32>,
+    /// Contexts of which it is only known that they are there.
+    only_known: HashSet<u64>,
     seen_any: bool,
 }
 
 impl Assembler {
     /// Takes the next record, in the order the reader gives them.
     pub fn record(&mut self, record: Record) {
-        self.see(record.ticks);
+        // What only repeats an earlier record may lie before the window.
+        if !matches!(record.body, RecordBody::CommKnown(_)) {
+            self.see(record.ticks);
+        }
         let Record {
             slot,
             ticks,
@@ -50,6 +55,9 @@ impl Assembler {
         } = record;
         match body {
             RecordBody::ThreadBegin { thread_id, name } => {
+                if self.goes_on(slot, thread_id, &name) {
+                    return;
+                }
                 self.assembly.threads.push(Thread {
                     slot,
                     thread_id,
@@ -71,6 +79,7 @@ impl Assembler {
                 monotonic_raw_ns,
                 uncertainty_ticks,
             }),
+            RecordBody::CommKnown(comm) => self.comm_known(id, comm),
             RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),
             RecordBody::CommFinalize { end_ticks } => {
                 self.see(end_ticks);
@@ -91,12 +100,29 @@ impl Assembler {
 
     /// Joins what had to wait and gives the result.
     #[must_use]
-    pub fn finish(mut self, losses: &Losses) -> Assembly {
+    pub fn finish(self, losses: &Losses) -> Assembly {
+        self.finish_window(losses, &NotKept::default(), 0)
+    }
+
+    /// [`Self::finish`] for a recording of which only a window may be kept.
+    #[must_use]
+    pub fn finish_window(
+        mut self,
+        losses: &Losses,
+        not_kept: &NotKept,
+        process_tag: u16,
+    ) -> Assembly {
         for waiting in std::mem::take(&mut self.waiting) {
             match (self.assembly.find(waiting.id), waiting.state) {
                 (Some(at), None) => self.stop_at(at, waiting.ticks),
                 (Some(at), Some((state, args))) => {
                     self.state_at(at, waiting.ticks, state, args);
+                }
+                (None, stop_or_state) if not_kept.has(waiting.id, process_tag) => {
+                    match stop_or_state {
+                        None => self.assembly.counts.stops_of_not_kept += 1,
+                        Some(_) => self.assembly.counts.states_of_not_kept += 1,
+                    }
                 }
                 (None, None) => self.assembly.counts.stops_without_start += 1,
                 (None, Some(_)) => self.assembly.counts.states_without_start += 1,
@@ -120,11 +146,16 @@ impl Assembler {
             if operation.end().is_none() {
                 counts.unfinished += 1;
             }
-            if operation.parent != 0 && !assembly.by_id.contains_key(&operation.parent) {
+            if operation.parent != 0
+                && !assembly.by_id.contains_key(&operation.parent)
+                && !not_kept.has(operation.parent, process_tag)
+            {
                 counts.orphan += 1;
             }
         }
         assembly.counts.add_losses(losses);
+        assembly.counts.not_kept = not_kept.starts;
+        assembly.not_kept = not_kept.clone();
         assembly
     }
 
@@ -153,9 +184,27 @@ impl Assembler {
         thread
     }
 
+    /// Whether this thread had the slot before: segments of a window say so each time.
+    fn goes_on(&self, slot: u16, thread_id: u32, name: &str) -> bool {
+        let thread = self.slot_threads.get(&slot);
+        let thread = thread.and_then(|&thread| self.assembly.threads.get(index(thread)));
+        thread.is_some_and(|thread| thread.thread_id == thread_id && thread.name == name)
+    }
+
+    fn comm_known(&mut self, id: u64, comm: CommRecord) {
+        if !self.assembly.by_context.contains_key(&id) {
+            let context = place(self.assembly.contexts.len());
+            self.assembly.by_context.insert(id, context);
+            self.assembly.contexts.push(Context { id, comm });
+            self.only_known.insert(id);
+        }
+    }
+
     fn comm_init(&mut self, slot: u16, ticks: u64, id: u64, comm: CommRecord) {
         self.see(comm.end_ticks);
-        let context = place(self.assembly.contexts.len());
+        let known = self.only_known.remove(&id);
+        let known = known.then(|| self.assembly.find_context(id)).flatten();
+        let context = known.unwrap_or_else(|| place(self.assembly.contexts.len()));
         let call = CommCall {
             context,
             is_init: true,
@@ -163,11 +212,14 @@ impl Assembler {
             start: ticks,
             end: comm.end_ticks.max(ticks),
         };
+        self.assembly.comm_calls.push(call);
+        if known.is_some() {
+            return;
+        }
         if self.assembly.by_context.insert(id, context).is_some() {
             self.assembly.counts.contexts_twice += 1;
         }
         self.assembly.contexts.push(Context { id, comm });
-        self.assembly.comm_calls.push(call);
     }
 
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: StartRecord) {

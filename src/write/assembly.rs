@@ -9,6 +9,7 @@ use super::pxn::Help;
 use crate::clock::ClockPair;
 use crate::event::Kind;
 use crate::id::{ContextId, EventId};
+use crate::journal::reader::NotKept;
 use crate::journal::record::{CommRecord, Fields};
 
 /// A started event with everything that was said about it.
@@ -155,6 +156,8 @@ pub struct Assembly {
     pub span: (u64, u64),
     /// The tag in the ids that this process made; 0 where it is not known.
     pub process_tag: u16,
+    /// What is gone because only a window was kept.
+    pub not_kept: NotKept,
     pub(super) by_id: HashMap<u64, u32>,
     pub(super) by_context: HashMap<u64, u32>,
 }

@@ -151,6 +151,12 @@ pub struct Counts {
     pub stops_without_start: u64,
     /// States whose start is not in the journal.
     pub states_without_start: u64,
+    /// Starts that were recorded and not kept: only a window was wanted.
+    pub not_kept: u64,
+    /// Stops of events whose start was not kept.
+    pub stops_of_not_kept: u64,
+    /// States of events whose start was not kept.
+    pub states_of_not_kept: u64,
     /// Stops of operations that had stopped.
     pub stops_repeated: u64,
     /// States that an operation had entered before; the first counts.
@@ -298,6 +304,9 @@ macro_rules! named_counts {
 named_counts! {
     "STOPS_WITHOUT_START" stops_without_start,
     "STATES_WITHOUT_START" states_without_start,
+    "NOT_KEPT" not_kept,
+    "STOPS_OF_NOT_KEPT" stops_of_not_kept,
+    "STATES_OF_NOT_KEPT" states_of_not_kept,
     "STOPS_REPEATED" stops_repeated,
     "STATES_REPEATED" states_repeated,
     "STATES_UNKNOWN" states_unknown,

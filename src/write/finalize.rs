@@ -299,12 +299,13 @@ fn write_part(directory: &Path, options: &WriteOptions) -> PartState {
     }
 }
 
-/// Whether the process that recorded still runs, as far as can be told from here: on its own host, by
+/// Whether the process that recorded still runs and records here, as far as can be told from here: on its own host, by
 /// its id and, where that is known, by when it started: ids are used again. A process of another host is taken for
 /// dead: who finalizes there knows better.
 #[must_use]
 pub fn is_live(process: &ProcessInfo) -> bool {
-    process.pid != 0
+    process.snapshot_realtime_ns == 0
+        && process.pid != 0
         && process.pid != std::process::id()
         && process.boot_id == crate::process::boot_id()
         && start_ticks(process.pid)

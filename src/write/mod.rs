@@ -50,6 +50,7 @@ pub mod gpu_clock;
 pub mod gpus;
 pub mod interval;
 pub mod job;
+pub mod kept;
 mod kinds;
 mod lane_clock;
 pub mod lanes;

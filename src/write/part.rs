@@ -134,7 +134,7 @@ pub(super) fn write_claimed(
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
-    let mut assembly = assembler.finish(&outcome.losses);
+    let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;
     let (mut process, process_problem) = read_process(directory);
@@ -183,6 +183,8 @@ pub(super) fn write_claimed(
     if let Some(for_others) = ForOthers::new(&process, for_others) {
         for_others.write(&staging.path().join(pxn::FOR_OTHERS))?;
     }
+    let not_kept = &assembly.not_kept;
+    let kept_since_ns = (not_kept.segments > 0).then(|| clock.nanoseconds(not_kept.since_ticks));
     let sidecar = Sidecar {
         format: SIDECAR_FORMAT,
         part: name,
@@ -209,6 +211,7 @@ pub(super) fn write_claimed(
         help_counted: pxn::counted(&assembly, &timeline.correlation),
         traffic: Traffic::of(&scene),
         counts,
+        kept_since_ns,
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.
         started: outcome.started.filter(|_| !options.provisional),

@@ -129,8 +129,9 @@ pub fn read_process(directory: &Path) -> (ProcessInfo, String) {
 pub fn assemble(directory: &Path) -> Result<(Assembly, Outcome), Error> {
     let journal = Journal::open(&directory.join(JOURNAL))?;
     let mut assembler = Assembler::default();
+    let process_tag = journal.process_tag;
     let outcome = journal.read(&mut |record| assembler.record(record));
-    let assembly = assembler.finish(&outcome.losses);
+    let assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     Ok((assembly, outcome))
 }
 

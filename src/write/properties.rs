@@ -10,6 +10,7 @@ use super::blind_spots;
 use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
 use super::job::Process;
+use super::kept;
 use super::members::Members;
 use super::options::ArchiveOptions;
 use super::place::index;
@@ -70,6 +71,9 @@ pub fn properties(
     let unmatched = members.comms.iter().map(|comm| comm.unmatched).sum();
     list.number("NCCL::COLLECTIVES_UNMATCHED", unmatched);
     list.number("NCCL::RANKS_CLAIMED_TWICE", members.claimed_twice);
+    for (name, value) in kept::of_archive(processes) {
+        list.add(&name, value);
+    }
     problems(&mut list, processes);
     list.0
 }

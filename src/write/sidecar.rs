@@ -79,6 +79,9 @@ pub struct Sidecar {
     pub help_counted: u64,
     /// What became of everything.
     pub counts: Counts,
+    /// Of a flight recording: from when on the records of all threads are there, CLOCK_MONOTONIC ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_since_ns: Option<u64>,
     /// Records read.
     pub records: u64,
     /// How many events were given an id, where the journal tells: those seen and those lost.

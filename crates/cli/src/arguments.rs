@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::check::Request as Check;
+use crate::dump::Request as Dump;
 use crate::finalize::Request as Finalize;
 use crate::hang::Request as Hang;
 use crate::info::Request as Info;
@@ -35,6 +36,8 @@ pub(crate) enum Verb {
     Run(Run),
     /// Make the archive of what processes recorded and could not write themselves
     Finalize(Finalize),
+    /// Make an archive of what a running job has recorded so far, or last
+    Dump(Dump),
     /// Say what is in an archive
     Info(Info),
     /// Find out whether an archive is sound

@@ -107,6 +107,7 @@ impl Completeness {
     /// other's operations.
     pub(crate) fn is_partial(&self) -> bool {
         self.lost() > 0
+            || self.number("not_kept") > 0
             || self.unfinished() > 0
             || self.problem_count > 0
             || self.ranks_missing > 0

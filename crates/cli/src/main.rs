@@ -17,6 +17,7 @@ mod arguments;
 mod calendar;
 mod check;
 mod completeness;
+mod dump;
 mod exit;
 mod finalize;
 mod hang;
@@ -56,6 +57,7 @@ fn act(verb: &Verb) -> Result<Exit> {
     match verb {
         Verb::Run(request) => run::run(request),
         Verb::Finalize(request) => finalize::finalize(request),
+        Verb::Dump(request) => dump::dump(request),
         Verb::Info(request) => info::info(request),
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),

@@ -141,9 +141,13 @@ impl Matching {
         };
         let mut known = Vec::new();
         let mut lost = BTreeSet::new();
+        let mut not_kept = BTreeSet::new();
         let mut replayed = BTreeSet::new();
         for (&rank, &source) in ranks {
             match basis.digest(source.digest) {
+                _ if source.process.sidecar.counts.not_kept > 0 => {
+                    not_kept.insert(rank);
+                }
                 _ if basis.is_incomplete(&source.process.sidecar) => {
                     lost.insert(rank);
                 }
@@ -160,6 +164,7 @@ impl Matching {
         let groups = Groups::of(&known, |member| load(member, basis));
         for (ranks, why) in [
             (&lost, "records were lost"),
+            (&not_kept, "only the end was to be kept"),
             (&replayed, "CUDA graphs were replayed"),
             (&groups.unclear, "differs, it is not known where"),
         ] {

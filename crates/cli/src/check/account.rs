@@ -130,12 +130,16 @@ fn losses(account: &Completeness, findings: &mut Findings) {
     let seen = account
         .sum("seen")
         .saturating_sub(account.number("controls_counted_only"));
-    let known = seen + account.sum("lost");
+    // Of a flight recording only the end is there.
+    let not_kept = account.number("not_kept");
+    let known = seen + account.sum("lost") + not_kept;
     // 0: archives and recordings of earlier versions do not say.
     let missing_for_a_reason = account.problem_count > 0 && known < started;
     if started > 0 && known != started && !missing_for_a_reason {
         let lost = account.sum("lost");
-        let message = format!("{started} events began, but {seen} were seen and {lost} lost");
+        let message = format!(
+            "{started} events began, but {seen} were seen, {lost} lost and {not_kept} not kept"
+        );
         findings.general(Rule::Started, message);
     }
 }

@@ -180,7 +180,7 @@ fn recorded(
     let started_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
-    let mut assembly = assembler.finish(&outcome.losses);
+    let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;
     let last_ticks = assembly.span.1;
@@ -242,7 +242,14 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
         ));
     }
     let lost = outcome.losses.total();
-    process.is_whole = lost == 0 && outcome.problems.is_empty();
+    let not_kept = outcome.not_kept.segments > 0;
+    process.is_whole = lost == 0 && !not_kept && outcome.problems.is_empty();
+    if not_kept {
+        process.problems.push(format!(
+            "a flight recording: {} from its beginning not kept, so its place in the order of calls is not known",
+            plural(outcome.not_kept.starts, "event is", "events are")
+        ));
+    }
     if lost > 0 {
         process.problems.push(format!(
             "{} not recorded: where it is may be wrong",

@@ -91,6 +91,8 @@ pub(crate) struct Story {
     pub(crate) begin_ns: u64,
     /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
+    /// What is known of communicators, also of those whose beginning was not kept.
+    known: BTreeMap<u64, CommRecord>,
     /// Ends of communicators, in the order of time.
     pub(crate) finalizes: Vec<Finalize>,
     /// Events, in the order of their starts.
@@ -152,6 +154,7 @@ impl Story {
                 .first()
                 .map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
             comms: Vec::new(),
+            known: BTreeMap::new(),
             finalizes: Vec::new(),
             events: Vec::new(),
             states: Vec::new(),
@@ -178,6 +181,10 @@ impl Story {
             tid,
         };
         match record.body {
+            // It comes before all others, and again with its time where the beginning is still there.
+            RecordBody::CommKnown(comm) => {
+                self.known.insert(record.id, comm);
+            }
             RecordBody::CommInit(comm) => self.comms.push(Comm {
                 context: record.id,
                 begin: when,
@@ -222,7 +229,8 @@ impl Story {
     /// What is known of a communicator.
     pub(crate) fn comm(&self, context: u64) -> Option<&CommRecord> {
         let comm = self.comms.iter().find(|comm| comm.context == context);
-        comm.map(|comm| &comm.record)
+        let began = comm.map(|comm| &comm.record);
+        began.or_else(|| self.known.get(&context))
     }
 
     /// Keeps what is wanted. A state is wanted as its event is; communicators are asked for their rank and id only.

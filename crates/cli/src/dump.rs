@@ -1,0 +1,140 @@
+//! `nccl-otf2 dump`: an archive of a running job.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use nccl_profiler_otf2::snapshot::{self, Request as Snapshot, Standing};
+use nccl_profiler_otf2::write::{self, FinalizeOptions};
+
+use crate::exit::Exit;
+use crate::place::{self, PARTS};
+use crate::print;
+use crate::progress::Bar;
+use crate::summary::Summary;
+use crate::units::plural;
+
+const EXAMPLES: &str = "\
+Asks the processes that record into DIR for what they have, waits for them, and makes an archive of it in \
+DIR/snapshots. The job runs on, and so does its recording. In a flight recording (NCCL_OTF2_MODE=flight) \
+that is what happened last.
+
+  nccl-otf2 dump trace
+
+The same without this tool: `touch DIR/dump`, or SIGUSR2 to one of the processes (NCCL_OTF2_DUMP_SIGNAL); then
+
+  nccl-otf2 finalize trace/snapshots/*
+
+Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 there is no archive.";
+
+/// What to look into.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The job's directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// How long to wait for the processes, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    wait: u64,
+}
+
+/// Makes a snapshot.
+///
+/// # Errors
+///
+/// When nothing records there, or no process answers.
+pub(crate) fn dump(request: &Request) -> Result<Exit> {
+    let out = &request.directory;
+    if !out.exists() {
+        return Err(place::NoArchive::Missing(out.clone()).into());
+    }
+    if !out.join(PARTS).is_dir() {
+        bail!(
+            "{}: not the directory of a recorded job, there is no {PARTS}/ in it",
+            out.display()
+        );
+    }
+    let asked = Snapshot::make(out)
+        .with_context(|| format!("cannot make {}", out.join(snapshot::REQUEST).display()))?;
+    let standing = wait(out, &asked, Duration::from_secs(request.wait));
+    // Who comes late is not to begin a snapshot that nobody waits for.
+    let gone = withdraw(out, &asked);
+    let standing = standing?;
+    gone?;
+    if standing.there.is_empty() {
+        if standing.awaited.is_empty() {
+            bail!(
+                "{out}: no process records here any more; `nccl-otf2 finalize {out}` makes the archive",
+                out = out.display()
+            );
+        }
+        bail!("{}: {}", out.display(), silent(&standing, request.wait));
+    }
+    let directory = asked.directory(out);
+    let bar = Bar::new();
+    let options = FinalizeOptions::default();
+    let summary = write::finalize(&directory, &options, &bar)
+        .with_context(|| format!("cannot finalize {}", directory.display()))?;
+    drop(bar);
+    let mut lines = vec![Summary::read(&place::anchor(&directory)?)?.to_string()];
+    if !standing.awaited.is_empty() {
+        lines.push(silent(&standing, request.wait));
+    }
+    if !standing.over.is_empty() {
+        let number = plural(standing.over.len() as u64, "process has", "processes have");
+        lines.push(format!(
+            "{number} ended before: `nccl-otf2 finalize {}` has what they recorded",
+            out.display()
+        ));
+    }
+    lines.push(String::new());
+    print::result(&lines.join("\n"))?;
+    Ok(if summary.complete && standing.awaited.is_empty() {
+        Exit::Well
+    } else {
+        Exit::Problems
+    })
+}
+
+fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
+    let give_up = Instant::now() + limit;
+    loop {
+        let standing = snapshot::standing(out, asked)
+            .with_context(|| format!("cannot read {}", out.display()))?;
+        if standing.awaited.is_empty() || Instant::now() >= give_up {
+            return Ok(standing);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Takes the request back if nobody has put it aside.
+fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
+    let path = out.join(snapshot::REQUEST);
+    if Snapshot::find(out).ok().flatten().as_ref() != Some(asked) {
+        return Ok(());
+    }
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who has not answered.
+fn silent(standing: &Standing, seconds: u64) -> String {
+    let names: Vec<&str> = standing
+        .awaited
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    format!(
+        "no answer within {} from {}: stopped, on a host that does not see this directory, or dead there (--wait gives them longer)",
+        plural(seconds, "second", "seconds"),
+        names.join(", ")
+    )
+}

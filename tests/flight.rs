@@ -1,0 +1,188 @@
+//! `NCCL_OTF2_MODE=flight`: however long a job runs, only the end of its recording is kept, and what is kept is understood
+//! without the rest.
+
+use std::path::Path;
+use std::time::Duration;
+
+use whole_plugin::archive::Archive;
+use whole_plugin::built;
+use whole_plugin::process::{run, start};
+use whole_plugin::scratch::Scratch;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Some twelve megabytes of records.
+const LONG: &str = "
+    init c id=0x1234 name=train ranks=1 rank=0
+    start first CollApi ctx=c func=Broadcast count=1 datatype=ncclInt8 root=0
+    thread idle {
+      start old CollApi ctx=c func=ReduceScatter count=3 datatype=ncclFloat16
+      barrier begun 2
+    }
+    barrier begun 2
+    repeat 40000 {
+      start ga GroupApi ctx=c depth=1
+      start ca CollApi ctx=c parent=ga func=AllReduce count=7 datatype=ncclFloat32 root=0 stream=0x77
+      stop ca
+      start co Coll ctx=c parent=ca rank=0 func=AllReduce count=7 datatype=ncclFloat32 channels=1 warps=8 algorithm=RING protocol=LL
+      stop co
+      stop ga
+    }
+    stop first
+    sleep 20ms
+    start last CollApi ctx=c func=AllGather count=2 datatype=ncclInt8
+    stop last
+";
+
+/// Bytes of all files of journals.
+fn bytes_on_disk(out: &Path) -> u64 {
+    let parts = std::fs::read_dir(out.join("parts")).into_iter().flatten();
+    let journals = parts.flatten().map(|part| part.path().join("journal"));
+    let files = journals.filter_map(|journal| std::fs::read_dir(journal).ok());
+    let sizes = files.flatten().flatten();
+    sizes
+        .filter_map(|file| file.metadata().ok())
+        .map(|data| data.len())
+        .sum()
+}
+
+/// Runs the script as a flight recording and gives the most bytes there ever were on disk.
+fn fly(scratch: &Scratch, variables: &[(&str, &str)], script: &str) -> u64 {
+    let mut command = scratch.script(script);
+    command
+        .env("NCCL_OTF2_MODE", "flight")
+        .env("NCCL_OTF2_FINALIZE", "offline")
+        .envs(variables.iter().copied());
+    let running = start(&mut command);
+    let watched = std::thread::scope(|scope| {
+        let ended = scope.spawn(|| running.wait(LIMIT).with_code(0));
+        let mut most = 0;
+        while !ended.is_finished() {
+            most = most.max(bytes_on_disk(&scratch.out()));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ended = ended.join().expect("the script ran");
+        most
+    });
+    let _finalized = scratch.finalize().with_code(0);
+    watched.max(bytes_on_disk(&scratch.out()))
+}
+
+fn sound(scratch: &Scratch) -> Archive {
+    let archive = scratch.archive();
+    archive.validate();
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report}");
+    archive
+}
+
+#[test]
+fn the_end_is_kept_within_the_size() {
+    let scratch = Scratch::new();
+    let most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SIZE", "8M")], LONG);
+    // A thread that outruns the keeper for a moment may put it off by a segment or two.
+    assert!(most > 4 << 20, "{most} bytes: nothing was seen");
+    assert!(most <= 10 << 20, "{most} bytes on disk");
+
+    let archive = sound(&scratch);
+    // 40 000 times three, and three more: counted, and none of them lost.
+    let seen: u64 = ["GROUPAPI", "COLLAPI", "COLL"]
+        .map(|kind| archive.count(&format!("{kind}::SEEN")))
+        .iter()
+        .sum();
+    let not_kept = archive.count("NOT_KEPT");
+    assert_eq!(seen + not_kept, 120_003, "{not_kept} not kept");
+    assert!(not_kept > 20_000 && seen > 15_000, "{seen} seen");
+    assert_eq!(archive.count("COLLAPI::LOST"), 0);
+    assert_eq!(archive.count("STOPS_WITHOUT_START"), 0);
+    // The stop of what began before the window.
+    assert!(archive.count("STOPS_OF_NOT_KEPT") >= 1);
+    let properties = archive.properties();
+    assert_eq!(properties["NCCL::FLIGHT::PROCESSES"], "1");
+    assert!(
+        properties["NCCL::FLIGHT::LIST"].contains(&format!("{not_kept} events were not kept")),
+        "{properties:?}"
+    );
+}
+
+#[test]
+fn what_is_kept_is_understood_without_the_rest() {
+    let scratch = Scratch::new();
+    let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SIZE", "8M")], LONG);
+    let archive = sound(&scratch);
+    assert_eq!(
+        archive.count("UNINITIALISED"),
+        0,
+        "the communicator is known"
+    );
+    let definitions = archive.definitions();
+    assert!(definitions.contains("\"train\""), "and its name");
+    let events = archive.events();
+    let all_reduces = archive.count("COLLAPI::WRITTEN") - 2;
+    let count = |text: &str| {
+        let entered = events.lines().filter(|line| line.starts_with("ENTER"));
+        entered.filter(|line| line.contains(text)).count() as u64
+    };
+    assert_eq!(
+        count("\"ncclAllReduce\""),
+        all_reduces + archive.count("COLL::WRITTEN")
+    );
+    assert_eq!(count("\"ncclAllGather\""), 1, "the last one");
+    assert_eq!(count("\"ncclBroadcast\""), 0, "the first one is gone");
+    // A thread that records little keeps its own: here the call that hangs.
+    assert_eq!(count("\"ncclReduceScatter\""), 1);
+    // Two threads and no more, though each segment names its own.
+    let threads = definitions
+        .lines()
+        .filter(|line| line.starts_with("LOCATION ") && line.contains("\"API thread "));
+    let threads = threads.count();
+    assert_eq!(threads, 2, "{definitions}");
+    // Readers match collectives by their order, which is not there.
+    assert!(!events.contains("MPI_COLLECTIVE_BEGIN"));
+}
+
+#[test]
+fn records_go_when_their_time_is_over() {
+    let scratch = Scratch::new();
+    let script = format!(
+        "{LONG}\nsleep 2500ms\nrepeat 10 {{\nstart z P2pApi ctx=c func=Send count=1\nstop z\n}}\n"
+    );
+    let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SECONDS", "1")], &script);
+    // The segment in use stays, and nothing else.
+    assert!(bytes_on_disk(&scratch.out()) <= 4 << 20);
+    let archive = sound(&scratch);
+    assert!(archive.count("NOT_KEPT") > 100_000);
+    assert_eq!(archive.count("P2PAPI::WRITTEN"), 10);
+}
+
+#[test]
+fn a_report_on_hangs_does_not_count_calls_that_are_gone() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(LONG);
+    command.env("NCCL_OTF2_MODE", "flight");
+    command.env("NCCL_OTF2_FLIGHT_SIZE", "8M");
+    command.env("NCCL_OTF2_FINALIZE", "offline");
+    let _ended = start(&mut command).wait(LIMIT).with_code(0);
+    let mut hang = scratch.plain(built::nccl_otf2());
+    let said = run(hang.arg("hang").arg(scratch.out()));
+    assert!(
+        said.stdout
+            .contains("its place in the order of calls is not known"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_flight_that_fits_is_a_whole_trace() {
+    let scratch = Scratch::new();
+    let script = LONG.replace("40000", "1000");
+    let _most = fly(&scratch, &[], &script);
+    let archive = sound(&scratch);
+    assert_eq!(archive.count("NOT_KEPT"), 0);
+    assert_eq!(archive.count("CONTEXTS_TWICE"), 0);
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1000);
+    assert!(!archive.properties().contains_key("NCCL::FLIGHT::LIST"));
+    let events = archive.events();
+    assert!(events.contains("\"ncclCommInit\""), "with its beginning");
+    assert!(events.contains("MPI_COLLECTIVE_BEGIN"));
+}
