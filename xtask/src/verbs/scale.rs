@@ -16,7 +16,7 @@ Usage: cargo xtask scale [--parts N | --ranks N --events N] [--dir DIR]
   --events N   of so many NCCL events each (1000000)
   --dir DIR    where there is room (the system's folder for temporary files)
 
-A million events of a process take about 140 MB. What is made is removed. The figures are in docs/SCALE.md.
+What is made is removed. The figures are in docs/SCALE.md.
 ";
 
 /// Runs the command.
