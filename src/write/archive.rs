@@ -108,7 +108,7 @@ pub(super) fn write(
         let file = writer.event_file(LocationRef::new(stub.location));
         otf2::write_stub_events(&file).map_err(failed())?;
     }
-    local_definitions(&mut writer, processes, &members, &maps).map_err(failed())?;
+    local_definitions(&mut writer, processes, &members, &maps)?;
     let mut definitions = writer.definitions().map_err(failed())?;
     definitions
         .clock_properties(&clock(processes))
@@ -148,10 +148,7 @@ fn link_events(
         for (lane, (id, _)) in process.lanes().enumerate() {
             let from = events.join(format!("{lane}.evt"));
             let to = writer.event_file(LocationRef::new(id));
-            // File systems without links, or with a limit on them, get a copy.
-            if std::fs::hard_link(&from, &to).is_err() {
-                std::fs::copy(&from, &to).map_err(io_error("copy", &from))?;
-            }
+            link(&from, &to)?;
             progress.step();
         }
     }
@@ -159,37 +156,79 @@ fn link_events(
     Ok(())
 }
 
-/// One file a lane: the part's numbers in the archive, and its clock.
+/// The part's numbers in the archive, and its clock: the same for all lanes of a process, so one file is written and
+/// linked under the names of the others. libotf2 looks through all locations for each one it writes itself.
 fn local_definitions(
     writer: &mut ArchiveWriter,
     processes: &[Process],
     members: &Members,
     maps: &Maps<'_>,
-) -> otf2::Result<()> {
+) -> Result<(), Error> {
     for (number, process) in processes.iter().enumerate() {
-        for (id, lane) in process.lanes() {
-            let mut local = writer.local_definitions(LocationRef::new(id))?;
-            for (mapping, tables) in maps.tables {
-                let table = tables.get(number).map_or(&[][..], Vec::as_slice);
-                local.mapping_table_dense(mapping, table)?;
-            }
-            // One alone has no effect, and nothing before the first is corrected: two, the same, around
-            // all events. A corrected clock has its own, the same for all lanes of its host.
-            let uncertainty = process.correction.uncertainty_ns.unwrap_or(0);
-            if process.correction.knots.is_empty() {
-                local.clock_offset(lane.first_ns, process.offset_ns, 0.0)?;
-                local.clock_offset(lane.last_ns.saturating_add(1), process.offset_ns, 0.0)?;
-            }
-            for (ns, offset) in process.clock_offsets() {
-                local.clock_offset(ns, offset, deviation(uncertainty))?;
-            }
-            local.close()?;
-        }
+        let Some(&first) = process.ids.first() else {
+            continue;
+        };
+        let first = LocationRef::new(first);
+        let failed = otf2_error(&writer.definition_file(first));
+        one_of_process(writer, first, (number, process), maps).map_err(failed)?;
+        link_definitions(writer, first, process.ids.iter().skip(1))?;
     }
-    for stub in &members.stubs {
-        writer
-            .local_definitions(LocationRef::new(stub.location))?
-            .close()?;
+    let mut stubs = members.stubs.iter().map(|stub| &stub.location);
+    if let Some(&first) = stubs.next() {
+        let first = LocationRef::new(first);
+        let empty = writer
+            .local_definitions(first)
+            .and_then(otf2::LocalDefWriter::close);
+        empty.map_err(otf2_error(&writer.definition_file(first)))?;
+        link_definitions(writer, first, stubs)?;
+    }
+    Ok(())
+}
+
+fn one_of_process(
+    writer: &mut ArchiveWriter,
+    location: LocationRef,
+    (number, process): (usize, &Process),
+    maps: &Maps<'_>,
+) -> otf2::Result<()> {
+    let mut local = writer.local_definitions(location)?;
+    for (mapping, tables) in maps.tables {
+        let table = tables.get(number).map_or(&[][..], Vec::as_slice);
+        local.mapping_table_dense(mapping, table)?;
+    }
+    // One alone has no effect, and nothing before the first is corrected: two, the same, around
+    // all events. A corrected clock has its own, the same for all processes of its host.
+    let uncertainty = process.correction.uncertainty_ns.unwrap_or(0);
+    if process.correction.knots.is_empty() {
+        let lanes = || process.sidecar.lanes.iter().filter(|lane| lane.events > 0);
+        let first_ns = lanes().map(|lane| lane.first_ns).min().unwrap_or(0);
+        let last_ns = lanes().map(|lane| lane.last_ns).max().unwrap_or(0);
+        local.clock_offset(first_ns, process.offset_ns, 0.0)?;
+        local.clock_offset(last_ns.saturating_add(1), process.offset_ns, 0.0)?;
+    }
+    for (ns, offset) in process.clock_offsets() {
+        local.clock_offset(ns, offset, deviation(uncertainty))?;
+    }
+    local.close()
+}
+
+/// Gives the local definitions of a location to others.
+fn link_definitions<'a>(
+    writer: &ArchiveWriter,
+    from: LocationRef,
+    to: impl Iterator<Item = &'a u64>,
+) -> Result<(), Error> {
+    let from = writer.definition_file(from);
+    for &location in to {
+        link(&from, &writer.definition_file(LocationRef::new(location)))?;
+    }
+    Ok(())
+}
+
+/// File systems without links, or with a limit on them, get a copy.
+fn link(from: &Path, to: &Path) -> Result<(), Error> {
+    if std::fs::hard_link(from, to).is_err() {
+        std::fs::copy(from, to).map_err(io_error("copy", from))?;
     }
     Ok(())
 }

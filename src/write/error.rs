@@ -94,7 +94,7 @@ pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::
 }
 
 /// Says about which part or archive OTF2 complained.
-pub(super) fn otf2_error(path: &Path) -> impl FnOnce(otf2::Error) -> Error {
+pub(super) fn otf2_error(path: &Path) -> impl FnOnce(otf2::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| Error::Otf2 { path, source }
 }
