@@ -207,7 +207,8 @@ impl Journal {
             self.segment(path, offset, &words(&bytes));
             offset += SEGMENT_BYTES as u64;
         }
-        if offset < length || length == 0 {
+        // A file without a byte: its process died, or met a limit, before it had room for a segment.
+        if offset < length {
             let reason = format!("the file ends in a segment's header, after {length} bytes");
             self.problem(path, offset, reason, 0);
         }
