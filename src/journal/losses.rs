@@ -23,6 +23,10 @@ pub struct Losses {
     pub repeated_waits: u64,
 }
 
+/// No recording loses more: a day of nothing but losses of one kind on one thread. A damaged header may say anything, and sums over all kinds
+/// and slots must not overflow.
+const MOST: u64 = 1 << 42;
+
 impl Losses {
     /// Everything that should have been recorded and was not.
     #[must_use]
@@ -50,7 +54,7 @@ impl Losses {
     /// The counters of losses that begin at a word of a segment's header.
     fn at(head: &[u64], first: usize, version: u32) -> Self {
         let from = |word: usize| first + word - header::LOST_STARTS;
-        let word = |index: usize| head.get(from(index)).copied().unwrap_or(0);
+        let word = |index: usize| head.get(from(index)).copied().unwrap_or(0).min(MOST);
         let by_kind = |word_of_first: usize| {
             let mut totals = [0; Kind::COUNT];
             for (total, index) in totals.iter_mut().zip(word_of_first..) {
@@ -87,7 +91,7 @@ impl Losses {
 
 /// What the header of a slot's segment says of the slot.
 pub(super) fn losses(head: &[u64], version: u32) -> Losses {
-    let word = |index: usize| head.get(index).copied().unwrap_or(0);
+    let word = |index: usize| head.get(index).copied().unwrap_or(0).min(MOST);
     let (empty_controls, repeated_waits) = if version <= 2 {
         (header_of_2::EMPTY_CONTROLS, header_of_2::REPEATED_WAITS)
     } else {
@@ -109,4 +113,23 @@ pub(super) fn slotless_losses(head: &[u64], version: u32) -> Losses {
         header::SLOTLESS_LOST
     };
     Losses::at(head, first, version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::layout::HEADER_WORDS;
+
+    #[test]
+    fn garbage_in_headers_adds_up() {
+        let garbage = [u64::MAX; HEADER_WORDS];
+        let mut sum = Losses::default();
+        for version in [1, 2, 3, 4] {
+            for _slot in 0..1 << 12 {
+                sum.add(&losses(&garbage, version));
+                sum.add(&slotless_losses(&garbage, version));
+            }
+        }
+        assert!(sum.total() > MOST, "{sum:?}");
+    }
 }
