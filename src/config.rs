@@ -486,8 +486,16 @@ fn number(text: &str) -> Option<u64> {
 /// Reads an event set: presets, kinds, `-kind`, numbers.
 ///
 /// # Errors
-/// Names the word that means nothing, and the nearest that does.
+/// Names the word that means nothing, the nearest that does, and what is used instead.
 pub fn event_mask(text: &str) -> Result<u32, String> {
+    event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
+}
+
+/// [`event_mask`] for who has no default.
+///
+/// # Errors
+/// Names the word that means nothing, and the nearest that does.
+pub fn event_kinds(text: &str) -> Result<u32, String> {
     let mut mask = 0;
     for word in text
         .split([',', ' ', '+'])
@@ -547,7 +555,7 @@ fn event_bits(word: &str) -> Result<u32, String> {
                 .iter()
                 .min_by_key(|(name, _)| distance(plain, &name.to_ascii_lowercase()));
             Err(format!(
-                "{word} is no preset or event kind (nearest: {}); `standard` is used",
+                "{word} is no preset or event kind (nearest: {})",
                 nearest.map_or("", |n| n.0)
             ))
         }
