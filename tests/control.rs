@@ -185,6 +185,12 @@ fn a_job_can_begin_with_recording_off_and_be_killed() {
     kill.args(["-KILL", &running.id().to_string()]);
     let _sent = run(&mut kill).with_code(0);
     let _killed = running.wait(LIMIT).by_signal(libc::SIGKILL);
+    let mut hang = scratch.plain(built::nccl_otf2());
+    let judged = run(hang.arg("hang").arg(scratch.out()));
+    assert!(
+        judged.stdout.contains("its recording was switched"),
+        "{judged}"
+    );
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     archive.validate();
@@ -270,5 +276,32 @@ fn nccl_is_told_of_more_events() {
             "{version}: {}",
             archive.check()
         );
+    }
+}
+
+/// Also while it runs.
+#[test]
+fn a_running_nccl_is_told_of_more_events() {
+    for version in ["2.23.4", "2.28.9"] {
+        let Some(library) = nccl_library(version) else {
+            return;
+        };
+        let scratch = Scratch::new();
+        let mut job = scratch.command(built::nccl_host());
+        job.arg("--lib").arg(&library);
+        job.args(["--procs", "2", "--threads", "1", "--rounds", "0"]);
+        job.args(["--ops", "one", "--kill-after", "5"]);
+        job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+        job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+        job.env("NCCL_OTF2_EVENTS", "light");
+        let job = start(&mut job);
+        wait_for_recording(&scratch.out());
+        control(&scratch.out(), "events standard\n");
+        let _killed = job.wait(LIMIT);
+        let _finalized = scratch.finalize();
+        let archive = scratch.archive();
+        archive.validate();
+        let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
+        assert!(archive.count("PROXYOP::SEEN") > 0, "{version}: {list}");
     }
 }
