@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{logger, mask};
 use crate::event::Kind;
+use crate::hooks;
 
 mod file;
 
@@ -134,9 +135,20 @@ const fn with_parents(events: u32) -> u32 {
     all
 }
 
+/// By what recording is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The control file.
+    File,
+    /// `NCCL_OTF2_TOGGLE_SIGNAL`.
+    Signal,
+}
+
 /// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
+    /// By what.
+    pub cause: Cause,
     /// What was recorded.
     pub before: Wanted,
     /// What is from now on.
@@ -163,6 +175,7 @@ impl Control {
         end();
         RAISED.store(0, Ordering::Relaxed);
         let _of_no_recording = take_not_wanted();
+        let _of_no_recording = hooks::TOGGLE.take();
         Self {
             path: out.join(FILE),
             asked: events,
@@ -177,8 +190,13 @@ impl Control {
         }
     }
 
-    /// Looks at the file when it is time to, and does what it says. The switch, if this is one: the caller records it.
+    /// Does what the signal says, and looks at the file when it is time to and does what it says. The switch, if this is one: the caller records it.
     pub(crate) fn poll(&mut self) -> Option<Switch> {
+        if hooks::TOGGLE.take() {
+            let before = self.wanted;
+            self.wanted.is_on = !before.is_on;
+            return self.put(before, Cause::Signal);
+        }
         let now = Instant::now();
         if now < self.due {
             return None;
@@ -211,10 +229,19 @@ impl Control {
             }
         }
         self.seen = text;
+        self.put(before, Cause::File)
+    }
+
+    /// Puts into force what is wanted.
+    fn put(&self, before: Wanted, cause: Cause) -> Option<Switch> {
         let after = self.wanted;
         WANTED.store(after.bits(self.asked), Ordering::Relaxed);
         self.raise(after.events);
-        (before != after).then_some(Switch { before, after })
+        (before != after).then_some(Switch {
+            cause,
+            before,
+            after,
+        })
     }
 
     /// Lets NCCL call for more. Never for less: from 2.28 on it stops the event of an earlier call again at every

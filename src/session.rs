@@ -261,7 +261,10 @@ impl Session {
         let snapshots = Maker::new(&out, &part);
         let control = Control::new(&out, config.mask, kinds_of_table(comm.table));
         if let Some(signal) = config.dump_signal {
-            hooks::on_dump_signal(signal);
+            hooks::DUMP.on(signal);
+        }
+        if let Some(signal) = config.toggle_signal {
+            hooks::TOGGLE.on(signal);
         }
         let keeper = Keeper::start(
             Arc::clone(&registry),

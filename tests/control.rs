@@ -305,3 +305,49 @@ fn a_running_nccl_is_told_of_more_events() {
         assert!(archive.count("PROXYOP::SEEN") > 0, "{version}: {list}");
     }
 }
+
+#[test]
+fn a_signal_switches_off_and_on() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(&parts(0, 1));
+    let running = start(command.env("NCCL_OTF2_TOGGLE_SIGNAL", "USR1"));
+    wait_for_recording(&scratch.out());
+    let began = Instant::now();
+    let toggle = || {
+        let mut kill = std::process::Command::new("kill");
+        kill.args(["-USR1", &running.id().to_string()]);
+        let _sent = run(&mut kill).with_code(0);
+    };
+    std::thread::sleep(Duration::from_millis(1500));
+    toggle();
+    std::thread::sleep(Duration::from_millis(6000).saturating_sub(began.elapsed()));
+    toggle();
+    let _ended = running.wait(LIMIT).with_code(0);
+    let archive = scratch.archive();
+    archive.validate();
+    assert_eq!(archive.count("COLLAPI::SEEN"), 16);
+    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 20);
+    let properties = archive.properties();
+    let list: Vec<&str> = properties["NCCL::MEASUREMENT::LIST"].lines().collect();
+    let [off, on] = list[..] else {
+        panic!("two switches: {list:?}")
+    };
+    assert!(
+        off.contains(": off, ") && off.ends_with("by a signal"),
+        "{off}"
+    );
+    assert!(on.contains(": on, ") && on.ends_with("by a signal"), "{on}");
+}
+
+#[test]
+fn two_requests_cannot_have_one_signal() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script("init c ranks=1 rank=0\nfinalize c\n");
+    let ended = run(command.env("NCCL_OTF2_TOGGLE_SIGNAL", "USR2")).with_code(0);
+    assert!(
+        ended
+            .stderr
+            .contains("NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL"),
+        "{ended}"
+    );
+}

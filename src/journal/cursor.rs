@@ -17,7 +17,7 @@ use super::names::NameCache;
 use super::quiet::{HeldControl, Waits};
 use super::writer::{Lost, Registry, Slot};
 use crate::clock::{ClockPair, ticks};
-use crate::control::Switch;
+use crate::control::{Cause, Switch};
 use crate::event::{Body, Kind, Name, Start, State};
 use crate::id::{EventId, LAST_SEQUENCE};
 
@@ -266,9 +266,13 @@ impl Cursor {
 
     /// Records that what is wanted was changed.
     pub fn switch(&mut self, begin_ticks: u64, switch: &Switch) {
-        let payload = [switch.before, switch.after]
+        let [before, after] = [switch.before, switch.after]
             .map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
-        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, 0, payload);
+        let cause = match switch.cause {
+            Cause::File => 0,
+            Cause::Signal => 1,
+        };
+        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, 0, [before, after, cause]);
     }
 
     /// Records how many starts were not wanted, by kind.

@@ -4,7 +4,7 @@
 //! reading side. One `match` here and one there define each record's layout.
 
 use super::layout::{flag, high, kind, low};
-use crate::control::{Switch, Wanted};
+use crate::control::{Cause, Switch, Wanted};
 use crate::event::{Kind, NetData, StateArgs};
 
 /// A string of the journal, by number. Zero stands for "no string".
@@ -311,6 +311,11 @@ pub(super) fn decode(
             end_ticks: word(0)?,
         },
         kind::SWITCH => RecordBody::Switch(Switch {
+            cause: match word(2)? {
+                0 => Cause::File,
+                1 => Cause::Signal,
+                _ => return None,
+            },
             before: wanted(word(0)?),
             after: wanted(word(1)?),
         }),

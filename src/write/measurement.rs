@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::job::Process;
 use super::lanes::{Happening, LaneKey, What};
 use crate::config;
-use crate::control::Switch;
+use crate::control::{Cause, Switch};
 use crate::event::Kind;
 
 /// The kinds by which operations of ranks are counted and compared.
@@ -30,12 +30,12 @@ impl SwitchAt {
     /// nothing then.
     #[must_use]
     pub const fn breaks_order(&self) -> bool {
-        let Switch { before, after } = self.switch;
+        let Switch { before, after, .. } = self.switch;
         before.in_force() & COMPARED != after.in_force() & COMPARED
     }
 
     const fn turns(&self) -> Option<bool> {
-        let Switch { before, after } = self.switch;
+        let Switch { before, after, .. } = self.switch;
         if before.is_on == after.is_on {
             None
         } else {
@@ -53,6 +53,8 @@ pub struct SwitchDefinition {
     pub is_on: bool,
     /// Of which kinds: NCCL's mask.
     pub events: u32,
+    /// Whether a signal did it; else the control file.
+    pub by_signal: bool,
     /// Whether the order of operations says nothing since.
     pub breaks_order: bool,
 }
@@ -63,6 +65,7 @@ impl From<&SwitchAt> for SwitchDefinition {
             ns: at.time,
             is_on: at.switch.after.is_on,
             events: at.switch.after.events,
+            by_signal: at.switch.cause == Cause::Signal,
             breaks_order: at.breaks_order(),
         }
     }
@@ -102,13 +105,15 @@ pub fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         for switch in &process.sidecar.switches {
             let at = process.archive_ns(switch.ns);
             let what = if switch.is_on { "on" } else { "off" };
+            let by = if switch.by_signal {
+                "a signal"
+            } else {
+                "the control file"
+            };
             let events = config::event_names(switch.events).join(",");
             lines.push((
                 at,
-                format!(
-                    "{at}: {}: {what}, events {events}, by the control file",
-                    process.name()
-                ),
+                format!("{at}: {}: {what}, events {events}, by {by}", process.name()),
             ));
         }
     }

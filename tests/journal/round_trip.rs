@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use nccl_profiler_otf2::clock::ClockPair;
-use nccl_profiler_otf2::control::{Switch, Wanted};
+use nccl_profiler_otf2::control::{Cause, Switch, Wanted};
 use nccl_profiler_otf2::event::{
     Body, CeColl, Coll, CommInit, Kind, Name, NetData, P2p, Start, State, StateArgs,
 };
@@ -217,6 +217,7 @@ fn every_kind_comes_back_as_it_went_in() {
     cursor.comm_init(0xc0, 77, 3, &comm);
     cursor.comm_finalize(0xc0, 88);
     let switch = Switch {
+        cause: Cause::Signal,
         before: Wanted {
             is_on: true,
             events: 0xffff,
