@@ -63,6 +63,12 @@ pub const VARIABLES: &[Variable] = &[
         doc: "The signal that asks for a snapshot of the job ([FLIGHT.md](FLIGHT.md)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
     },
     Variable {
+        name: "NCCL_OTF2_TOGGLE_SIGNAL",
+        values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
+        default: "`none`",
+        doc: "The signal that switches the recording of the process that gets it off, and on again ([CONTROL.md](CONTROL.md)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, of which it must differ.",
+    },
+    Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
         values: "path (with `%h %p %j %r`)",
         default: "inside `NCCL_OTF2_DIR`",
@@ -163,6 +169,8 @@ pub struct Config {
     pub flight_time: Option<Duration>,
     /// The signal that asks for a snapshot.
     pub dump_signal: Option<i32>,
+    /// The signal that switches recording off and on.
+    pub toggle_signal: Option<i32>,
     /// Most bytes of journal.
     pub max_bytes: u64,
     /// When the archive is written.
@@ -223,6 +231,7 @@ impl Default for Config {
             flight_bytes: None,
             flight_time: None,
             dump_signal: Some(libc::SIGUSR2),
+            toggle_signal: None,
             max_bytes: 8 << 30,
             finalize: Finalize::Inline,
             finalize_timeout: Duration::from_secs(60),
@@ -267,6 +276,13 @@ impl Config {
                 config.remarks.push(format!("{name}={value}: {reason}"));
             }
         }
+        if config.toggle_signal.is_some() && config.toggle_signal == config.dump_signal {
+            config.toggle_signal = None;
+            config.remarks.push(
+                "NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL; none is used"
+                    .to_owned(),
+            );
+        }
         if let (Some(value), false) = (fallback_mask, events_given) {
             match number(&value).and_then(|mask| u32::try_from(mask).ok()) {
                 Some(mask) => config.mask = mask & FULL,
@@ -307,6 +323,7 @@ impl Config {
                 }
             }
             "NCCL_OTF2_DUMP_SIGNAL" => self.dump_signal = signal(value)?,
+            "NCCL_OTF2_TOGGLE_SIGNAL" => self.toggle_signal = signal(value)?,
             "NCCL_OTF2_FLIGHT_SECONDS" => {
                 let seconds = value.parse().ok().filter(|&seconds: &u64| seconds > 0);
                 let seconds = seconds.ok_or("not a number of seconds; only the size counts")?;
@@ -486,8 +503,16 @@ fn number(text: &str) -> Option<u64> {
 /// Reads an event set: presets, kinds, `-kind`, numbers.
 ///
 /// # Errors
-/// Names the word that means nothing, and the nearest that does.
+/// Names the word that means nothing, the nearest that does, and what is used instead.
 pub fn event_mask(text: &str) -> Result<u32, String> {
+    event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
+}
+
+/// [`event_mask`] for who has no default.
+///
+/// # Errors
+/// Names the word that means nothing, and the nearest that does.
+pub fn event_kinds(text: &str) -> Result<u32, String> {
     let mut mask = 0;
     for word in text
         .split([',', ' ', '+'])
@@ -547,7 +572,7 @@ fn event_bits(word: &str) -> Result<u32, String> {
                 .iter()
                 .min_by_key(|(name, _)| distance(plain, &name.to_ascii_lowercase()));
             Err(format!(
-                "{word} is no preset or event kind (nearest: {}); `standard` is used",
+                "{word} is no preset or event kind (nearest: {})",
                 nearest.map_or("", |n| n.0)
             ))
         }

@@ -82,60 +82,91 @@ pub(crate) fn at_exit(action: extern "C" fn()) {
     });
 }
 
-/// A snapshot was asked for by a signal.
-static DUMP_WANTED: AtomicBool = AtomicBool::new(false);
-/// What was done on the signal before us.
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-
-/// Whether the signal came since this was last asked.
-pub(crate) fn take_dump_signal() -> bool {
-    // A plain load most of the time: the keeper asks often.
-    DUMP_WANTED.load(Ordering::Relaxed) && DUMP_WANTED.swap(false, Ordering::Relaxed)
+/// A signal that asks something of us.
+pub(crate) struct Asked {
+    came: AtomicBool,
+    /// What was done on the signal before us.
+    previous: OnceLock<libc::sigaction>,
+    once: Once,
+    handler: Handler,
 }
 
-/// Takes note of a signal from now on, whatever else is done about it. Only the first call counts.
-///
-/// It is never given back: a signal sent a moment after the last communicator's end would end the program.
-pub(crate) fn on_dump_signal(signal: c_int) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: asks only; `before` is writable.
-        if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// The signal that asks for a snapshot.
+pub(crate) static DUMP: Asked = Asked::new(dump_signal);
+/// The signal that switches recording off and on.
+pub(crate) static TOGGLE: Asked = Asked::new(toggle_signal);
+
+extern "C" fn dump_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    DUMP.handle(signal, info, context);
+}
+
+extern "C" fn toggle_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    TOGGLE.handle(signal, info, context);
+}
+
+impl Asked {
+    const fn new(handler: Handler) -> Self {
+        Self {
+            came: AtomicBool::new(false),
+            previous: OnceLock::new(),
+            once: Once::new(),
+            handler,
+        }
+    }
+
+    /// Whether the signal came since this was last asked.
+    pub(crate) fn take(&self) -> bool {
+        // A plain load most of the time: the keeper asks often.
+        self.came.load(Ordering::Relaxed) && self.came.swap(false, Ordering::Relaxed)
+    }
+
+    /// Takes note of a signal from now on, whatever else is done about it. Only the first call counts.
+    ///
+    /// It is never given back: a signal sent a moment after the last communicator's end would end the program.
+    pub(crate) fn on(&'static self, signal: c_int) {
+        self.once.call_once(|| {
+            let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: asks only; `before` is writable.
+            if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
+                return;
+            }
+            // SAFETY: zeroed is a valid value, and the call succeeded.
+            let before = unsafe { before.assume_init() };
+            // There before the handler that reads it.
+            let before = self.previous.get_or_init(|| before);
+            let mut ours = *before;
+            ours.sa_sigaction = self.handler as *const () as usize;
+            // On the alternative stack where there is one, as Go and Java ask of handlers.
+            ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+            // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what
+            // handlers may.
+            let _failed = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
+        });
+    }
+
+    /// The handler: stores a flag, and does what was done before.
+    fn handle(&self, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        self.came.store(true, Ordering::Relaxed);
+        let Some(before) = self.previous.get() else {
+            return;
+        };
+        let handler = before.sa_sigaction;
+        if [libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
             return;
         }
-        // SAFETY: zeroed is a valid value, and the call succeeded.
-        let before = unsafe { before.assume_init() };
-        // There before the handler that reads it.
-        let before = PREVIOUS.get_or_init(|| before);
-        let mut ours = *before;
-        ours.sa_sigaction = dump_signal as *const () as usize;
-        // On the alternative stack where there is one, as Go and Java ask of handlers.
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-        // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what
-        // handlers may.
-        let _failed = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
-    });
-}
-
-/// The handler: stores a flag, and does what was done before.
-extern "C" fn dump_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    DUMP_WANTED.store(true, Ordering::Relaxed);
-    let Some(before) = PREVIOUS.get() else { return };
-    let handler = before.sa_sigaction;
-    if [libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
-        return;
-    }
-    let handler = ptr::with_exposed_provenance::<()>(handler);
-    if before.sa_flags & libc::SA_SIGINFO == 0 {
-        // SAFETY: the program installed it as a handler of this kind, and it is neither of the two that are none.
-        let handler = unsafe { std::mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
-        handler(signal);
-    } else {
-        type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-        // SAFETY: the program installed it as a handler of this kind (SA_SIGINFO).
-        let handler = unsafe { std::mem::transmute::<*const (), Handler>(handler) };
-        handler(signal, info, context);
+        let handler = ptr::with_exposed_provenance::<()>(handler);
+        if before.sa_flags & libc::SA_SIGINFO == 0 {
+            // SAFETY: the program installed it as a handler of this kind, and it is neither of the two that are none.
+            let handler =
+                unsafe { std::mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
+            handler(signal);
+        } else {
+            // SAFETY: the program installed it as a handler of this kind (SA_SIGINFO).
+            let handler = unsafe { std::mem::transmute::<*const (), Handler>(handler) };
+            handler(signal, info, context);
+        }
     }
 }
 
@@ -209,12 +240,12 @@ mod tests {
         let handler = of_the_program as *const () as usize;
         // SAFETY: the handler only stores a number.
         unsafe { libc::signal(signal, handler) };
-        on_dump_signal(signal);
-        assert!(!take_dump_signal());
+        DUMP.on(signal);
+        assert!(!DUMP.take());
         // SAFETY: a signal to this thread, which has two handlers for it.
         unsafe { libc::raise(signal) };
-        assert!(take_dump_signal());
-        assert!(!take_dump_signal(), "once");
+        assert!(DUMP.take());
+        assert!(!DUMP.take(), "once");
         assert_eq!(PROGRAM_SAW.load(Ordering::Relaxed), signal);
     }
 }

@@ -1,5 +1,5 @@
 //! The keeper thread: one a process. Prepares segments before they are needed, lets go of used ones,
-//! reads the system's clocks so that ticks can be turned into time, and makes snapshots.
+//! reads the system's clocks so that ticks can be turned into time, makes snapshots, and follows the control file.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::logger;
-use crate::clock::ClockPair;
+use crate::clock::{self, ClockPair};
+use crate::control::{self, Control};
 use crate::event::CommInit;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
@@ -50,6 +51,7 @@ impl Keeper {
         cursor: Cursor,
         test_clock: Option<TestClock>,
         snapshots: Maker,
+        mut control: Control,
     ) -> Self {
         let shared = Arc::new(Shared {
             cursor: Mutex::new(cursor),
@@ -58,13 +60,15 @@ impl Keeper {
             wake: Condvar::new(),
         });
         shared.record_clocks();
+        // Before the first event: a job can be started with recording off.
+        shared.follow(&mut control);
         let for_thread = Arc::clone(&shared);
         let thread = hooks::without_signals(|| {
             let builder = std::thread::Builder::new()
                 .name("nccl-otf2".to_owned())
                 .stack_size(256 * 1024);
             builder
-                .spawn(move || keep(&registry, &for_thread, snapshots))
+                .spawn(move || keep(&registry, &for_thread, snapshots, control))
                 .ok()
         });
         Self { shared, thread }
@@ -96,6 +100,7 @@ impl Keeper {
             ));
         }
         self.shared.record_clocks();
+        self.shared.record_not_wanted();
     }
 }
 
@@ -107,9 +112,24 @@ impl Shared {
         }
         self.cursor.lock().clock_pair(&pair);
     }
+
+    /// Does what the control file says, and records that.
+    fn follow(&self, control: &mut Control) {
+        let begin_ticks = clock::ticks();
+        if let Some(switch) = control.poll() {
+            self.cursor.lock().switch(begin_ticks, &switch);
+        }
+    }
+
+    /// So that a process that is killed has its counts up to the last second.
+    fn record_not_wanted(&self) {
+        if let Some(counts) = control::take_not_wanted() {
+            self.cursor.lock().not_wanted(counts);
+        }
+    }
 }
 
-fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker) {
+fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control: Control) {
     let mut pause = SHORTEST;
     let mut first_intervals = FIRST_INTERVALS.into_iter();
     let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
@@ -132,10 +152,13 @@ fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker) {
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();
+            shared.record_not_wanted();
         }
+        shared.follow(&mut control);
         if let Some(request) = snapshots.wanted() {
             // So that the snapshot knows its clock to its end.
             shared.record_clocks();
+            shared.record_not_wanted();
             snapshots.answer(request, registry);
         }
     }

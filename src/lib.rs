@@ -21,6 +21,7 @@ mod calendar;
 pub mod clock;
 mod comm;
 pub mod config;
+pub mod control;
 pub mod environment;
 pub mod event;
 mod fault;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::control;
 use crate::event::{Kind, Start, State};
 use crate::fault;
 use crate::id::EventId;
@@ -65,10 +66,13 @@ thread_local! {
     static SLOT: RefCell<ThreadSlot> = const { RefCell::new(ThreadSlot(None)) };
 }
 
-/// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded.
+/// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
 #[must_use]
 #[inline]
 pub fn start(event: &Start<'_>) -> EventId {
+    if !control::wants(event.body.kind()) {
+        return EventId::NONE;
+    }
     let what = Lost::Start(event.body.kind());
     let id = on_slot(what, |slot| match slot {
         Ok(cursor) => {
@@ -192,6 +196,7 @@ pub(crate) fn begin(registry: Arc<Registry>) {
 /// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
 pub(crate) fn end() {
     EPOCH.store(0, Ordering::Release);
+    control::end();
     if let Some(recording) = CURRENT.lock().take() {
         recording.registry.close();
     }

@@ -21,6 +21,7 @@ use crate::calendar::date_and_time;
 use crate::clock::{self, ticks};
 use crate::comm::Communicators;
 use crate::config::{self, Config, Place, Verbosity};
+use crate::control::{self, Control};
 use crate::environment::JobEnvironment;
 use crate::event::{CommInit, Kind};
 use crate::hooks;
@@ -98,7 +99,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     };
     let (context, repetition) = session.communicators.add(session.tag, comm);
     // Releases before ours ignore bits they do not know; that is no reason to set them.
-    let mask = session.config.mask & kinds_of_table(comm.table);
+    let mask = (session.config.mask | control::raised()) & kinds_of_table(comm.table);
     recorder::with_cursor(Lost::Communicator, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
@@ -258,10 +259,20 @@ impl Session {
             }
         };
         let snapshots = Maker::new(&out, &part);
+        let control = Control::new(&out, config.mask, kinds_of_table(comm.table));
         if let Some(signal) = config.dump_signal {
-            hooks::on_dump_signal(signal);
+            hooks::DUMP.on(signal);
         }
-        let keeper = Keeper::start(Arc::clone(&registry), cursor, test_clock, snapshots);
+        if let Some(signal) = config.toggle_signal {
+            hooks::TOGGLE.on(signal);
+        }
+        let keeper = Keeper::start(
+            Arc::clone(&registry),
+            cursor,
+            test_clock,
+            snapshots,
+            control,
+        );
         recorder::begin(Arc::clone(&registry));
         say_start(&config, &out);
         let asked = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;

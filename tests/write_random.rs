@@ -234,7 +234,7 @@ fn check_lane(happenings: &[Happening]) -> Result<Vec<Figure>, TestCaseError> {
                 entered.push(figure);
             }
             What::Leave(figure) => prop_assert_eq!(open.pop(), Some(figure)),
-            What::Sample(..) => {}
+            What::Sample(..) | What::Measurement(_) => {}
             What::Message(message) => match message.role {
                 Role::CollectiveBegin => {
                     prop_assert!(!in_collective, "collectives follow each other");

@@ -17,6 +17,7 @@ use super::names::NameCache;
 use super::quiet::{HeldControl, Waits};
 use super::writer::{Lost, Registry, Slot};
 use crate::clock::{ClockPair, ticks};
+use crate::control::{Cause, Switch};
 use crate::event::{Body, Kind, Name, Start, State};
 use crate::id::{EventId, LAST_SEQUENCE};
 
@@ -261,6 +262,22 @@ impl Cursor {
         if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
             self.lose(Lost::Communicator);
         }
+    }
+
+    /// Records that what is wanted was changed.
+    pub fn switch(&mut self, begin_ticks: u64, switch: &Switch) {
+        let [before, after] = [switch.before, switch.after]
+            .map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
+        let cause = match switch.cause {
+            Cause::File => 0,
+            Cause::Signal => 1,
+        };
+        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, 0, [before, after, cause]);
+    }
+
+    /// Records how many starts were not wanted, by kind.
+    pub fn not_wanted(&mut self, counts: [u64; Kind::COUNT]) {
+        let _full = self.put(kind::NOT_WANTED, 0, 0, counts);
     }
 
     pub(super) fn thread_begin(&mut self, name: &str) {

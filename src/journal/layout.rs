@@ -122,6 +122,10 @@ pub mod kind {
     pub const COMM_FINALIZE: u8 = 0x06;
     /// What [`COMM_INIT`] says, for when that is gone.
     pub const COMM_KNOWN: u8 = 0x07;
+    /// What is recorded from here on was changed.
+    pub const SWITCH: u8 = 0x08;
+    /// How many starts were not wanted since the last such record.
+    pub const NOT_WANTED: u8 = 0x09;
     /// An event started; the event kind is added.
     pub const START: u8 = 0x20;
     /// An event stopped.

@@ -4,6 +4,7 @@
 //! reading side. One `match` here and one there define each record's layout.
 
 use super::layout::{flag, high, kind, low};
+use crate::control::{Cause, Switch, Wanted};
 use crate::event::{Kind, NetData, StateArgs};
 
 /// A string of the journal, by number. Zero stands for "no string".
@@ -51,6 +52,10 @@ pub enum RecordBody {
     CommFinalize {
         end_ticks: u64,
     },
+    /// What is recorded was changed.
+    Switch(Switch),
+    /// Starts that were not wanted, by kind.
+    NotWanted([u64; Kind::COUNT]),
     Start(StartRecord),
     Stop,
     State {
@@ -305,6 +310,16 @@ pub(super) fn decode(
         kind::COMM_FINALIZE => RecordBody::CommFinalize {
             end_ticks: word(0)?,
         },
+        kind::SWITCH => RecordBody::Switch(Switch {
+            cause: match word(2)? {
+                0 => Cause::File,
+                1 => Cause::Signal,
+                _ => return None,
+            },
+            before: wanted(word(0)?),
+            after: wanted(word(1)?),
+        }),
+        kind::NOT_WANTED => RecordBody::NotWanted(payload.try_into().ok()?),
         kind::STOP => RecordBody::Stop,
         kind::STATE => RecordBody::State {
             state: low(word(0)?),
@@ -322,6 +337,13 @@ pub(super) fn decode(
         _ => return None,
     };
     Some(Decoded::Body(body))
+}
+
+const fn wanted(word: u64) -> Wanted {
+    Wanted {
+        is_on: high(word) != 0,
+        events: low(word),
+    }
 }
 
 fn state_args(which: u32, payload: &[u64]) -> Option<StateArgs> {

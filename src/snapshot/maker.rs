@@ -45,7 +45,7 @@ impl Maker {
 
     /// Whether it is time to answer a request: the caller records a clock pair before.
     pub(crate) fn wanted(&mut self) -> Option<Request> {
-        if hooks::take_dump_signal()
+        if hooks::DUMP.take()
             && let Err(error) = Request::make(&self.out)
         {
             self.fail(&error);

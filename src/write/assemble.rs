@@ -13,6 +13,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::assembly::{Assembly, CommCall, Context, OPEN, Operation, StateChange, Thread};
+use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
 use crate::event::{StateArgs, state};
@@ -79,6 +80,11 @@ impl Assembler {
                 monotonic_raw_ns,
                 uncertainty_ticks,
             }),
+            RecordBody::Switch(switch) => self.assembly.switches.push(SwitchAt {
+                time: ticks,
+                switch,
+            }),
+            RecordBody::NotWanted(starts) => self.assembly.counts.add_not_wanted(&starts),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
             RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),
             RecordBody::CommFinalize { end_ticks } => {

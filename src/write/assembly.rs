@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::clocks::HostClock;
 use super::counts::Counts;
+use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
 use crate::clock::ClockPair;
@@ -158,6 +159,8 @@ pub struct Assembly {
     pub process_tag: u16,
     /// What is gone because only a window was kept.
     pub not_kept: NotKept,
+    /// What was switched, in order.
+    pub switches: Vec<SwitchAt>,
     pub(super) by_id: HashMap<u64, u32>,
     pub(super) by_context: HashMap<u64, u32>,
 }
@@ -179,6 +182,13 @@ impl Assembly {
     #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
         self.by_context.get(&id).copied()
+    }
+
+    /// Whether all calls and operations are there from the first one on, but for what was lost: else their places in the
+    /// order say nothing.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        self.not_kept.segments == 0 && !self.switches.iter().any(SwitchAt::breaks_order)
     }
 
     /// Whether an operation is work for a communicator of another process (PXN): its context is none of ours, or it names
@@ -261,6 +271,9 @@ impl Assembly {
         for call in &mut self.comm_calls {
             call.start = clock.nanoseconds(call.start);
             call.end = clock.nanoseconds(call.end);
+        }
+        for switch in &mut self.switches {
+            switch.time = clock.nanoseconds(switch.time);
         }
         self.span = (
             clock.nanoseconds(self.span.0),

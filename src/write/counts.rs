@@ -40,12 +40,14 @@ pub struct KindCounts {
     pub states_lost: u64,
     /// Starts that came when recording had ended.
     pub late: u64,
+    /// Starts that came while recording was off, or not of this kind.
+    pub not_wanted: u64,
 }
 
 impl KindCounts {
     /// The numbers by name, in the order they are written.
     #[must_use]
-    pub const fn named(&self) -> [(&'static str, u64); 13] {
+    pub const fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("SEEN", self.seen),
             ("WRITTEN", self.written),
@@ -60,6 +62,7 @@ impl KindCounts {
             ("STOPS_LOST", self.stops_lost),
             ("STATES_LOST", self.states_lost),
             ("LATE", self.late),
+            ("NOT_WANTED", self.not_wanted),
         ]
     }
 
@@ -77,6 +80,7 @@ impl KindCounts {
         self.stops_lost += other.stops_lost;
         self.states_lost += other.states_lost;
         self.late += other.late;
+        self.not_wanted += other.not_wanted;
     }
 
     /// Whether everything seen is accounted for.
@@ -271,6 +275,13 @@ impl Counts {
         let unknown = self.kind_mut(Kind::Unknown);
         unknown.stops_lost += stops;
         unknown.states_lost += states;
+    }
+
+    /// Takes in what came and was not wanted.
+    pub fn add_not_wanted(&mut self, starts: &[u64; Kind::COUNT]) {
+        for (kind, starts) in Kind::ALL.into_iter().zip(starts) {
+            self.kind_mut(kind).not_wanted += starts;
+        }
     }
 
     /// Takes in what came when recording had ended.

@@ -1,6 +1,6 @@
 //! One lane's happenings as OTF2 events.
 
-use otf2::{Attributes, CommRef, EventWriter, MetricValue, RmaAccess, RmaWinRef};
+use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAccess, RmaWinRef};
 
 use super::canvas::Scene;
 use super::collective;
@@ -56,6 +56,14 @@ impl<'a> Emitter<'a> {
                 let metric = self.scene.options.metrics.reference(metric);
                 let values = [MetricValue::U64(value)];
                 writer.metric(happening.time, metric, &values, Attributes::NONE)
+            }
+            What::Measurement(is_on) => {
+                let mode = if is_on {
+                    MeasurementMode::On
+                } else {
+                    MeasurementMode::Off
+                };
+                writer.measurement_on_off(happening.time, mode, Attributes::NONE)
             }
         }
     }

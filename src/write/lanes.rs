@@ -148,6 +148,8 @@ pub enum What {
     Message(Message),
     /// A metric has this value from now on.
     Sample(Metric, u64),
+    /// Recording goes on, or stops, see [`super::measurement`].
+    Measurement(bool),
 }
 
 /// Draws nested items: ENTER and LEAVE in a valid order. Items may come in any order; one that ends
@@ -250,7 +252,7 @@ mod tests {
         let name = |what| match what {
             What::Enter(figure) => format!("+{}", figure.operation),
             What::Leave(figure) => format!("-{}", figure.operation),
-            What::Message(_) | What::Sample(..) => "?".to_owned(),
+            What::Message(_) | What::Sample(..) | What::Measurement(_) => "?".to_owned(),
         };
         let shown = happenings.iter();
         shown
@@ -311,7 +313,7 @@ mod tests {
                 match happening.what {
                     What::Enter(figure) => open.push(figure),
                     What::Leave(figure) => prop_assert_eq!(open.pop(), Some(figure)),
-                    What::Message(_) | What::Sample(..) => prop_assert!(false),
+                    What::Message(_) | What::Sample(..) | What::Measurement(_) => prop_assert!(false),
                 }
             }
             prop_assert!(open.is_empty());

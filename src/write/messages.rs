@@ -170,6 +170,7 @@ mod tests {
             What::Leave(figure) => format!("leave {}", figure.operation),
             What::Message(message) => format!("{:?} {}", message.role, message.activity),
             What::Sample(metric, value) => format!("{metric:?} {value}"),
+            What::Measurement(is_on) => format!("measurement {is_on}"),
         };
         let shown = happenings.iter();
         shown

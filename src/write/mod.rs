@@ -56,6 +56,7 @@ mod lane_clock;
 pub mod lanes;
 mod launches;
 pub mod matching;
+pub mod measurement;
 pub mod members;
 pub mod messages;
 pub mod metrics;

@@ -27,6 +27,7 @@ use super::describe;
 use super::emit::Emitter;
 use super::error::{Error, io_error, otf2_error};
 use super::matching;
+use super::measurement;
 use super::options::ArchiveOptions;
 use super::part_files::PROVISIONAL;
 use super::place::place;
@@ -212,6 +213,7 @@ pub(super) fn write_claimed(
         traffic: Traffic::of(&scene),
         counts,
         kept_since_ns,
+        switches: assembly.switches.iter().map(Into::into).collect(),
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.
         started: outcome.started.filter(|_| !options.provisional),
@@ -274,7 +276,10 @@ impl Lanes<'_> {
         for (number, lane) in lanes.into_iter().enumerate() {
             let kind = describe::lane(self.scene, self.threads, lane.key);
             let sibling = lane.sibling;
+            let key = lane.key;
             let (happenings, cut) = lane.happenings();
+            let switches = &self.scene.assembly.switches;
+            let happenings = measurement::weave(key, sibling, happenings, switches);
             counts.clamped += cut;
             let location = LocationRef::new(u64::from(place(number)));
             if happenings.is_empty() {

@@ -11,6 +11,7 @@ use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
 use super::job::Process;
 use super::kept;
+use super::measurement;
 use super::members::Members;
 use super::options::ArchiveOptions;
 use super::place::index;
@@ -72,6 +73,9 @@ pub fn properties(
     list.number("NCCL::COLLECTIVES_UNMATCHED", unmatched);
     list.number("NCCL::RANKS_CLAIMED_TWICE", members.claimed_twice);
     for (name, value) in kept::of_archive(processes) {
+        list.add(&name, value);
+    }
+    for (name, value) in measurement::of_archive(processes) {
         list.add(&name, value);
     }
     problems(&mut list, processes);

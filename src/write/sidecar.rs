@@ -17,6 +17,7 @@ use super::clocks::ClockQuality;
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
 use super::matching::RankDigest;
+use super::measurement::SwitchDefinition;
 use super::options::ArchiveOptions;
 use super::pxn::{Offered, Work};
 use crate::process::ProcessInfo;
@@ -82,6 +83,9 @@ pub struct Sidecar {
     /// Of a flight recording: from when on the records of all threads are there, CLOCK_MONOTONIC ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_since_ns: Option<u64>,
+    /// What was switched while the process recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchDefinition>,
     /// Records read.
     pub records: u64,
     /// How many events were given an id, where the journal tells: those seen and those lost.
@@ -89,6 +93,14 @@ pub struct Sidecar {
     pub started: Option<u64>,
     /// What was wrong with the journal.
     pub problems: Vec<String>,
+}
+
+impl Sidecar {
+    /// Whether recording was switched so that the order of operations says nothing.
+    #[must_use]
+    pub fn breaks_order(&self) -> bool {
+        self.switches.iter().any(|switch| switch.breaks_order)
+    }
 }
 
 /// An attribute.

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use nccl_profiler_otf2::clock::ClockPair;
+use nccl_profiler_otf2::control::{Cause, Switch, Wanted};
 use nccl_profiler_otf2::event::{
     Body, CeColl, Coll, CommInit, Kind, Name, NetData, P2p, Start, State, StateArgs,
 };
@@ -215,6 +216,20 @@ fn every_kind_comes_back_as_it_went_in() {
     };
     cursor.comm_init(0xc0, 77, 3, &comm);
     cursor.comm_finalize(0xc0, 88);
+    let switch = Switch {
+        cause: Cause::Signal,
+        before: Wanted {
+            is_on: true,
+            events: 0xffff,
+        },
+        after: Wanted {
+            is_on: false,
+            events: 0x80e,
+        },
+    };
+    cursor.switch(99, &switch);
+    let not_wanted = std::array::from_fn(|kind| 1000 + kind as u64);
+    cursor.not_wanted(not_wanted);
     let clocks = ClockPair::read();
     cursor.clock_pair(&clocks);
 
@@ -236,6 +251,11 @@ fn every_kind_comes_back_as_it_went_in() {
         );
         assert_eq!(found(&start.fields, &outcome), expected(body));
     }
+    let switched = |record: &&Record| record.body == RecordBody::Switch(switch);
+    let switched = records.iter().find(switched).expect("the switch");
+    assert_eq!(switched.ticks, 99);
+    let counted = |record: &Record| record.body == RecordBody::NotWanted(not_wanted);
+    assert!(records.iter().any(counted));
     let states: Vec<StateArgs> = records
         .iter()
         .filter_map(|record| match &record.body {

@@ -103,9 +103,12 @@ impl Traffic {
         }
         order.sort_by_key(|&(start, activity, _)| (start, activity.operation));
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
-        // Numbers of messages and replays count only where none was lost.
-        let is_whole = |kind| scene.assembly.counts.kinds.get(kind).lost == 0;
-        let (counts_messages, counts_replays) = (is_whole(Kind::P2p), is_whole(Kind::Coll));
+        // Numbers of messages and replays count only where all are there.
+        let assembly = scene.assembly;
+        let is_whole =
+            |kind| assembly.switches.is_empty() && assembly.counts.kinds.get(kind).lost == 0;
+        let counts_messages = is_whole(Kind::P2p) && assembly.not_kept.segments == 0;
+        let counts_replays = is_whole(Kind::Coll);
         for (_, activity, operation) in order {
             let Some(at) = scene.assembly.find_context(operation.context) else {
                 continue;

@@ -149,8 +149,8 @@ fn put(scene: &Scene<'_>, canvas: &mut Canvas, rows: &mut Rows, drawn: &mut Draw
 /// Which operation of a kernel ends first differs from rank to rank.
 fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
     of_rank.sort_by_key(|drawn| (drawn.enqueued, drawn.figure.operation));
-    // Readers match the records of ranks by their order: without those before the window it says nothing.
-    if scene.assembly.not_kept.segments > 0 {
+    // Readers match the records of ranks by their order: where some are not there it says nothing.
+    if !scene.assembly.is_in_order() {
         return;
     }
     let mut messages = Messages::default();

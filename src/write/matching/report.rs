@@ -142,11 +142,15 @@ impl Matching {
         let mut known = Vec::new();
         let mut lost = BTreeSet::new();
         let mut not_kept = BTreeSet::new();
+        let mut switched = BTreeSet::new();
         let mut replayed = BTreeSet::new();
         for (&rank, &source) in ranks {
             match basis.digest(source.digest) {
                 _ if source.process.sidecar.counts.not_kept > 0 => {
                     not_kept.insert(rank);
+                }
+                _ if source.process.sidecar.breaks_order() => {
+                    switched.insert(rank);
                 }
                 _ if basis.is_incomplete(&source.process.sidecar) => {
                     lost.insert(rank);
@@ -165,6 +169,7 @@ impl Matching {
         for (ranks, why) in [
             (&lost, "records were lost"),
             (&not_kept, "only the end was to be kept"),
+            (&switched, "recording was switched"),
             (&replayed, "CUDA graphs were replayed"),
             (&groups.unclear, "differs, it is not known where"),
         ] {

@@ -16,6 +16,7 @@ use nccl_profiler_otf2::write::assemble::Assembler;
 use nccl_profiler_otf2::write::assembly::Assembly;
 use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
 use nccl_profiler_otf2::write::comm::{Comms, Identity};
+use nccl_profiler_otf2::write::measurement::SwitchAt;
 use nccl_profiler_otf2::write::part::{JOURNAL, is_done, part_name, read_process, read_sidecar};
 use nccl_profiler_otf2::write::progress::Progress;
 use nccl_profiler_otf2::write::sidecar::{CommIdentity, LaneKind, Sidecar};
@@ -243,12 +244,19 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
     }
     let lost = outcome.losses.total();
     let not_kept = outcome.not_kept.segments > 0;
-    process.is_whole = lost == 0 && !not_kept && outcome.problems.is_empty();
+    let switched = assembly.switches.iter().any(SwitchAt::breaks_order);
+    process.is_whole = lost == 0 && !not_kept && !switched && outcome.problems.is_empty();
     if not_kept {
         process.problems.push(format!(
             "a flight recording: {} from its beginning not kept, so its place in the order of calls is not known",
             plural(outcome.not_kept.starts, "event is", "events are")
         ));
+    }
+    if switched {
+        process.problems.push(
+            "its recording was switched, so its place in the order of calls is not known"
+                .to_owned(),
+        );
     }
     if lost > 0 {
         process.problems.push(format!(

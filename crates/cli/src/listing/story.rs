@@ -222,7 +222,9 @@ impl Story {
             }),
             RecordBody::ThreadBegin { .. }
             | RecordBody::ThreadEnd
-            | RecordBody::ClockPair { .. } => {}
+            | RecordBody::ClockPair { .. }
+            | RecordBody::Switch(_)
+            | RecordBody::NotWanted(_) => {}
         }
     }
 

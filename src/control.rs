@@ -1,0 +1,283 @@
+//! What is wanted just now: recording can be switched off and on, and cut to fewer kinds of events, while the job runs.
+//!
+//! A callback asks [`wants`], one relaxed load; starts that are not wanted get no handle and are counted. The
+//! keeper looks at the control file ([`Control`]), and records every switch in the journal. `docs/CONTROL.md`.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::abi::{logger, mask};
+use crate::event::Kind;
+use crate::hooks;
+
+mod file;
+
+use file::Line;
+
+/// The file in the job's directory.
+pub const FILE: &str = "control";
+/// How often the keeper looks at it.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// More than this of the file is not read: it is no control file.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// Bits of [`Kind::ALL`] by number, [`Kind::Unknown`] too.
+const EVERYTHING: u32 = u32::MAX;
+/// The kinds that are wanted, by number.
+static WANTED: AtomicU32 = AtomicU32::new(EVERYTHING);
+/// What was ever asked for beyond what the job was started with: NCCL must go on to call for it.
+static RAISED: AtomicU32 = AtomicU32::new(0);
+/// Starts that were not wanted, by kind. Each has a cache line: threads count while recording is off.
+static NOT_WANTED: [OneLine; Kind::COUNT] = [const { OneLine(AtomicU64::new(0)) }; Kind::COUNT];
+
+#[repr(align(64))]
+struct OneLine(AtomicU64);
+
+/// Whether starts of this kind are recorded. Counts those that are not.
+#[inline]
+pub(crate) fn wants(kind: Kind) -> bool {
+    let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
+    if !is_wanted {
+        count(kind);
+    }
+    is_wanted
+}
+
+#[cold]
+fn count(kind: Kind) {
+    if let Some(OneLine(count)) = NOT_WANTED.get(kind as usize) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What NCCL is to call for, beyond what the job was started with.
+pub(crate) fn raised() -> u32 {
+    RAISED.load(Ordering::Relaxed)
+}
+
+/// Everything is wanted again: a recording begins or is over, and what comes then is counted as late.
+pub(crate) fn end() {
+    WANTED.store(EVERYTHING, Ordering::Relaxed);
+}
+
+/// Starts that were not wanted since this was last asked; `None` where there were none.
+pub(crate) fn take_not_wanted() -> Option<[u64; Kind::COUNT]> {
+    let mut counts = [0; Kind::COUNT];
+    for (count, OneLine(counter)) in counts.iter_mut().zip(&NOT_WANTED) {
+        // A plain load most of the time.
+        if counter.load(Ordering::Relaxed) > 0 {
+            *count = counter.swap(0, Ordering::Relaxed);
+        }
+    }
+    (counts != [0; Kind::COUNT]).then_some(counts)
+}
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether anything is.
+    pub is_on: bool,
+    /// NCCL's mask of the kinds that are.
+    pub events: u32,
+}
+
+impl Wanted {
+    /// By number of [`Kind`]. What NCCL starts without being asked for stays in while nobody cuts the set.
+    const fn bits(self, asked: u32) -> u32 {
+        if !self.is_on {
+            0
+        } else if self.events == asked {
+            EVERYTHING
+        } else {
+            with_parents(self.events) | 1 << Kind::Unknown as u32
+        }
+    }
+
+    /// What is in force, as a mask; 0 when off.
+    #[must_use]
+    pub const fn in_force(self) -> u32 {
+        if self.is_on { self.events } else { 0 }
+    }
+}
+
+/// NCCL starts the events around those it is asked for: without them these would hang in the air.
+const fn with_parents(events: u32) -> u32 {
+    const CHANNELS: u32 = Kind::KernelCh.mask() | Kind::KernelPhase.mask();
+    const NET: u32 = Kind::ProxyOp.mask() | Kind::ProxyStep.mask() | Kind::NetPlugin.mask();
+    let mut all = events;
+    if all & Kind::KernelPhase.mask() != 0 {
+        all |= Kind::KernelCh.mask();
+    }
+    if all & Kind::NetPlugin.mask() != 0 {
+        all |= Kind::ProxyStep.mask();
+    }
+    if all & Kind::ProxyStep.mask() != 0 {
+        all |= Kind::ProxyOp.mask();
+    }
+    if all & (CHANNELS | NET) != 0 {
+        all |= Kind::Coll.mask() | Kind::P2p.mask();
+    }
+    if all & (Kind::CeSync.mask() | Kind::CeBatch.mask()) != 0 {
+        all |= Kind::CeColl.mask();
+    }
+    if all & (Kind::Coll.mask() | Kind::CeColl.mask()) != 0 {
+        all |= Kind::Group.mask() | Kind::GroupApi.mask() | Kind::CollApi.mask();
+    }
+    if all & Kind::P2p.mask() != 0 {
+        all |= Kind::Group.mask() | Kind::GroupApi.mask() | Kind::P2pApi.mask();
+    }
+    const API: u32 = Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::KernelLaunch.mask();
+    if all & API != 0 {
+        all |= Kind::GroupApi.mask();
+    }
+    all
+}
+
+/// By what recording is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The control file.
+    File,
+    /// `NCCL_OTF2_TOGGLE_SIGNAL`.
+    Signal,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// By what.
+    pub cause: Cause,
+    /// What was recorded.
+    pub before: Wanted,
+    /// What is from now on.
+    pub after: Wanted,
+}
+
+/// Follows the control file.
+#[derive(Debug)]
+pub(crate) struct Control {
+    path: PathBuf,
+    /// What the job was started with.
+    asked: u32,
+    /// The kinds that this version of the interface has.
+    known: u32,
+    wanted: Wanted,
+    due: Instant,
+    seen: Vec<u8>,
+    has_failed: bool,
+}
+
+impl Control {
+    /// For the job in `out`, which was started to record `events`. The interface has the kinds `known`.
+    pub(crate) fn new(out: &Path, events: u32, known: u32) -> Self {
+        end();
+        RAISED.store(0, Ordering::Relaxed);
+        let _of_no_recording = take_not_wanted();
+        let _of_no_recording = hooks::TOGGLE.take();
+        Self {
+            path: out.join(FILE),
+            asked: events,
+            known,
+            wanted: Wanted {
+                is_on: true,
+                events,
+            },
+            due: Instant::now(),
+            seen: Vec::new(),
+            has_failed: false,
+        }
+    }
+
+    /// Does what the signal says, and looks at the file when it is time to and does what it says. The switch, if this is one: the caller records it.
+    pub(crate) fn poll(&mut self) -> Option<Switch> {
+        if hooks::TOGGLE.take() {
+            let before = self.wanted;
+            self.wanted.is_on = !before.is_on;
+            return self.put(before, Cause::Signal);
+        }
+        let now = Instant::now();
+        if now < self.due {
+            return None;
+        }
+        self.due = now + INTERVAL;
+        let text = match self.read() {
+            Ok(text) => text,
+            // Who removes it changes nothing.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    let path = self.path.display();
+                    logger::warn(&format!("{path}: {error}; recording goes on as before"));
+                }
+                return None;
+            }
+        };
+        if text == self.seen {
+            return None;
+        }
+        let before = self.wanted;
+        for (number, line) in file::lines(&String::from_utf8_lossy(&text)) {
+            match line {
+                Ok(Line::Recording(is_on)) => self.wanted.is_on = is_on,
+                Ok(Line::Events(events)) => self.wanted.events = events,
+                Err(reason) => {
+                    let path = self.path.display();
+                    logger::warn(&format!("{path}:{number}: {reason}; the line is ignored"));
+                }
+            }
+        }
+        self.seen = text;
+        self.put(before, Cause::File)
+    }
+
+    /// Puts into force what is wanted.
+    fn put(&self, before: Wanted, cause: Cause) -> Option<Switch> {
+        let after = self.wanted;
+        WANTED.store(after.bits(self.asked), Ordering::Relaxed);
+        self.raise(after.events);
+        (before != after).then_some(Switch {
+            cause,
+            before,
+            after,
+        })
+    }
+
+    /// Lets NCCL call for more. Never for less: from 2.28 on it stops the event of an earlier call again at every
+    /// call that its mask leaves out.
+    fn raise(&self, events: u32) {
+        let before = RAISED.fetch_or(events, Ordering::Relaxed);
+        if events & !(before | self.asked) != 0 {
+            mask::set_mask((self.asked | before | events) & self.known);
+        }
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        let file = std::fs::File::open(&self.path)?;
+        file.take(MOST_BYTES).read_to_end(&mut text)?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_takes_in_what_its_events_hang_on() {
+        let names = |mask| crate::config::event_names(with_parents(mask)).join(",");
+        assert_eq!(names(Kind::GroupApi.mask()), "GroupApi");
+        assert_eq!(names(Kind::KernelLaunch.mask()), "GroupApi,KernelLaunch");
+        assert_eq!(names(Kind::Coll.mask()), "Group,Coll,GroupApi,CollApi");
+        assert_eq!(
+            names(Kind::NetPlugin.mask()),
+            "Group,Coll,P2p,ProxyOp,ProxyStep,NetPlugin,GroupApi,CollApi,P2pApi"
+        );
+        assert_eq!(
+            names(crate::config::FULL),
+            crate::config::event_names(0xffff).join(",")
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! The lines of a control file.
+
+use crate::config;
+
+/// A line that says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// `recording on`, `recording off`.
+    Recording(bool),
+    /// `events LIST`: NCCL's mask.
+    Events(u32),
+}
+
+/// The lines by number, from 1, without empty ones and comments (`#`).
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, Result<Line, String>)> {
+    let numbered = text.lines().enumerate();
+    numbered.filter_map(|(index, line)| {
+        let said = line.split('#').next().unwrap_or("").trim();
+        (!said.is_empty()).then(|| (index + 1, line_of(said)))
+    })
+}
+
+fn line_of(said: &str) -> Result<Line, String> {
+    let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+    match (word.to_ascii_lowercase().as_str(), rest.trim()) {
+        ("recording", rest) if rest.eq_ignore_ascii_case("on") => Ok(Line::Recording(true)),
+        ("recording", rest) if rest.eq_ignore_ascii_case("off") => Ok(Line::Recording(false)),
+        ("recording", _) => Err(format!(
+            "\"{said}\" is not `recording on` or `recording off`"
+        )),
+        ("events", "") => Err("`events` without a list".to_owned()),
+        ("events", list) => config::event_kinds(list).map(Line::Events),
+        _ => Err(format!(
+            "\"{said}\" is not `recording on`, `recording off` or `events LIST`"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_what_they_say_or_why_not() {
+        let text = "recording off # for now\n\n# events none\nRecording ON\nevents light,-Coll\nrecording perhaps\nevents\nstop\nevents Col\n";
+        let read: Vec<_> = lines(text).collect();
+        assert_eq!(read[0], (1, Ok(Line::Recording(false))));
+        assert_eq!(read[1], (4, Ok(Line::Recording(true))));
+        let light_without = config::LIGHT & !crate::event::Kind::Coll.mask();
+        assert_eq!(read[2], (5, Ok(Line::Events(light_without))));
+        let reasons: Vec<_> = read[3..]
+            .iter()
+            .map(|(n, line)| (*n, line.clone().unwrap_err()))
+            .collect();
+        assert_eq!(
+            reasons,
+            [
+                (
+                    6,
+                    "\"recording perhaps\" is not `recording on` or `recording off`".to_owned()
+                ),
+                (7, "`events` without a list".to_owned()),
+                (
+                    8,
+                    "\"stop\" is not `recording on`, `recording off` or `events LIST`".to_owned()
+                ),
+                (
+                    9,
+                    "Col is no preset or event kind (nearest: Coll)".to_owned()
+                ),
+            ]
+        );
+    }
+}
