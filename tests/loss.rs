@@ -128,12 +128,14 @@ fn the_end_of_a_lost_event_is_lost_on_every_thread() {
         thread room {
           start early GroupApi
           stop early
+          barrier ready 2
           barrier full 2
           state lost 9
           stop lost
           stop kept
         }
         start kept ProxyStep step=0
+        barrier ready 2
         repeat 20000 {
           start g GroupApi
           stop g
@@ -167,12 +169,14 @@ fn a_communicator_whose_beginning_is_lost_is_not_a_foreign_one() {
         thread proxy {
           start early GroupApi
           stop early
+          barrier ready 2
           barrier full 2
           start o ProxyOp ctx=d peer=0
           stop o
           start f ProxyOp ctx=0x7f0012340000 peer=0
           stop f
         }
+        barrier ready 2
         repeat 20000 {
           start g GroupApi
           stop g

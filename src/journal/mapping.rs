@@ -111,6 +111,13 @@ impl JournalFile {
             .is_some_and(|state| state.load(Ordering::Acquire) == preparation::DONE)
     }
 
+    /// Whether somebody prepares a segment or has done so.
+    pub(super) fn is_claimed(&self, index: usize) -> bool {
+        self.prepared
+            .get(index)
+            .is_some_and(|state| state.load(Ordering::Acquire) != preparation::NONE)
+    }
+
     /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the
     /// keeper may both do it at once: every step may be repeated. Returns whether this call was the
     /// first to claim it (for the account of bytes).

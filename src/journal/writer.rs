@@ -211,21 +211,41 @@ impl Registry {
         if self.full.load(Ordering::Relaxed) {
             return Err(Stop::Limit);
         }
-        let bytes = SEGMENT_BYTES as u64;
-        if self.reserved_bytes.load(Ordering::Relaxed) + bytes > self.options.limit_bytes {
+        // Before anything is made: threads that prepare at the same time must not all find room for the last segment.
+        let counted = !file.is_claimed(index);
+        if counted && !self.count_in() {
             return Err(self.stopped(Stop::Limit));
         }
-        match file.prepare(index) {
-            Ok(first) => {
-                if first {
-                    self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                Err(self.stopped(Stop::System(describe(&self.options.directory, &error))))
+        let prepared = file.prepare(index);
+        match (&prepared, counted) {
+            (Ok(true), true) | (Ok(false) | Err(_), false) => {}
+            // Another claimed it meanwhile and has counted it, or there is none.
+            (Ok(false) | Err(_), true) => self.count_out(),
+            // It was given back meanwhile.
+            (Ok(true), false) => {
+                self.reserved_bytes
+                    .fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
             }
         }
+        prepared
+            .map(|_first| ())
+            .map_err(|error| self.stopped(Stop::System(describe(&self.options.directory, &error))))
+    }
+
+    /// Counts a segment, if the limit leaves room for it.
+    fn count_in(&self) -> bool {
+        let more = |reserved: u64| {
+            let reserved = reserved.checked_add(SEGMENT_BYTES as u64)?;
+            (reserved <= self.options.limit_bytes).then_some(reserved)
+        };
+        self.reserved_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    fn count_out(&self) {
+        self.reserved_bytes
+            .fetch_sub(SEGMENT_BYTES as u64, Ordering::Relaxed);
     }
 
     /// From now on every thread records only to the end of the segment it has.
