@@ -25,6 +25,7 @@ pub mod control;
 pub mod environment;
 pub mod event;
 mod fault;
+pub mod gpu;
 mod hooks;
 pub mod id;
 pub mod journal;

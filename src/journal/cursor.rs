@@ -19,6 +19,7 @@ use super::writer::{Lost, Registry, Slot};
 use crate::clock::{ClockPair, ticks};
 use crate::control::{Cause, Switch};
 use crate::event::{Body, Kind, Name, Start, State};
+use crate::gpu::record::GpuRecord;
 use crate::id::{EventId, LAST_SEQUENCE};
 
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
@@ -280,6 +281,17 @@ impl Cursor {
         let _full = self.put(kind::NOT_WANTED, 0, 0, counts);
     }
 
+    /// Records what was found out about GPUs, at `ticks`. False when there was no room.
+    pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+        self.put_held();
+        self.make_room_for_names();
+        let mut sink = At {
+            cursor: self,
+            ticks,
+        };
+        super::gpu::put(&mut sink, id, record)
+    }
+
     pub(super) fn thread_begin(&mut self, name: &str) {
         let mut text = [0_u8; 16];
         let length = name.len().min(text.len());
@@ -515,6 +527,28 @@ impl Sink for Cursor {
             Some(number) => number,
             None => self.new_name(name),
         }
+    }
+}
+
+/// The cursor, for records of a time that is not now.
+struct At<'a> {
+    cursor: &'a mut Cursor,
+    ticks: u64,
+}
+
+impl Sink for At<'_> {
+    fn put<const WORDS: usize>(
+        &mut self,
+        record: u8,
+        flags: u8,
+        id: u64,
+        payload: [u64; WORDS],
+    ) -> bool {
+        self.cursor.put_at(record, flags, self.ticks, id, payload)
+    }
+
+    fn name(&mut self, name: Name<'_>) -> NameNumber {
+        self.cursor.name(name)
     }
 }
 

@@ -3,7 +3,7 @@
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -126,6 +126,22 @@ pub mod kind {
     pub const SWITCH: u8 = 0x08;
     /// How many starts were not wanted since the last such record.
     pub const NOT_WANTED: u8 = 0x09;
+    /// A GPU of the process.
+    pub const GPU_DEVICE: u8 = 0x10;
+    /// Which GPU a communicator's rank uses.
+    pub const GPU_OF_COMMUNICATOR: u8 = 0x11;
+    /// What a clock of a GPU showed.
+    pub const GPU_CLOCK: u8 = 0x12;
+    /// A kernel ran.
+    pub const GPU_KERNEL: u8 = 0x13;
+    /// A copy engine copied.
+    pub const GPU_COPY: u8 = 0x14;
+    /// When what a launch enqueued ran.
+    pub const GPU_LAUNCH_TIME: u8 = 0x15;
+    /// How GPUs are recorded, or why not.
+    pub const GPU_NOTICE: u8 = 0x16;
+    /// What was seen of GPUs, and what was not.
+    pub const GPU_COUNTS: u8 = 0x17;
     /// An event started; the event kind is added.
     pub const START: u8 = 0x20;
     /// An event stopped.

@@ -6,6 +6,7 @@
 use super::layout::{flag, high, kind, low};
 use crate::control::{Cause, Switch, Wanted};
 use crate::event::{Kind, NetData, StateArgs};
+use crate::gpu::record::GpuRecord;
 
 /// A string of the journal, by number. Zero stands for "no string".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +57,8 @@ pub enum RecordBody {
     Switch(Switch),
     /// Starts that were not wanted, by kind.
     NotWanted([u64; Kind::COUNT]),
+    /// About GPUs; what the record's id is depends on it.
+    Gpu(GpuRecord<Symbol>),
     Start(StartRecord),
     Stop,
     State {
@@ -244,7 +247,7 @@ const fn signed(word: u32) -> i32 {
     clippy::cast_possible_truncation,
     reason = "takes one 16-bit field out of a word"
 )]
-const fn field16(word: u64, index: u32) -> u16 {
+pub(super) const fn field16(word: u64, index: u32) -> u16 {
     (word >> (16 * index)) as u16
 }
 
@@ -252,7 +255,7 @@ const fn field16(word: u64, index: u32) -> u16 {
     clippy::cast_possible_truncation,
     reason = "takes one 8-bit field out of a word"
 )]
-const fn field8(word: u64, index: u32) -> u8 {
+pub(super) const fn field8(word: u64, index: u32) -> u8 {
     (word >> (8 * index)) as u8
 }
 
@@ -320,6 +323,9 @@ pub(super) fn decode(
             after: wanted(word(1)?),
         }),
         kind::NOT_WANTED => RecordBody::NotWanted(payload.try_into().ok()?),
+        kind::GPU_DEVICE..=kind::GPU_COUNTS => {
+            RecordBody::Gpu(super::gpu::decode(record_kind, flags, payload, symbol)?)
+        }
         kind::STOP => RecordBody::Stop,
         kind::STATE => RecordBody::State {
             state: low(word(0)?),

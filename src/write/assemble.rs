@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::assembly::{Assembly, CommCall, Context, OPEN, Operation, StateChange, Thread};
+use super::assembly::{Assembly, CommCall, Context, GpuAt, OPEN, Operation, StateChange, Thread};
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
@@ -85,6 +85,7 @@ impl Assembler {
                 switch,
             }),
             RecordBody::NotWanted(starts) => self.assembly.counts.add_not_wanted(&starts),
+            RecordBody::Gpu(record) => self.assembly.gpu.push(GpuAt { ticks, id, record }),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
             RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),
             RecordBody::CommFinalize { end_ticks } => {

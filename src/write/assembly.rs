@@ -9,9 +9,21 @@ use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
 use crate::clock::ClockPair;
 use crate::event::Kind;
+use crate::gpu::record::GpuRecord;
 use crate::id::{ContextId, EventId};
 use crate::journal::reader::NotKept;
-use crate::journal::record::{CommRecord, Fields};
+use crate::journal::record::{CommRecord, Fields, Symbol};
+
+/// A record about GPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuAt {
+    /// When it was written, or what [`GpuRecord`] says.
+    pub ticks: u64,
+    /// What [`GpuRecord`] says; 0 for none.
+    pub id: u64,
+    /// What it says.
+    pub record: GpuRecord<Symbol>,
+}
 
 /// A started event with everything that was said about it.
 #[derive(Clone, Debug)]
@@ -161,6 +173,8 @@ pub struct Assembly {
     pub not_kept: NotKept,
     /// What was switched, in order.
     pub switches: Vec<SwitchAt>,
+    /// What was found out about GPUs, in the order of the journal.
+    pub gpu: Vec<GpuAt>,
     pub(super) by_id: HashMap<u64, u32>,
     pub(super) by_context: HashMap<u64, u32>,
 }

@@ -1,6 +1,7 @@
 //! What the recording side writes is what the reading side gets, record by record, and a torn journal is
 //! read up to the tear.
 
+mod gpu;
 mod losses;
 mod quiet;
 mod round_trip;

@@ -224,7 +224,8 @@ impl Story {
             | RecordBody::ThreadEnd
             | RecordBody::ClockPair { .. }
             | RecordBody::Switch(_)
-            | RecordBody::NotWanted(_) => {}
+            | RecordBody::NotWanted(_)
+            | RecordBody::Gpu(_) => {}
         }
     }
 
