@@ -4,3 +4,4 @@
 
 pub mod count;
 pub mod record;
+mod way;
