@@ -92,7 +92,7 @@ impl Scene<'_> {
     /// Whose lane an operation goes on.
     #[must_use]
     pub fn owner(&self, operation: &Operation) -> Owner {
-        let context = self.assembly.find_context(operation.context);
+        let context = operation.context_at();
         context
             .filter(|_| !self.assembly.names_another_process(operation))
             .map_or(Owner::Foreign(operation.context), Owner::Context)

@@ -113,7 +113,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
             Fields::ProxyOp { peer, .. } => (0, Some(peer)),
             _ => continue,
         };
-        let context = assembly.find_context(operation.context);
+        let context = operation.context_at();
         let context = context.filter(|_| !assembly.is_foreign(operation));
         let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) else {
             continue;

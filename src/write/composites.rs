@@ -251,7 +251,7 @@ impl Composites {
             if !matches!(operation.fields, Fields::P2pApi { .. }) {
                 continue;
             }
-            let Some(group) = assembly.find(operation.parent) else {
+            let Some(group) = operation.parent_at() else {
                 continue;
             };
             let fields = assembly.operation(group).map(|group| &group.fields);
@@ -275,7 +275,7 @@ impl Composites {
         let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
         for (at, activity) in activities.iter().enumerate() {
             let operation = assembly.operation(activity.operation);
-            let parent = operation.and_then(|operation| assembly.find(operation.parent));
+            let parent = operation.and_then(|operation| operation.parent_at());
             let Some(&call) = parent.and_then(|parent| by_call.get(&parent)) else {
                 continue;
             };

@@ -172,9 +172,7 @@ impl Correlation {
 
     fn add_step_bytes(&mut self, assembly: &Assembly) {
         for operation in &assembly.operations {
-            if let (Kind::ProxyStep, Some(parent)) =
-                (operation.kind(), assembly.find(operation.parent))
-            {
+            if let (Kind::ProxyStep, Some(parent)) = (operation.kind(), operation.parent_at()) {
                 *self.step_bytes.entry(parent).or_insert(0) += operation.value;
             }
         }
@@ -214,7 +212,7 @@ impl Correlation {
     fn add_children(&mut self, assembly: &Assembly) {
         for (at, operation) in assembly.operations.iter().enumerate() {
             let at = place(at);
-            let parent = assembly.find(operation.parent);
+            let parent = operation.parent_at();
             match operation.fields {
                 Fields::ProxyOp { is_send, .. } => {
                     let bytes = self.proxy_bytes(at, operation);

@@ -143,7 +143,7 @@ fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
             continue;
         }
         last = (stream, operation.context);
-        if let Some(context) = assembly.find_context(operation.context) {
+        if let Some(context) = operation.context_at() {
             users.entry(stream).or_default().insert(context);
         }
     }
@@ -196,7 +196,7 @@ fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
         };
         if counts && last != (operation.context, operation.thread) {
             last = (operation.context, operation.thread);
-            add(assembly.find_context(operation.context), operation.thread);
+            add(operation.context_at(), operation.thread);
         }
     }
     threads

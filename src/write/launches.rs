@@ -43,7 +43,7 @@ fn launches(assembly: &Assembly) -> Launches {
 }
 
 fn call_of<'a>(assembly: &'a Assembly, operation: &Operation) -> Option<&'a Operation> {
-    assembly.operation(assembly.find(operation.parent)?)
+    assembly.operation(operation.parent_at()?)
 }
 
 /// A plan on its communicator: when it was reported, and the group whose launches it may have.

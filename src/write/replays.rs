@@ -73,7 +73,7 @@ fn is_reported_at_capture(
         return launch_threads.contains(&(call.parent, operation.thread));
     }
 
-    let group = assembly.find(call.parent);
+    let group = call.parent_at();
     let group = group.and_then(|at| assembly.operation(at));
     group.is_some_and(|group| group.end().is_none_or(|end| operation.start <= end))
 }
@@ -89,7 +89,7 @@ impl Replays {
             if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
                 continue;
             }
-            let Some(call_at) = assembly.find(operation.parent) else {
+            let Some(call_at) = operation.parent_at() else {
                 continue;
             };
             let Some(call) = assembly.operation(call_at).filter(|call| is_captured(call)) else {

@@ -169,7 +169,7 @@ impl Stamps {
 
 /// When the kernel of a channel was enqueued, and its launch plan (0: unknown).
 fn launched(assembly: &Assembly, channel: &Operation) -> Option<(u64, u64)> {
-    let parent = assembly.operation(assembly.find(channel.parent)?)?;
+    let parent = assembly.operation(channel.parent_at()?)?;
     let plan = parent.launch_plan();
     let group = assembly.find(plan).and_then(|at| assembly.operation(at));
     Some((group.map_or(parent.start, |group| group.start), plan))

@@ -74,7 +74,7 @@ fn on_gpu<'a>(
     operation: &Operation,
 ) -> Option<(&'a GpuClock, (u64, u64))> {
     let stamps = scene.correlation.stamps.of_channel(at, operation)?;
-    let context = scene.assembly.find_context(operation.context)?;
+    let context = operation.context_at()?;
     let clock = scene.gpu_clocks.get(index(context))?;
     Some((clock, stamps))
 }

@@ -35,7 +35,7 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
         let (Some(operation), Some(interval)) = (operation, interval) else {
             continue;
         };
-        let Some(context) = scene.assembly.find_context(operation.context) else {
+        let Some(context) = operation.context_at() else {
             continue;
         };
         let (count, datatype) = match operation.fields {
@@ -93,7 +93,7 @@ fn network(scene: &Scene<'_>, canvas: &mut Canvas) {
             continue;
         };
         let at = place(at);
-        let Some(parent) = scene.assembly.find(step.parent) else {
+        let Some(parent) = step.parent_at() else {
             continue;
         };
         let Some((key, sends)) = lane(scene, parent) else {

@@ -17,7 +17,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         if operation.kind() != Kind::NetPlugin {
             continue;
         }
-        let step = scene.assembly.find(operation.parent);
+        let step = operation.parent_at();
         let step = step.and_then(|at| scene.assembly.operation(at));
         let lane = step.and_then(|step| steps::lane(scene, canvas, step));
         if let Some(LaneKey::Step(owner, channel, send, peer, slot)) = lane {

@@ -77,7 +77,7 @@ fn end(scene: &Scene<'_>, canvas: &mut Canvas, at: u32) -> u64 {
         return scene.end(operation);
     }
     canvas.counts.closed += 1;
-    let parent = scene.assembly.find(operation.parent);
+    let parent = operation.parent_at();
     let interval = scene
         .correlation
         .place_of(parent)

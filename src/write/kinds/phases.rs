@@ -18,7 +18,7 @@ pub(super) fn by_channel(scene: &Scene<'_>) -> Phases {
     let mut phases = Phases::new();
     for (at, operation) in scene.assembly.operations.iter().enumerate() {
         if let (Fields::KernelPhase { .. }, Some(channel)) =
-            (&operation.fields, scene.assembly.find(operation.parent))
+            (&operation.fields, operation.parent_at())
         {
             phases.entry(channel).or_default().push(place(at));
         }

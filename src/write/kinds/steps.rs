@@ -94,9 +94,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         return None;
     }
     let step = scene.assembly.operation(at)?;
-    let parent = scene
-        .assembly
-        .operation(scene.assembly.find(step.parent)?)?;
+    let parent = scene.assembly.operation(step.parent_at()?)?;
     let Fields::ProxyOp {
         peer,
         is_send: true,
@@ -133,7 +131,7 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
     let Fields::ProxyStep { step: number } = step.fields else {
         return None;
     };
-    let parent = scene.assembly.find(step.parent)?;
+    let parent = step.parent_at()?;
     let parent = scene.assembly.operation(parent)?;
     let Fields::ProxyOp {
         channel,

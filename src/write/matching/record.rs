@@ -106,7 +106,7 @@ pub fn record(
             } => ((func, count, datatype, root), false),
             _ => continue,
         };
-        let context = assembly.find_context(operation.context);
+        let context = operation.context_at();
         let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) else {
             continue;
         };
