@@ -147,19 +147,7 @@ impl Assembler {
         assembly.sort_states();
         assembly.clock_pairs.sort_by_key(|pair| pair.ticks);
         assembly.sort_contexts();
-        assembly.link();
-        for operation in &assembly.operations {
-            let counts = assembly.counts.kind_mut(operation.kind());
-            if operation.end().is_none() {
-                counts.unfinished += 1;
-            }
-            if operation.parent != 0
-                && operation.parent_at().is_none()
-                && !not_kept.has(operation.parent, process_tag)
-            {
-                counts.orphan += 1;
-            }
-        }
+        assembly.link(not_kept, process_tag);
         assembly.counts.add_losses(losses);
         assembly.counts.not_kept = not_kept.starts;
         assembly.not_kept = not_kept.clone();

@@ -380,8 +380,8 @@ impl Assembly {
         self.states_from = from;
     }
 
-    /// Finds for each operation the places of what it names.
-    pub(super) fn link(&mut self) {
+    /// Finds for each operation the places of what it names, and counts those without an end or a parent.
+    pub(super) fn link(&mut self, not_kept: &NotKept, process_tag: u16) {
         for at in 0..self.operations.len() {
             let Some(operation) = self.operations.get(at) else {
                 continue;
@@ -389,6 +389,13 @@ impl Assembly {
             let kind = operation.kind();
             let parent = self.find(operation.parent);
             let context = self.find_context(operation.context);
+            let is_open = operation.end().is_none();
+            let is_orphan = operation.parent != 0
+                && parent.is_none()
+                && !not_kept.has(operation.parent, process_tag);
+            let counts = self.counts.kind_mut(kind);
+            counts.unfinished += u64::from(is_open);
+            counts.orphan += u64::from(is_orphan);
             self.by_kind.push(kind, place(at));
             if let Some(operation) = self.operations.get_mut(at) {
                 operation.parent_at = parent.unwrap_or(NOWHERE);

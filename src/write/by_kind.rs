@@ -54,9 +54,9 @@ impl Assembly {
         places.filter_map(|at| Some((at, self.operations.get(index(at))?)))
     }
 
-    /// How many operations there are of a kind.
+    /// The places of the operations of a kind.
     #[must_use]
-    pub fn number_of(&self, kind: Kind) -> usize {
-        self.by_kind.places(kind).len()
+    pub fn places_of(&self, kind: Kind) -> &[u32] {
+        self.by_kind.places(kind)
     }
 }

@@ -104,7 +104,7 @@ struct Hints {
 
 fn hints(assembly: &Assembly) -> Vec<Hints> {
     let mut hints = vec![Hints::default(); assembly.contexts.len()];
-    for operation in &assembly.operations {
+    for (_, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
         let (hash, peer) = match operation.fields {
             Fields::Coll { comm_hash, .. } => (comm_hash, None),
             Fields::P2p {

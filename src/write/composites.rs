@@ -19,6 +19,7 @@ use super::correlate::Activity;
 use super::interval::{Interval, Timing};
 use super::place::{index, place};
 use super::replays::Replays;
+use crate::event::Kind;
 use crate::journal::reader::Symbols;
 use crate::journal::record::{Fields, Symbol};
 
@@ -247,17 +248,14 @@ impl Composites {
         replays: &Replays,
     ) -> Self {
         let mut groups: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            if !matches!(operation.fields, Fields::P2pApi { .. }) {
-                continue;
-            }
+        for (at, operation) in assembly.of_kind(Kind::P2pApi) {
             let Some(group) = operation.parent_at() else {
                 continue;
             };
             let fields = assembly.operation(group).map(|group| &group.fields);
             if matches!(fields, Some(Fields::GroupApi { depth: 1, .. })) {
                 let calls = groups.entry(group).or_default();
-                calls.push((operation.start, place(at)));
+                calls.push((operation.start, at));
             }
         }
         let mut composites = Self::default();

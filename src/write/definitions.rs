@@ -114,6 +114,15 @@ impl RegionText {
     }
 }
 
+/// The kinds with strings beside their function's name.
+const WITH_SYMBOLS: [Kind; 5] = [
+    Kind::Coll,
+    Kind::P2p,
+    Kind::CollApi,
+    Kind::P2pApi,
+    Kind::CeColl,
+];
+
 fn symbols_in(fields: &Fields) -> [Symbol; 4] {
     match *fields {
         Fields::Coll {
@@ -145,15 +154,24 @@ impl Tables {
         symbols: &Symbols,
     ) -> Self {
         let mut used: BTreeSet<Symbol> = BTreeSet::new();
-        for operation in &assembly.operations {
-            used.extend(symbols_in(&operation.fields));
+        let mut last = [Symbol::NONE; 4];
+        for (_, operation) in assembly.of_kinds(WITH_SYMBOLS) {
+            let symbols = symbols_in(&operation.fields);
+            if symbols != last {
+                used.extend(symbols);
+                last = symbols;
+            }
+        }
+        if !assembly.operations.is_empty() {
+            used.insert(Symbol::NONE);
         }
         used.extend(assembly.contexts.iter().map(|context| context.comm.name));
         let timings = Timing::ALL.iter().map(|timing| timing.name());
         let mut texts: BTreeSet<&str> = timings.collect();
-        let transfers = assembly.operations.iter();
-        let transfers = transfers.filter(|o| o.kind() == Kind::ProxyOp);
-        let origins = transfers.filter(|o| pxn::is_for_another(assembly, o));
+        let transfers = assembly.of_kind(Kind::ProxyOp);
+        let origins = transfers
+            .map(|(_, operation)| operation)
+            .filter(|o| pxn::is_for_another(assembly, o));
         let origins: BTreeSet<u64> = origins.map(|operation| operation.context).collect();
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));

@@ -310,7 +310,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
         .zip(0..)
         .collect();
     let mut proxies: BTreeMap<u32, (usize, Transfer)> = BTreeMap::new();
-    for (at, operation) in (0..).zip(&assembly.operations) {
+    for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
         let Fields::ProxyOp {
             channel,
             peer,
@@ -334,7 +334,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
         proxies.insert(at, (which, (channel, peer, is_send)));
     }
     let mut steps = Vec::new();
-    for (at, operation) in (0..).zip(&assembly.operations) {
+    for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
         let Fields::ProxyStep { step } = operation.fields else {
             continue;
         };
@@ -361,10 +361,8 @@ fn find_launches(assembly: &Assembly, chosen: &mut [Chosen<'_>]) {
     for of in chosen.iter().filter_map(own) {
         first.insert(of, u64::MAX);
     }
-    for operation in &assembly.operations {
-        if operation.kind() == Kind::KernelLaunch
-            && let Some(first) = first.get_mut(&group(operation))
-        {
+    for (_, operation) in assembly.of_kind(Kind::KernelLaunch) {
+        if let Some(first) = first.get_mut(&group(operation)) {
             *first = (*first).min(operation.start);
         }
     }

@@ -24,8 +24,8 @@ use self::line::Bounds;
 use super::assembly::{Assembly, Operation};
 use super::comm::Comms;
 use super::correlate::Correlation;
-use super::place::{index, place};
-use crate::event::state;
+use super::place::index;
+use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 
 /// How a GPU's clock was found.
@@ -132,8 +132,7 @@ impl GpuClock {
 /// The bounds of one communicator rank by what its trusted stamps say.
 fn collect(assembly: &Assembly, correlation: &Correlation) -> Vec<Bounds> {
     let mut bounds = vec![Bounds::default(); assembly.contexts.len()];
-    for (at, operation) in assembly.operations.iter().enumerate() {
-        let at = place(at);
+    for (at, operation) in assembly.of_kind(Kind::KernelCh) {
         let Some((start_gpu_ns, stop_gpu_ns)) = correlation.stamps.of_channel(at, operation) else {
             continue;
         };

@@ -12,10 +12,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::Kind;
 use crate::journal::record::Fields;
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::counts::Counts;
-use crate::write::place::place;
 
 /// Why the GPU times of a kernel channel or phase are not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,7 @@ impl Stamps {
     pub fn of(assembly: &Assembly) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            let at = place(at);
+        for (at, operation) in assembly.of_kind(Kind::KernelCh) {
             let Fields::KernelCh { channel, gpu_ns } = operation.fields else {
                 continue;
             };

@@ -14,7 +14,6 @@ use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::{LaneKey, Siblings};
-use crate::write::place::place;
 
 const fn phase(number: u32) -> Option<Shape> {
     match number {
@@ -58,11 +57,9 @@ pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if operation.kind() == Kind::ProxyCtrl {
-            let thread = scene.assembly.first_place_of_thread(operation.thread);
-            order.push((LaneKey::Proxy(thread), operation.start, place(at)));
-        }
+    for (at, operation) in scene.assembly.of_kind(Kind::ProxyCtrl) {
+        let thread = scene.assembly.first_place_of_thread(operation.thread);
+        order.push((LaneKey::Proxy(thread), operation.start, at));
     }
     order.sort_unstable();
     for of_thread in order.chunk_by(|a, b| a.0 == b.0) {

@@ -7,14 +7,13 @@
 //!   recv:  start ─ RecvWait ──── 11 ─ RecvFlushWait ─ 12 ─ RecvGPUWait ─── stop
 //! ```
 
-use crate::event::state;
+use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::{LaneKey, Owner, Siblings};
-use crate::write::place::place;
 
 /// What a step waits for in a state.
 const fn phase(number: u32) -> Option<Shape> {
@@ -151,9 +150,9 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+    for (at, operation) in scene.assembly.of_kind(Kind::ProxyStep) {
         if let Some(key) = lane(scene, canvas, operation) {
-            order.push((key, operation.start, place(at)));
+            order.push((key, operation.start, at));
         }
     }
     order.sort_unstable();
