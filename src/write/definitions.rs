@@ -3,15 +3,17 @@
 //! Numbers come from sorted content, never from the order of arrival, so that the same journal always
 //! gives the same part. They are local: `unify` maps them to the archive's.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
+use rustc_hash::FxHashMap;
 
 use super::assembly::Assembly;
 use super::canvas::Lane;
 use super::collective;
 use super::correlate::Correlation;
-use super::figure::{RegionClass, RegionKey, RegionName};
+use super::figure::{RegionClass, RegionCode, RegionKey, RegionName};
 use super::interval::Timing;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
@@ -29,6 +31,7 @@ pub struct Tables {
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
     by_region: BTreeMap<RegionKey, RegionRef>,
+    by_code: FxHashMap<RegionCode, RegionRef>,
 }
 
 /// A region in words.
@@ -203,22 +206,21 @@ impl Tables {
         lanes: &[Lane],
         symbols: &Symbols,
     ) {
-        let mut keys: BTreeSet<RegionKey> = BTreeSet::new();
+        let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
         for item in lanes.iter().flat_map(|lane| &lane.items) {
             let fields = item.figure.fields(assembly, correlation);
-            keys.insert(item.figure.region(fields, &correlation.composites));
-        }
-        let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
-        for key in keys {
-            named
-                .entry(region_text(key, symbols))
-                .or_default()
-                .push(key);
+            let key = item.figure.region(fields, &correlation.composites);
+            if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
+                new.insert(RegionRef::UNDEFINED);
+                let keys = named.entry(region_text(key, symbols)).or_default();
+                keys.push(key);
+            }
         }
         for (text, keys) in named {
             let reference = RegionRef::new(place(self.regions.len()));
             self.regions.push(text);
             for key in keys {
+                self.by_code.insert(key.code(), reference);
                 self.by_region.insert(key, reference);
             }
         }
@@ -247,9 +249,8 @@ impl Tables {
     /// The number of a region.
     #[must_use]
     pub fn region(&self, key: RegionKey) -> RegionRef {
-        self.by_region
-            .get(&key)
-            .copied()
-            .unwrap_or(RegionRef::UNDEFINED)
+        let known = self.by_code.get(&key.code());
+        let known = known.or_else(|| self.by_region.get(&key));
+        known.copied().unwrap_or(RegionRef::UNDEFINED)
     }
 }

@@ -13,6 +13,7 @@ use crate::event::{Kind, state};
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
+use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Siblings};
 
 const fn phase(number: u32) -> Option<Shape> {
@@ -27,8 +28,8 @@ const fn phase(number: u32) -> Option<Shape> {
 }
 
 /// What the thread did, with the beginnings, in order; nothing where NCCL told no state.
-fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Vec<(Shape, u64)> {
-    let mut phases: Vec<(Shape, u64)> = Vec::with_capacity(2);
+fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Parts {
+    let mut phases = Parts::new();
     for change in assembly.states_of(at) {
         let Some(shape) = phase(change.state) else {
             continue;
@@ -39,9 +40,7 @@ fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Vec<(Shape, u64)
         } else {
             change.time.max(control.start)
         };
-        if !phases.iter().any(|&(before, _)| before == shape) {
-            phases.push((shape, begin));
-        }
+        phases.add(shape, begin);
     }
     phases
 }
@@ -51,8 +50,7 @@ fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Vec<(Shape, u64)
 pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
     let control = scene.assembly.operation(figure.operation);
     let phases = control.map(|control| phases(scene.assembly, figure.operation, control));
-    let last = phases.and_then(|phases| phases.last().map(|&(shape, _)| shape));
-    last == Some(figure.shape)
+    phases.and_then(|phases| phases.last()) == Some(figure.shape)
 }
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
@@ -77,7 +75,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             let end = closed.unwrap_or_else(|| scene.end(control)).max(start);
             let lane = siblings.take(start, end);
             canvas.drawn(at);
-            canvas.chain(key, lane, at, &phases, end);
+            canvas.chain(key, lane, at, phases.all(), end);
         }
     }
 }

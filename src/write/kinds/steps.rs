@@ -13,6 +13,7 @@ use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
 use crate::write::figure::{Figure, Shape};
+use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Owner, Siblings};
 
 /// What a step waits for in a state.
@@ -38,27 +39,19 @@ const fn first(seen: Shape) -> Shape {
 }
 
 /// The phases of a step with their beginnings, in order; one for the whole step if NCCL told no state.
-fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Vec<(Shape, u64)> {
-    let mut phases: Vec<(Shape, u64)> = Vec::with_capacity(3);
+fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Parts {
+    let mut phases = Parts::new();
     for change in assembly.states_of(at) {
         let Some(shape) = phase(change.state) else {
             continue;
         };
-        let begin = change.time.max(step.start);
-        match phases.last() {
-            None => {
-                phases.push((first(shape), step.start));
-                if first(shape) != shape {
-                    phases.push((shape, begin));
-                }
-            }
-            // A state that comes late says nothing new about a phase that is there already.
-            Some(_) if phases.iter().any(|&(before, _)| before == shape) => {}
-            Some(_) => phases.push((shape, begin)),
+        if phases.is_empty() {
+            phases.add(first(shape), step.start);
         }
+        phases.add(shape, change.time.max(step.start));
     }
     if phases.is_empty() {
-        phases.push((Shape::Step, step.start));
+        phases.add(Shape::Step, step.start);
     }
     phases
 }
@@ -68,8 +61,7 @@ fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Vec<(Shape, u64)> {
 pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
     let step = scene.assembly.operation(figure.operation);
     let phases = step.map(|step| phases(scene.assembly, figure.operation, step));
-    let last = phases.and_then(|phases| phases.last().map(|&(shape, _)| shape));
-    last == Some(figure.shape)
+    phases.and_then(|phases| phases.last()) == Some(figure.shape)
 }
 
 /// Data of a step that the network puts into the memory of a peer.
@@ -183,5 +175,5 @@ fn draw_step(
     if is_own && sends(scene.assembly, at) && put(scene, at).is_none() {
         canvas.counts.messages_without_peer += 1;
     }
-    canvas.chain(key, lane, at, &phases, end);
+    canvas.chain(key, lane, at, phases.all(), end);
 }
