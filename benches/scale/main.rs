@@ -33,6 +33,9 @@ fn main() {
             journals(number(ranks), u64::from(number(events)), Path::new(folder));
         }
         ["parts", ranks, folder] => parts(number(ranks), Path::new(folder)),
+        ["record", ranks, events, out] => {
+            record(number(ranks), u64::from(number(events)), Path::new(out));
+        }
         // `cargo bench` runs all there is; this takes minutes and gigabytes.
         [] => println!("scale: nothing is run without being asked for (cargo xtask scale)"),
         other => panic!("{other:?}: cargo xtask scale --help"),
@@ -47,17 +50,22 @@ fn number(text: &str) -> u32 {
 /// Few processes with many events: from journals to the archive.
 fn journals(ranks: u32, events: u64, folder: &Path) {
     let out = fresh(folder);
+    record(ranks, events, &out);
+    in_a_process_of_its_own("finalize", &out);
+    fs::remove_dir_all(&out).expect("removed");
+}
+
+/// Journals that stay, for a profiler: `record RANKS EVENTS OUT`, then `finalize OUT`.
+fn record(ranks: u32, events: u64, out: &Path) {
     let begin = Instant::now();
     let job_ns = clock::realtime_ns();
     for rank in 0..ranks {
-        rank::record(&out, rank, ranks, events / rank::EVENTS, job_ns);
+        rank::record(out, rank, ranks, events / rank::EVENTS, job_ns);
     }
     println!(
         "{ranks} processes of {events} NCCL events recorded in {:.1} s",
         begin.elapsed().as_secs_f64()
     );
-    in_a_process_of_its_own("finalize", &out);
-    fs::remove_dir_all(&out).expect("removed");
 }
 
 /// Many processes with few events: from parts to the archive.

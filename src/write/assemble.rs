@@ -10,7 +10,7 @@
 //! a state of another thread may be read before its start: it waits until all is read. Times are ticks
 //! until [`Assembly::to_nanoseconds`] has run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::assembly::{Assembly, CommCall, Context, GpuAt, OPEN, Operation, StateChange, Thread};
 use super::measurement::SwitchAt;
@@ -35,7 +35,8 @@ pub struct Assembler {
     assembly: Assembly,
     waiting: Vec<Waiting>,
     finalizes: Vec<(u64, CommCall)>,
-    slot_threads: HashMap<u16, u32>,
+    /// By slot; [`NOWHERE`] where it is not known yet.
+    slot_threads: Vec<u32>,
     /// Contexts of which it is only known that they are there.
     only_known: HashSet<u64>,
     seen_any: bool,
@@ -65,7 +66,7 @@ impl Assembler {
                     name,
                 });
                 let thread = place(self.assembly.threads.len().saturating_sub(1));
-                self.slot_threads.insert(slot, thread);
+                self.note_thread(slot, thread);
             }
             RecordBody::ThreadEnd => {}
             RecordBody::ClockPair {
@@ -143,23 +144,10 @@ impl Assembler {
             self.assembly.comm_calls.push(call);
         }
         let mut assembly = self.assembly;
-        assembly
-            .states
-            .sort_by_key(|change| (change.operation, change.time));
+        assembly.sort_states();
         assembly.clock_pairs.sort_by_key(|pair| pair.ticks);
         assembly.sort_contexts();
-        for operation in &assembly.operations {
-            let counts = assembly.counts.kind_mut(operation.kind());
-            if operation.end().is_none() {
-                counts.unfinished += 1;
-            }
-            if operation.parent != 0
-                && !assembly.by_id.contains_key(&operation.parent)
-                && !not_kept.has(operation.parent, process_tag)
-            {
-                counts.orphan += 1;
-            }
-        }
+        assembly.link(not_kept, process_tag);
         assembly.counts.add_losses(losses);
         assembly.counts.not_kept = not_kept.starts;
         assembly.not_kept = not_kept.clone();
@@ -176,9 +164,24 @@ impl Assembler {
         self.seen_any = true;
     }
 
+    fn thread_of(&self, slot: u16) -> Option<u32> {
+        let thread = self.slot_threads.get(usize::from(slot)).copied();
+        thread.filter(|&thread| thread != NOWHERE)
+    }
+
+    fn note_thread(&mut self, slot: u16, thread: u32) {
+        let slot = usize::from(slot);
+        if slot >= self.slot_threads.len() {
+            self.slot_threads.resize(slot + 1, NOWHERE);
+        }
+        if let Some(known) = self.slot_threads.get_mut(slot) {
+            *known = thread;
+        }
+    }
+
     /// The thread that writes in a slot; one without a name if the journal does not say who.
     fn thread(&mut self, slot: u16) -> u32 {
-        if let Some(&thread) = self.slot_threads.get(&slot) {
+        if let Some(thread) = self.thread_of(slot) {
             return thread;
         }
         self.assembly.threads.push(Thread {
@@ -187,21 +190,21 @@ impl Assembler {
             name: String::new(),
         });
         let thread = place(self.assembly.threads.len().saturating_sub(1));
-        self.slot_threads.insert(slot, thread);
+        self.note_thread(slot, thread);
         thread
     }
 
     /// Whether this thread had the slot before: segments of a window say so each time.
     fn goes_on(&self, slot: u16, thread_id: u32, name: &str) -> bool {
-        let thread = self.slot_threads.get(&slot);
-        let thread = thread.and_then(|&thread| self.assembly.threads.get(index(thread)));
+        let thread = self.thread_of(slot);
+        let thread = thread.and_then(|thread| self.assembly.threads.get(index(thread)));
         thread.is_some_and(|thread| thread.thread_id == thread_id && thread.name == name)
     }
 
     fn comm_known(&mut self, id: u64, comm: CommRecord) {
-        if !self.assembly.by_context.contains_key(&id) {
+        if self.assembly.find_context(id).is_none() {
             let context = place(self.assembly.contexts.len());
-            self.assembly.by_context.insert(id, context);
+            self.assembly.note_context(id, context);
             self.assembly.contexts.push(Context { id, comm });
             self.only_known.insert(id);
         }
@@ -223,22 +226,24 @@ impl Assembler {
         if known.is_some() {
             return;
         }
-        if self.assembly.by_context.insert(id, context).is_some() {
+        if self.assembly.find_context(id).is_some() {
             self.assembly.counts.contexts_twice += 1;
         }
+        self.assembly.note_context(id, context);
         self.assembly.contexts.push(Context { id, comm });
     }
 
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: StartRecord) {
         let thread = self.thread(slot);
+        let is_there = self.assembly.find(id).is_some();
         let counts = self.assembly.counts.kind_mut(start.fields.kind());
         counts.seen += 1;
         let at = place(self.assembly.operations.len());
-        if at == NOWHERE || self.assembly.by_id.contains_key(&id) {
+        if at == NOWHERE || is_there {
             counts.duplicate += 1;
             return;
         }
-        self.assembly.by_id.insert(id, at);
+        self.assembly.note_event(id, at);
         self.assembly.operations.push(Operation {
             id,
             parent: start.parent,
@@ -246,6 +251,8 @@ impl Assembler {
             start: ticks,
             end: OPEN,
             value: 0,
+            parent_at: NOWHERE,
+            context_at: NOWHERE,
             rank: start.rank,
             thread,
             states_seen: 0,

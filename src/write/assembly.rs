@@ -1,9 +1,9 @@
 //! What one process recorded, joined: operations with their states, threads and communicators.
 
-use std::collections::HashMap;
-
+use super::by_kind::ByKind;
 use super::clocks::HostClock;
 use super::counts::Counts;
+use super::ids::{Ids, Key};
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
@@ -40,6 +40,10 @@ pub struct Operation {
     /// The one number of its states: bytes (proxy), operations taken (proxy control) or GPU time of the stop
     /// (kernel channel and phase); else 0.
     pub value: u64,
+    /// The place of the parent, or [`NOWHERE`].
+    pub(super) parent_at: u32,
+    /// The place of the context, or [`NOWHERE`].
+    pub(super) context_at: u32,
     /// The descriptor's rank; the context's counts where it has one.
     pub rank: i32,
     /// The thread that started it: a place in [`Assembly::threads`].
@@ -48,6 +52,10 @@ pub struct Operation {
     pub states_seen: u32,
     /// The descriptor's fields.
     pub fields: Fields,
+}
+
+const fn somewhere(place: u32) -> Option<u32> {
+    if place == NOWHERE { None } else { Some(place) }
 }
 
 /// The end of what has not ended.
@@ -62,6 +70,18 @@ impl Operation {
         } else {
             Some(self.end)
         }
+    }
+
+    /// The place of its parent, if that was recorded.
+    #[must_use]
+    pub const fn parent_at(&self) -> Option<u32> {
+        somewhere(self.parent_at)
+    }
+
+    /// The place of its context in [`Assembly::contexts`], if that is of this process.
+    #[must_use]
+    pub const fn context_at(&self) -> Option<u32> {
+        somewhere(self.context_at)
     }
 
     /// Its kind.
@@ -175,15 +195,19 @@ pub struct Assembly {
     pub switches: Vec<SwitchAt>,
     /// What was found out about GPUs, in the order of the journal.
     pub gpu: Vec<GpuAt>,
-    pub(super) by_id: HashMap<u64, u32>,
-    pub(super) by_context: HashMap<u64, u32>,
+    pub(super) ids: Ids,
+    pub(super) context_ids: Ids,
+    pub(super) by_kind: ByKind,
+    /// By place of the operation: where its states begin in [`Assembly::states`], and at last where all end.
+    states_from: Vec<u32>,
 }
 
 impl Assembly {
     /// The place of the operation with this id.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<u32> {
-        self.by_id.get(&id).copied()
+        let is_of = |at: u32| self.operation(at).is_some_and(|one| one.id == id);
+        self.ids.get(id, event_key(id), is_of)
     }
 
     /// The operation at a place.
@@ -195,7 +219,8 @@ impl Assembly {
     /// The place of the communicator rank with this context id.
     #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
-        self.by_context.get(&id).copied()
+        let is_of = |at: u32| self.contexts.get(index(at)).is_some_and(|one| one.id == id);
+        self.context_ids.get(id, context_key(id), is_of)
     }
 
     /// Whether all calls and operations are there from the first one on, but for what was lost: else their places in the
@@ -209,8 +234,7 @@ impl Assembly {
     /// another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
     #[must_use]
     pub fn is_foreign(&self, operation: &Operation) -> bool {
-        let of_ours = self.find_context(operation.context).is_some()
-            || self.is_own_context(operation.context);
+        let of_ours = operation.context_at().is_some() || self.is_own_context(operation.context);
         self.names_another_process(operation) || !of_ours
     }
 
@@ -256,9 +280,10 @@ impl Assembly {
     /// The states of an operation, by time.
     #[must_use]
     pub fn states_of(&self, at: u32) -> &[StateChange] {
-        let begin = self.states.partition_point(|change| change.operation < at);
-        let end = self.states.partition_point(|change| change.operation <= at);
-        self.states.get(begin..end).unwrap_or(&[])
+        match self.states_from.get(index(at)..) {
+            Some(&[begin, end, ..]) => self.states.get(index(begin)..index(end)).unwrap_or(&[]),
+            _ => &[],
+        }
     }
 
     /// When an operation first entered a state.
@@ -296,7 +321,89 @@ impl Assembly {
     }
 }
 
+/// Where an event id goes in [`Ids`].
+const fn event_key(id: u64) -> Key {
+    let id = EventId::from_raw(id);
+    (id.slot(), id.sequence())
+}
+
+/// The same of a context's.
+const fn context_key(id: u64) -> Key {
+    let id = ContextId::from_raw(id);
+    (id.slot(), id.sequence())
+}
+
 impl Assembly {
+    /// Notes the place of an event id that has none yet.
+    pub(super) fn note_event(&mut self, id: u64, at: u32) {
+        self.ids.insert(id, event_key(id), at);
+    }
+
+    /// Notes the place of a context's id, in place of the one it had.
+    pub(super) fn note_context(&mut self, id: u64, at: u32) {
+        let contexts = &self.contexts;
+        let is_of = |at: u32| contexts.get(index(at)).is_some_and(|one| one.id == id);
+        self.context_ids.put(id, context_key(id), at, is_of);
+    }
+
+    /// Puts the states in the order of their operations, and of time.
+    pub(super) fn sort_states(&mut self) {
+        let mut from = vec![0_u32; self.operations.len() + 1];
+        for change in &self.states {
+            if let Some(count) = from.get_mut(index(change.operation)) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for begin in &mut from {
+            sum += std::mem::replace(begin, sum);
+        }
+        let nothing = StateChange {
+            operation: NOWHERE,
+            state: 0,
+            time: 0,
+        };
+        let mut sorted = vec![nothing; self.states.len()];
+        let mut next = from.clone();
+        for change in self.states.drain(..) {
+            if let Some(to) = next.get_mut(index(change.operation)) {
+                if let Some(slot) = sorted.get_mut(index(*to)) {
+                    *slot = change;
+                }
+                *to += 1;
+            }
+        }
+        for own in sorted.chunk_by_mut(|a, b| a.operation == b.operation) {
+            own.sort_by_key(|change| change.time);
+        }
+        self.states = sorted;
+        self.states_from = from;
+    }
+
+    /// Finds for each operation the places of what it names, and counts those without an end or a parent.
+    pub(super) fn link(&mut self, not_kept: &NotKept, process_tag: u16) {
+        for at in 0..self.operations.len() {
+            let Some(operation) = self.operations.get(at) else {
+                continue;
+            };
+            let kind = operation.kind();
+            let parent = self.find(operation.parent);
+            let context = self.find_context(operation.context);
+            let is_open = operation.end().is_none();
+            let is_orphan = operation.parent != 0
+                && parent.is_none()
+                && !not_kept.has(operation.parent, process_tag);
+            let counts = self.counts.kind_mut(kind);
+            counts.unfinished += u64::from(is_open);
+            counts.orphan += u64::from(is_orphan);
+            self.by_kind.push(kind, place(at));
+            if let Some(operation) = self.operations.get_mut(at) {
+                operation.parent_at = parent.unwrap_or(NOWHERE);
+                operation.context_at = context.unwrap_or(NOWHERE);
+            }
+        }
+    }
+
     /// Orders the communicator ranks by context id, which counts up in order of creation.
     pub(super) fn sort_contexts(&mut self) {
         let mut order: Vec<u32> = (0..place(self.contexts.len())).collect();
@@ -312,9 +419,10 @@ impl Assembly {
         for call in &mut self.comm_calls {
             call.context = to_now(call.context);
         }
-        self.by_context = HashMap::new();
-        for (at, context) in self.contexts.iter().enumerate() {
-            self.by_context.insert(context.id, place(at));
+        self.context_ids = Ids::default();
+        for at in 0..place(self.contexts.len()) {
+            let id = self.contexts.get(index(at)).map_or(0, |one| one.id);
+            self.note_context(id, at);
         }
     }
 }

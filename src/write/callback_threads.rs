@@ -17,7 +17,22 @@ pub(super) fn of(assembly: &Assembly) -> BTreeSet<ThreadKey> {
     let mut callers: BTreeSet<ThreadKey> = BTreeSet::new();
     let mut reporters: BTreeSet<ThreadKey> = BTreeSet::new();
     let (mut has_calls, mut has_launches) = (false, false);
-    for operation in &assembly.operations {
+    let told = [
+        Kind::GroupApi,
+        Kind::CollApi,
+        Kind::P2pApi,
+        Kind::KernelLaunch,
+        Kind::Coll,
+        Kind::P2p,
+    ];
+    // Mostly the same thread goes on.
+    let mut last = None;
+    for (_, operation) in assembly.of_kinds(told) {
+        if last.replace((operation.kind(), operation.thread))
+            == Some((operation.kind(), operation.thread))
+        {
+            continue;
+        }
         match operation.kind() {
             Kind::GroupApi | Kind::CollApi | Kind::P2pApi => has_calls = true,
             Kind::KernelLaunch => has_launches = true,

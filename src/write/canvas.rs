@@ -14,6 +14,7 @@ use super::messages::Messages;
 use super::metrics::Sample;
 use super::options::{ArchiveOptions, Level};
 use super::place::{index, place};
+use crate::event::Kind;
 use crate::journal::reader::Symbols;
 
 /// Everything known about a process before drawing.
@@ -92,7 +93,7 @@ impl Scene<'_> {
     /// Whose lane an operation goes on.
     #[must_use]
     pub fn owner(&self, operation: &Operation) -> Owner {
-        let context = self.assembly.find_context(operation.context);
+        let context = operation.context_at();
         context
             .filter(|_| !self.assembly.names_another_process(operation))
             .map_or(Owner::Foreign(operation.context), Owner::Context)
@@ -227,14 +228,16 @@ impl Canvas {
     #[must_use]
     pub fn finish(mut self, scene: &Scene<'_>) -> (Drawing, Counts) {
         let assembly = scene.assembly;
-        for (operation, &drawn) in assembly.operations.iter().zip(&self.drawn) {
-            let counts = self.counts.kinds.get_mut(operation.kind());
-            if !self.level.draws(operation.kind()) {
-                counts.left_out += 1;
-            } else if drawn {
-                counts.written += 1;
+        for kind in Kind::ALL {
+            let places = assembly.places_of(kind);
+            let drawn = |at: &&u32| self.drawn.get(index(**at)).is_some_and(|drawn| *drawn);
+            let counts = self.counts.kinds.get_mut(kind);
+            if self.level.draws(kind) {
+                let written = places.iter().filter(drawn).count();
+                counts.written += written as u64;
+                counts.not_drawn += (places.len() - written) as u64;
             } else {
-                counts.not_drawn += 1;
+                counts.left_out += places.len() as u64;
             }
         }
         let mut drawing = Drawing::default();

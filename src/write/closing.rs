@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::assembly::Assembly;
-use super::place::place;
 use crate::event::Kind;
 use crate::journal::record::Fields;
 
@@ -29,9 +28,9 @@ pub(super) fn ends(assembly: &Assembly) -> BTreeMap<u32, u64> {
 /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
 fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u64, u8, u64, u32)> = Vec::new();
-    for (at, operation) in assembly.operations.iter().enumerate() {
+    for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
         if let Fields::ProxyStep { step } = operation.fields {
-            order.push((operation.parent, slot(step), operation.start, place(at)));
+            order.push((operation.parent, slot(step), operation.start, at));
         }
     }
     order.sort_unstable();
@@ -60,11 +59,9 @@ fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
 /// end.
 fn control_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u32, u64, u32)> = Vec::new();
-    for (at, operation) in assembly.operations.iter().enumerate() {
-        if operation.kind() == Kind::ProxyCtrl {
-            let thread = assembly.first_place_of_thread(operation.thread);
-            order.push((thread, operation.start, place(at)));
-        }
+    for (at, operation) in assembly.of_kind(Kind::ProxyCtrl) {
+        let thread = assembly.first_place_of_thread(operation.thread);
+        order.push((thread, operation.start, at));
     }
     order.sort_unstable();
     for pair in order.windows(2) {

@@ -104,7 +104,7 @@ struct Hints {
 
 fn hints(assembly: &Assembly) -> Vec<Hints> {
     let mut hints = vec![Hints::default(); assembly.contexts.len()];
-    for operation in &assembly.operations {
+    for (_, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
         let (hash, peer) = match operation.fields {
             Fields::Coll { comm_hash, .. } => (comm_hash, None),
             Fields::P2p {
@@ -113,7 +113,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
             Fields::ProxyOp { peer, .. } => (0, Some(peer)),
             _ => continue,
         };
-        let context = assembly.find_context(operation.context);
+        let context = operation.context_at();
         let context = context.filter(|_| !assembly.is_foreign(operation));
         let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) else {
             continue;

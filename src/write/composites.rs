@@ -19,6 +19,7 @@ use super::correlate::Activity;
 use super::interval::{Interval, Timing};
 use super::place::{index, place};
 use super::replays::Replays;
+use crate::event::Kind;
 use crate::journal::reader::Symbols;
 use crate::journal::record::{Fields, Symbol};
 
@@ -247,17 +248,14 @@ impl Composites {
         replays: &Replays,
     ) -> Self {
         let mut groups: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            if !matches!(operation.fields, Fields::P2pApi { .. }) {
-                continue;
-            }
-            let Some(group) = assembly.find(operation.parent) else {
+        for (at, operation) in assembly.of_kind(Kind::P2pApi) {
+            let Some(group) = operation.parent_at() else {
                 continue;
             };
             let fields = assembly.operation(group).map(|group| &group.fields);
             if matches!(fields, Some(Fields::GroupApi { depth: 1, .. })) {
                 let calls = groups.entry(group).or_default();
-                calls.push((operation.start, place(at)));
+                calls.push((operation.start, at));
             }
         }
         let mut composites = Self::default();
@@ -275,7 +273,7 @@ impl Composites {
         let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
         for (at, activity) in activities.iter().enumerate() {
             let operation = assembly.operation(activity.operation);
-            let parent = operation.and_then(|operation| assembly.find(operation.parent));
+            let parent = operation.and_then(|operation| operation.parent_at());
             let Some(&call) = parent.and_then(|parent| by_call.get(&parent)) else {
                 continue;
             };

@@ -147,15 +147,12 @@ impl Correlation {
     }
 
     fn find_activities(&mut self, assembly: &Assembly) {
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
-                continue;
-            }
-            if let Some(link) = self.by_operation.get_mut(at) {
+        for (at, _) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::CeColl]) {
+            if let Some(link) = self.by_operation.get_mut(index(at)) {
                 *link = place(self.activities.len());
             }
             self.activities.push(Activity {
-                operation: place(at),
+                operation: at,
                 launch: NOWHERE,
                 launch_is_own: false,
                 proxies: 0,
@@ -171,10 +168,8 @@ impl Correlation {
     }
 
     fn add_step_bytes(&mut self, assembly: &Assembly) {
-        for operation in &assembly.operations {
-            if let (Kind::ProxyStep, Some(parent)) =
-                (operation.kind(), assembly.find(operation.parent))
-            {
+        for (_, operation) in assembly.of_kind(Kind::ProxyStep) {
+            if let Some(parent) = operation.parent_at() {
                 *self.step_bytes.entry(parent).or_insert(0) += operation.value;
             }
         }
@@ -183,7 +178,7 @@ impl Correlation {
     /// A connection of which no operation ever had a state, a step or a stop.
     fn find_silent(&mut self, assembly: &Assembly) {
         let mut connections: BTreeMap<(u64, bool, u8, i32, bool), Connection> = BTreeMap::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
+        for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
             let Fields::ProxyOp {
                 channel,
                 peer,
@@ -193,7 +188,6 @@ impl Correlation {
             else {
                 continue;
             };
-            let at = place(at);
             let foreign = assembly.is_foreign(operation);
             let key = (operation.context, foreign, channel, peer, is_send);
             let connection = connections.entry(key).or_default();
@@ -212,9 +206,8 @@ impl Correlation {
     }
 
     fn add_children(&mut self, assembly: &Assembly) {
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            let at = place(at);
-            let parent = assembly.find(operation.parent);
+        for (at, operation) in assembly.of_kinds([Kind::ProxyOp, Kind::KernelCh]) {
+            let parent = operation.parent_at();
             match operation.fields {
                 Fields::ProxyOp { is_send, .. } => {
                     let bytes = self.proxy_bytes(at, operation);

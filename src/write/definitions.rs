@@ -3,15 +3,17 @@
 //! Numbers come from sorted content, never from the order of arrival, so that the same journal always
 //! gives the same part. They are local: `unify` maps them to the archive's.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
+use rustc_hash::FxHashMap;
 
 use super::assembly::Assembly;
 use super::canvas::Lane;
 use super::collective;
 use super::correlate::Correlation;
-use super::figure::{RegionClass, RegionKey, RegionName};
+use super::figure::{RegionClass, RegionCode, RegionKey, RegionName};
 use super::interval::Timing;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
@@ -29,6 +31,7 @@ pub struct Tables {
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
     by_region: BTreeMap<RegionKey, RegionRef>,
+    by_code: FxHashMap<RegionCode, RegionRef>,
 }
 
 /// A region in words.
@@ -114,6 +117,15 @@ impl RegionText {
     }
 }
 
+/// The kinds with strings beside their function's name.
+const WITH_SYMBOLS: [Kind; 5] = [
+    Kind::Coll,
+    Kind::P2p,
+    Kind::CollApi,
+    Kind::P2pApi,
+    Kind::CeColl,
+];
+
 fn symbols_in(fields: &Fields) -> [Symbol; 4] {
     match *fields {
         Fields::Coll {
@@ -145,15 +157,24 @@ impl Tables {
         symbols: &Symbols,
     ) -> Self {
         let mut used: BTreeSet<Symbol> = BTreeSet::new();
-        for operation in &assembly.operations {
-            used.extend(symbols_in(&operation.fields));
+        let mut last = [Symbol::NONE; 4];
+        for (_, operation) in assembly.of_kinds(WITH_SYMBOLS) {
+            let symbols = symbols_in(&operation.fields);
+            if symbols != last {
+                used.extend(symbols);
+                last = symbols;
+            }
+        }
+        if !assembly.operations.is_empty() {
+            used.insert(Symbol::NONE);
         }
         used.extend(assembly.contexts.iter().map(|context| context.comm.name));
         let timings = Timing::ALL.iter().map(|timing| timing.name());
         let mut texts: BTreeSet<&str> = timings.collect();
-        let transfers = assembly.operations.iter();
-        let transfers = transfers.filter(|o| o.kind() == Kind::ProxyOp);
-        let origins = transfers.filter(|o| pxn::is_for_another(assembly, o));
+        let transfers = assembly.of_kind(Kind::ProxyOp);
+        let origins = transfers
+            .map(|(_, operation)| operation)
+            .filter(|o| pxn::is_for_another(assembly, o));
         let origins: BTreeSet<u64> = origins.map(|operation| operation.context).collect();
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));
@@ -185,22 +206,21 @@ impl Tables {
         lanes: &[Lane],
         symbols: &Symbols,
     ) {
-        let mut keys: BTreeSet<RegionKey> = BTreeSet::new();
+        let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
         for item in lanes.iter().flat_map(|lane| &lane.items) {
             let fields = item.figure.fields(assembly, correlation);
-            keys.insert(item.figure.region(fields, &correlation.composites));
-        }
-        let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
-        for key in keys {
-            named
-                .entry(region_text(key, symbols))
-                .or_default()
-                .push(key);
+            let key = item.figure.region(fields, &correlation.composites);
+            if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
+                new.insert(RegionRef::UNDEFINED);
+                let keys = named.entry(region_text(key, symbols)).or_default();
+                keys.push(key);
+            }
         }
         for (text, keys) in named {
             let reference = RegionRef::new(place(self.regions.len()));
             self.regions.push(text);
             for key in keys {
+                self.by_code.insert(key.code(), reference);
                 self.by_region.insert(key, reference);
             }
         }
@@ -229,9 +249,8 @@ impl Tables {
     /// The number of a region.
     #[must_use]
     pub fn region(&self, key: RegionKey) -> RegionRef {
-        self.by_region
-            .get(&key)
-            .copied()
-            .unwrap_or(RegionRef::UNDEFINED)
+        let known = self.by_code.get(&key.code());
+        let known = known.or_else(|| self.by_region.get(&key));
+        known.copied().unwrap_or(RegionRef::UNDEFINED)
     }
 }

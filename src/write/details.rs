@@ -211,7 +211,7 @@ impl<'a> Details<'a> {
             }
             Fields::KernelCh { channel, .. } => {
                 self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
-                let parent = scene.assembly.find(operation.parent);
+                let parent = operation.parent_at();
                 let parent = parent.and_then(|at| scene.assembly.operation(at));
                 if let Some(Fields::Coll { sequence, .. }) = parent.map(|parent| &parent.fields) {
                     self.add(Attribute::Sequence, AttributeValue::U64(*sequence))?;

@@ -100,8 +100,11 @@ impl<'a> Emitter<'a> {
         if !figure.is_step() {
             return Ok(());
         }
+        if !steps::is_last(self.scene, figure) {
+            return Ok(());
+        }
         let put = steps::put(self.scene, figure.operation).filter(|put| put.completes);
-        let Some(put) = put.filter(|_| steps::is_last(self.scene, figure)) else {
+        let Some(put) = put else {
             return Ok(());
         };
         let (win, matching) = (RmaWinRef::new(put.comm), u64::from(figure.operation));

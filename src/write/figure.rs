@@ -171,6 +171,30 @@ pub enum RegionName {
     Plugin(i64),
 }
 
+/// A region in two words, to find it fast. Different regions have different ones, but one region may have several:
+/// a fixed name is told by where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RegionCode(u64, u64);
+
+impl RegionKey {
+    /// Its code.
+    pub(super) fn code(self) -> RegionCode {
+        let text = |text: &'static str| (text.len() as u64, text.as_ptr().addr() as u64);
+        let (variant, detail, (length, word)) = match self.name {
+            RegionName::Fixed(name) => (0, 0, text(name)),
+            RegionName::Func(symbol, suffix) => (1, symbol.0, text(suffix)),
+            RegionName::Text(symbol) => (2, symbol.0, (0, 0)),
+            RegionName::Composite(pattern) => (3, pattern as u32, (0, 0)),
+            RegionName::Plugin(id) => (4, 0, (0, id.cast_unsigned())),
+        };
+        let class = self.class as u64;
+        RegionCode(
+            u64::from(detail) << 32 | length << 16 | class << 8 | variant,
+            word,
+        )
+    }
+}
+
 /// What a network plugin does, where it is known which it is.
 fn plugin(fields: Option<&Fields>, sends: bool) -> RegionName {
     let Some(&Fields::NetPlugin { id, data }) = fields else {

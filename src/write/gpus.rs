@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::assembly::{Assembly, ThreadKey};
+use super::assembly::{Assembly, Operation, ThreadKey};
 use super::comm::{Comm, Member};
 use super::place::{index, place};
 use crate::event::Kind;
@@ -132,7 +132,8 @@ const LAST_SPECIAL_STREAM: u64 = 2;
 fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     let mut last = (0, 0);
-    for operation in &assembly.operations {
+    let with_stream = [Kind::CollApi, Kind::P2pApi, Kind::KernelLaunch];
+    for (_, operation) in assembly.of_kinds(with_stream) {
         let (Fields::CollApi { stream, .. }
         | Fields::P2pApi { stream, .. }
         | Fields::KernelLaunch { stream }) = operation.fields
@@ -143,7 +144,7 @@ fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
             continue;
         }
         last = (stream, operation.context);
-        if let Some(context) = assembly.find_context(operation.context) {
+        if let Some(context) = operation.context_at() {
             users.entry(stream).or_default().insert(context);
         }
     }
@@ -164,17 +165,14 @@ fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
 
 /// The threads of the application that work with each context, by place of the context.
 fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
-    let is_call = |kind| {
-        matches!(
-            kind,
-            Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch
-        )
-    };
     // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
-    let has_calls = assembly
-        .operations
-        .iter()
-        .any(|operation| is_call(operation.kind()));
+    let calls = [
+        Kind::GroupApi,
+        Kind::CollApi,
+        Kind::P2pApi,
+        Kind::KernelLaunch,
+    ];
+    let has_calls = assembly.of_kinds(calls).next().is_some();
     let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); assembly.contexts.len()];
     let mut add = |context: Option<u32>, thread: u32| {
         let threads = context.and_then(|at| threads.get_mut(index(at)));
@@ -187,17 +185,17 @@ fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
         add(Some(call.context), call.thread);
     }
     let mut last = (0, 0);
-    for operation in &assembly.operations {
-        let kind = operation.kind();
-        let counts = if has_calls {
-            is_call(kind)
-        } else {
-            matches!(kind, Kind::Coll | Kind::P2p)
-        };
-        if counts && last != (operation.context, operation.thread) {
+    let mut count = |operation: &Operation| {
+        if last != (operation.context, operation.thread) {
             last = (operation.context, operation.thread);
-            add(assembly.find_context(operation.context), operation.thread);
+            add(operation.context_at(), operation.thread);
         }
+    };
+    if has_calls {
+        assembly.of_kinds(calls).for_each(|(_, call)| count(call));
+    } else {
+        let operations = assembly.of_kinds([Kind::Coll, Kind::P2p]);
+        operations.for_each(|(_, operation)| count(operation));
     }
     threads
 }

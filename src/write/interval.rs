@@ -114,7 +114,7 @@ fn measured(assembly: &Assembly, activity: &Activity, clock: &GpuClock) -> Optio
 type Task = (u32, u64, u64, usize);
 
 fn task(assembly: &Assembly, at: usize, operation: &Operation) -> Option<Task> {
-    let context = assembly.find_context(operation.context)?;
+    let context = operation.context_at()?;
     let plan = operation.launch_plan();
     let group = assembly.find(plan).and_then(|at| assembly.operation(at));
     let enqueued = group.map_or(operation.start, |group| group.start);

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
 use super::correlate::Activity;
-use super::place::place;
 use super::replays::{Replays, is_captured};
 use crate::event::Kind;
 
@@ -28,12 +27,12 @@ type Launches = BTreeMap<Of, Vec<(u64, u32)>>;
 
 fn launches(assembly: &Assembly) -> Launches {
     let mut launches = Launches::new();
-    for (at, operation) in assembly.operations.iter().enumerate() {
-        if operation.kind() == Kind::KernelLaunch && operation.parent != 0 {
+    for (at, operation) in assembly.of_kind(Kind::KernelLaunch) {
+        if operation.parent != 0 {
             let of = launches
                 .entry((operation.parent, operation.context))
                 .or_default();
-            of.push((operation.start, place(at)));
+            of.push((operation.start, at));
         }
     }
     for of in launches.values_mut() {
@@ -43,7 +42,7 @@ fn launches(assembly: &Assembly) -> Launches {
 }
 
 fn call_of<'a>(assembly: &'a Assembly, operation: &Operation) -> Option<&'a Operation> {
-    assembly.operation(assembly.find(operation.parent)?)
+    assembly.operation(operation.parent_at()?)
 }
 
 /// A plan on its communicator: when it was reported, and the group whose launches it may have.

@@ -13,7 +13,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
-use super::place::place;
 use crate::event::Kind;
 use crate::journal::record::Fields;
 
@@ -42,22 +41,21 @@ pub(super) fn is_captured(call: &Operation) -> bool {
 
 /// Group and thread of the launches: NCCL launches a captured call only when it is captured.
 fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
-    let operations = assembly.operations.iter();
-    let launches = operations.filter(|operation| operation.kind() == Kind::KernelLaunch);
+    let launches = assembly.of_kind(Kind::KernelLaunch);
     launches
-        .map(|launch| (launch.parent, launch.thread))
+        .map(|(_, launch)| (launch.parent, launch.thread))
         .collect()
 }
 
 /// The launches of groups with a captured call on their communicator: a launch does not say it itself.
 fn captured_launches(assembly: &Assembly) -> BTreeSet<u32> {
-    let calls = assembly.operations.iter().filter(|call| is_captured(call));
-    let captured: BTreeSet<(u64, u64)> = calls.map(|call| (call.parent, call.context)).collect();
-    let operations = (0..).zip(&assembly.operations);
-    let launches = operations.filter(|(_, operation)| {
-        operation.kind() == Kind::KernelLaunch
-            && captured.contains(&(operation.parent, operation.context))
-    });
+    let calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
+    let calls = calls.filter(|(_, call)| is_captured(call));
+    let calls = calls.map(|(_, call)| (call.parent, call.context));
+    let captured: BTreeSet<(u64, u64)> = calls.collect();
+    let launches = assembly.of_kind(Kind::KernelLaunch);
+    let launches =
+        launches.filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
     launches.map(|(at, _)| at).collect()
 }
 
@@ -73,7 +71,7 @@ fn is_reported_at_capture(
         return launch_threads.contains(&(call.parent, operation.thread));
     }
 
-    let group = assembly.find(call.parent);
+    let group = call.parent_at();
     let group = group.and_then(|at| assembly.operation(at));
     group.is_some_and(|group| group.end().is_none_or(|end| operation.start <= end))
 }
@@ -83,25 +81,26 @@ impl Replays {
     #[must_use]
     pub fn of(assembly: &Assembly) -> Self {
         let mut replays = Self::default();
+        let mut calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
+        if !calls.any(|(_, call)| is_captured(call)) {
+            return replays;
+        }
+        replays.captured_launches = captured_launches(assembly);
         let launch_threads = launch_threads(assembly);
         let mut order: Vec<(u32, u64, u32)> = Vec::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            if !matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
-                continue;
-            }
-            let Some(call_at) = assembly.find(operation.parent) else {
+        for (at, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::CeColl]) {
+            let Some(call_at) = operation.parent_at() else {
                 continue;
             };
             let Some(call) = assembly.operation(call_at).filter(|call| is_captured(call)) else {
                 continue;
             };
             if is_reported_at_capture(assembly, &launch_threads, operation, call) {
-                replays.at_capture.insert(place(at));
+                replays.at_capture.insert(at);
             } else {
-                order.push((call_at, operation.start, place(at)));
+                order.push((call_at, operation.start, at));
             }
         }
-        replays.captured_launches = captured_launches(assembly);
         order.sort_unstable();
         for (call, _, at) in order {
             let seen = replays.of_call.entry(call).or_insert(0);

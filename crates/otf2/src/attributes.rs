@@ -7,6 +7,8 @@ use crate::{AttributeRef, AttributeValue, StringRef};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
     entries: Vec<(AttributeRef, AttributeValue)>,
+    /// Bit n: attribute n has a value. Those with higher numbers are looked for.
+    has: u128,
 }
 
 impl Attributes {
@@ -18,12 +20,14 @@ impl Attributes {
     pub const fn new() -> Self {
         Self {
             entries: Vec::new(),
+            has: 0,
         }
     }
 
     /// Empties the list and keeps its memory.
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.has = 0;
     }
 
     /// What is in the list, in the order it was added.
@@ -37,6 +41,7 @@ impl Attributes {
     /// # Errors
     ///
     /// When the attribute is undefined or has a value already.
+    #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
         if !attribute.is_defined() {
             return Err(refused(
@@ -44,18 +49,20 @@ impl Attributes {
                 "the attribute reference is UNDEFINED",
             ));
         }
-        if self
-            .entries
-            .iter()
-            .any(|(present, _)| *present == attribute)
-        {
+        let bit = 1_u128.checked_shl(attribute.get()).unwrap_or(0);
+        if self.has & bit != 0 || bit == 0 && self.is_listed(attribute) {
             return Err(refused(
                 "add an attribute",
                 format!("{attribute:?} has a value already"),
             ));
         }
+        self.has |= bit;
         self.entries.push((attribute, value));
         Ok(())
+    }
+
+    fn is_listed(&self, attribute: AttributeRef) -> bool {
+        self.entries.iter().any(|(listed, _)| *listed == attribute)
     }
 
     /// Adds an 8-bit unsigned value.
@@ -140,8 +147,14 @@ mod tests {
 
     #[test]
     fn an_attribute_has_one_value() {
+        // Below and above the numbers that have a bit.
+        for number in [1, 127, 128, 1 << 20] {
+            has_one_value(AttributeRef::new(number));
+        }
+    }
+
+    fn has_one_value(attribute: AttributeRef) {
         let mut attributes = Attributes::new();
-        let attribute = AttributeRef::new(1);
         attributes
             .add_u64(attribute, 1)
             .expect("the first value is accepted");
@@ -152,5 +165,9 @@ mod tests {
             .add_u8(AttributeRef::UNDEFINED, 2)
             .expect_err("an undefined attribute is refused");
         assert_eq!(attributes.entries(), [(attribute, AttributeValue::U64(1))]);
+        attributes.clear();
+        attributes
+            .add_u8(attribute, 2)
+            .expect("an empty list has no value");
     }
 }

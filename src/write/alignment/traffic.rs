@@ -110,7 +110,7 @@ impl Traffic {
         let counts_messages = is_whole(Kind::P2p) && assembly.not_kept.segments == 0;
         let counts_replays = is_whole(Kind::Coll);
         for (_, activity, operation) in order {
-            let Some(at) = scene.assembly.find_context(operation.context) else {
+            let Some(at) = operation.context_at() else {
                 continue;
             };
             let Some(member) = scene.comms.member(at) else {
@@ -260,7 +260,7 @@ impl Traffic {
 
 /// Whether an operation is of a communicator that others can know, on several hosts.
 fn is_of_interest(scene: &Scene<'_>, operation: &Operation) -> bool {
-    let context = scene.assembly.find_context(operation.context);
+    let context = operation.context_at();
     let member = context.and_then(|at| scene.comms.member(at));
     let comm = member.and_then(|member| scene.comms.comm(member));
     comm.is_some_and(|comm| {
@@ -310,7 +310,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
         .zip(0..)
         .collect();
     let mut proxies: BTreeMap<u32, (usize, Transfer)> = BTreeMap::new();
-    for (at, operation) in (0..).zip(&assembly.operations) {
+    for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
         let Fields::ProxyOp {
             channel,
             peer,
@@ -320,7 +320,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
         else {
             continue;
         };
-        let parent = assembly.find(operation.parent);
+        let parent = operation.parent_at();
         let Some(&which) = parent.and_then(|parent| by_operation.get(&parent)) else {
             continue;
         };
@@ -334,14 +334,14 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
         proxies.insert(at, (which, (channel, peer, is_send)));
     }
     let mut steps = Vec::new();
-    for (at, operation) in (0..).zip(&assembly.operations) {
+    for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
         let Fields::ProxyStep { step } = operation.fields else {
             continue;
         };
         if !STEPS.contains(&step) {
             continue;
         }
-        let parent = assembly.find(operation.parent);
+        let parent = operation.parent_at();
         if let Some(&(which, transfer)) = parent.and_then(|parent| proxies.get(&parent)) {
             steps.push((which, transfer, (at, step)));
         }
@@ -361,10 +361,8 @@ fn find_launches(assembly: &Assembly, chosen: &mut [Chosen<'_>]) {
     for of in chosen.iter().filter_map(own) {
         first.insert(of, u64::MAX);
     }
-    for operation in &assembly.operations {
-        if operation.kind() == Kind::KernelLaunch
-            && let Some(first) = first.get_mut(&group(operation))
-        {
+    for (_, operation) in assembly.of_kind(Kind::KernelLaunch) {
+        if let Some(first) = first.get_mut(&group(operation)) {
             *first = (*first).min(operation.start);
         }
     }
@@ -388,7 +386,7 @@ fn left(scene: &Scene<'_>, one: &Chosen<'_>) -> Option<u64> {
     }
     let kernel = activity.kernel_host.map(|(_, end)| end);
     let received = activity.proxy_last.filter(|_| one.receives > 0);
-    let context = scene.assembly.find_context(one.operation.context);
+    let context = one.operation.context_at();
     let clock = context.and_then(|at| scene.gpu_clocks.get(index(at)));
     let on_gpu = match (activity.gpu, clock) {
         (Some((_, end)), Some(clock)) if clock.calibration == GpuCalibration::Bounded => {

@@ -24,8 +24,8 @@ use self::line::Bounds;
 use super::assembly::{Assembly, Operation};
 use super::comm::Comms;
 use super::correlate::Correlation;
-use super::place::{index, place};
-use crate::event::state;
+use super::place::index;
+use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 
 /// How a GPU's clock was found.
@@ -132,12 +132,11 @@ impl GpuClock {
 /// The bounds of one communicator rank by what its trusted stamps say.
 fn collect(assembly: &Assembly, correlation: &Correlation) -> Vec<Bounds> {
     let mut bounds = vec![Bounds::default(); assembly.contexts.len()];
-    for (at, operation) in assembly.operations.iter().enumerate() {
-        let at = place(at);
+    for (at, operation) in assembly.of_kind(Kind::KernelCh) {
         let Some((start_gpu_ns, stop_gpu_ns)) = correlation.stamps.of_channel(at, operation) else {
             continue;
         };
-        let context = assembly.find_context(operation.context);
+        let context = operation.context_at();
         let Some(bound) = context.and_then(|at| bounds.get_mut(index(at))) else {
             continue;
         };
@@ -159,10 +158,10 @@ fn earliest_start(
     correlation: &Correlation,
     channel: &Operation,
 ) -> Option<u64> {
-    let activity = correlation.activity_of(assembly.find(channel.parent))?;
+    let activity = correlation.activity_of(channel.parent_at())?;
     let launch = assembly.operation(activity.launch)?;
     let operation = assembly.operation(activity.operation)?;
-    let call = assembly.operation(assembly.find(operation.parent)?)?;
+    let call = assembly.operation(operation.parent_at()?)?;
     let captured = match call.fields {
         Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
             graph_captured

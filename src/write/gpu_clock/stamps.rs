@@ -12,10 +12,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::Kind;
 use crate::journal::record::Fields;
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::counts::Counts;
-use crate::write::place::place;
 
 /// Why the GPU times of a kernel channel or phase are not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,7 @@ impl Stamps {
     pub fn of(assembly: &Assembly) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();
-        for (at, operation) in assembly.operations.iter().enumerate() {
-            let at = place(at);
+        for (at, operation) in assembly.of_kind(Kind::KernelCh) {
             let Fields::KernelCh { channel, gpu_ns } = operation.fields else {
                 continue;
             };
@@ -169,7 +168,7 @@ impl Stamps {
 
 /// When the kernel of a channel was enqueued, and its launch plan (0: unknown).
 fn launched(assembly: &Assembly, channel: &Operation) -> Option<(u64, u64)> {
-    let parent = assembly.operation(assembly.find(channel.parent)?)?;
+    let parent = assembly.operation(channel.parent_at()?)?;
     let plan = parent.launch_plan();
     let group = assembly.find(plan).and_then(|at| assembly.operation(at));
     Some((group.map_or(parent.start, |group| group.start), plan))

@@ -6,6 +6,14 @@ use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::Item;
 use crate::write::place::place;
 
+const DRAWN: [Kind; 5] = [
+    Kind::GroupApi,
+    Kind::CollApi,
+    Kind::P2pApi,
+    Kind::KernelLaunch,
+    Kind::Group,
+];
+
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for (at, call) in scene.assembly.comm_calls.iter().enumerate() {
         let shape = if call.is_init {
@@ -36,14 +44,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let start = first.start;
         canvas.on_thread(first.thread, Item { start, end, figure });
     }
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if !matches!(
-            operation.kind(),
-            Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch | Kind::Group
-        ) {
-            continue;
-        }
-        let at = place(at);
+    for (at, operation) in scene.assembly.of_kinds(DRAWN) {
         let start = operation.start;
         let end = scene.end(operation);
         let figure = |shape| Figure {

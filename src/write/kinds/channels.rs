@@ -1,18 +1,19 @@
 //! Kernel channels on the GPU's timer, on the lane of their channel.
 
+use crate::event::Kind;
 use crate::journal::record::Fields;
 use crate::write::assembly::Operation;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::gpu_clock::GpuClock;
 use crate::write::lanes::{Item, LaneKey, Siblings};
-use crate::write::place::{index, place};
+use crate::write::place::index;
 
 use super::phases::{self, Around};
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+    for (at, operation) in scene.assembly.of_kind(Kind::KernelCh) {
         let Fields::KernelCh { channel, .. } = operation.fields else {
             continue;
         };
@@ -20,7 +21,6 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         if owner.is_foreign() {
             scene.count_without_communicator(operation, canvas);
         }
-        let at = place(at);
         if let Some(why) = scene.correlation.stamps.distrust(at) {
             why.count(&mut canvas.counts);
         }
@@ -74,7 +74,7 @@ fn on_gpu<'a>(
     operation: &Operation,
 ) -> Option<(&'a GpuClock, (u64, u64))> {
     let stamps = scene.correlation.stamps.of_channel(at, operation)?;
-    let context = scene.assembly.find_context(operation.context)?;
+    let context = operation.context_at()?;
     let clock = scene.gpu_clocks.get(index(context))?;
     Some((clock, stamps))
 }

@@ -13,8 +13,8 @@ use crate::event::{Kind, state};
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
+use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Siblings};
-use crate::write::place::place;
 
 const fn phase(number: u32) -> Option<Shape> {
     match number {
@@ -28,8 +28,8 @@ const fn phase(number: u32) -> Option<Shape> {
 }
 
 /// What the thread did, with the beginnings, in order; nothing where NCCL told no state.
-fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Vec<(Shape, u64)> {
-    let mut phases: Vec<(Shape, u64)> = Vec::with_capacity(2);
+fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Parts {
+    let mut phases = Parts::new();
     for change in assembly.states_of(at) {
         let Some(shape) = phase(change.state) else {
             continue;
@@ -40,9 +40,7 @@ fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Vec<(Shape, u64)
         } else {
             change.time.max(control.start)
         };
-        if !phases.iter().any(|&(before, _)| before == shape) {
-            phases.push((shape, begin));
-        }
+        phases.add(shape, begin);
     }
     phases
 }
@@ -52,17 +50,14 @@ fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Vec<(Shape, u64)
 pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
     let control = scene.assembly.operation(figure.operation);
     let phases = control.map(|control| phases(scene.assembly, figure.operation, control));
-    let last = phases.and_then(|phases| phases.last().map(|&(shape, _)| shape));
-    last == Some(figure.shape)
+    phases.and_then(|phases| phases.last()) == Some(figure.shape)
 }
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if operation.kind() == Kind::ProxyCtrl {
-            let thread = scene.assembly.first_place_of_thread(operation.thread);
-            order.push((LaneKey::Proxy(thread), operation.start, place(at)));
-        }
+    for (at, operation) in scene.assembly.of_kind(Kind::ProxyCtrl) {
+        let thread = scene.assembly.first_place_of_thread(operation.thread);
+        order.push((LaneKey::Proxy(thread), operation.start, at));
     }
     order.sort_unstable();
     for of_thread in order.chunk_by(|a, b| a.0 == b.0) {
@@ -80,7 +75,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             let end = closed.unwrap_or_else(|| scene.end(control)).max(start);
             let lane = siblings.take(start, end);
             canvas.drawn(at);
-            canvas.chain(key, lane, at, &phases, end);
+            canvas.chain(key, lane, at, phases.all(), end);
         }
     }
 }

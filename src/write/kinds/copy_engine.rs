@@ -7,14 +7,9 @@ use crate::event::Kind;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::Item;
-use crate::write::place::place;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if !matches!(operation.kind(), Kind::CeSync | Kind::CeBatch) {
-            continue;
-        }
-        let at = place(at);
+    for (at, operation) in scene.assembly.of_kinds([Kind::CeSync, Kind::CeBatch]) {
         let figure = Figure {
             operation: at,
             shape: Shape::Call,

@@ -8,24 +8,23 @@
 //!   drawn:  ├── a ───┤├───────── b ─────────────┤
 //! ```
 
-use crate::event::Kind;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::Item;
-use crate::write::place::place;
 
 /// Thread, launch plan, start, place of the operation, stop.
 type Enqueueing = (u32, u64, u64, u32, u64);
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<Enqueueing> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if matches!(operation.kind(), Kind::Coll | Kind::P2p | Kind::CeColl) {
+    for activity in &scene.correlation.activities {
+        let at = activity.operation;
+        if let Some(operation) = scene.assembly.operation(at) {
             order.push((
                 operation.thread,
                 operation.launch_plan(),
                 operation.start,
-                place(at),
+                at,
                 scene.end(operation),
             ));
         }

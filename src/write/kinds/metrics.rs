@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::state;
+use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::collective;
 use crate::write::interval::Timing;
 use crate::write::lanes::LaneKey;
 use crate::write::metrics::{Load, Metric, rate};
-use crate::write::place::place;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let metrics = scene.options.metrics;
@@ -35,7 +34,7 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
         let (Some(operation), Some(interval)) = (operation, interval) else {
             continue;
         };
-        let Some(context) = scene.assembly.find_context(operation.context) else {
+        let Some(context) = operation.context_at() else {
             continue;
         };
         let (count, datatype) = match operation.fields {
@@ -88,12 +87,8 @@ fn moved(scene: &Scene<'_>, activity: u32, fields: &Fields, bytes: u64) -> Optio
 fn network(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut loads: BTreeMap<(LaneKey, Metric), Load> = BTreeMap::new();
     let mut has_steps: BTreeMap<u32, ()> = BTreeMap::new();
-    for (at, step) in scene.assembly.operations.iter().enumerate() {
-        let Fields::ProxyStep { .. } = step.fields else {
-            continue;
-        };
-        let at = place(at);
-        let Some(parent) = scene.assembly.find(step.parent) else {
+    for (at, step) in scene.assembly.of_kind(Kind::ProxyStep) {
+        let Some(parent) = step.parent_at() else {
             continue;
         };
         let Some((key, sends)) = lane(scene, parent) else {
@@ -112,8 +107,7 @@ fn network(scene: &Scene<'_>, canvas: &mut Canvas) {
             load.add(span, rate);
         }
     }
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        let at = place(at);
+    for (at, operation) in scene.assembly.of_kind(Kind::ProxyOp) {
         let Some((key, _)) = lane(scene, at).filter(|_| !has_steps.contains_key(&at)) else {
             continue;
         };

@@ -12,6 +12,7 @@ mod metrics;
 mod net_plugin;
 mod network;
 mod operations;
+mod parts;
 mod phases;
 pub(super) mod steps;
 

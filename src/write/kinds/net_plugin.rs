@@ -7,22 +7,18 @@ use crate::event::Kind;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::{Item, LaneKey, Siblings};
-use crate::write::place::place;
 
 use super::steps;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if operation.kind() != Kind::NetPlugin {
-            continue;
-        }
-        let step = scene.assembly.find(operation.parent);
+    for (at, operation) in scene.assembly.of_kind(Kind::NetPlugin) {
+        let step = operation.parent_at();
         let step = step.and_then(|at| scene.assembly.operation(at));
         let lane = step.and_then(|step| steps::lane(scene, canvas, step));
         if let Some(LaneKey::Step(owner, channel, send, peer, slot)) = lane {
             let key = LaneKey::Plugin(owner, channel, send, peer, slot);
-            order.push((key, operation.start, place(at)));
+            order.push((key, operation.start, at));
         }
     }
     order.sort_unstable();

@@ -4,16 +4,16 @@
 //! same connection. The lane shows one at a time: the wait begins on it when the one before has ended
 //! (attribute `nccl.queued_ns` has all of it), nested `queued` until the first progress.
 
-use crate::event::state;
+use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::{Item, LaneKey, Siblings};
-use crate::write::place::{index, place};
+use crate::write::place::index;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+    for (at, operation) in scene.assembly.of_kind(Kind::ProxyOp) {
         if let Fields::ProxyOp {
             channel,
             peer,
@@ -26,7 +26,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
                 scene.count_without_communicator(operation, canvas);
             }
             let key = LaneKey::Net(owner, channel, is_send, peer);
-            order.push((key, operation.start, place(at)));
+            order.push((key, operation.start, at));
         }
     }
     order.sort_unstable();
@@ -77,7 +77,7 @@ fn end(scene: &Scene<'_>, canvas: &mut Canvas, at: u32) -> u64 {
         return scene.end(operation);
     }
     canvas.counts.closed += 1;
-    let parent = scene.assembly.find(operation.parent);
+    let parent = operation.parent_at();
     let interval = scene
         .correlation
         .place_of(parent)

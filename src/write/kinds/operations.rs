@@ -28,7 +28,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             continue;
         }
         let interval = scene.intervals.get(at).copied().flatten();
-        match (scene.assembly.find_context(operation.context), interval) {
+        match (operation.context_at(), interval) {
             (Some(context), Some(interval)) => order.push(Drawn {
                 context,
                 interval,

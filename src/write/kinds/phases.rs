@@ -3,24 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::Kind;
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::gpu_clock::GpuClock;
 use crate::write::gpu_clock::stamps::{Distrust, pair};
 use crate::write::lanes::{Item, LaneKey};
-use crate::write::place::place;
 
 /// The phases of each kernel channel, by place of the channel.
 pub(super) type Phases = BTreeMap<u32, Vec<u32>>;
 
 pub(super) fn by_channel(scene: &Scene<'_>) -> Phases {
     let mut phases = Phases::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
-        if let (Fields::KernelPhase { .. }, Some(channel)) =
-            (&operation.fields, scene.assembly.find(operation.parent))
-        {
-            phases.entry(channel).or_default().push(place(at));
+    for (at, operation) in scene.assembly.of_kind(Kind::KernelPhase) {
+        if let Some(channel) = operation.parent_at() {
+            phases.entry(channel).or_default().push(at);
         }
     }
     phases

@@ -7,14 +7,14 @@
 //!   recv:  start ─ RecvWait ──── 11 ─ RecvFlushWait ─ 12 ─ RecvGPUWait ─── stop
 //! ```
 
-use crate::event::state;
+use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
 use crate::write::figure::{Figure, Shape};
+use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Owner, Siblings};
-use crate::write::place::place;
 
 /// What a step waits for in a state.
 const fn phase(number: u32) -> Option<Shape> {
@@ -39,27 +39,19 @@ const fn first(seen: Shape) -> Shape {
 }
 
 /// The phases of a step with their beginnings, in order; one for the whole step if NCCL told no state.
-fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Vec<(Shape, u64)> {
-    let mut phases: Vec<(Shape, u64)> = Vec::with_capacity(3);
+fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Parts {
+    let mut phases = Parts::new();
     for change in assembly.states_of(at) {
         let Some(shape) = phase(change.state) else {
             continue;
         };
-        let begin = change.time.max(step.start);
-        match phases.last() {
-            None => {
-                phases.push((first(shape), step.start));
-                if first(shape) != shape {
-                    phases.push((shape, begin));
-                }
-            }
-            // A state that comes late says nothing new about a phase that is there already.
-            Some(_) if phases.iter().any(|&(before, _)| before == shape) => {}
-            Some(_) => phases.push((shape, begin)),
+        if phases.is_empty() {
+            phases.add(first(shape), step.start);
         }
+        phases.add(shape, change.time.max(step.start));
     }
     if phases.is_empty() {
-        phases.push((Shape::Step, step.start));
+        phases.add(Shape::Step, step.start);
     }
     phases
 }
@@ -69,8 +61,7 @@ fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Vec<(Shape, u64)> {
 pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
     let step = scene.assembly.operation(figure.operation);
     let phases = step.map(|step| phases(scene.assembly, figure.operation, step));
-    let last = phases.and_then(|phases| phases.last().map(|&(shape, _)| shape));
-    last == Some(figure.shape)
+    phases.and_then(|phases| phases.last()) == Some(figure.shape)
 }
 
 /// Data of a step that the network puts into the memory of a peer.
@@ -94,9 +85,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         return None;
     }
     let step = scene.assembly.operation(at)?;
-    let parent = scene
-        .assembly
-        .operation(scene.assembly.find(step.parent)?)?;
+    let parent = scene.assembly.operation(step.parent_at()?)?;
     let Fields::ProxyOp {
         peer,
         is_send: true,
@@ -133,7 +122,7 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
     let Fields::ProxyStep { step: number } = step.fields else {
         return None;
     };
-    let parent = scene.assembly.find(step.parent)?;
+    let parent = step.parent_at()?;
     let parent = scene.assembly.operation(parent)?;
     let Fields::ProxyOp {
         channel,
@@ -153,9 +142,9 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
-    for (at, operation) in scene.assembly.operations.iter().enumerate() {
+    for (at, operation) in scene.assembly.of_kind(Kind::ProxyStep) {
         if let Some(key) = lane(scene, canvas, operation) {
-            order.push((key, operation.start, place(at)));
+            order.push((key, operation.start, at));
         }
     }
     order.sort_unstable();
@@ -186,5 +175,5 @@ fn draw_step(
     if is_own && sends(scene.assembly, at) && put(scene, at).is_none() {
         canvas.counts.messages_without_peer += 1;
     }
-    canvas.chain(key, lane, at, &phases, end);
+    canvas.chain(key, lane, at, phases.all(), end);
 }

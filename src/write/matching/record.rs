@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::lists::{Call, CallLists, RankCalls};
 use super::{Digest, RankDigest};
+use crate::event::Kind;
 use crate::journal::reader::Symbols;
 use crate::journal::record::{Fields, Symbol};
 use crate::write::assembly::Assembly;
@@ -81,7 +82,8 @@ pub fn record(
     let mut ranks: Vec<Rank> = Vec::new();
     ranks.resize_with(comms.members.len(), Rank::default);
     let mut known = Known::default();
-    for (at, operation) in (0..).zip(&assembly.operations) {
+    let compared = [Kind::CollApi, Kind::Coll, Kind::CeColl];
+    for (at, operation) in assembly.of_kinds(compared) {
         let (raw, is_call) = match operation.fields {
             Fields::CollApi {
                 func,
@@ -106,7 +108,7 @@ pub fn record(
             } => ((func, count, datatype, root), false),
             _ => continue,
         };
-        let context = assembly.find_context(operation.context);
+        let context = operation.context_at();
         let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) else {
             continue;
         };

@@ -1,0 +1,62 @@
+//! The operations by kind: who looks at one kind does not pass by all others, which are hundreds of megabytes.
+
+use super::assembly::{Assembly, Operation};
+use super::place::index;
+use crate::event::Kind;
+
+/// Places of operations by kind, ascending.
+#[derive(Debug, Default)]
+pub(super) struct ByKind([Vec<u32>; Kind::COUNT]);
+
+impl ByKind {
+    /// Notes the next operation.
+    pub(super) fn push(&mut self, kind: Kind, at: u32) {
+        if let Some(places) = self.0.get_mut(usize::from(kind as u8)) {
+            places.push(at);
+        }
+    }
+
+    /// The places of the operations of a kind.
+    pub(super) fn places(&self, kind: Kind) -> &[u32] {
+        self.0
+            .get(usize::from(kind as u8))
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Lists of places as one, ascending.
+struct Merged<'a, const N: usize>([&'a [u32]; N]);
+
+impl<const N: usize> Iterator for Merged<'_, N> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let lists = self.0.iter_mut().filter(|list| !list.is_empty());
+        let first = lists.min_by_key(|list| list.first().copied())?;
+        let (&at, left) = first.split_first()?;
+        *first = left;
+        Some(at)
+    }
+}
+
+impl Assembly {
+    /// The operations of a kind with their places, in the order of all.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, &Operation)> {
+        self.of_kinds([kind])
+    }
+
+    /// The operations of some kinds with their places, in the order of all.
+    pub fn of_kinds<const N: usize>(
+        &self,
+        kinds: [Kind; N],
+    ) -> impl Iterator<Item = (u32, &Operation)> {
+        let places = Merged(kinds.map(|kind| self.by_kind.places(kind)));
+        places.filter_map(|at| Some((at, self.operations.get(index(at))?)))
+    }
+
+    /// The places of the operations of a kind.
+    #[must_use]
+    pub fn places_of(&self, kind: Kind) -> &[u32] {
+        self.by_kind.places(kind)
+    }
+}
