@@ -125,7 +125,7 @@ pub(super) fn decode(
     record_kind: u8,
     flags: u8,
     payload: &[u64],
-    symbol: &dyn Fn(u16) -> Option<Symbol>,
+    symbol: &impl Fn(u16) -> Option<Symbol>,
 ) -> Option<GpuRecord<Symbol>> {
     let word = |index: usize| payload.get(index).copied();
     let both = |index: usize| word(index).map(|word| (low(word), high(word)));

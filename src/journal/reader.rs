@@ -204,7 +204,8 @@ impl Journal {
                 self.problem(path, offset, format!("cannot be read: {error}"), 0);
                 return;
             }
-            self.segment(path, offset, &words(&bytes));
+            let head: Vec<u64> = words(&bytes).collect();
+            self.segment(path, offset, &head);
             offset += SEGMENT_BYTES as u64;
         }
         // A file without a byte: its process died, or met a limit, before it had room for a segment.
@@ -295,7 +296,8 @@ impl Journal {
 
     /// Reads every committed record, slot by slot, in the order it was written in its slot.
     #[must_use]
-    pub fn read(mut self, sink: &mut dyn FnMut(Record)) -> Outcome {
+    pub fn read<Sink: FnMut(Record)>(mut self, sink: &mut Sink) -> Outcome {
+        let mut segment = SegmentWords::default();
         let mut outcome = Outcome {
             bytes: self.bytes,
             ..Outcome::default()
@@ -304,7 +306,8 @@ impl Journal {
             let mut names = Names::new();
             let mut oldest = None;
             for place in places {
-                let is_there = self.read_segment(slot, &place, &mut names, &mut outcome, sink);
+                let is_there =
+                    self.read_segment(slot, &place, &mut segment, &mut names, &mut outcome, sink);
                 if is_there {
                     oldest = oldest.or(place.alone);
                 }
@@ -324,18 +327,19 @@ impl Journal {
         outcome
     }
 
-    fn read_segment(
+    fn read_segment<Sink: FnMut(Record)>(
         &mut self,
         slot: u16,
         place: &SegmentPlace,
+        words: &mut SegmentWords,
         names: &mut Names,
         outcome: &mut Outcome,
-        sink: &mut dyn FnMut(Record),
+        sink: &mut Sink,
     ) -> bool {
         if place.alone.is_some() {
             *names = Names::new();
         }
-        let (segment, beyond) = match read_words(place) {
+        let (segment, beyond) = match words.read(place) {
             Ok(read) => read,
             // A running process has just removed it.
             Err(error) if place.alone.is_some() && error.kind() == io::ErrorKind::NotFound => {
@@ -354,7 +358,7 @@ impl Journal {
         let mut at = header_words(place.version);
         let mut last = 0;
         while at < segment.len() {
-            match read_record(&segment, at, place, slot, names, &mut outcome.symbols) {
+            match read_record(segment, at, place, slot, names, &mut outcome.symbols) {
                 Ok((words, record)) => {
                     at += words;
                     if let Some(record) = record {
@@ -374,7 +378,7 @@ impl Journal {
             }
         }
         self.saw(slot, last);
-        self.end_of_segment(place, &segment, &beyond);
+        self.end_of_segment(place, segment, beyond);
         true
     }
 
@@ -500,26 +504,32 @@ fn is_record_head(word: Option<&u64>, mark: u32) -> bool {
     })
 }
 
-/// The committed words of a segment, as far as the file has them, and those of two records behind.
-fn read_words(place: &SegmentPlace) -> io::Result<(Vec<u64>, Vec<u64>)> {
-    let mut file = File::open(&place.path)?;
-    file.seek(SeekFrom::Start(place.offset))?;
-    let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
-    let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
-    let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
-    file.take(wanted).read_to_end(&mut bytes)?;
-    let mut committed = words(&bytes);
-    let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
-    let beyond = committed.split_off(count.min(committed.len()));
-    Ok((committed, beyond))
+/// Memory that segments are read into, one after the other.
+#[derive(Debug, Default)]
+struct SegmentWords {
+    bytes: Vec<u8>,
+    words: Vec<u64>,
 }
 
-fn words(bytes: &[u8]) -> Vec<u64> {
+impl SegmentWords {
+    /// The committed words of a segment, as far as the file has them, and those of two records behind.
+    fn read(&mut self, place: &SegmentPlace) -> io::Result<(&[u64], &[u64])> {
+        let mut file = File::open(&place.path)?;
+        file.seek(SeekFrom::Start(place.offset))?;
+        let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
+        let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
+        self.bytes.clear();
+        file.take(wanted).read_to_end(&mut self.bytes)?;
+        self.words.clear();
+        self.words.extend(words(&self.bytes));
+        let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
+        Ok(self.words.split_at(count.min(self.words.len())))
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let (chunks, _) = bytes.as_chunks::<8>();
-    chunks
-        .iter()
-        .map(|chunk| u64::from_le_bytes(*chunk))
-        .collect()
+    chunks.iter().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
 const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);

@@ -270,7 +270,7 @@ pub(super) fn decode(
     record_kind: u8,
     flags: u8,
     payload: &[u64],
-    symbol: &dyn Fn(u16) -> Option<Symbol>,
+    symbol: &impl Fn(u16) -> Option<Symbol>,
 ) -> Option<Decoded> {
     let word = |index: usize| payload.get(index).copied();
     let body = match record_kind {
@@ -396,7 +396,7 @@ fn fields(
     event_kind: Kind,
     truth: bool,
     payload: &[u64],
-    symbol: &dyn Fn(u16) -> Option<Symbol>,
+    symbol: &impl Fn(u16) -> Option<Symbol>,
 ) -> Option<Fields> {
     let word = |index: usize| payload.get(index).copied();
     let name = |index: usize, part: u32| symbol(field16(payload.get(index).copied()?, part));
