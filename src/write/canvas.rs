@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
+
 use super::assembly::{Assembly, Operation, Thread, ThreadKey};
 use super::comm::{Comms, Party};
 use super::correlate::{Activity, Correlation};
@@ -128,7 +130,7 @@ pub struct Lane {
 #[derive(Debug, Default)]
 pub struct Canvas {
     threads: BTreeMap<ThreadKey, (u32, Vec<Item>)>,
-    lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
+    lanes: FxHashMap<(LaneKey, u32), Vec<Item>>,
     messages: BTreeMap<LaneKey, Messages>,
     samples: BTreeMap<LaneKey, Vec<Sample>>,
     level: Level,
@@ -194,14 +196,18 @@ impl Canvas {
         parts: &[(Shape, u64)],
         end: u64,
     ) {
-        if sibling > 0 && self.level.draws(key.kind()) {
+        if !self.level.draws(key.kind()) {
+            return;
+        }
+        if sibling > 0 {
             self.counts.overflowed += 1;
         }
+        let items = self.lanes.entry((key, place(sibling))).or_default();
         let ends = parts.iter().skip(1).map(|&(_, begin)| begin);
         for (&(shape, begin), until) in parts.iter().zip(ends.chain([end])) {
             let figure = Figure { operation, shape };
             let (start, end) = (begin.min(end), until.min(end));
-            self.on_lane(key, sibling, Item { start, end, figure });
+            items.push(Item { start, end, figure });
         }
     }
 

@@ -9,7 +9,7 @@
 //!          (same group, same communicator, see [`launches`])
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::assembly::{Assembly, Operation};
 use super::closing;
@@ -17,6 +17,7 @@ use super::composites::Composites;
 use super::gpu_clock::stamps::Stamps;
 use super::launches;
 use super::place::{NOWHERE, index, place};
+use super::place_set::PlaceSet;
 use super::replays::Replays;
 use crate::event::Kind;
 use crate::journal::reader::Symbols;
@@ -63,9 +64,11 @@ pub struct Correlation {
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
     /// Bytes of a proxy operation's steps, by place of the proxy operation.
-    step_bytes: BTreeMap<u32, u64>,
+    step_bytes: Vec<u64>,
+    /// Operations with steps.
+    with_steps: PlaceSet,
     /// Proxy operations on connections that NCCL never reports on.
-    silent: BTreeSet<u32>,
+    silent: PlaceSet,
     /// Ends that NCCL did not report, by place of the operation.
     closed: BTreeMap<u32, u64>,
 }
@@ -124,7 +127,7 @@ impl Correlation {
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
     #[must_use]
     pub fn proxy_bytes(&self, at: u32, operation: &Operation) -> u64 {
-        let steps = self.step_bytes.get(&at).copied().unwrap_or(0);
+        let steps = self.step_bytes.get(index(at)).copied().unwrap_or(0);
         steps.max(operation.value)
     }
 
@@ -132,7 +135,7 @@ impl Correlation {
     /// nothing (CollNet, shared memory and peer-to-peer proxies since 2.27).
     #[must_use]
     pub fn is_silent(&self, at: u32) -> bool {
-        self.silent.contains(&at)
+        self.silent.contains(at)
     }
 
     /// When something without a stop had ended, where something else tells, see [`closing`].
@@ -168,15 +171,24 @@ impl Correlation {
     }
 
     fn add_step_bytes(&mut self, assembly: &Assembly) {
+        self.step_bytes = vec![0; assembly.operations.len()];
         for (_, operation) in assembly.of_kind(Kind::ProxyStep) {
-            if let Some(parent) = operation.parent_at() {
-                *self.step_bytes.entry(parent).or_insert(0) += operation.value;
+            let parent = operation.parent_at();
+            if let Some(bytes) = parent.and_then(|at| self.step_bytes.get_mut(index(at))) {
+                *bytes += operation.value;
+                self.with_steps.extend(parent);
             }
         }
     }
 
     /// A connection of which no operation ever had a state, a step or a stop.
     fn find_silent(&mut self, assembly: &Assembly) {
+        let speaks = |(at, operation): (u32, &Operation)| {
+            operation.end().is_some() || operation.states_seen != 0 || self.with_steps.contains(at)
+        };
+        if assembly.of_kind(Kind::ProxyOp).all(speaks) {
+            return;
+        }
         let mut connections: BTreeMap<(u64, bool, u8, i32, bool), Connection> = BTreeMap::new();
         for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
             let Fields::ProxyOp {
@@ -191,9 +203,7 @@ impl Correlation {
             let foreign = assembly.is_foreign(operation);
             let key = (operation.context, foreign, channel, peer, is_send);
             let connection = connections.entry(key).or_default();
-            connection.speaks |= operation.end().is_some()
-                || operation.states_seen != 0
-                || self.step_bytes.contains_key(&at);
+            connection.speaks |= speaks((at, operation));
             if !connection.speaks {
                 connection.open.push(at);
             }

@@ -10,10 +10,13 @@
 //! is busy or launches block. So the order counts, and time only where the numbers of plans and launches differ:
 //! because something was lost, or does not name its plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::assembly::{Assembly, Operation};
 use super::correlate::Activity;
+use super::place_set::PlaceSet;
 use super::replays::{Replays, is_captured};
 use crate::event::Kind;
 
@@ -22,23 +25,39 @@ type Of = (u64, u64);
 /// The same, and which replay.
 type Sequence = (u64, u64, u64);
 
-/// Launches by group and communicator: start and place, in order.
-type Launches = BTreeMap<Of, Vec<(u64, u32)>>;
+/// Launches by group and communicator.
+#[derive(Debug, Default)]
+struct Launches {
+    /// All: of which, start and place, in order.
+    all: Vec<(Of, u64, u32)>,
+    /// Where those of one group and communicator are.
+    ranges: FxHashMap<Of, Range<usize>>,
+}
 
-fn launches(assembly: &Assembly) -> Launches {
-    let mut launches = Launches::new();
-    for (at, operation) in assembly.of_kind(Kind::KernelLaunch) {
-        if operation.parent != 0 {
-            let of = launches
-                .entry((operation.parent, operation.context))
-                .or_default();
-            of.push((operation.start, at));
+impl Launches {
+    fn new(assembly: &Assembly) -> Self {
+        let mut all = Vec::with_capacity(assembly.places_of(Kind::KernelLaunch).len());
+        for (at, operation) in assembly.of_kind(Kind::KernelLaunch) {
+            if operation.parent != 0 {
+                all.push(((operation.parent, operation.context), operation.start, at));
+            }
         }
+        all.sort_unstable();
+        let mut ranges = FxHashMap::default();
+        let mut begin = 0;
+        for same in all.chunk_by(|a, b| a.0 == b.0) {
+            let end = begin + same.len();
+            ranges.extend(same.first().map(|first| (first.0, begin..end)));
+            begin = end;
+        }
+        Self { all, ranges }
     }
-    for of in launches.values_mut() {
-        of.sort_unstable();
+
+    /// Those of a group and communicator, by start; none where there are none.
+    fn of(&self, of: Of) -> &[(Of, u64, u32)] {
+        let range = self.ranges.get(&of).cloned().unwrap_or_default();
+        self.all.get(range).unwrap_or(&[])
     }
-    launches
 }
 
 fn call_of<'a>(assembly: &'a Assembly, operation: &Operation) -> Option<&'a Operation> {
@@ -60,7 +79,7 @@ fn plans(
     replays: &Replays,
     activities: &[Activity],
     launches: &Launches,
-) -> BTreeMap<Of, Plan> {
+) -> FxHashMap<Of, Plan> {
     let mut tasks: Vec<(u64, u32)> = Vec::with_capacity(activities.len());
     for activity in activities {
         if let Some(operation) = assembly.operation(activity.operation) {
@@ -68,7 +87,7 @@ fn plans(
         }
     }
     tasks.sort_unstable();
-    let mut plans: BTreeMap<Of, Plan> = BTreeMap::new();
+    let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
     for (start, at) in tasks {
         let Some(operation) = assembly.operation(at) else {
             continue;
@@ -77,7 +96,7 @@ fn plans(
         let Some(call) = call_of(assembly, operation).filter(|_| plan != 0) else {
             continue;
         };
-        if launches.contains_key(&(call.parent, operation.context)) {
+        if !launches.of((call.parent, operation.context)).is_empty() {
             plans.entry((plan, operation.context)).or_insert(Plan {
                 start,
                 group: call.parent,
@@ -89,29 +108,24 @@ fn plans(
 }
 
 /// The k-th launch of the k-th plan, where there are as many.
-fn by_order(plans: &BTreeMap<Of, Plan>, launches: &Launches) -> BTreeMap<Of, u32> {
-    let mut sequences: BTreeMap<Sequence, Vec<(u64, u64)>> = BTreeMap::new();
-    for (&(plan, context), found) in plans {
-        let sequence = sequences
-            .entry((found.group, context, found.replay))
-            .or_default();
-        sequence.push((found.start, plan));
-    }
-    let mut linked = BTreeMap::new();
-    for ((group, context, _), mut sequence) in sequences {
-        sequence.sort_unstable();
-        let Some(launches) = launches.get(&(group, context)) else {
+fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, u32> {
+    let plans = plans.iter().map(|(&(plan, context), found)| {
+        let sequence: Sequence = (found.group, context, found.replay);
+        (sequence, found.start, plan)
+    });
+    let mut plans: Vec<(Sequence, u64, u64)> = plans.collect();
+    plans.sort_unstable();
+    let mut linked = FxHashMap::default();
+    for plans in plans.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&((group, context, _), ..)) = plans.first() else {
             continue;
         };
-        let in_time = launches
-            .iter()
-            .zip(&sequence)
-            .all(|(launch, plan)| launch.0 <= plan.0);
-        if launches.len() != sequence.len() || !in_time {
-            continue;
-        }
-        for (&(_, plan), &(_, launch)) in sequence.iter().zip(launches) {
-            linked.insert((plan, context), launch);
+        let launches = launches.of((group, context));
+        let mut pairs = launches.iter().zip(plans);
+        let in_time = pairs.all(|(launch, plan)| launch.1 <= plan.1);
+        if launches.len() == plans.len() && in_time {
+            let pairs = plans.iter().zip(launches);
+            linked.extend(pairs.map(|(plan, launch)| ((plan.2, context), launch.2)));
         }
     }
     linked
@@ -119,23 +133,25 @@ fn by_order(plans: &BTreeMap<Of, Plan>, launches: &Launches) -> BTreeMap<Of, u32
 
 /// The last launch of the group on the communicator that began by then.
 fn last_before(launches: &Launches, of: Of, time: u64) -> Option<u32> {
-    let launches = launches.get(&of)?;
-    let after = launches.partition_point(|&(start, _)| start <= time);
+    let launches = launches.of(of);
+    let after = launches.partition_point(|&(_, start, _)| start <= time);
     let last = launches.get(after.checked_sub(1)?)?;
-    Some(last.1)
+    Some(last.2)
 }
 
 /// Gives operations their launches.
 pub(super) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Activity]) {
-    let launches = launches(assembly);
+    let launches = Launches::new(assembly);
     let plans = plans(assembly, replays, activities, &launches);
     let by_order = by_order(&plans, &launches);
-    let mut calls_seen = BTreeSet::new();
+    let mut calls_seen = PlaceSet::default();
     for activity in activities {
         let Some(operation) = assembly.operation(activity.operation) else {
             continue;
         };
-        let Some(call) = call_of(assembly, operation) else {
+        let call_at = operation.parent_at();
+        let Some((call_at, call)) = call_at.and_then(|at| Some((at, assembly.operation(at)?)))
+        else {
             continue;
         };
         let plan = (operation.launch_plan(), operation.context);
@@ -148,7 +164,7 @@ pub(super) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Act
         if let Some(launch) = launch {
             activity.launch = launch;
             // A second operation of one call is a replay.
-            activity.launch_is_own = !is_captured(call) && calls_seen.insert(call.id);
+            activity.launch_is_own = !is_captured(call) && calls_seen.insert(call_at);
         }
     }
 }

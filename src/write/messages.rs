@@ -96,7 +96,10 @@ impl Messages {
     /// Puts the records between the ENTER and LEAVE of the communicator's own lane: inside their
     /// operation where it is drawn there.
     #[must_use]
-    pub fn merge(mut self, drawn: &[Happening]) -> Vec<Happening> {
+    pub fn merge(mut self, drawn: Vec<Happening>) -> Vec<Happening> {
+        if self.all.is_empty() {
+            return drawn;
+        }
         self.all
             .sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
         let mut merged = Vec::with_capacity(drawn.len() + self.all.len());
@@ -118,7 +121,7 @@ impl Messages {
                 }),
                 _ => put(&mut merged, &|timed: &Timed| timed.time < now),
             }
-            merged.push(*happening);
+            merged.push(happening);
             // What is around others begins, as a record, before those are entered.
             if let What::Enter(figure) = happening.what
                 && figure.shape == Shape::Composite
@@ -203,7 +206,7 @@ mod tests {
             "9 CollectiveEnd 2",
             "9 leave 2",
         ];
-        assert_eq!(shown(&messages.merge(&drawn)), expected);
+        assert_eq!(shown(&messages.merge(drawn)), expected);
     }
 
     #[test]
@@ -232,7 +235,7 @@ mod tests {
             "9 CollectiveEnd 0",
             "9 leave 0",
         ];
-        assert_eq!(shown(&messages.merge(&drawn)), expected);
+        assert_eq!(shown(&messages.merge(drawn)), expected);
     }
 
     #[test]
@@ -256,6 +259,6 @@ mod tests {
             "9 leave 0",
             "11 ReceiveEnd 3",
         ];
-        assert_eq!(shown(&messages.merge(&drawn)), expected);
+        assert_eq!(shown(&messages.merge(drawn)), expected);
     }
 }

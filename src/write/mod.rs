@@ -66,6 +66,7 @@ pub mod options;
 pub mod part;
 mod part_files;
 mod place;
+mod place_set;
 mod plan;
 pub mod progress;
 pub mod properties;

@@ -83,6 +83,6 @@ impl Lane {
         } = self;
         let mut drawn = Vec::with_capacity(2 * items.len());
         let cut = nest(&mut items, &mut drawn);
-        (weave(messages.merge(&drawn), &samples), cut)
+        (weave(messages.merge(drawn), &samples), cut)
     }
 }

@@ -6,13 +6,14 @@ use crate::write::assembly::Operation;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::gpu_clock::GpuClock;
+use crate::write::kinds::by_lane::ByLane;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::index;
 
 use super::phases::{self, Around};
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
-    let mut order: Vec<(LaneKey, u64, u64, u32)> = Vec::new();
+    let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::KernelCh) {
         let Fields::KernelCh { channel, .. } = operation.fields else {
             continue;
@@ -25,37 +26,33 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             why.count(&mut canvas.counts);
         }
         let (start, end) = span(scene, at, operation);
-        order.push((LaneKey::Channel(owner, channel), start, end, at));
+        order.add(LaneKey::Channel(owner, channel), (start, end, at));
     }
-    order.sort_unstable();
     let phases = phases::by_channel(scene);
-    let mut key_now = None;
-    let mut siblings = Siblings::default();
-    for (key, start, end, at) in order {
-        if key_now != Some(key) {
-            key_now = Some(key);
-            siblings = Siblings::default();
-        }
-        canvas.drawn(at);
-        let figure = Figure {
-            operation: at,
-            shape: Shape::Channel,
-        };
-        let lane = siblings.take(start, end);
-        canvas.on_lane(key, lane, Item { start, end, figure });
-        let clock = scene
-            .assembly
-            .operation(at)
-            .and_then(|operation| on_gpu(scene, at, operation));
-        if let (Some(phases), Some((clock, _))) = (phases.get(&at), clock) {
-            let span = (start, end);
-            let around = Around {
-                key,
-                lane,
-                span,
-                clock,
+    for (key, of_lane) in order.in_order() {
+        let mut siblings = Siblings::default();
+        for (start, end, at) in of_lane {
+            canvas.drawn(at);
+            let figure = Figure {
+                operation: at,
+                shape: Shape::Channel,
             };
-            phases::draw(scene, canvas, phases, around);
+            let lane = siblings.take(start, end);
+            canvas.on_lane(key, lane, Item { start, end, figure });
+            let clock = scene
+                .assembly
+                .operation(at)
+                .and_then(|operation| on_gpu(scene, at, operation));
+            if let (Some(phases), Some((clock, _))) = (phases.get(&at), clock) {
+                let span = (start, end);
+                let around = Around {
+                    key,
+                    lane,
+                    span,
+                    clock,
+                };
+                phases::draw(scene, canvas, phases, around);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A new kind is a new file with a `draw` function, a line in [`draw`] here, its shapes in
 //! [`super::figure`] and its attributes in [`super::attributes`].
 
+mod by_lane;
 mod calls;
 pub(super) mod channels;
 pub(super) mod controls;

@@ -8,11 +8,12 @@ use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
+use crate::write::kinds::by_lane::ByLane;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::index;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
-    let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
+    let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::ProxyOp) {
         if let Fields::ProxyOp {
             channel,
@@ -26,45 +27,50 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
                 scene.count_without_communicator(operation, canvas);
             }
             let key = LaneKey::Net(owner, channel, is_send, peer);
-            order.push((key, operation.start, at));
+            order.add(key, (operation.start, at));
         }
     }
-    order.sort_unstable();
-    let mut key_now = None;
-    let mut siblings = Siblings::default();
-    for (key, start, at) in order {
-        if key_now != Some(key) {
-            key_now = Some(key);
-            siblings = Siblings::default();
+    for (key, of_lane) in order.in_order() {
+        let mut siblings = Siblings::default();
+        for (start, at) in of_lane {
+            draw_transfer(scene, canvas, &mut siblings, (key, start, at));
         }
-        let end = end(scene, canvas, at).max(start);
-        let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
-        let waits_until = match (progress, scene.is_unfinished(at)) {
-            (Some(progress), _) => progress.clamp(start, end),
-            (None, true) => end,
-            (None, false) => start,
-        };
-        let start = start.max(siblings.free_from().min(waits_until));
-        let lane = siblings.take(start, end);
-        let figure = |shape| Figure {
-            operation: at,
-            shape,
-        };
-        canvas.drawn(at);
-        let whole = Item {
+    }
+}
+
+fn draw_transfer(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas,
+    siblings: &mut Siblings,
+    (key, start, at): (LaneKey, u64, u32),
+) {
+    let end = end(scene, canvas, at).max(start);
+    let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
+    let waits_until = match (progress, scene.is_unfinished(at)) {
+        (Some(progress), _) => progress.clamp(start, end),
+        (None, true) => end,
+        (None, false) => start,
+    };
+    let start = start.max(siblings.free_from().min(waits_until));
+    let lane = siblings.take(start, end);
+    let figure = |shape| Figure {
+        operation: at,
+        shape,
+    };
+    canvas.drawn(at);
+    let whole = Item {
+        start,
+        end,
+        figure: figure(Shape::Net),
+    };
+    canvas.on_lane(key, lane, whole);
+    if progress.is_some() && waits_until > start {
+        let queued = Item {
             start,
-            end,
-            figure: figure(Shape::Net),
+            end: waits_until,
+            figure: figure(Shape::Queued),
         };
-        canvas.on_lane(key, lane, whole);
-        if progress.is_some() && waits_until > start {
-            let queued = Item {
-                start,
-                end: waits_until,
-                figure: figure(Shape::Queued),
-            };
-            canvas.on_lane(key, lane, queued);
-        }
+        canvas.on_lane(key, lane, queued);
     }
 }
 

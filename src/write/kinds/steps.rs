@@ -13,6 +13,7 @@ use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
 use crate::write::figure::{Figure, Shape};
+use crate::write::kinds::by_lane::ByLane;
 use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Owner, Siblings};
 
@@ -141,16 +142,15 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
 }
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
-    let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
+    let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::ProxyStep) {
         if let Some(key) = lane(scene, canvas, operation) {
-            order.push((key, operation.start, at));
+            order.add(key, (operation.start, at));
         }
     }
-    order.sort_unstable();
-    for of_lane in order.chunk_by(|a, b| a.0 == b.0) {
+    for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
-        for &(key, start, at) in of_lane {
+        for (start, at) in of_lane {
             draw_step(scene, canvas, &mut siblings, (key, start, at));
         }
     }
