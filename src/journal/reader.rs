@@ -94,6 +94,11 @@ impl Symbols {
         symbol
     }
 
+    /// The numbers of all strings.
+    pub fn all(&self) -> impl Iterator<Item = Symbol> {
+        (1_u32..).zip(&self.texts).map(|(number, _)| Symbol(number))
+    }
+
     /// The string of a number; empty for [`Symbol::NONE`].
     #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {

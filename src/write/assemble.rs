@@ -244,6 +244,7 @@ impl Assembler {
             return;
         }
         self.assembly.note_event(id, at);
+        self.assembly.seen.note(&start, thread);
         self.assembly.operations.push(Operation {
             id,
             parent: start.parent,

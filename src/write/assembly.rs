@@ -7,6 +7,7 @@ use super::ids::{Ids, Key};
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
+use super::seen::Seen;
 use crate::clock::ClockPair;
 use crate::event::Kind;
 use crate::gpu::record::GpuRecord;
@@ -198,6 +199,7 @@ pub struct Assembly {
     pub(super) ids: Ids,
     pub(super) context_ids: Ids,
     pub(super) by_kind: ByKind,
+    pub(super) seen: Seen,
     /// By place of the operation: where its states begin in [`Assembly::states`], and at last where all end.
     states_from: Vec<u32>,
 }

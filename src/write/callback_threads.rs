@@ -10,48 +10,28 @@ use super::assembly::{Assembly, Thread, ThreadKey};
 use super::place::index;
 use crate::event::Kind;
 
+const CALLS: [Kind; 3] = [Kind::GroupApi, Kind::CollApi, Kind::P2pApi];
+
 /// The threads of CUDA.
 #[must_use]
 pub(super) fn of(assembly: &Assembly) -> BTreeSet<ThreadKey> {
     let key = |thread: u32| assembly.threads.get(index(thread)).map(Thread::key);
-    let mut callers: BTreeSet<ThreadKey> = BTreeSet::new();
-    let mut reporters: BTreeSet<ThreadKey> = BTreeSet::new();
-    let (mut has_calls, mut has_launches) = (false, false);
-    let told = [
-        Kind::GroupApi,
-        Kind::CollApi,
-        Kind::P2pApi,
-        Kind::KernelLaunch,
-        Kind::Coll,
-        Kind::P2p,
-    ];
-    // Mostly the same thread goes on.
-    let mut last = None;
-    for (_, operation) in assembly.of_kinds(told) {
-        if last.replace((operation.kind(), operation.thread))
-            == Some((operation.kind(), operation.thread))
-        {
-            continue;
-        }
-        match operation.kind() {
-            Kind::GroupApi | Kind::CollApi | Kind::P2pApi => has_calls = true,
-            Kind::KernelLaunch => has_launches = true,
-            Kind::Coll | Kind::P2p => {
-                reporters.extend(key(operation.thread));
-                continue;
-            }
-            _ => continue,
-        }
-        callers.extend(key(operation.thread));
-    }
-    if !has_calls || !has_launches {
+    let threads = |kinds: &[Kind]| -> BTreeSet<ThreadKey> {
+        let callers = assembly.seen.callers(kinds);
+        callers.filter_map(|(_, thread)| key(thread)).collect()
+    };
+    let mut callers = threads(&CALLS);
+    let launchers = threads(&[Kind::KernelLaunch]);
+    if callers.is_empty() || launchers.is_empty() {
         return BTreeSet::new();
     }
+    callers.extend(launchers);
     callers.extend(
         assembly
             .comm_calls
             .iter()
             .filter_map(|call| key(call.thread)),
     );
+    let reporters = threads(&[Kind::Coll, Kind::P2p]);
     reporters.difference(&callers).copied().collect()
 }

@@ -20,8 +20,13 @@ pub fn slot(step: i32) -> u8 {
 #[must_use]
 pub(super) fn ends(assembly: &Assembly) -> BTreeMap<u32, u64> {
     let mut ends = BTreeMap::new();
-    step_ends(assembly, &mut ends);
-    control_ends(assembly, &mut ends);
+    let has_open = |kind| assembly.counts.kinds.get(kind).unfinished > 0;
+    if has_open(Kind::ProxyStep) {
+        step_ends(assembly, &mut ends);
+    }
+    if has_open(Kind::ProxyCtrl) {
+        control_ends(assembly, &mut ends);
+    }
     ends
 }
 

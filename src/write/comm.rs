@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Context};
 use super::gpus::{Gpu, place_members};
 use super::place::{index, place};
 use crate::event::Kind;
@@ -102,8 +102,23 @@ struct Hints {
     highest: u32,
 }
 
+/// Id, number of ranks and rank, where `init` said them.
+fn given(context: &Context) -> Option<(u64, u32, u32)> {
+    let said = &context.comm;
+    let ranks = u32::try_from(said.ranks).ok()?;
+    let rank = u32::try_from(said.rank).ok().filter(|&rank| rank < ranks)?;
+    (said.comm_id != 0).then_some((said.comm_id, ranks, rank))
+}
+
 fn hints(assembly: &Assembly) -> Vec<Hints> {
     let mut hints = vec![Hints::default(); assembly.contexts.len()];
+    if assembly
+        .contexts
+        .iter()
+        .all(|context| given(context).is_some())
+    {
+        return hints;
+    }
     for (_, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
         let (hash, peer) = match operation.fields {
             Fields::Coll { comm_hash, .. } => (comm_hash, None),
@@ -142,12 +157,8 @@ impl Comms {
         let hints = hints(assembly);
         for (context, hint) in assembly.contexts.iter().zip(&hints) {
             let said = &context.comm;
-            let ranks = u32::try_from(said.ranks).unwrap_or(0);
-            let rank = u32::try_from(said.rank).ok().filter(|&rank| rank < ranks);
-            let (identity, comm_id, ranks, rank) = match (rank, hint.rank) {
-                (Some(rank), _) if said.comm_id != 0 => {
-                    (Identity::Given, said.comm_id, ranks, rank)
-                }
+            let (identity, comm_id, ranks, rank) = match (given(context), hint.rank) {
+                (Some((comm_id, ranks, rank)), _) => (Identity::Given, comm_id, ranks, rank),
                 (_, Some(rank)) if hint.hash != 0 => (Identity::Hash, hint.hash, 0, rank),
                 (_, rank) => (Identity::Context, context.id, 0, rank.unwrap_or(0)),
             };

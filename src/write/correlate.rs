@@ -69,6 +69,8 @@ pub struct Correlation {
     with_steps: PlaceSet,
     /// Proxy operations on connections that NCCL never reports on.
     silent: PlaceSet,
+    /// Proxy operations that are, or may be, for operations of other processes.
+    for_others: Vec<u32>,
     /// Ends that NCCL did not report, by place of the operation.
     closed: BTreeMap<u32, u64>,
 }
@@ -138,6 +140,15 @@ impl Correlation {
         self.silent.contains(at)
     }
 
+    /// Proxy operations for other processes: their context is another's, or their parent.
+    pub fn transfers_for_others<'a>(
+        &'a self,
+        assembly: &'a Assembly,
+    ) -> impl Iterator<Item = (u32, &'a Operation)> {
+        let places = self.for_others.iter();
+        places.filter_map(|&at| Some((at, assembly.operation(at)?)))
+    }
+
     /// When something without a stop had ended, where something else tells, see [`closing`].
     #[must_use]
     pub fn closed_at(&self, at: u32) -> Option<u64> {
@@ -186,7 +197,7 @@ impl Correlation {
         let speaks = |(at, operation): (u32, &Operation)| {
             operation.end().is_some() || operation.states_seen != 0 || self.with_steps.contains(at)
         };
-        if assembly.of_kind(Kind::ProxyOp).all(speaks) {
+        if assembly.counts.kinds.get(Kind::ProxyOp).unfinished == 0 {
             return;
         }
         let mut connections: BTreeMap<(u64, bool, u8, i32, bool), Connection> = BTreeMap::new();
@@ -222,6 +233,11 @@ impl Correlation {
                 Fields::ProxyOp { is_send, .. } => {
                     let bytes = self.proxy_bytes(at, operation);
                     let silent = self.is_silent(at);
+                    if assembly.is_foreign(operation)
+                        || assembly.is_of_another_process(operation.parent)
+                    {
+                        self.for_others.push(at);
+                    }
                     let Some(activity) = self.activity_mut(parent) else {
                         continue;
                     };

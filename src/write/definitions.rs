@@ -17,7 +17,6 @@ use super::figure::{RegionClass, RegionCode, RegionKey, RegionName};
 use super::interval::Timing;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
-use crate::event::Kind;
 use crate::journal::reader::Symbols;
 use crate::journal::record::{Fields, Symbol};
 
@@ -117,16 +116,8 @@ impl RegionText {
     }
 }
 
-/// The kinds with strings beside their function's name.
-const WITH_SYMBOLS: [Kind; 5] = [
-    Kind::Coll,
-    Kind::P2p,
-    Kind::CollApi,
-    Kind::P2pApi,
-    Kind::CeColl,
-];
-
-fn symbols_in(fields: &Fields) -> [Symbol; 4] {
+/// The strings of an operation beside its function's name.
+pub(super) const fn symbols_in(fields: &Fields) -> [Symbol; 4] {
     match *fields {
         Fields::Coll {
             datatype,
@@ -156,22 +147,15 @@ impl Tables {
         lanes: &[Lane],
         symbols: &Symbols,
     ) -> Self {
-        let mut used: BTreeSet<Symbol> = BTreeSet::new();
-        let mut last = [Symbol::NONE; 4];
-        for (_, operation) in assembly.of_kinds(WITH_SYMBOLS) {
-            let symbols = symbols_in(&operation.fields);
-            if symbols != last {
-                used.extend(symbols);
-                last = symbols;
-            }
-        }
+        let in_fields = symbols.all().filter(|&symbol| assembly.seen.has(symbol));
+        let mut used: BTreeSet<Symbol> = in_fields.collect();
         if !assembly.operations.is_empty() {
             used.insert(Symbol::NONE);
         }
         used.extend(assembly.contexts.iter().map(|context| context.comm.name));
         let timings = Timing::ALL.iter().map(|timing| timing.name());
         let mut texts: BTreeSet<&str> = timings.collect();
-        let transfers = assembly.of_kind(Kind::ProxyOp);
+        let transfers = correlation.transfers_for_others(assembly);
         let origins = transfers
             .map(|(_, operation)| operation)
             .filter(|o| pxn::is_for_another(assembly, o));
@@ -207,7 +191,15 @@ impl Tables {
         symbols: &Symbols,
     ) {
         let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
+        let mut fixed = 0_u32;
         for item in lanes.iter().flat_map(|lane| &lane.items) {
+            if item.figure.has_fixed_region() {
+                let shape = 1 << item.figure.shape as u32;
+                if fixed & shape != 0 {
+                    continue;
+                }
+                fixed |= shape;
+            }
             let fields = item.figure.fields(assembly, correlation);
             let key = item.figure.region(fields, &correlation.composites);
             if let Entry::Vacant(new) = self.by_code.entry(key.code()) {

@@ -1,6 +1,8 @@
 //! One lane's happenings as OTF2 events.
 
-use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAccess, RmaWinRef};
+use otf2::{
+    Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
+};
 
 use super::canvas::Scene;
 use super::collective;
@@ -18,6 +20,8 @@ pub struct Emitter<'a> {
     scene: &'a Scene<'a>,
     tables: &'a Tables,
     details: Details<'a>,
+    /// The regions that are entered on the lane.
+    entered: Vec<RegionRef>,
 }
 
 impl<'a> Emitter<'a> {
@@ -28,6 +32,7 @@ impl<'a> Emitter<'a> {
             scene,
             tables,
             details: Details::new(scene, tables),
+            entered: Vec::new(),
         }
     }
 
@@ -43,12 +48,15 @@ impl<'a> Emitter<'a> {
         match happening.what {
             What::Enter(figure) => {
                 let region = self.region(figure);
+                self.entered.push(region);
                 writer.enter(happening.time, region, self.details.enter(figure)?)?;
                 self.put(writer, happening.time, figure)
             }
             What::Leave(figure) => {
                 self.put_completes(writer, happening.time, figure)?;
-                let region = self.region(figure);
+                // Lanes nest: it is the last one that was entered.
+                let entered = self.entered.pop();
+                let region = entered.unwrap_or_else(|| self.region(figure));
                 writer.leave(happening.time, region, self.details.leave(figure)?)
             }
             What::Message(message) => self.message(writer, happening.time, message),
@@ -68,7 +76,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn region(&self, figure: Figure) -> otf2::RegionRef {
+    fn region(&self, figure: Figure) -> RegionRef {
         let fields = figure.fields(self.scene.assembly, self.scene.correlation);
         self.tables
             .region(figure.region(fields, &self.scene.correlation.composites))

@@ -103,6 +103,22 @@ impl Figure {
         )
     }
 
+    /// Whether its shape alone says which region it is of.
+    #[must_use]
+    pub const fn has_fixed_region(&self) -> bool {
+        self.is_step()
+            || self.is_control()
+            || matches!(
+                self.shape,
+                Shape::CommInit
+                    | Shape::CommFinalize
+                    | Shape::GroupStart
+                    | Shape::GroupEnd
+                    | Shape::Queued
+                    | Shape::Channel
+            )
+    }
+
     /// Whether it is a state of a proxy thread.
     #[must_use]
     pub const fn is_control(&self) -> bool {

@@ -12,11 +12,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::assembly::{Assembly, Operation, ThreadKey};
+use super::assembly::{Assembly, ThreadKey};
 use super::comm::{Comm, Member};
 use super::place::{index, place};
 use crate::event::Kind;
-use crate::journal::record::Fields;
 
 /// A GPU of a process, called after a communicator rank that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,28 +125,13 @@ fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
     sizes.max().map(|(_, _, at)| at.0)
 }
 
-/// The highest handle that CUDA gives a special meaning: 0, `cudaStreamLegacy`, `cudaStreamPerThread`.
-const LAST_SPECIAL_STREAM: u64 = 2;
-
 fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    let mut last = (0, 0);
-    let with_stream = [Kind::CollApi, Kind::P2pApi, Kind::KernelLaunch];
-    for (_, operation) in assembly.of_kinds(with_stream) {
-        let (Fields::CollApi { stream, .. }
-        | Fields::P2pApi { stream, .. }
-        | Fields::KernelLaunch { stream }) = operation.fields
-        else {
-            continue;
-        };
-        if stream <= LAST_SPECIAL_STREAM || last == (stream, operation.context) {
-            continue;
-        }
-        last = (stream, operation.context);
-        if let Some(context) = operation.context_at() {
+    assembly.seen.streams().for_each(|(stream, context)| {
+        if let Some(context) = assembly.find_context(context) {
             users.entry(stream).or_default().insert(context);
         }
-    }
+    });
     for contexts in users.values() {
         let comms = contexts
             .iter()
@@ -172,7 +156,7 @@ fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
         Kind::P2pApi,
         Kind::KernelLaunch,
     ];
-    let has_calls = assembly.of_kinds(calls).next().is_some();
+    let has_calls = assembly.seen.callers(&calls).next().is_some();
     let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); assembly.contexts.len()];
     let mut add = |context: Option<u32>, thread: u32| {
         let threads = context.and_then(|at| threads.get_mut(index(at)));
@@ -184,19 +168,12 @@ fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
     for call in assembly.comm_calls.iter().filter(|call| call.is_init) {
         add(Some(call.context), call.thread);
     }
-    let mut last = (0, 0);
-    let mut count = |operation: &Operation| {
-        if last != (operation.context, operation.thread) {
-            last = (operation.context, operation.thread);
-            add(operation.context_at(), operation.thread);
-        }
-    };
-    if has_calls {
-        assembly.of_kinds(calls).for_each(|(_, call)| count(call));
+    let callers = if has_calls {
+        assembly.seen.callers(&calls)
     } else {
-        let operations = assembly.of_kinds([Kind::Coll, Kind::P2p]);
-        operations.for_each(|(_, operation)| count(operation));
-    }
+        assembly.seen.callers(&[Kind::Coll, Kind::P2p])
+    };
+    callers.for_each(|(context, thread)| add(assembly.find_context(context), thread));
     threads
 }
 

@@ -73,6 +73,7 @@ pub mod properties;
 pub mod pxn;
 pub mod replays;
 mod rewrite;
+mod seen;
 pub mod sidecar;
 mod staging;
 pub mod timeline;

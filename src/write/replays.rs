@@ -30,8 +30,8 @@ pub struct Replays {
 }
 
 /// Whether a call was captured into a graph.
-pub(super) fn is_captured(call: &Operation) -> bool {
-    match call.fields {
+pub(super) const fn is_captured(call: &Fields) -> bool {
+    match *call {
         Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
             graph_captured
         }
@@ -50,7 +50,7 @@ fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
 /// The launches of groups with a captured call on their communicator: a launch does not say it itself.
 fn captured_launches(assembly: &Assembly) -> BTreeSet<u32> {
     let calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
-    let calls = calls.filter(|(_, call)| is_captured(call));
+    let calls = calls.filter(|(_, call)| is_captured(&call.fields));
     let calls = calls.map(|(_, call)| (call.parent, call.context));
     let captured: BTreeSet<(u64, u64)> = calls.collect();
     let launches = assembly.of_kind(Kind::KernelLaunch);
@@ -81,8 +81,7 @@ impl Replays {
     #[must_use]
     pub fn of(assembly: &Assembly) -> Self {
         let mut replays = Self::default();
-        let mut calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
-        if !calls.any(|(_, call)| is_captured(call)) {
+        if !assembly.seen.captured {
             return replays;
         }
         replays.captured_launches = captured_launches(assembly);
@@ -92,7 +91,10 @@ impl Replays {
             let Some(call_at) = operation.parent_at() else {
                 continue;
             };
-            let Some(call) = assembly.operation(call_at).filter(|call| is_captured(call)) else {
+            let Some(call) = assembly
+                .operation(call_at)
+                .filter(|call| is_captured(&call.fields))
+            else {
                 continue;
             };
             if is_reported_at_capture(assembly, &launch_threads, operation, call) {

@@ -25,7 +25,6 @@ use super::assembly::{Assembly, Operation};
 use super::correlate::Correlation;
 use super::error::{Error, io_error};
 use super::part_files::part_name;
-use crate::event::Kind;
 use crate::id::EventId;
 use crate::journal::record::Fields;
 use crate::process::ProcessInfo;
@@ -93,7 +92,7 @@ pub struct Offered {
 #[must_use]
 pub fn help(assembly: &Assembly, correlation: &Correlation) -> Vec<Help> {
     let mut all: BTreeMap<u64, Help> = BTreeMap::new();
-    for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
+    for (at, operation) in correlation.transfers_for_others(assembly) {
         let Fields::ProxyOp { is_send, .. } = operation.fields else {
             continue;
         };
@@ -130,7 +129,7 @@ pub(super) fn is_for_another(assembly: &Assembly, operation: &Operation) -> bool
 #[must_use]
 pub fn work(assembly: &Assembly, correlation: &Correlation) -> Vec<Work> {
     let mut all: BTreeMap<u64, (Work, Vec<(u64, u64)>)> = BTreeMap::new();
-    for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
+    for (at, operation) in correlation.transfers_for_others(assembly) {
         let Fields::ProxyOp { is_send, .. } = operation.fields else {
             continue;
         };
