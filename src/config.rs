@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::control::windows::Windows;
 use crate::event::Kind;
 use crate::journal::layout::SEGMENT_BYTES;
 use crate::journal::writer::Window;
@@ -67,6 +68,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
         doc: "The signal that switches the recording of the process that gets it off, and on again ([CONTROL.md](CONTROL.md)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, of which it must differ.",
+    },
+    Variable {
+        name: "NCCL_OTF2_WINDOW",
+        values: "`100-200`, `100-`, comma-separated, or `none`",
+        default: "`none`",
+        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([CONTROL.md](CONTROL.md)).",
     },
     Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
@@ -171,6 +178,8 @@ pub struct Config {
     pub dump_signal: Option<i32>,
     /// The signal that switches recording off and on.
     pub toggle_signal: Option<i32>,
+    /// From which collective to which one is recorded.
+    pub windows: Windows,
     /// Most bytes of journal.
     pub max_bytes: u64,
     /// When the archive is written.
@@ -232,6 +241,7 @@ impl Default for Config {
             flight_time: None,
             dump_signal: Some(libc::SIGUSR2),
             toggle_signal: None,
+            windows: Windows::default(),
             max_bytes: 8 << 30,
             finalize: Finalize::Inline,
             finalize_timeout: Duration::from_secs(60),
@@ -324,6 +334,10 @@ impl Config {
             }
             "NCCL_OTF2_DUMP_SIGNAL" => self.dump_signal = signal(value)?,
             "NCCL_OTF2_TOGGLE_SIGNAL" => self.toggle_signal = signal(value)?,
+            "NCCL_OTF2_WINDOW" => {
+                let windows = Windows::parse(value);
+                self.windows = windows.map_err(|reason| format!("{reason}; all is recorded"))?;
+            }
             "NCCL_OTF2_FLIGHT_SECONDS" => {
                 let seconds = value.parse().ok().filter(|&seconds: &u64| seconds > 0);
                 let seconds = seconds.ok_or("not a number of seconds; only the size counts")?;

@@ -9,12 +9,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::abi::{logger, mask};
-use crate::event::Kind;
+use crate::event::{Kind, Start};
 use crate::hooks;
 
+mod counting;
 mod file;
+mod ledger;
+pub mod windows;
 
+pub(crate) use counting::{Answer, Verdict};
 use file::Line;
+pub(crate) use ledger::Ledger;
+use windows::{Span, Windows};
 
 /// The file in the job's directory.
 pub const FILE: &str = "control";
@@ -25,7 +31,9 @@ const MOST_BYTES: u64 = 64 << 10;
 
 /// Bits of [`Kind::ALL`] by number, [`Kind::Unknown`] too.
 const EVERYTHING: u32 = u32::MAX;
-/// The kinds that are wanted, by number.
+/// The kinds that are recorded without a further question, by number.
+static PLAIN: AtomicU32 = AtomicU32::new(EVERYTHING);
+/// The kinds that are wanted, by number, as far as it is not a matter of windows.
 static WANTED: AtomicU32 = AtomicU32::new(EVERYTHING);
 /// What was ever asked for beyond what the job was started with: NCCL must go on to call for it.
 static RAISED: AtomicU32 = AtomicU32::new(0);
@@ -35,14 +43,21 @@ static NOT_WANTED: [OneLine; Kind::COUNT] = [const { OneLine(AtomicU64::new(0)) 
 #[repr(align(64))]
 struct OneLine(AtomicU64);
 
-/// Whether starts of this kind are recorded. Counts those that are not.
+/// Whether starts of this kind are recorded without a further question.
 #[inline]
-pub(crate) fn wants(kind: Kind) -> bool {
+pub(crate) fn is_plain(kind: Kind) -> bool {
+    PLAIN.load(Ordering::Relaxed) & (1 << kind as u32) != 0
+}
+
+/// What becomes of a start that is not [`is_plain`]. Counts it if it is not recorded.
+pub(crate) fn consider(event: &Start<'_>) -> Verdict {
+    let kind = event.body.kind();
     let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
-    if !is_wanted {
+    let verdict = counting::decide(event, is_wanted);
+    if matches!(verdict.answer, Answer::Refuse | Answer::StandIn) {
         count(kind);
     }
-    is_wanted
+    verdict
 }
 
 #[cold]
@@ -59,7 +74,7 @@ pub(crate) fn raised() -> u32 {
 
 /// Everything is wanted again: a recording begins or is over, and what comes then is counted as late.
 pub(crate) fn end() {
-    WANTED.store(EVERYTHING, Ordering::Relaxed);
+    PLAIN.store(EVERYTHING, Ordering::Relaxed);
 }
 
 /// Starts that were not wanted since this was last asked; `None` where there were none.
@@ -142,6 +157,19 @@ pub enum Cause {
     File,
     /// `NCCL_OTF2_TOGGLE_SIGNAL`.
     Signal,
+    /// A window of steps.
+    Window(Turn),
+}
+
+/// What windows of steps did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The window that a rank is in from now on, or was in, or is to be in; `None` when there are none from now on.
+    pub window: Option<Span>,
+    /// How many collectives the rank had started.
+    pub started: u64,
+    /// Whether these windows held from the rank's first collective on: then all ranks that say so record the same.
+    pub is_exact: bool,
 }
 
 /// A switch.
@@ -164,19 +192,22 @@ pub(crate) struct Control {
     /// The kinds that this version of the interface has.
     known: u32,
     wanted: Wanted,
+    windows: Windows,
     due: Instant,
     seen: Vec<u8>,
+    has_looked: bool,
     has_failed: bool,
 }
 
 impl Control {
-    /// For the job in `out`, which was started to record `events`. The interface has the kinds `known`.
-    pub(crate) fn new(out: &Path, events: u32, known: u32) -> Self {
-        end();
+    /// For the job in `out`, which was started to record `events` of `windows`. NCCL calls the `table`th version of the
+    /// interface, which has the kinds `known`.
+    pub(crate) fn new(out: &Path, events: u32, windows: Windows, table: u8, known: u32) -> Self {
         RAISED.store(0, Ordering::Relaxed);
         let _of_no_recording = take_not_wanted();
         let _of_no_recording = hooks::TOGGLE.take();
-        Self {
+        counting::begin(table, &windows);
+        let control = Self {
             path: out.join(FILE),
             asked: events,
             known,
@@ -184,44 +215,50 @@ impl Control {
                 is_on: true,
                 events,
             },
+            windows,
             due: Instant::now(),
             seen: Vec::new(),
+            has_looked: false,
             has_failed: false,
-        }
+        };
+        control.put();
+        control
     }
 
     /// Does what the signal says, and looks at the file when it is time to and does what it says. The switch, if this is one: the caller records it.
-    pub(crate) fn poll(&mut self) -> Option<Switch> {
+    pub(crate) fn poll(&mut self) -> Vec<Switch> {
+        let before = self.wanted;
         if hooks::TOGGLE.take() {
-            let before = self.wanted;
             self.wanted.is_on = !before.is_on;
-            return self.put(before, Cause::Signal);
+            return self.switch(before, Cause::Signal);
         }
         let now = Instant::now();
         if now < self.due {
-            return None;
+            return Vec::new();
         }
         self.due = now + INTERVAL;
+        let has_looked = std::mem::replace(&mut self.has_looked, true);
         let text = match self.read() {
             Ok(text) => text,
             // Who removes it changes nothing.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
             Err(error) => {
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let path = self.path.display();
                     logger::warn(&format!("{path}: {error}; recording goes on as before"));
                 }
-                return None;
+                return Vec::new();
             }
         };
         if text == self.seen {
-            return None;
+            return Vec::new();
         }
-        let before = self.wanted;
+        let mut windows = self.windows.clone();
         for (number, line) in file::lines(&String::from_utf8_lossy(&text)) {
             match line {
                 Ok(Line::Recording(is_on)) => self.wanted.is_on = is_on,
                 Ok(Line::Events(events)) => self.wanted.events = events,
+                Ok(Line::Window(said)) => windows = said,
                 Err(reason) => {
                     let path = self.path.display();
                     logger::warn(&format!("{path}:{number}: {reason}; the line is ignored"));
@@ -229,19 +266,58 @@ impl Control {
             }
         }
         self.seen = text;
-        self.put(before, Cause::File)
+        let changed = (windows != self.windows).then(|| self.set_windows(windows));
+        let mut switches = self.switch(before, Cause::File);
+        // Before there are communicators it is as if the job had been started with these.
+        switches.extend(changed.filter(|_| has_looked));
+        switches
+    }
+
+    /// Puts other windows into force.
+    fn set_windows(&mut self, windows: Windows) -> Switch {
+        self.windows = windows;
+        counting::set_windows(&self.windows);
+        Switch {
+            cause: Cause::Window(Turn {
+                window: self.windows.spans().first().copied(),
+                started: 0,
+                is_exact: false,
+            }),
+            before: self.wanted,
+            after: self.wanted,
+        }
     }
 
     /// Puts into force what is wanted.
-    fn put(&self, before: Wanted, cause: Cause) -> Option<Switch> {
+    fn switch(&self, before: Wanted, cause: Cause) -> Vec<Switch> {
         let after = self.wanted;
-        WANTED.store(after.bits(self.asked), Ordering::Relaxed);
-        self.raise(after.events);
-        (before != after).then_some(Switch {
+        self.put();
+        let switch = Switch {
             cause,
             before,
             after,
-        })
+        };
+        (before != after).then_some(switch).into_iter().collect()
+    }
+
+    fn put(&self) {
+        let wanted = self.wanted.bits(self.asked);
+        // Collectives are counted whatever is recorded of them.
+        let counted = 1 << counting::counted_kind() as u32;
+        let plain = if counting::is_windowed() {
+            0
+        } else {
+            wanted & !counted
+        };
+        counting::set_events(self.wanted.events);
+        WANTED.store(wanted, Ordering::Relaxed);
+        PLAIN.store(plain, Ordering::Relaxed);
+        let counted = if self.windows.is_empty() {
+            0
+        } else {
+            Kind::Coll.mask() | Kind::CollApi.mask()
+        };
+        self.raise(self.wanted.events | counted & self.known);
     }
 
     /// Lets NCCL call for more. Never for less: from 2.28 on it stops the event of an earlier call again at every

@@ -116,8 +116,8 @@ impl Shared {
     /// Does what the control file says, and records that.
     fn follow(&self, control: &mut Control) {
         let begin_ticks = clock::ticks();
-        if let Some(switch) = control.poll() {
-            self.cursor.lock().switch(begin_ticks, &switch);
+        for switch in control.poll() {
+            self.cursor.lock().switch(begin_ticks, 0, &switch);
         }
     }
 

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::control;
-use crate::event::{Kind, Start, State};
+use crate::clock::ticks;
+use crate::control::{self, Answer, Switch};
+use crate::event::{Body, Kind, Start, State};
 use crate::fault;
 use crate::id::EventId;
 use crate::journal::writer::{Cursor, Lost, Registry};
@@ -70,9 +71,50 @@ thread_local! {
 #[must_use]
 #[inline]
 pub fn start(event: &Start<'_>) -> EventId {
-    if !control::wants(event.body.kind()) {
-        return EventId::NONE;
+    if control::is_plain(event.body.kind()) {
+        record_start(event)
+    } else {
+        considered_start(event)
     }
+}
+
+/// [`start`] of what may not be wanted, or counts.
+fn considered_start(event: &Start<'_>) -> EventId {
+    let verdict = control::consider(event);
+    if let Some((context, switch)) = verdict.turn {
+        record_turn(context, &switch);
+    }
+    match verdict.answer {
+        Answer::Record => record_start(event),
+        Answer::RecordAlone => record_alone(*event),
+        Answer::Refuse => EventId::NONE,
+        Answer::StandIn => EventId::NOT_WANTED,
+    }
+}
+
+/// Without the group that stands in for one that is not recorded.
+#[cold]
+fn record_alone(mut event: Start<'_>) -> EventId {
+    event.parent = 0;
+    match &mut event.body {
+        Body::Coll(coll) => coll.parent_group = 0,
+        Body::P2p(p2p) => p2p.parent_group = 0,
+        _ => {}
+    }
+    record_start(&event)
+}
+
+/// Records that windows of steps switched the recording of a communicator's rank.
+#[cold]
+pub(crate) fn record_turn(context: u64, switch: &Switch) {
+    let begin_ticks = ticks();
+    with_cursor(Lost::Communicator, |cursor| {
+        cursor.switch(begin_ticks, context, switch);
+    });
+}
+
+#[inline]
+fn record_start(event: &Start<'_>) -> EventId {
     let what = Lost::Start(event.body.kind());
     let id = on_slot(what, |slot| match slot {
         Ok(cursor) => {
@@ -87,7 +129,7 @@ pub fn start(event: &Start<'_>) -> EventId {
 /// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.
 #[inline]
 pub fn stop(event: u64) {
-    if event != 0 {
+    if event != 0 && event != EventId::NOT_WANTED.get() {
         with_cursor(Lost::Stop(event), |cursor| cursor.stop(event));
     }
 }

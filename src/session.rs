@@ -21,7 +21,7 @@ use crate::calendar::date_and_time;
 use crate::clock::{self, ticks};
 use crate::comm::Communicators;
 use crate::config::{self, Config, Place, Verbosity};
-use crate::control::{self, Control};
+use crate::control::{self, Control, Ledger};
 use crate::environment::JobEnvironment;
 use crate::event::{CommInit, Kind};
 use crate::hooks;
@@ -78,6 +78,8 @@ struct Session {
     tag: ProcessTag,
     registry: Arc<Registry>,
     communicators: Communicators,
+    /// Of which communicator windows of steps count the collectives.
+    ledger: Ledger,
     keeper: Keeper,
 }
 
@@ -103,6 +105,9 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     recorder::with_cursor(Lost::Communicator, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
+    for (context, switch) in session.ledger.begin(context, repetition, comm) {
+        recorder::record_turn(context, &switch);
+    }
     if session.config.is_flight {
         let keeper = &session.keeper;
         keeper.communicator(context.get(), begin_ticks, repetition, comm);
@@ -128,6 +133,9 @@ pub fn finalize(context: u64) {
             cursor.comm_finalize(context, begin_ticks)
         });
         if !session.communicators.is_empty() {
+            for (context, switch) in session.ledger.end(context) {
+                recorder::record_turn(context, &switch);
+            }
             return;
         }
         slot.session.take()
@@ -259,7 +267,9 @@ impl Session {
             }
         };
         let snapshots = Maker::new(&out, &part);
-        let control = Control::new(&out, config.mask, kinds_of_table(comm.table));
+        let known = kinds_of_table(comm.table);
+        let windows = config.windows.clone();
+        let control = Control::new(&out, config.mask, windows, comm.table, known);
         if let Some(signal) = config.dump_signal {
             hooks::DUMP.on(signal);
         }
@@ -290,6 +300,7 @@ impl Session {
             tag,
             registry,
             communicators: Communicators::default(),
+            ledger: Ledger::default(),
             keeper,
         })
     }

@@ -1,14 +1,17 @@
 //! The lines of a control file.
 
+use super::windows::Windows;
 use crate::config;
 
 /// A line that says something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// `recording on`, `recording off`.
     Recording(bool),
     /// `events LIST`: NCCL's mask.
     Events(u32),
+    /// `window LIST`: windows of steps; `window none`.
+    Window(Windows),
 }
 
 /// The lines by number, from 1, without empty ones and comments (`#`).
@@ -30,8 +33,9 @@ fn line_of(said: &str) -> Result<Line, String> {
         )),
         ("events", "") => Err("`events` without a list".to_owned()),
         ("events", list) => config::event_kinds(list).map(Line::Events),
+        ("window", list) => Windows::parse(list).map(Line::Window),
         _ => Err(format!(
-            "\"{said}\" is not `recording on`, `recording off` or `events LIST`"
+            "\"{said}\" is not `recording on`, `recording off`, `events LIST` or `window LIST`"
         )),
     }
 }
@@ -42,13 +46,15 @@ mod tests {
 
     #[test]
     fn lines_say_what_they_say_or_why_not() {
-        let text = "recording off # for now\n\n# events none\nRecording ON\nevents light,-Coll\nrecording perhaps\nevents\nstop\nevents Col\n";
+        let text = "recording off # for now\n\n# events none\nRecording ON\nevents light,-Coll\nrecording perhaps\nevents\nstop\nevents Col\nwindow 3-1\nwindow 7-9, 3\n";
         let read: Vec<_> = lines(text).collect();
         assert_eq!(read[0], (1, Ok(Line::Recording(false))));
         assert_eq!(read[1], (4, Ok(Line::Recording(true))));
         let light_without = config::LIGHT & !crate::event::Kind::Coll.mask();
         assert_eq!(read[2], (5, Ok(Line::Events(light_without))));
-        let reasons: Vec<_> = read[3..]
+        let windows = Windows::parse("3,7-9").expect("windows");
+        assert_eq!(read[8], (11, Ok(Line::Window(windows))));
+        let reasons: Vec<_> = read[3..8]
             .iter()
             .map(|(n, line)| (*n, line.clone().unwrap_err()))
             .collect();
@@ -62,12 +68,14 @@ mod tests {
                 (7, "`events` without a list".to_owned()),
                 (
                     8,
-                    "\"stop\" is not `recording on`, `recording off` or `events LIST`".to_owned()
+                    "\"stop\" is not `recording on`, `recording off`, `events LIST` or `window LIST`"
+                        .to_owned()
                 ),
                 (
                     9,
                     "Col is no preset or event kind (nearest: Coll)".to_owned()
                 ),
+                (10, "\"3-1\" ends before it begins".to_owned()),
             ]
         );
     }

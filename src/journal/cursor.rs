@@ -17,6 +17,7 @@ use super::names::NameCache;
 use super::quiet::{HeldControl, Waits};
 use super::writer::{Lost, Registry, Slot};
 use crate::clock::{ClockPair, ticks};
+use crate::control::windows::Span;
 use crate::control::{Cause, Switch};
 use crate::event::{Body, Kind, Name, Start, State};
 use crate::gpu::record::GpuRecord;
@@ -265,15 +266,25 @@ impl Cursor {
         }
     }
 
-    /// Records that what is wanted was changed.
-    pub fn switch(&mut self, begin_ticks: u64, switch: &Switch) {
+    /// Records that what is wanted was changed, by windows of steps for one `context`; else that is 0.
+    pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
+        self.put_held();
         let [before, after] = [switch.before, switch.after]
             .map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
-        let cause = match switch.cause {
-            Cause::File => 0,
-            Cause::Signal => 1,
+        let (cause, turn) = match switch.cause {
+            Cause::File => (0, None),
+            Cause::Signal => (1, None),
+            Cause::Window(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
         };
-        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, 0, [before, after, cause]);
+        let window = turn.and_then(|turn| turn.window);
+        let payload = [
+            before,
+            after,
+            cause,
+            window.map_or(0, Span::word),
+            turn.map_or(0, |turn| turn.started),
+        ];
+        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
     }
 
     /// Records how many starts were not wanted, by kind.

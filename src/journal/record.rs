@@ -4,7 +4,8 @@
 //! reading side. One `match` here and one there define each record's layout.
 
 use super::layout::{flag, high, kind, low};
-use crate::control::{Cause, Switch, Wanted};
+use crate::control::windows::Span;
+use crate::control::{Cause, Switch, Turn, Wanted};
 use crate::event::{Kind, NetData, StateArgs};
 use crate::gpu::record::GpuRecord;
 
@@ -314,9 +315,14 @@ pub(super) fn decode(
             end_ticks: word(0)?,
         },
         kind::SWITCH => RecordBody::Switch(Switch {
-            cause: match word(2)? {
+            cause: match low(word(2)?) {
                 0 => Cause::File,
                 1 => Cause::Signal,
+                2 => Cause::Window(Turn {
+                    window: Span::from_word(word(3)?),
+                    started: word(4)?,
+                    is_exact: high(word(2)?) != 0,
+                }),
                 _ => return None,
             },
             before: wanted(word(0)?),

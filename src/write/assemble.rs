@@ -81,10 +81,15 @@ impl Assembler {
                 monotonic_raw_ns,
                 uncertainty_ticks,
             }),
-            RecordBody::Switch(switch) => self.assembly.switches.push(SwitchAt {
-                time: ticks,
-                switch,
-            }),
+            RecordBody::Switch(switch) => {
+                let thread = if id == 0 { NOWHERE } else { self.thread(slot) };
+                self.assembly.switches.push(SwitchAt {
+                    time: ticks,
+                    context: id,
+                    thread,
+                    switch,
+                });
+            }
             RecordBody::NotWanted(starts) => self.assembly.counts.add_not_wanted(&starts),
             RecordBody::Gpu(record) => self.assembly.gpu.push(GpuAt { ticks, id, record }),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
@@ -146,6 +151,8 @@ impl Assembler {
         let mut assembly = self.assembly;
         assembly.sort_states();
         assembly.clock_pairs.sort_by_key(|pair| pair.ticks);
+        // Those of windows are in the slots of the threads that called.
+        assembly.switches.sort_by_key(|switch| switch.time);
         assembly.sort_contexts();
         assembly.link(not_kept, process_tag);
         assembly.counts.add_losses(losses);

@@ -4,7 +4,7 @@ use super::by_kind::ByKind;
 use super::clocks::HostClock;
 use super::counts::Counts;
 use super::ids::{Ids, Key};
-use super::measurement::SwitchAt;
+use super::measurement::{Cut, SwitchAt};
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
 use super::seen::Seen;
@@ -225,11 +225,12 @@ impl Assembly {
         self.context_ids.get(id, context_key(id), is_of)
     }
 
-    /// Whether all calls and operations are there from the first one on, but for what was lost: else their places in the
-    /// order say nothing.
+    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their places in
+    /// the order say nothing.
     #[must_use]
-    pub fn is_in_order(&self) -> bool {
-        self.not_kept.segments == 0 && !self.switches.iter().any(SwitchAt::breaks_order)
+    pub fn cut(&self, context: u32) -> Cut {
+        let context = self.contexts.get(index(context));
+        Cut::of(self, context.map_or(0, |context| context.id))
     }
 
     /// Whether an operation is work for a communicator of another process (PXN): its context is none of ours, or it names

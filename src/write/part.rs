@@ -213,7 +213,7 @@ pub(super) fn write_claimed(
         traffic: Traffic::of(&scene),
         counts,
         kept_since_ns,
-        switches: assembly.switches.iter().map(Into::into).collect(),
+        switches: measurement::definitions(&assembly),
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.
         started: outcome.started.filter(|_| !options.provisional),
@@ -278,8 +278,7 @@ impl Lanes<'_> {
             let sibling = lane.sibling;
             let key = lane.key;
             let (happenings, cut) = lane.happenings();
-            let switches = &self.scene.assembly.switches;
-            let happenings = measurement::weave(key, sibling, happenings, switches);
+            let happenings = measurement::weave(key, sibling, happenings, self.scene.assembly);
             counts.clamped += cut;
             let location = LocationRef::new(u64::from(place(number)));
             if happenings.is_empty() {

@@ -13,8 +13,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, Operation};
+use super::place::index;
 use crate::event::Kind;
 use crate::journal::record::Fields;
+
+/// What CUDA's own threads are called: they tell of replays, nobody calls there.
+const CUDA_THREADS: &str = "cuda";
 
 /// What is known of captured calls.
 #[derive(Debug, Default)]
@@ -116,6 +120,16 @@ impl Replays {
     #[must_use]
     pub fn number(&self, operation: u32) -> Option<u64> {
         self.numbers.get(&operation).copied()
+    }
+
+    /// Whether an operation tells that the rank uses graphs.
+    #[must_use]
+    pub fn is_told(&self, assembly: &Assembly, operation: u32) -> bool {
+        let thread = assembly.operation(operation).map(|one| one.thread);
+        let thread = thread.and_then(|thread| assembly.threads.get(index(thread)));
+        self.is_at_capture(operation)
+            || self.number(operation).is_some()
+            || thread.is_some_and(|thread| thread.name.starts_with(CUDA_THREADS))
     }
 
     /// How many replays of a captured call NCCL reported.

@@ -96,6 +96,12 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
+    /// Whether only windows of steps were recorded.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        self.switches.iter().any(|switch| switch.window.is_some())
+    }
+
     /// Whether recording was switched so that the order of operations says nothing.
     #[must_use]
     pub fn breaks_order(&self) -> bool {

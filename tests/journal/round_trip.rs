@@ -3,7 +3,8 @@
 use std::ffi::CString;
 
 use nccl_profiler_otf2::clock::ClockPair;
-use nccl_profiler_otf2::control::{Cause, Switch, Wanted};
+use nccl_profiler_otf2::control::windows::Span;
+use nccl_profiler_otf2::control::{Cause, Switch, Turn, Wanted};
 use nccl_profiler_otf2::event::{
     Body, CeColl, Coll, CommInit, Kind, Name, NetData, P2p, Start, State, StateArgs,
 };
@@ -227,7 +228,19 @@ fn every_kind_comes_back_as_it_went_in() {
             events: 0x80e,
         },
     };
-    cursor.switch(99, &switch);
+    cursor.switch(99, 0, &switch);
+    let turn = Switch {
+        cause: Cause::Window(Turn {
+            window: Some(Span {
+                first: 100,
+                last: u32::MAX,
+            }),
+            started: 99,
+            is_exact: true,
+        }),
+        ..switch
+    };
+    cursor.switch(101, 0xc0, &turn);
     let not_wanted = std::array::from_fn(|kind| 1000 + kind as u64);
     cursor.not_wanted(not_wanted);
     let clocks = ClockPair::read();
@@ -254,6 +267,9 @@ fn every_kind_comes_back_as_it_went_in() {
     let switched = |record: &&Record| record.body == RecordBody::Switch(switch);
     let switched = records.iter().find(switched).expect("the switch");
     assert_eq!(switched.ticks, 99);
+    let turned = |record: &&Record| record.body == RecordBody::Switch(turn);
+    let turned = records.iter().find(turned).expect("the window");
+    assert_eq!((turned.ticks, turned.id), (101, 0xc0));
     let counted = |record: &Record| record.body == RecordBody::NotWanted(not_wanted);
     assert!(records.iter().any(counted));
     let states: Vec<StateArgs> = records

@@ -22,6 +22,7 @@ use crate::write::collective::{Flow, element_bytes, shape};
 use crate::write::comm::Identity;
 use crate::write::correlate::Activity;
 use crate::write::gpu_clock::GpuCalibration;
+use crate::write::measurement::Cut;
 use crate::write::place::{index, place};
 
 /// Collectives of a communicator's rank that are looked at: one of each so many.
@@ -105,10 +106,17 @@ impl Traffic {
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
         // Numbers of messages and replays count only where all are there.
         let assembly = scene.assembly;
-        let is_whole =
-            |kind| assembly.switches.is_empty() && assembly.counts.kinds.get(kind).lost == 0;
-        let counts_messages = is_whole(Kind::P2p) && assembly.not_kept.segments == 0;
-        let counts_replays = is_whole(Kind::Coll);
+        let has_lost = |kind| assembly.counts.kinds.get(kind).lost > 0;
+        let was_switched = !assembly.switches.is_empty();
+        let counts_messages =
+            !was_switched && !has_lost(Kind::P2p) && assembly.not_kept.segments == 0;
+        let contexts = 0..place(assembly.contexts.len());
+        let counts_replays: Vec<bool> = contexts
+            .map(|at| {
+                let is_known = !was_switched || matches!(assembly.cut(at), Cut::Windows(_));
+                is_known && !has_lost(Kind::Coll)
+            })
+            .collect();
         for (_, activity, operation) in order {
             let Some(at) = operation.context_at() else {
                 continue;
@@ -118,7 +126,9 @@ impl Traffic {
             };
             let (mut peer, mut is_send) = (None, false);
             let (function, sequence, repetition) = match operation.fields {
-                Fields::Coll { func, sequence, .. } if counts_replays => {
+                Fields::Coll { func, sequence, .. }
+                    if counts_replays.get(index(at)).copied().unwrap_or(false) =>
+                {
                     let function = self.function(scene.symbols.text(func));
                     let next = repetitions.entry((at, function, sequence)).or_insert(0);
                     *next += 1;

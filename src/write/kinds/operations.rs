@@ -3,15 +3,20 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::Kind;
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::collective;
 use crate::write::figure::{Figure, Shape};
 use crate::write::interval::Interval;
 use crate::write::lanes::{Item, LaneKey, Siblings};
+use crate::write::measurement::Cut;
 use crate::write::messages::{Exchange, Messages};
 use crate::write::options::CollectiveRecords;
-use crate::write::place::{index, place};
+use crate::write::place::{NOWHERE, index, place};
+
+/// The first version of the interface that tells of calls.
+const TELLS_CALLS: u8 = 5;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     // A rank that did nothing is still a member of its communicator.
@@ -150,11 +155,18 @@ fn put(scene: &Scene<'_>, canvas: &mut Canvas, rows: &mut Rows, drawn: &mut Draw
 fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
     of_rank.sort_by_key(|drawn| (drawn.enqueued, drawn.figure.operation));
     // Readers match the records of ranks by their order: where some are not there it says nothing.
-    if !scene.assembly.is_in_order() {
-        return;
-    }
+    let context = of_rank.first().map_or(NOWHERE, |drawn| drawn.context);
+    let is_whole = match scene.assembly.cut(context) {
+        Cut::Whole => true,
+        // Sends and receives are cut by when they were called, which is not the same on all ranks.
+        Cut::Windows(_) if counts_alike(scene, context, of_rank) => false,
+        _ => return,
+    };
     let mut messages = Messages::default();
     for drawn in of_rank.iter() {
+        if !is_whole && !is_collective(scene, drawn.figure) {
+            continue;
+        }
         if let Some(exchange) = exchange(scene, canvas, drawn.context, drawn.figure) {
             let exchange = match (exchange, scene.options.collectives) {
                 (Exchange::Collective, CollectiveRecords::Nonblocking) => Exchange::Requested {
@@ -170,6 +182,28 @@ fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
     if let Some(drawn) = of_rank.first() {
         canvas.messages(LaneKey::Communicator(drawn.context), messages);
     }
+}
+
+/// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not reported
+/// alike on all ranks.
+fn counts_alike(scene: &Scene<'_>, context: u32, of_rank: &[Drawn]) -> bool {
+    let context = scene.assembly.contexts.get(index(context));
+    let tells_calls = context.is_some_and(|context| context.comm.table >= TELLS_CALLS);
+    let mut operations = of_rank.iter().filter_map(|drawn| {
+        let activity = scene.activity(drawn.figure.operation)?;
+        Some(activity.operation)
+    });
+    let replays = &scene.correlation.replays;
+    tells_calls || !operations.any(|at| replays.is_told(scene.assembly, at))
+}
+
+/// Whether NCCL calls it a collective.
+fn is_collective(scene: &Scene<'_>, figure: Figure) -> bool {
+    let operation = scene.activity(figure.operation);
+    let operation = operation.and_then(|activity| scene.assembly.operation(activity.operation));
+    operation.is_some_and(|operation| {
+        matches!(operation.kind(), Kind::Coll | Kind::CeColl) && figure.shape == Shape::Operation
+    })
 }
 
 /// The communication records of an operation; none where a reader could not make sense of them.

@@ -18,10 +18,12 @@ mod compare;
 mod lists;
 mod record;
 mod report;
+mod windows;
 
 pub use lists::{CALLS, Call, CallLists, RankCalls};
 pub use record::record;
 pub use report::{Kind, Matching};
+pub use windows::Windows;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,9 @@ pub struct RankDigest {
     pub called: Option<Digest>,
     /// What NCCL enqueued; `None` where that says nothing about the calls, because CUDA graphs were replayed.
     pub enqueued: Option<Digest>,
+    /// Of which windows these are; `None` where they are all, or it is not known of what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Windows>,
 }
 
 /// Number and hash of some calls in order.

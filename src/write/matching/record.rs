@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::lists::{Call, CallLists, RankCalls};
+use super::windows::Windows;
 use super::{Digest, RankDigest};
+use crate::control::windows::Span;
 use crate::event::Kind;
 use crate::journal::reader::Symbols;
 use crate::journal::record::{Fields, Symbol};
@@ -11,10 +13,8 @@ use crate::write::assembly::Assembly;
 use crate::write::collective;
 use crate::write::comm::Comms;
 use crate::write::correlate::Correlation;
+use crate::write::measurement::Cut;
 use crate::write::place::{index, place};
-
-/// What CUDA's own threads are called: they tell of replays, nobody calls there.
-const CUDA_THREADS: &str = "cuda";
 
 /// A collective with its place in the order.
 type Timed = (u64, u64, u32);
@@ -24,6 +24,7 @@ struct Rank {
     called: Vec<Timed>,
     enqueued: Vec<Timed>,
     uses_graphs: bool,
+    windows: Option<Vec<Span>>,
 }
 
 /// What a call says, before its words are looked up.
@@ -118,11 +119,13 @@ pub fn record(
             continue;
         }
         rank.enqueued.push(timed);
-        let replays = &correlation.replays;
-        let thread = assembly.threads.get(index(operation.thread));
-        rank.uses_graphs |= replays.is_at_capture(at)
-            || replays.number(at).is_some()
-            || thread.is_some_and(|thread| thread.name.starts_with(CUDA_THREADS));
+        rank.uses_graphs |= correlation.replays.is_told(assembly, at);
+    }
+    for (context, rank) in (0..).zip(&mut ranks) {
+        rank.windows = match assembly.cut(context) {
+            Cut::Windows(windows) => Some(windows),
+            _ => None,
+        };
     }
     finish(comms, ranks, known)
 }
@@ -142,6 +145,7 @@ fn finish(comms: &Comms, ranks: Vec<Rank>, known: Known) -> (CallLists, Vec<Rank
             .map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0))
             .collect()
     };
+    let windows: Vec<_> = ranks.iter().map(|rank| rank.windows.clone()).collect();
     let members = comms.members.iter().zip(ranks);
     let ranks = members.map(|(member, rank)| {
         // Whether calls are recorded shows only where there are collectives.
@@ -158,11 +162,13 @@ fn finish(comms: &Comms, ranks: Vec<Rank>, known: Known) -> (CallLists, Vec<Rank
     let digest = |list: &Option<Vec<u32>>| -> Option<Digest> {
         list.as_ref().map(|list| CallLists::digest(&hashes, list))
     };
-    let digests = lists.ranks.iter().map(|rank| RankDigest {
+    let ranks = lists.ranks.iter().zip(windows);
+    let digests = ranks.map(|(rank, windows)| RankDigest {
         comm: rank.comm,
         rank: rank.rank,
         called: digest(&rank.called),
         enqueued: digest(&rank.enqueued),
+        windows: windows.map(|windows| Windows::of(&windows)),
     });
     let digests = digests.collect();
     (lists, digests)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::compare::{Groups, List, Member};
+use super::windows;
 use super::{CallLists, Digest, RankDigest};
 use crate::event::Kind as EventKind;
 use crate::write::job::Process;
@@ -72,6 +73,14 @@ pub struct Matching {
 struct Source<'a> {
     process: &'a Process,
     digest: &'a RankDigest,
+}
+
+impl Source<'_> {
+    /// Whether it is not known which of its calls are there.
+    fn is_cut_unknown(&self) -> bool {
+        let sidecar = &self.process.sidecar;
+        sidecar.breaks_order() || (sidecar.has_windows() && self.digest.windows.is_none())
+    }
 }
 
 /// Which of the two lists of a rank.
@@ -144,14 +153,18 @@ impl Matching {
         let mut not_kept = BTreeSet::new();
         let mut switched = BTreeSet::new();
         let mut replayed = BTreeSet::new();
+        let judged = ranks.iter().filter(|(_, source)| !source.is_cut_unknown());
+        let judged = judged.map(|(&rank, source)| (rank, source.digest.windows.as_ref()));
+        let (other_windows, windows) = windows::sort_out(judged);
         for (&rank, &source) in ranks {
             match basis.digest(source.digest) {
                 _ if source.process.sidecar.counts.not_kept > 0 => {
                     not_kept.insert(rank);
                 }
-                _ if source.process.sidecar.breaks_order() => {
+                _ if source.is_cut_unknown() => {
                     switched.insert(rank);
                 }
+                _ if other_windows.contains(&rank) => {}
                 _ if basis.is_incomplete(&source.process.sidecar) => {
                     lost.insert(rank);
                 }
@@ -170,6 +183,7 @@ impl Matching {
             (&lost, "records were lost"),
             (&not_kept, "only the end was to be kept"),
             (&switched, "recording was switched"),
+            (&other_windows, "other collectives were to be recorded"),
             (&replayed, "CUDA graphs were replayed"),
             (&groups.unclear, "differs, it is not known where"),
         ] {
@@ -179,7 +193,8 @@ impl Matching {
             }
         }
         for found in groups.differences() {
-            let mut line = format!("{comm}: collective {}: ", found.place + 1);
+            let number = windows.map_or(found.place + 1, |windows| windows.number(found.place));
+            let mut line = format!("{comm}: collective {number}: ");
             let said = found.said.iter().map(|(call, ranks)| {
                 let mut said = String::new();
                 let _infallible = write!(said, "{} {call}", those(ranks));
@@ -199,9 +214,10 @@ impl Matching {
         }
         self.ranks_behind += ends.values().map(|ranks| ranks.len() as u64).sum::<u64>();
         let told = ends.iter().take(MOST_ENDS);
+        let of = windows.map_or(String::new(), |windows| format!(" of {windows}"));
         self.behind.extend(told.map(|(count, ranks)| {
             format!(
-                "{comm}: {} ended after {count} of {most} collectives",
+                "{comm}: {} ended after {count} of {most} collectives{of}",
                 those(ranks)
             )
         }));

@@ -244,7 +244,7 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
     }
     let lost = outcome.losses.total();
     let not_kept = outcome.not_kept.segments > 0;
-    let switched = assembly.switches.iter().any(SwitchAt::breaks_order);
+    let switched = assembly.switches.iter().any(SwitchAt::leaves_out);
     process.is_whole = lost == 0 && !not_kept && !switched && outcome.problems.is_empty();
     if not_kept {
         process.problems.push(format!(

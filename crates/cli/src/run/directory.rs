@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -90,8 +91,11 @@ impl Directory {
         }
         let parent = self.path.parent().unwrap_or(&self.path);
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
-        fs::create_dir_all(parent).with_context(failed)?;
-        match fs::create_dir(&self.path) {
+        // Nobody else is to read what was recorded, or put anything there.
+        let mut private = fs::DirBuilder::new();
+        private.mode(0o700).recursive(true);
+        private.create(parent).with_context(failed)?;
+        match private.recursive(false).create(&self.path) {
             Ok(()) => self.made.set(true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists && self.path.is_dir() => {}
             Err(error) => return Err(error).with_context(failed),
@@ -219,6 +223,21 @@ mod tests {
             .expect("may replace");
         assert!(!temporary.path().join(ANCHOR).exists());
         assert!(temporary.path().join("notes.txt").exists());
+    }
+
+    #[test]
+    fn only_the_user_can_look_into_what_is_made() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temporary = tempfile::tempdir().expect("a directory");
+        let outer = temporary.path().join("outer");
+        let directory = directory(&outer.join("trace"));
+        directory
+            .prepare(Existing::Refuse, &JobEnvironment::default())
+            .expect("made");
+        for made in [directory.path(), &outer] {
+            let mode = fs::metadata(made).expect("there").permissions().mode();
+            assert_eq!(mode & 0o7777, 0o700, "{}", made.display());
+        }
     }
 
     #[test]

@@ -18,6 +18,18 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SET")]
     events: Option<String>,
 
+    /// Record only these steps: from one collective of the largest communicator to another, such as 100-200 or 1-3,1000-
+    #[arg(long, value_name = "FIRST-LAST")]
+    window: Option<String>,
+
+    /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes (=120s), or both limits (=1G,120s)
+    #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true)]
+    #[expect(
+        clippy::option_option,
+        reason = "clap's form of an option whose value may be left out"
+    )]
+    flight: Option<Option<String>>,
+
     /// Write the archive after the command has ended, not at the end of its processes
     #[arg(long)]
     offline: bool,
@@ -66,8 +78,12 @@ impl Settings {
     ///
     /// Names the option that means nothing.
     pub(crate) fn variables(&self) -> Result<Variables> {
+        let (flight_size, flight_seconds) = self.flight_limits()?;
         let texts = [
             ("NCCL_OTF2_EVENTS", "--events", &self.events),
+            ("NCCL_OTF2_WINDOW", "--window", &self.window),
+            ("NCCL_OTF2_FLIGHT_SIZE", "--flight", &flight_size),
+            ("NCCL_OTF2_FLIGHT_SECONDS", "--flight", &flight_seconds),
             ("NCCL_OTF2_MAX_SIZE", "--max-size", &self.max_size),
             ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
             ("NCCL_OTF2_LEVEL", "--level", &self.level),
@@ -88,6 +104,9 @@ impl Settings {
             }
             variables.push((name, text.into()));
         }
+        if self.flight.is_some() {
+            variables.push(("NCCL_OTF2_MODE", "flight".into()));
+        }
         if self.offline {
             variables.push(("NCCL_OTF2_FINALIZE", "offline".into()));
         }
@@ -95,6 +114,25 @@ impl Settings {
             variables.push(("NCCL_OTF2_KEEP_JOURNAL", "1".into()));
         }
         Ok(variables)
+    }
+
+    /// Size and seconds of `--flight`.
+    fn flight_limits(&self) -> Result<(Option<String>, Option<String>)> {
+        let (mut size, mut seconds) = (None, None);
+        let said = self.flight.iter().flatten();
+        for limit in said.flat_map(|limits| limits.split(',')) {
+            let limit = limit.trim();
+            let number = limit.strip_suffix(['s', 'S']);
+            let is_number = |text: &&str| text.chars().all(|letter| letter.is_ascii_digit());
+            let (limit, place) = match number.filter(is_number) {
+                Some(number) => (number, &mut seconds),
+                None => (limit, &mut size),
+            };
+            if place.replace(limit.to_owned()).is_some() {
+                bail!("--flight: one size and one time at most, such as 1G,120s");
+            }
+        }
+        Ok((size, seconds))
     }
 }
 
@@ -138,6 +176,8 @@ pub(crate) fn help() -> String {
 Examples:
   nccl-otf2 run -- ./all_reduce_perf -g 8
   nccl-otf2 run -o trace --events full -- torchrun --nproc-per-node 8 train.py
+  nccl-otf2 run -o trace --window 1000-1100 --events full -- torchrun --nproc-per-node 8 train.py
+  nccl-otf2 run -o trace --flight=120s -- python serve.py     (and `nccl-otf2 dump trace` to look at it)
   srun nccl-otf2 run -o trace -- python train.py
 
 The command runs as it would without the tool: with its stdin, stdout and stderr, its signals and its exit \
@@ -167,6 +207,8 @@ mod tests {
     fn settings() -> Settings {
         Settings {
             events: None,
+            window: None,
+            flight: None,
             offline: false,
             keep_journal: false,
             max_size: None,
@@ -209,6 +251,58 @@ mod tests {
         assert!(
             !message.contains("is used"),
             "the run is refused: {message}"
+        );
+    }
+
+    #[test]
+    fn a_flight_has_a_size_or_a_time_or_both() {
+        let variables = |flight: Option<&str>| -> Result<Vec<String>> {
+            let settings = Settings {
+                flight: Some(flight.map(str::to_owned)),
+                ..settings()
+            };
+            let variables = settings.variables()?.into_iter();
+            Ok(variables
+                .map(|(name, value)| {
+                    let name = name.trim_start_matches("NCCL_OTF2_");
+                    format!("{name}={}", value.display())
+                })
+                .collect())
+        };
+        for (said, meant) in [
+            (None, "MODE=flight"),
+            (Some("256M"), "FLIGHT_SIZE=256M MODE=flight"),
+            (Some("120s"), "FLIGHT_SECONDS=120 MODE=flight"),
+            (
+                Some("1G, 90S"),
+                "FLIGHT_SIZE=1G FLIGHT_SECONDS=90 MODE=flight",
+            ),
+        ] {
+            assert_eq!(variables(said).expect("good").join(" "), meant);
+        }
+        for (said, reason) in [
+            ("lots", "--flight: NCCL_OTF2_FLIGHT_SIZE=lots: not a size"),
+            ("0s", "not a number of seconds"),
+            ("1M", "less than 8M"),
+            ("64M,1G", "--flight: one size and one time"),
+        ] {
+            let refused = variables(Some(said)).expect_err(said).to_string();
+            assert!(refused.contains(reason), "{said}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_checked() {
+        let of = |window: &str| Settings {
+            window: Some(window.to_owned()),
+            ..settings()
+        };
+        let variables = of("1-3,100-").variables().expect("good");
+        assert_eq!(variables, [("NCCL_OTF2_WINDOW", "1-3,100-".into())]);
+        let refused = of("9-7").variables().expect_err("bad").to_string();
+        assert_eq!(
+            refused,
+            "--window: NCCL_OTF2_WINDOW=9-7: \"9-7\" ends before it begins"
         );
     }
 

@@ -1,0 +1,356 @@
+//! Windows of steps: from one collective of the largest communicator to another, the same on all ranks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use whole_plugin::archive::Archive;
+use whole_plugin::built;
+use whole_plugin::machine::{nccl_library, python};
+use whole_plugin::process::{Ended, run, run_within, start};
+use whole_plugin::scratch::Scratch;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const WINDOW: &str = "NCCL_OTF2_WINDOW";
+
+/// The sequence numbers of what ran on the rows of communicators, by row.
+fn sequences(archive: &Archive, region: &str) -> BTreeMap<u64, Vec<u64>> {
+    let mut of_row: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let events = archive.events();
+    let mut lines = events.lines();
+    while let Some(line) = lines.next() {
+        let is_start = line.starts_with("ENTER") && line.contains(&format!("\"{region}\""));
+        let sequence = is_start.then(|| lines.next()).flatten().and_then(|line| {
+            let (_, rest) = line.split_once("(\"nccl.seq\"")?;
+            rest.split([' ', ')']).find_map(|word| word.parse().ok())
+        });
+        let row = line
+            .split_whitespace()
+            .nth(1)
+            .and_then(|row| row.parse().ok());
+        if let (Some(sequence), Some(row)) = (sequence, row) {
+            of_row.entry(row).or_default().push(sequence);
+        }
+    }
+    of_row
+}
+
+fn no_faults(archive: &Archive) {
+    archive.validate();
+    let report = archive.check();
+    assert_eq!(report["faults"], 0, "{report}");
+}
+
+/// Nothing is said of ranks that differ, or of which it is not known.
+fn nothing_unknown(archive: &Archive) {
+    let properties = archive.properties();
+    let judged = ["MATCHING_UNKNOWN", "RANKS_BEHIND", "MISMATCH"];
+    let found = properties
+        .iter()
+        .find(|(name, _)| judged.iter().any(|judged| name.contains(judged)));
+    assert_eq!(found, None);
+}
+
+/// Real NCCL: two processes of two ranks each.
+fn job(scratch: &Scratch, library: &Path, arguments: &[&str], window: &str) -> Ended {
+    let mut job = scratch.command(built::nccl_host());
+    job.arg("--lib").arg(library);
+    job.args(["--procs", "2", "--threads", "2", "--exact", "--count", "64"]);
+    job.args(arguments);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+    job.env(WINDOW, window);
+    let ended = run_within(LIMIT, &mut job).with_code(0);
+    let _finalized = scratch.finalize().with_code(0);
+    ended
+}
+
+#[test]
+fn all_ranks_record_the_same_collectives() {
+    const RANKS: u64 = 4;
+    for version in ["2.23.4", "2.26.5", "2.28.9", "2.32.3"] {
+        let Some(library) = nccl_library(version) else {
+            return;
+        };
+        let scratch = Scratch::new();
+        let arguments = ["--ops", "one", "--rounds", "300"];
+        let _ended = job(&scratch, &library, &arguments, "100-200");
+        let archive = scratch.archive();
+        no_faults(&archive);
+        nothing_unknown(&archive);
+        let rows = sequences(&archive, "ncclAllReduce");
+        assert_eq!(rows.len() as u64, RANKS, "{version}: {rows:?}");
+        // NCCL counts from 0.
+        let wanted: Vec<u64> = (99..200).collect();
+        for (row, sequence) in rows {
+            assert_eq!(sequence, wanted, "{version}: row {row}");
+        }
+        let kinds: &[&str] = match version {
+            "2.23.4" | "2.26.5" => &["COLL", "GROUP"],
+            _ => &["COLL", "GROUP", "COLLAPI", "GROUPAPI", "KERNELLAUNCH"],
+        };
+        for kind in kinds {
+            let counts = ["SEEN", "NOT_WANTED", "LOST", "ORPHAN"]
+                .map(|what| archive.count(&format!("{kind}::{what}")));
+            assert_eq!(
+                counts,
+                [101 * RANKS, 199 * RANKS, 0, 0],
+                "{version}: {kind}"
+            );
+        }
+        assert!(archive.count("PROXYOP::SEEN") > 0, "{version}");
+        assert_eq!(archive.count("PROXYOP::ORPHAN"), 0, "{version}");
+        let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
+        let lines = list
+            .lines()
+            .filter(|line| line.contains("by window 100-200"));
+        // Off from the beginning, on, off.
+        assert_eq!(lines.count() as u64, 3 * RANKS, "{version}: {list}");
+        let Some(python) = python() else { return };
+        let contents = archive.contents(&python);
+        let ends: Vec<u64> = contents
+            .collectives
+            .values()
+            .flat_map(|of_row| of_row.values().copied())
+            .collect();
+        assert_eq!(ends, [101; 4], "{version}: {:?}", contents.collectives);
+    }
+}
+
+/// Communicators of which the processes are in several at once: the first of the largest counts, on all ranks.
+#[test]
+fn one_of_several_communicators_is_counted() {
+    for version in ["2.23.4", "2.32.3"] {
+        let Some(library) = nccl_library(version) else {
+            return;
+        };
+        let scratch = Scratch::new();
+        let arguments = ["--ops", "several", "--rounds", "6"];
+        let _ended = job(&scratch, &library, &arguments, "2-4,9-11");
+        let archive = scratch.archive();
+        no_faults(&archive);
+        let Some(python) = python() else { return };
+        let contents = archive.contents(&python);
+        // Collective records of the counted communicator only, as many on each rank.
+        let with_records: BTreeSet<&str> = contents
+            .collectives
+            .keys()
+            .filter_map(|key| key.split_once(' ').map(|(_, comm)| comm))
+            .collect();
+        assert_eq!(
+            with_records.len(),
+            1,
+            "{version}: {:?}",
+            contents.collectives
+        );
+        let mut of_rank: BTreeMap<&str, u64> = BTreeMap::new();
+        for (rank, ends) in contents.collectives.values().flatten() {
+            *of_rank.entry(rank).or_default() += ends;
+        }
+        let ends: Vec<u64> = of_rank.into_values().collect();
+        assert_eq!(ends, [6; 4], "{version}: {:?}", contents.collectives);
+        let unknown = &archive.properties()["NCCL::MATCHING_UNKNOWN::LIST"];
+        assert!(unknown.contains("recording was switched"), "{unknown}");
+        let counted = with_records.first().expect("one");
+        assert!(!unknown.contains(counted), "{counted}: {unknown}");
+    }
+}
+
+/// Calls in groups of so many, and what NCCL makes of them.
+fn script(rank: u32, groups: &[u32]) -> String {
+    let mut script = format!("init c id=0x1234 name=train ranks=2 rank={rank}\n");
+    for &calls in groups {
+        script.push_str("start ga GroupApi ctx=c depth=2\n");
+        for call in 0..calls {
+            script.push_str(&format!(
+                "start ca%{call} CollApi ctx=c parent=ga func=AllReduce count=7 datatype=ncclFloat32\nstop ca%{call}\n"
+            ).replace('%', ""));
+        }
+        script.push_str("start kl KernelLaunch ctx=c parent=ga\nstop kl\nstart g Group ctx=c\n");
+        for call in 0..calls {
+            script.push_str(&format!(
+                "start co{call} Coll ctx=c parent=ca{call} group=g func=AllReduce count=7 datatype=ncclFloat32 channels=1 warps=8\nstart op ProxyOp ctx=c parent=co{call} channel=0 peer=1 is_send=1\nstop op\nstop co{call}\n"
+            ));
+        }
+        script.push_str("stop g\nstop ga\n");
+    }
+    script.push_str("finalize c\n");
+    script
+}
+
+#[test]
+fn a_window_begins_and_ends_within_groups() {
+    for table in ["4", "7"] {
+        let scratch = Scratch::new();
+        for rank in 0..2 {
+            let script = script(rank, &[1, 3, 2, 4, 1]);
+            let mut command = scratch.script(&script);
+            command.args(["--table", table]).env(WINDOW, "3-8");
+            let _ended = run(&mut command).with_code(0);
+        }
+        let _finalized = scratch.finalize().with_code(0);
+        let archive = scratch.archive();
+        no_faults(&archive);
+        nothing_unknown(&archive);
+        let counts = |kind: &str| {
+            ["SEEN", "NOT_WANTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")))
+        };
+        assert_eq!(counts("COLL"), [12, 10, 0], "table {table}");
+        assert_eq!(counts("PROXYOP")[0], 12, "table {table}");
+        if table == "7" {
+            assert_eq!(counts("COLLAPI"), [12, 10, 0]);
+            // A group counts as what comes first in it; its launch as what comes last.
+            assert_eq!(counts("GROUPAPI"), [4, 6, 0]);
+            assert_eq!(counts("KERNELLAUNCH"), [4, 6, 0]);
+        } else {
+            assert_eq!(counts("GROUP"), [4, 6, 0]);
+        }
+        let ends = archive.events();
+        let ends = ends
+            .lines()
+            .filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
+        assert_eq!(ends.count(), 12, "table {table}");
+    }
+}
+
+#[test]
+fn ranks_of_other_windows_are_not_compared() {
+    let scratch = Scratch::new();
+    for (rank, window) in [(0, "3-8"), (1, "2-8")] {
+        let mut command = scratch.script(&script(rank, &[1; 12]));
+        let _ended = run(command.env(WINDOW, window)).with_code(0);
+    }
+    let _finalized = scratch.finalize().with_code(0);
+    let archive = scratch.archive();
+    archive.validate();
+    let properties = archive.properties();
+    assert!(
+        !properties.contains_key("NCCL::RANKS_BEHIND"),
+        "{properties:?}"
+    );
+    let unknown = &properties["NCCL::MATCHING_UNKNOWN::LIST"];
+    assert!(
+        unknown.contains("train: rank 1: other collectives were to be recorded")
+            || unknown.contains("train: rank 0: other collectives were to be recorded"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn what_differs_in_a_window_is_told_by_its_number() {
+    let scratch = Scratch::new();
+    for rank in 0..2 {
+        let mut script = script(rank, &[1; 12]);
+        if rank == 1 {
+            // The 7th call, and what it becomes.
+            let lines: Vec<String> = script.lines().map(str::to_owned).collect();
+            let mut calls = 0;
+            let lines = lines.into_iter().map(|line| {
+                calls += u32::from(line.contains("CollApi"));
+                if calls == 7 {
+                    line.replace("count=7", "count=8")
+                } else {
+                    line
+                }
+            });
+            script = lines.collect::<Vec<String>>().join("\n");
+            script.push('\n');
+        }
+        let mut command = scratch.script(&script);
+        let _ended = run(command.env(WINDOW, "1-2,5-9")).with_code(0);
+    }
+    let _finalized = scratch.finalize();
+    let properties = scratch.archive().properties();
+    let found = &properties["NCCL::MISMATCH::COUNT::LIST"];
+    assert!(found.contains("train: collective 7: "), "{found}");
+}
+
+#[test]
+fn the_control_file_says_windows_too() {
+    // There from the beginning: as if the job had been started with it.
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.out()).expect("made");
+    std::fs::write(scratch.out().join("control"), "window 3-8\n").expect("written");
+    for rank in 0..2 {
+        let _ended = run(&mut scratch.script(&script(rank, &[1; 12]))).with_code(0);
+    }
+    let _finalized = scratch.finalize().with_code(0);
+    let archive = scratch.archive();
+    nothing_unknown(&archive);
+    assert_eq!(archive.count("COLL::SEEN"), 12);
+
+    // While it runs: the number is counted from the first call, also of those that were not recorded.
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.out()).expect("made");
+    let control = scratch.out().join("control");
+    std::fs::write(&control, "recording off\n").expect("written");
+    let whole = script(0, &[1; 12]);
+    let (first, rest) = whole.split_at(whole.match_indices("start ga").nth(4).expect("many").0);
+    let running = start(&mut scratch.script(&format!("{first}sleep 4s\n{rest}")));
+    let began = Instant::now();
+    while !scratch.out().join("parts").exists() {
+        assert!(began.elapsed() < LIMIT, "it never began");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::write(&control, "recording on\nwindow 6-8\n").expect("written");
+    let _ended = running.wait(LIMIT).with_code(0);
+    let _finalized = scratch.finalize().with_code(0);
+    let archive = scratch.archive();
+    no_faults(&archive);
+    assert_eq!(archive.count("COLLAPI::SEEN"), 3);
+    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 9);
+    let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
+    assert!(
+        list.contains(": on, ") && list.contains("by window 6-8 of rank 0"),
+        "{list}"
+    );
+    // When the file was seen differs from rank to rank.
+    let records = archive.events();
+    assert!(!records.contains("MPI_COLLECTIVE_END"), "{records}");
+}
+
+#[test]
+fn a_larger_communicator_takes_over() {
+    let scratch = Scratch::new();
+    let calls = |context: &str, calls: u32| {
+        let call =
+            "start ca CollApi ctx=CTX func=AllReduce count=7 datatype=ncclFloat32\nstop ca\n";
+        call.replace("CTX", context)
+            .repeat(usize::try_from(calls).expect("few"))
+    };
+    let script = format!(
+        "init small id=0x1 name=small ranks=2 rank=0\n{}init large id=0x2 name=large ranks=4 rank=0\n{}{}finalize large\n{}finalize small\n",
+        calls("small", 2),
+        calls("large", 2),
+        calls("small", 3),
+        calls("small", 5),
+    );
+    let mut command = scratch.script(&script);
+    let _ended = run(command.env(WINDOW, "2-3,10-")).with_code(0);
+    let _finalized = scratch.finalize().with_code(0);
+    let archive = scratch.archive();
+    archive.validate();
+    // The 2nd of the small one; the 2nd of the large one, and what was called until its window ended: all 3 of the small
+    // one; then the small one counts again: of the 6th to 10th the last.
+    assert_eq!(archive.count("COLLAPI::SEEN"), 1 + 1 + 3 + 1);
+    assert!(
+        !archive.events().contains("MPI_COLLECTIVE_END"),
+        "no operations were enqueued"
+    );
+}
+
+#[test]
+fn what_is_no_window_is_said() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(&script(0, &[1; 3]));
+    let ended = run(command.env(WINDOW, "200-100")).with_code(0);
+    assert!(
+        ended.stderr.contains(
+            "NCCL_OTF2_WINDOW=200-100: \"200-100\" ends before it begins; all is recorded"
+        ),
+        "{ended}"
+    );
+    let _finalized = scratch.finalize().with_code(0);
+    assert_eq!(scratch.archive().count("COLL::SEEN"), 3);
+}
