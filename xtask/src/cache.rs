@@ -39,6 +39,11 @@ impl Cache {
         self.folder.join("nccl")
     }
 
+    /// The folder with one folder per set of CUPTI's headers.
+    pub(crate) fn cupti(&self) -> PathBuf {
+        self.folder.join("cupti")
+    }
+
     /// A new, empty folder inside the cache, so that a rename out of it is atomic.
     pub(crate) fn scratch(&self, purpose: &str) -> Result<Scratch> {
         let folder = self

@@ -34,6 +34,7 @@ Commands:
   torture     Kill the processes of jobs at random instants and see that no record is lost
   scale       Make the archive of a synthetic job as large as one likes, and measure it
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
+  cupti-layout  Compare the layout of CUPTI's records that is committed with CUPTI's headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
 
 cargo xtask COMMAND --help says more about each.
@@ -63,6 +64,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "scale" => verbs::scale::run(rest),
         "torture" => verbs::torture::run(rest),
         "bindings" => verbs::bindings::run(rest),
+        "cupti-layout" => verbs::cupti_layout::run(rest),
         "screenshot" => verbs::screenshot::run(rest),
         "" | "help" | "-h" | "--help" => {
             print!("{HELP}");

@@ -51,27 +51,16 @@ fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Resul
         "fetching {PACKAGE}=={version} (200 to 350 MB, once)"
     ));
     let scratch = cache.scratch("nccl")?;
-    // No cache of pip's own: these wheels are large, and what is needed of them is kept here.
-    let mut download = python.pip();
-    download
-        .args([
-            "download",
-            "--no-deps",
-            "--no-cache-dir",
-            "--only-binary=:all:",
-            "--dest",
-        ])
-        .arg(scratch.path())
-        .arg(format!("{PACKAGE}=={version}"));
-    run(&mut download).map_err(|failure| {
-        Failure::missing(format!(
-            "{}\nNCCL {version} is needed. Without a network, take libnccl.so.2 from the wheel of {PACKAGE}=={version} \
-             ({MEMBER}) and put it here:\n  {}",
-            failure.message(),
-            library.display()
-        ))
-    })?;
-    let wheel = only_wheel(scratch.path())?;
+    let wheel = python
+        .download(&format!("{PACKAGE}=={version}"), scratch.path())
+        .map_err(|failure| {
+            Failure::missing(format!(
+                "{}\nNCCL {version} is needed. Without a network, take libnccl.so.2 from the wheel of {PACKAGE}=={version} \
+                 ({MEMBER}) and put it here:\n  {}",
+                failure.message(),
+                library.display()
+            ))
+        })?;
     let unpacked = scratch.path().join("libnccl.so.2");
     let script = cargo::root().join("xtask/python/unpack_member.py");
     run(Command::new(python.interpreter())
@@ -89,14 +78,6 @@ fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Resul
         report::seconds(started.elapsed())
     ));
     Ok(())
-}
-
-fn only_wheel(folder: &Path) -> Result<PathBuf> {
-    let entries = std::fs::read_dir(folder).or_fail(|| format!("list {}", folder.display()))?;
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .ok_or_else(|| Failure::missing(format!("pip left no wheel in {}", folder.display())))
 }
 
 /// A version goes into a path and a requirement: nothing but a version may.

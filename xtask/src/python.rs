@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cache::{Cache, remove_folder};
-use crate::failure::{Failure, Result};
+use crate::failure::{Context as _, Failure, Result};
 use crate::process::{run, succeeds};
 use crate::report;
 
@@ -49,6 +49,28 @@ impl Python {
         let mut command = Command::new(&self.interpreter);
         command.args(["-m", "pip", "--disable-pip-version-check", "--no-input"]);
         command
+    }
+
+    /// Has pip fetch the one wheel of a requirement into a folder; pip verifies it against the index's SHA-256.
+    pub(crate) fn download(&self, requirement: &str, folder: &Path) -> Result<PathBuf> {
+        // No cache of pip's own: such wheels are large, and what is needed of them is kept elsewhere.
+        let mut download = self.pip();
+        download
+            .args([
+                "download",
+                "--no-deps",
+                "--no-cache-dir",
+                "--only-binary=:all:",
+                "--dest",
+            ])
+            .arg(folder)
+            .arg(requirement);
+        run(&mut download)?;
+        let entries = std::fs::read_dir(folder).or_fail(|| format!("list {}", folder.display()))?;
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+            .ok_or_else(|| Failure::missing(format!("pip left no wheel in {}", folder.display())))
     }
 
     fn works(&self, code: &str) -> bool {

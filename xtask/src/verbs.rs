@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod bindings;
+pub(crate) mod cupti_layout;
 pub(crate) mod demo;
 pub(crate) mod matrix;
 pub(crate) mod readers;

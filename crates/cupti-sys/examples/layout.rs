@@ -1,0 +1,249 @@
+//! Reads CUPTI headers and says where the fields of its records are, as JSON; compares that with the committed numbers.
+//!
+//! ```sh
+//! cargo run -p cupti-sys --example layout -- FIXTURE [--write] RELEASE=FOLDER[,FOLDER…] …
+//! ```
+//!
+//! `cargo xtask cupti-layout` fetches the headers of published releases and runs this. Needs libclang.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+use cupti_sys::{code::Code, constants, record};
+use serde::{Deserialize, Serialize};
+
+/// Not the whole `cupti.h`, which repeats all of CUDA's functions and so needs exactly its release's headers of those.
+const HEADERS: &str = "\
+#include <cuda.h>
+#include <cupti_result.h>
+#include <cupti_version.h>
+#include <cupti_callbacks.h>
+#include <cupti_driver_cbid.h>
+#include <cupti_runtime_cbid.h>
+#include <cupti_activity.h>
+";
+
+/// By release.
+type Fixture = BTreeMap<String, Headers>;
+
+/// What the headers of a release say.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Headers {
+    records: BTreeMap<String, Structure>,
+    constants: BTreeMap<String, u32>,
+}
+
+/// The structure that the release fills for a kind of record.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Structure {
+    name: String,
+    size: usize,
+    /// Offsets in bytes. A field that the release does not have is not there.
+    fields: BTreeMap<String, usize>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, Box<dyn Error>> {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let write = words.iter().any(|word| word == "--write");
+    words.retain(|word| word != "--write");
+    let Some((fixture, releases)) = words.split_first() else {
+        return Err("usage: layout FIXTURE [--write] RELEASE=FOLDER[,FOLDER...] ...".into());
+    };
+    let fixture = Path::new(fixture);
+    let mut committed: Fixture = match std::fs::read_to_string(fixture) {
+        Ok(text) => {
+            serde_json::from_str(&text).map_err(|why| format!("{}: {why}", fixture.display()))?
+        }
+        Err(_) if write => Fixture::new(),
+        Err(why) => return Err(format!("{}: {why}", fixture.display()).into()),
+    };
+    let mut differs = false;
+    for word in releases {
+        let (release, folders) = word
+            .split_once('=')
+            .ok_or_else(|| format!("`{word}` is not RELEASE=FOLDER[,FOLDER...]"))?;
+        let found = read(&folders.split(',').collect::<Vec<_>>())
+            .map_err(|why| format!("{release}: {why}"))?;
+        let known = committed.get(release);
+        let sizes: Vec<String> = found
+            .records
+            .values()
+            .map(|structure| format!("{} {}", structure.name, structure.size))
+            .collect();
+        match known {
+            Some(known) if *known == found => {
+                println!("   {release}: as committed ({})", sizes.join(", "))
+            }
+            Some(known) => {
+                differs = true;
+                println!("   {release}: DIFFERS from what is committed");
+                difference(known, &found);
+            }
+            None => {
+                differs = true;
+                println!("   {release}: not committed yet ({})", sizes.join(", "));
+            }
+        }
+        if write {
+            committed.insert(release.to_owned(), found);
+        }
+    }
+    if write {
+        let text = serde_json::to_string_pretty(&committed)?;
+        std::fs::write(fixture, text + "\n")?;
+        println!("   wrote {}", fixture.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::from(u8::from(differs)))
+}
+
+fn difference(known: &Headers, found: &Headers) {
+    let flat = |headers: &Headers| {
+        let mut lines: BTreeMap<String, String> = BTreeMap::new();
+        for (record, structure) in &headers.records {
+            let text = format!("{} of {} bytes", structure.name, structure.size);
+            lines.insert(record.clone(), text);
+            for (field, offset) in &structure.fields {
+                lines.insert(format!("{record}.{field}"), offset.to_string());
+            }
+        }
+        for (name, value) in &headers.constants {
+            lines.insert(name.clone(), value.to_string());
+        }
+        lines
+    };
+    let (known, found) = (flat(known), flat(found));
+    for (name, value) in &known {
+        match found.get(name) {
+            Some(other) if other == value => {}
+            Some(other) => println!("     {name}: committed {value}, headers {other}"),
+            None => println!("     {name}: committed {value}, not in the headers"),
+        }
+    }
+    for (name, value) in found.iter().filter(|(name, _)| !known.contains_key(*name)) {
+        println!("     {name}: not committed, headers {value}");
+    }
+}
+
+/// Asks clang, through bindgen, which writes down sizes and offsets as assertions.
+fn read(folders: &[&str]) -> Result<Headers, Box<dyn Error>> {
+    let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stub");
+    let mut arguments: Vec<String> = folders.iter().map(|folder| format!("-I{folder}")).collect();
+    // Last: a header of the user's goes first.
+    arguments.push(format!("-I{}", stub.display()));
+    let structures: Vec<String> = record::LAYOUTS
+        .iter()
+        .map(|layout| format!("{}[0-9]*", layout.c_name))
+        .collect();
+    let text = bindgen::Builder::default()
+        .header_contents("cupti_layout.h", HEADERS)
+        .clang_args(arguments)
+        .allowlist_type(structures.join("|"))
+        .allowlist_type("CUpti_ActivityKind|CUpti_ExternalCorrelationKind|CUpti_ActivityAttribute|CUpti_ActivityFlag")
+        .allowlist_type("CUptiResult|CUpti_SubscriberParams|CUpti_(driver|runtime)_api_trace_cbid_enum")
+        .allowlist_var("CUPTI_API_VERSION")
+        .prepend_enum_name(false)
+        .layout_tests(true)
+        .formatter(bindgen::Formatter::None)
+        .generate()?
+        .to_string();
+    understand(&text)
+}
+
+fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
+    let sizes = assertions(text, "\"Size of ");
+    let offsets = assertions(text, "\"Offset of field: ");
+    let mut records = BTreeMap::new();
+    for layout in record::LAYOUTS {
+        let number = |name: &str| -> Option<u32> {
+            let digits = name.strip_prefix(layout.c_name)?;
+            if digits.is_empty() {
+                Some(0)
+            } else {
+                digits.parse().ok()
+            }
+        };
+        // CUPTI fills the last one of its release.
+        let (name, size) = sizes
+            .iter()
+            .filter(|(name, _)| number(name).is_some())
+            .max_by_key(|(name, _)| number(name))
+            .ok_or_else(|| format!("the headers have no {}", layout.c_name))?;
+        let fields = layout
+            .fields
+            .iter()
+            .filter_map(|(field, ..)| {
+                let offset = offsets.get(&format!("{name}::{field}"))?;
+                Some(((*field).to_owned(), *offset))
+            })
+            .collect();
+        let structure = Structure {
+            name: name.clone(),
+            size: *size,
+            fields,
+        };
+        records.insert(layout.record.to_owned(), structure);
+    }
+    if let Some(size) = sizes.get("CUpti_SubscriberParams") {
+        let fields = offsets
+            .iter()
+            .filter_map(|(name, offset)| {
+                let field = name.strip_prefix("CUpti_SubscriberParams::")?;
+                Some((field.to_owned(), *offset))
+            })
+            .collect();
+        let structure = Structure {
+            name: "CUpti_SubscriberParams".to_owned(),
+            size: *size,
+            fields,
+        };
+        records.insert("subscriber_params".to_owned(), structure);
+    }
+    let wanted = constants::ALL
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(Code::ALL.iter().map(|(name, _)| *name))
+        .chain(["CUPTI_API_VERSION"]);
+    let constants = wanted
+        .filter_map(|name| Some((name.to_owned(), constant(text, name)?)))
+        .collect();
+    Ok(Headers { records, constants })
+}
+
+/// `["Size of X"] [… - 40usize]`: X and 40.
+fn assertions(text: &str, beginning: &str) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for part in text.split(beginning).skip(1) {
+        let Some((name, rest)) = part.split_once('"') else {
+            continue;
+        };
+        let number = rest
+            .split_once("usize")
+            .and_then(|(before, _)| before.rsplit(|c: char| !c.is_ascii_digit()).next());
+        if let Some(number) = number.and_then(|number| number.parse().ok()) {
+            found.insert(name.to_owned(), number);
+        }
+    }
+    found
+}
+
+/// `pub const NAME : TYPE = 39 ;`: 39.
+fn constant(text: &str, name: &str) -> Option<u32> {
+    let (_, rest) = text
+        .split_once(&format!("pub const {name} :"))
+        .or_else(|| text.split_once(&format!("pub const {name}:")))?;
+    let (_, value) = rest.split_once(';')?.0.split_once('=')?;
+    value.trim().parse().ok()
+}

@@ -1,0 +1,161 @@
+//! Result codes. `cuptiGetResultString` fails when it is needed most (without a driver), so the names are here.
+
+use std::fmt;
+
+/// A `CUptiResult`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Code(pub i32);
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $value:literal, $c_name:literal;)*) => {
+        impl Code {
+            $($(#[$doc])* pub const $name: Self = Self($value);)*
+
+            /// All that have a name, by the names of the headers.
+            pub const ALL: &[(&'static str, Self)] = &[$(($c_name, Self::$name)),*];
+        }
+    };
+}
+
+codes! {
+    /// All is well.
+    SUCCESS = 0, "CUPTI_SUCCESS";
+    /// An argument is wrong.
+    INVALID_PARAMETER = 1, "CUPTI_ERROR_INVALID_PARAMETER";
+    /// No such device.
+    INVALID_DEVICE = 2, "CUPTI_ERROR_INVALID_DEVICE";
+    /// No such context.
+    INVALID_CONTEXT = 3, "CUPTI_ERROR_INVALID_CONTEXT";
+    /// Not now.
+    INVALID_OPERATION = 7, "CUPTI_ERROR_INVALID_OPERATION";
+    /// No memory.
+    OUT_OF_MEMORY = 8, "CUPTI_ERROR_OUT_OF_MEMORY";
+    /// The hardware failed.
+    HARDWARE = 9, "CUPTI_ERROR_HARDWARE";
+    /// The room given is too small.
+    PARAMETER_SIZE_NOT_SUFFICIENT = 10, "CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT";
+    /// This release does not have it.
+    API_NOT_IMPLEMENTED = 11, "CUPTI_ERROR_API_NOT_IMPLEMENTED";
+    /// No more of these; of `cuptiActivityGetNextRecord`: no more records.
+    MAX_LIMIT_REACHED = 12, "CUPTI_ERROR_MAX_LIMIT_REACHED";
+    /// Not yet.
+    NOT_READY = 13, "CUPTI_ERROR_NOT_READY";
+    /// The global functions and those of a subscriber exclude each other.
+    NOT_COMPATIBLE = 14, "CUPTI_ERROR_NOT_COMPATIBLE";
+    /// CUPTI found no driver that it can use.
+    NOT_INITIALIZED = 15, "CUPTI_ERROR_NOT_INITIALIZED";
+    /// There is no external id to take away.
+    QUEUE_EMPTY = 18, "CUPTI_ERROR_QUEUE_EMPTY";
+    /// No such handle.
+    INVALID_HANDLE = 19, "CUPTI_ERROR_INVALID_HANDLE";
+    /// No such stream.
+    INVALID_STREAM = 20, "CUPTI_ERROR_INVALID_STREAM";
+    /// No such kind; of `cuptiActivityGetNextRecord`: the record is broken or not whole.
+    INVALID_KIND = 21, "CUPTI_ERROR_INVALID_KIND";
+    /// Switched off.
+    DISABLED = 23, "CUPTI_ERROR_DISABLED";
+    /// No such module.
+    INVALID_MODULE = 24, "CUPTI_ERROR_INVALID_MODULE";
+    /// Another profiler has the hardware.
+    HARDWARE_BUSY = 26, "CUPTI_ERROR_HARDWARE_BUSY";
+    /// Not on this system.
+    NOT_SUPPORTED = 27, "CUPTI_ERROR_NOT_SUPPORTED";
+    /// Not on a virtual GPU.
+    VIRTUALIZED_DEVICE_NOT_SUPPORTED = 33, "CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED";
+    /// Not for this user.
+    INSUFFICIENT_PRIVILEGES = 35, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES";
+    /// An older profiling interface is in use.
+    OLD_PROFILER_API_INITIALIZED = 36, "CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED";
+    /// Another tool uses CUPTI.
+    MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED = 39, "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
+    /// The hypervisor does not allow it.
+    VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES = 40, "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES";
+    /// Not in confidential computing.
+    CONFIDENTIAL_COMPUTING_NOT_SUPPORTED = 41, "CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED";
+    /// Not on a mining card.
+    CMP_DEVICE_NOT_SUPPORTED = 42, "CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED";
+    /// Not on a MIG instance.
+    MIG_DEVICE_NOT_SUPPORTED = 43, "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED";
+    /// Not with SLI.
+    SLI_DEVICE_NOT_SUPPORTED = 44, "CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED";
+    /// Not under WSL.
+    WSL_DEVICE_NOT_SUPPORTED = 45, "CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED";
+    /// Nobody knows; also what releases from 13.0 on say without a driver.
+    UNKNOWN = 999, "CUPTI_ERROR_UNKNOWN";
+}
+
+impl Code {
+    /// The name in CUPTI's headers, where it is one of those that a tool like this can meet.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        let named = Self::ALL.iter().find(|(_, code)| *code == self);
+        named.map(|(name, _)| *name)
+    }
+
+    /// Whether all is well.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        self.0 == 0
+    }
+
+    /// What a user can do about it, where there is something.
+    #[must_use]
+    pub const fn remedy(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NOT_COMPATIBLE => {
+                "another component of the program uses CUPTI's other family of functions, as torch.profiler does: \
+                 run without it"
+            }
+            Self::NOT_INITIALIZED => {
+                "this libcupti is newer than the GPU driver allows: use the libcupti of the CUDA release that the \
+                 driver is of, or a newer driver"
+            }
+            Self::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {
+                "another tool uses CUPTI (nsys, ncu, a debugger, torch.profiler, Score-P): run without it"
+            }
+            Self::MAX_LIMIT_REACHED => "another tool uses CUPTI: run without it",
+            Self::INSUFFICIENT_PRIVILEGES => {
+                "the driver lets only the administrator profile (NVreg_RestrictProfilingToAdminUsers): ask for that to \
+                 be changed"
+            }
+            Self::VIRTUALIZED_DEVICE_NOT_SUPPORTED
+            | Self::VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
+                "this virtual GPU has no profiling, or its hypervisor does not allow it"
+            }
+            Self::CONFIDENTIAL_COMPUTING_NOT_SUPPORTED => {
+                "the GPU runs in confidential computing mode, in which it cannot be profiled"
+            }
+            Self::MIG_DEVICE_NOT_SUPPORTED => "this MIG instance cannot be profiled",
+            Self::HARDWARE_BUSY => "another profiler holds the GPU: run without it",
+            Self::UNKNOWN => {
+                "this is what CUPTI says without a driver that it can use: see whether libcupti is newer than the driver"
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "CUPTI error {}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_shown_by_name_and_number() {
+        assert_eq!(
+            Code(39).to_string(),
+            "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)"
+        );
+        assert_eq!(Code(4711).to_string(), "CUPTI error 4711");
+        assert!(Code(39).remedy().is_some());
+        assert!(Code(4711).remedy().is_none());
+    }
+}

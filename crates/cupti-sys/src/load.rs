@@ -1,0 +1,397 @@
+//! Which `libcupti.so` is the one of this process, and getting hold of it.
+//!
+//! Two of them in one process get in each other's way, so one that is mapped already comes before all others. What is
+//! loaded is never closed: CUPTI has threads of its own.
+
+use std::ffi::{CStr, CString, c_int};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::driver::{Driver, NoDriver};
+use crate::functions::Functions;
+use crate::mapped::Mapped;
+
+/// Where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// What the user names: a path, or a name that the loader knows. Then nothing else is tried.
+    pub explicit: Option<PathBuf>,
+    /// `CUDA_HOME`, where that is set.
+    pub cuda_home: Option<PathBuf>,
+}
+
+/// CUPTI, loaded for good.
+#[derive(Clone, Debug)]
+pub struct Library {
+    /// The file, as far as the loader says.
+    pub path: PathBuf,
+    /// Whether the process had it already, which means that something else of the process uses it or may.
+    pub was_mapped: bool,
+    /// The driver that there is.
+    pub driver: Driver,
+    /// Its functions.
+    pub functions: Functions,
+}
+
+/// Why there is no CUPTI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// No driver: CUPTI was not touched.
+    Driver(NoDriver),
+    /// The one that the user named cannot be loaded; the loader's words.
+    Explicit(PathBuf, String),
+    /// None found; these were tried.
+    NotFound(Vec<PathBuf>),
+    /// What was found is not CUPTI.
+    NotCupti(PathBuf),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver(why) => why.fmt(f),
+            Self::Explicit(path, why) => write!(f, "cannot load {}: {why}", path.display()),
+            Self::NotFound(tried) => {
+                let tried: Vec<_> = tried
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+                write!(f, "libcupti was not found (tried {})", tried.join(", "))
+            }
+            Self::NotCupti(path) => {
+                write!(
+                    f,
+                    "{} has no cuptiGetVersion: it is not CUPTI",
+                    path.display()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A library to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Candidate {
+    name: PathBuf,
+    /// Only if it is there already.
+    must_be_mapped: bool,
+}
+
+/// Loads CUPTI, or takes the one that is mapped. Without a driver no CUPTI is even opened.
+///
+/// # Errors
+/// There is no driver, or no CUPTI.
+pub fn load(search: &Search) -> Result<Library, LoadError> {
+    let driver = Driver::find().map_err(LoadError::Driver)?;
+    let mapped = Mapped::now();
+    let mut tried = Vec::new();
+    for candidate in candidates(search, &mapped, driver) {
+        match open(&candidate) {
+            Ok(handle) => return library(handle, candidate, &mapped, driver),
+            Err(why) if search.explicit.is_some() => {
+                return Err(LoadError::Explicit(candidate.name, why));
+            }
+            Err(_) => tried.push(candidate.name),
+        }
+    }
+    Err(LoadError::NotFound(tried))
+}
+
+/// A handle of dlopen's that is never closed.
+#[derive(Clone, Copy)]
+struct Handle(*mut libc::c_void);
+
+impl Handle {
+    fn symbol(self, name: &CStr) -> *mut libc::c_void {
+        // SAFETY: a handle that is never closed, and a string that ends.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+}
+
+fn open(candidate: &Candidate) -> Result<Handle, String> {
+    let name = CString::new(candidate.name.as_os_str().as_bytes())
+        .map_err(|_| "the path has a NUL in it".to_owned())?;
+    let mut flags: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL;
+    if candidate.must_be_mapped {
+        flags |= libc::RTLD_NOLOAD;
+    }
+    // SAFETY: a string that ends. What is loaded is CUPTI by its name, or what the user said is; its initialisers run.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+    if !handle.is_null() {
+        return Ok(Handle(handle));
+    }
+    // SAFETY: asks for this thread's last error of the loader: NULL or a string of the loader's.
+    let error = unsafe { libc::dlerror() };
+    if error.is_null() {
+        return Err("it is not loaded".to_owned());
+    }
+    // SAFETY: not NULL, and valid until this thread calls the loader again.
+    let words = unsafe { CStr::from_ptr(error) };
+    Err(words.to_string_lossy().into_owned())
+}
+
+fn library(
+    handle: Handle,
+    candidate: Candidate,
+    mapped: &Mapped,
+    driver: Driver,
+) -> Result<Library, LoadError> {
+    let version = handle.symbol(c"cuptiGetVersion");
+    if version.is_null() {
+        return Err(LoadError::NotCupti(candidate.name));
+    }
+    let path = file_of(version).unwrap_or(candidate.name);
+    let was_mapped = mapped.libraries("libcupti").any(|file| file == path);
+    // SAFETY: the library has CUPTI's version function, so it is CUPTI, and it is never closed.
+    let functions = unsafe { Functions::find(|name| handle.symbol(name)) };
+    Ok(Library {
+        path,
+        was_mapped,
+        driver,
+        functions,
+    })
+}
+
+/// The file that holds a function, without links.
+fn file_of(function: *const libc::c_void) -> Option<PathBuf> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr only compares the address, and fills the structure when it knows the object.
+    if unsafe { libc::dladdr(function, found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: zeroed pointers are valid values, and dladdr filled them.
+    let found = unsafe { found.assume_init() };
+    if found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's string for an object that stays loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    let path = PathBuf::from(std::ffi::OsString::from_vec(name.to_bytes().to_vec()));
+    Some(path.canonicalize().unwrap_or(path))
+}
+
+/// What to try, in this order: what the user names; what is mapped; what the loader's path has, by the CUDA release;
+/// what lies beside the CUDA libraries of the process; what a toolkit has.
+fn candidates(search: &Search, mapped: &Mapped, driver: Driver) -> Vec<Candidate> {
+    let any = |name: PathBuf| Candidate {
+        name,
+        must_be_mapped: false,
+    };
+    if let Some(explicit) = &search.explicit {
+        return vec![any(explicit.clone())];
+    }
+    let mut all: Vec<Candidate> = mapped
+        .libraries("libcupti")
+        .map(|path| Candidate {
+            name: path.to_owned(),
+            must_be_mapped: true,
+        })
+        .collect();
+    let names = names(mapped, driver);
+    all.extend(names.iter().map(|name| any(PathBuf::from(name))));
+    for folder in folders(search, mapped) {
+        let files = names.iter().map(|name| folder.join(name));
+        all.extend(files.filter(|file| file.is_file()).map(any));
+    }
+    all
+}
+
+/// CUPTI's names, the one for the CUDA runtime of the process first. None that is newer than the driver.
+fn names(mapped: &Mapped, driver: Driver) -> Vec<&'static str> {
+    const BY_RELEASE: [(u32, &str); 3] = [
+        (13, "libcupti.so.13"),
+        (12, "libcupti.so.12"),
+        // The one release whose name has its minor number.
+        (11, "libcupti.so.11.8"),
+    ];
+    let runtime = mapped.libraries("libcudart").find_map(runtime_major);
+    let fitting = |major: &u32| *major <= driver.cuda_major();
+    let mut names: Vec<&str> = Vec::new();
+    let preferred = BY_RELEASE
+        .iter()
+        .filter(|(major, _)| Some(*major) == runtime);
+    for (major, name) in preferred.chain(&BY_RELEASE) {
+        if fitting(major) && !names.contains(name) {
+            names.push(name);
+        }
+    }
+    names.push("libcupti.so");
+    names
+}
+
+/// 12 for `libcudart.so.12` and `libcudart-1234.so.12.4.127`.
+fn runtime_major(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    let (_, version) = name.split_once(".so.")?;
+    version.split('.').next()?.parse().ok()
+}
+
+/// Where a CUPTI lies that belongs to the CUDA libraries of the process, and where toolkits have theirs.
+fn folders(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
+    // From the folder of a CUDA library: the same (Conda, toolkits); Python's packages, where each has a folder
+    // (`nvidia/nccl/lib`, `nvidia/cuda_cupti/lib`) or, from CUDA 13 on, all but NCCL have one (`nvidia/cu13/lib`); and
+    // a toolkit's, from `lib64` and from `targets/x86_64-linux/lib`.
+    const BESIDE: [&str; 5] = [
+        "",
+        "../../cuda_cupti/lib",
+        "../../cu13/lib",
+        "../extras/CUPTI/lib64",
+        "../../../extras/CUPTI/lib64",
+    ];
+    let mut folders: Vec<PathBuf> = Vec::new();
+    let mut add = |folder: PathBuf| {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    };
+    for stem in ["libcudart", "libnccl"] {
+        for folder in mapped.libraries(stem).filter_map(Path::parent) {
+            for beside in BESIDE {
+                add(folder.join(beside));
+            }
+        }
+    }
+    let toolkits = search.cuda_home.iter().map(PathBuf::as_path);
+    for toolkit in toolkits.chain([Path::new("/usr/local/cuda")]) {
+        add(toolkit.join("extras/CUPTI/lib64"));
+        add(toolkit.join("lib64"));
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRIVER_12: Driver = Driver { version: 12_080 };
+    const DRIVER_13: Driver = Driver { version: 13_010 };
+
+    fn mapped(files: &[&Path]) -> Mapped {
+        let lines = files.iter().map(|file| {
+            format!(
+                "7f0000000000-7f0000001000 r-xp 00000000 08:01 2 {}\n",
+                file.display()
+            )
+        });
+        Mapped::parse(&lines.collect::<String>())
+    }
+
+    fn shown(candidates: &[Candidate]) -> Vec<String> {
+        let name = |candidate: &Candidate| candidate.name.display().to_string();
+        candidates.iter().map(name).collect()
+    }
+
+    /// A folder of this test's with empty files in it.
+    fn tree(name: &str, files: &[&str]) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("cupti-load-{name}-{}", std::process::id()));
+        for file in files {
+            let file = root.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn what_the_user_names_is_all_that_is_tried() {
+        let search = Search {
+            explicit: Some("/x/libcupti.so.12".into()),
+            ..Search::default()
+        };
+        let mapped = mapped(&[Path::new("/y/libcupti.so.13")]);
+        let found = candidates(&search, &mapped, DRIVER_13);
+        assert_eq!(shown(&found), ["/x/libcupti.so.12"]);
+        assert!(!found[0].must_be_mapped);
+    }
+
+    #[test]
+    fn what_is_mapped_comes_first_and_is_not_loaded_anew() {
+        let mapped = mapped(&[Path::new("/y/libcupti.so.2026.1.0")]);
+        let found = candidates(&Search::default(), &mapped, DRIVER_13);
+        assert_eq!(found[0].name, Path::new("/y/libcupti.so.2026.1.0"));
+        assert!(found[0].must_be_mapped);
+        assert!(found[1..].iter().all(|candidate| !candidate.must_be_mapped));
+    }
+
+    #[test]
+    fn names_follow_the_runtime_and_never_pass_the_driver() {
+        let none = mapped(&[]);
+        assert_eq!(
+            names(&none, DRIVER_13),
+            [
+                "libcupti.so.13",
+                "libcupti.so.12",
+                "libcupti.so.11.8",
+                "libcupti.so"
+            ]
+        );
+        assert_eq!(
+            names(&none, DRIVER_12),
+            ["libcupti.so.12", "libcupti.so.11.8", "libcupti.so"]
+        );
+        let runtime = mapped(&[Path::new("/x/libcudart.so.12.9.79")]);
+        assert_eq!(
+            names(&runtime, DRIVER_13),
+            [
+                "libcupti.so.12",
+                "libcupti.so.13",
+                "libcupti.so.11.8",
+                "libcupti.so"
+            ]
+        );
+    }
+
+    #[test]
+    fn python_packages_are_found_from_nccl() {
+        let root = tree(
+            "packages",
+            &[
+                "nvidia/nccl/lib/libnccl.so.2",
+                "nvidia/cuda_cupti/lib/libcupti.so.12",
+                "nvidia/cu13/lib/libcupti.so.13",
+                "cuda/extras/CUPTI/lib64/libcupti.so.12",
+            ],
+        );
+        let mapped = mapped(&[&root.join("nvidia/nccl/lib/libnccl.so.2")]);
+        let search = Search {
+            cuda_home: Some(root.join("cuda")),
+            ..Search::default()
+        };
+        let all = candidates(&search, &mapped, DRIVER_13);
+        let files: Vec<&Candidate> = all
+            .iter()
+            .filter(|one| one.name.starts_with(&root))
+            .collect();
+        let names: Vec<String> = files
+            .iter()
+            .map(|one| {
+                let real = one.name.canonicalize().unwrap();
+                let inside = real.strip_prefix(root.canonicalize().unwrap()).unwrap();
+                inside.display().to_string()
+            })
+            .collect();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(
+            names,
+            [
+                "nvidia/cuda_cupti/lib/libcupti.so.12",
+                "nvidia/cu13/lib/libcupti.so.13",
+                "cuda/extras/CUPTI/lib64/libcupti.so.12",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_driver_nothing_is_opened() {
+        let search = Search {
+            explicit: Some("/there/is/no/such/file".into()),
+            ..Search::default()
+        };
+        let error = load(&search).unwrap_err();
+        assert_eq!(error, LoadError::Driver(NoDriver::NotMapped));
+    }
+}
