@@ -91,7 +91,11 @@ impl Assembler {
                 });
             }
             RecordBody::NotWanted(starts) => self.assembly.counts.add_not_wanted(&starts),
-            RecordBody::Gpu(record) => self.assembly.gpu.push(GpuAt { ticks, id, record }),
+            RecordBody::Gpu(record) => self.assembly.gpu.push(GpuAt {
+                time: ticks,
+                id,
+                record,
+            }),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
             RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),
             RecordBody::CommFinalize { end_ticks } => {

@@ -19,7 +19,7 @@ use crate::journal::record::{CommRecord, Fields, Symbol};
 #[derive(Clone, Copy, Debug)]
 pub struct GpuAt {
     /// When it was written, or what [`GpuRecord`] says.
-    pub ticks: u64,
+    pub time: u64,
     /// What [`GpuRecord`] says; 0 for none.
     pub id: u64,
     /// What it says.
@@ -316,6 +316,14 @@ impl Assembly {
         }
         for switch in &mut self.switches {
             switch.time = clock.nanoseconds(switch.time);
+        }
+        for at in &mut self.gpu {
+            if let GpuRecord::Clock(sample) = &mut at.record {
+                let until = at.time.saturating_add(sample.uncertainty_ticks);
+                let length = clock.nanoseconds(until) - clock.nanoseconds(at.time);
+                sample.uncertainty_ticks = length;
+            }
+            at.time = clock.nanoseconds(at.time);
         }
         self.span = (
             clock.nanoseconds(self.span.0),

@@ -61,7 +61,7 @@ attributes! {
     Warps "nccl.warps" U32 "Number of warps per channel";
     KernelVariant "nccl.kernel_variant" String "Variant of the kernel";
     Symmetric "nccl.symmetric" U8 "1: on symmetric memory";
-    Timing "nccl.timing" String "What the interval was measured by: kernelch, kernelch-host, proxy, shared-kernel or enqueue";
+    Timing "nccl.timing" String "What the interval was measured by: cupti, event, kernelch, kernelch-host, proxy, shared-kernel or enqueue";
     StartMoved "nccl.start_moved_ns" U64 "Time from its launch to the start shown here: the kernel before it had not ended, in ns";
     Peer "nccl.peer" I32 "Rank of the other end";
     BytesSent "nccl.wire_bytes_sent" U64 "Bytes sent on the network, as far as NCCL told";
@@ -90,6 +90,21 @@ attributes! {
     WorkRequest "nccl.work_request" U64 "Id of the work request";
     Socket "nccl.socket" I32 "File descriptor of the socket";
     Step "nccl.step" I32 "Number of the step in its proxy operation";
+    ExternalCorrelation "nccl.external_correlation" U64 "The id that CUPTI tells with the work of a launch: the nccl.event of the launch or copy-engine collective";
+    Correlation "cuda.correlation" U32 "CUPTI's correlation id: of the call that launched it, or of the graph's launch";
+    Grid "cuda.grid" String "Blocks of the grid: x,y,z";
+    Block "cuda.block" String "Threads of a block: x,y,z";
+    Registers "cuda.registers" U32 "Registers per thread";
+    StaticShared "cuda.static_shared_bytes" U32 "Shared memory that the kernel declares, in bytes";
+    DynamicShared "cuda.dynamic_shared_bytes" U32 "Shared memory that the launch asks for, in bytes";
+    Graph "cuda.graph" U32 "CUPTI's number of the graph that launched it";
+    GraphNode "cuda.graph_node" U64 "CUPTI's number of its node in the graph";
+    SourceGraphNode "cuda.source_graph_node" U64 "CUPTI's number of the node that was captured, of which its node is a clone";
+    SourceDevice "cuda.source_device" U32 "Device that is copied from, where it is another one";
+    DestinationDevice "cuda.destination_device" U32 "Device that is copied to, where it is another one";
+    SourceMemory "cuda.source_memory" String "Kind of memory that is copied from";
+    DestinationMemory "cuda.destination_memory" String "Kind of memory that is copied to";
+    Copies "cuda.copies" U32 "Copies of a batch";
 }
 
 impl Attribute {

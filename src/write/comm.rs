@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::assembly::{Assembly, Context};
+use super::gpu_work::devices::Devices;
 use super::gpus::{Gpu, place_members};
 use super::place::{index, place};
 use crate::event::Kind;
@@ -150,7 +151,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
 impl Comms {
     /// Identifies the communicators of a process.
     #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
+    pub fn of(assembly: &Assembly, devices: &Devices) -> Self {
         let mut comms = Self::default();
         let mut known: BTreeMap<(Identity, u64, u32, u32), u32> = BTreeMap::new();
         let mut repetitions: BTreeMap<(Identity, u64, u32, u32), u32> = BTreeMap::new();
@@ -188,7 +189,7 @@ impl Comms {
             }
             comms.members.push(Member { comm, rank, gpu: 0 });
         }
-        comms.gpus = place_members(assembly, &comms.comms, &mut comms.members);
+        comms.gpus = place_members(assembly, &comms.comms, &mut comms.members, devices);
         comms
     }
 
@@ -196,6 +197,13 @@ impl Comms {
     #[must_use]
     pub fn member(&self, context: u32) -> Option<&Member> {
         self.members.get(index(context))
+    }
+
+    /// The GPU with this ordinal: a place in [`Self::gpus`].
+    #[must_use]
+    pub fn gpu(&self, ordinal: u32) -> Option<u32> {
+        let mut gpus = self.gpus.iter();
+        gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(place)
     }
 
     /// The communicator of a member.

@@ -122,7 +122,12 @@ impl Composite {
     pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
         let members = self.members.iter();
         let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
-        members.reduce(|all, member| {
+        // A call of its own has kernels of its own.
+        let alone = members.map(|member| Interval {
+            is_shared: false,
+            ..member
+        });
+        alone.reduce(|all, member| {
             let first = if member.start < all.start {
                 member
             } else {
@@ -138,6 +143,7 @@ impl Composite {
                 timing,
                 unfinished: all.unfinished || member.unfinished,
                 moved_ns: first.moved_ns,
+                is_shared: false,
             }
         })
     }

@@ -15,6 +15,7 @@ use super::assembly::{Assembly, Operation};
 use super::closing;
 use super::composites::Composites;
 use super::gpu_clock::stamps::Stamps;
+use super::gpu_work::GpuWork;
 use super::launches;
 use super::place::{NOWHERE, index, place};
 use super::place_set::PlaceSet;
@@ -61,6 +62,8 @@ pub struct Correlation {
     pub replays: Replays,
     /// Which of them make a collective together.
     pub composites: Composites,
+    /// What GPUs did, and for which operations.
+    pub gpu: GpuWork,
     /// By place of the operation: its activity, or [`NOWHERE`].
     by_operation: Vec<u32>,
     /// Bytes of a proxy operation's steps, by place of the proxy operation.
@@ -104,6 +107,12 @@ impl Correlation {
         correlation.find_silent(assembly);
         correlation.add_children(assembly);
         launches::link(assembly, &correlation.replays, &mut correlation.activities);
+        correlation.gpu = GpuWork::of(
+            assembly,
+            symbols,
+            &correlation.activities,
+            &correlation.replays,
+        );
         correlation.composites = Composites::of(
             assembly,
             symbols,

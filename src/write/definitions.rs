@@ -14,6 +14,7 @@ use super::canvas::Lane;
 use super::collective;
 use super::correlate::Correlation;
 use super::figure::{RegionClass, RegionCode, RegionKey, RegionName};
+use super::gpu_work::words::{copy_kind, demangled};
 use super::interval::Timing;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
@@ -53,6 +54,8 @@ pub struct RegionText {
     pub class: RegionClass,
     /// Its name.
     pub name: String,
+    /// What compilers call it: the same for what is no kernel.
+    pub canonical: String,
     /// What NCCL calls the function; empty if it is not about one.
     pub func: String,
 }
@@ -63,6 +66,19 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
         RegionName::Fixed(name) => (name.to_owned(), ""),
         RegionName::Composite(pattern) => (format!("nccl{}", pattern.func()), pattern.func()),
         RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
+        RegionName::Copy(kind) => (copy_kind(kind).to_owned(), ""),
+        RegionName::Mangled(name) => {
+            let name = match symbols.text(name) {
+                "" => "kernel",
+                name => name,
+            };
+            return RegionText {
+                class: key.class,
+                name: demangled(name),
+                canonical: name.to_owned(),
+                func: String::new(),
+            };
+        }
         RegionName::Text(name) => {
             let name = match symbols.text(name) {
                 "" => "phase",
@@ -80,6 +96,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     };
     RegionText {
         class: key.class,
+        canonical: name.clone(),
         name,
         func: func.to_owned(),
     }
@@ -97,14 +114,18 @@ impl RegionText {
             RegionClass::Network => (Paradigm::Mpi, "NCCL network", "transfer by the proxy"),
             RegionClass::Channel => (Paradigm::Cuda, "CUDA kernels", "channel of a kernel"),
             RegionClass::Proxy => (Paradigm::Mpi, "NCCL proxy", "state of a proxy thread"),
+            RegionClass::Kernel => (Paradigm::Cuda, "CUDA kernels", "kernel"),
+            RegionClass::Copy => (Paradigm::Cuda, "CUDA copies", "copy by a GPU"),
         };
         let role = match (self.class, self.name.as_str()) {
             (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => {
                 collective::role(&self.func)
             }
             (RegionClass::Network, "queued") => RegionRole::Artificial,
-            (RegionClass::Network, _) => RegionRole::DataTransfer,
-            (RegionClass::Channel | RegionClass::Proxy, _) => RegionRole::Function,
+            (RegionClass::Network | RegionClass::Copy, _) => RegionRole::DataTransfer,
+            (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => {
+                RegionRole::Function
+            }
             _ => RegionRole::Wrapper,
         };
         RegionFacts {
@@ -163,6 +184,8 @@ impl Tables {
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
+        let of_work = correlation.gpu.texts();
+        texts.extend(of_work.iter().map(String::as_str));
         let mut tables = Self::default();
         for text in texts {
             let number = place(tables.strings.len());
@@ -201,7 +224,7 @@ impl Tables {
                 fixed |= shape;
             }
             let fields = item.figure.fields(assembly, correlation);
-            let key = item.figure.region(fields, &correlation.composites);
+            let key = item.figure.region(fields, correlation);
             if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
                 new.insert(RegionRef::UNDEFINED);
                 let keys = named.entry(region_text(key, symbols)).or_default();

@@ -6,7 +6,7 @@ use super::comm::{Comms, Identity};
 use super::definitions::RegionText;
 use super::gpu_clock::GpuCalibration;
 use super::lanes::{LaneKey, Owner};
-use super::place::index;
+use super::place::{NOWHERE, index};
 use super::sidecar::{
     AttributeDefinition, CommDefinition, CommIdentity, GpuClockDefinition, GpuDefinition, LaneKind,
     LaneOwner, RegionDefinition,
@@ -30,6 +30,10 @@ pub(super) fn region(text: &RegionText) -> RegionDefinition {
         role: facts.role.raw(),
         paradigm: facts.paradigm.raw(),
         group: facts.group.to_owned(),
+        canonical_name: match text.canonical == text.name {
+            true => String::new(),
+            false => text.canonical.clone(),
+        },
     }
 }
 
@@ -55,6 +59,7 @@ pub(super) fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
         comm: gpu.comm,
         rank: gpu.rank,
         in_largest: gpu.in_largest,
+        ordinal: gpu.ordinal,
     });
     definitions.collect()
 }
@@ -106,6 +111,12 @@ pub(super) fn lane(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LaneKind
                 gpu: member.map_or(0, |member| member.gpu),
             }
         }
+        LaneKey::Stream(row) => LaneKind::Stream {
+            gpu: scene.comms.gpu(row.ordinal).unwrap_or(NOWHERE),
+            context: row.context,
+            stream: row.stream,
+            is_ambiguous: scene.correlation.gpu.is_ambiguous(row),
+        },
         LaneKey::Channel(of, channel) => LaneKind::Channel {
             owner: owner(of),
             channel,

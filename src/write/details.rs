@@ -1,6 +1,7 @@
 //! The attributes of an event: what NCCL said about the operation, as far as it says something.
 
 mod composite;
+mod gpu_work;
 mod network;
 mod result;
 
@@ -103,6 +104,7 @@ impl<'a> Details<'a> {
             Shape::GroupStart | Shape::GroupEnd | Shape::Queued => return Ok(()),
             Shape::ComposedCall => return self.composed_call(figure.operation),
             Shape::Composite => return self.composite(figure.operation),
+            Shape::Work => return self.gpu_work(figure.operation),
             _ => {}
         }
         let scene = self.scene;
@@ -163,7 +165,8 @@ impl<'a> Details<'a> {
                 self.number(Attribute::Stream, stream, 0)?;
                 let replays = &scene.correlation.replays;
                 let captured = at.is_some_and(|at| replays.is_captured_launch(at));
-                self.flag(Attribute::Captured, captured)
+                self.flag(Attribute::Captured, captured)?;
+                self.external(at)
             }
             Fields::Coll { .. } => self.collective(figure, &operation.fields),
             Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
@@ -185,7 +188,8 @@ impl<'a> Details<'a> {
                 self.name(Attribute::SyncStrategy, sync_strategy)?;
                 self.number(Attribute::Stream, stream, 0)?;
                 self.number(Attribute::UserTag, user_tag, 0)?;
-                self.timing(figure)
+                self.timing(figure)?;
+                self.external(at)
             }
             Fields::CeSync { ranks, .. } => self.add(
                 Attribute::Ranks,
@@ -364,6 +368,13 @@ impl<'a> Details<'a> {
         let scene = self.scene;
         match figure.shape {
             Shape::Operation => self.operation_result(figure.operation),
+            Shape::Work => {
+                let work = scene.correlation.gpu.get(figure.operation);
+                self.flag(
+                    Attribute::Unfinished,
+                    work.is_some_and(|work| work.unfinished),
+                )
+            }
             Shape::ComposedCall => self.composed_call_result(figure.operation),
             Shape::Composite => self.composite_result(figure.operation),
             Shape::Net => {

@@ -79,7 +79,7 @@ impl<'a> Emitter<'a> {
     fn region(&self, figure: Figure) -> RegionRef {
         let fields = figure.fields(self.scene.assembly, self.scene.correlation);
         self.tables
-            .region(figure.region(fields, &self.scene.correlation.composites))
+            .region(figure.region(fields, self.scene.correlation))
     }
 
     /// A step that begins to send puts data into its peer's memory.

@@ -1,7 +1,9 @@
 //! What is drawn: one region instance of one operation.
 
 use super::assembly::Assembly;
-use super::composites::{Composites, Pattern};
+use super::composites::Pattern;
+use super::correlate::Correlation;
+use super::gpu_work::What;
 use super::place::index;
 use crate::event::NetData;
 use crate::journal::record::{Fields, Symbol};
@@ -63,10 +65,12 @@ pub enum Shape {
     PluginSend,
     /// The same for one that receives.
     PluginReceive,
+    /// A kernel or a copy; `operation` is a place in [`super::gpu_work::GpuWork::all`].
+    Work,
 }
 
 // [`Figure::order`] keeps five bits for it.
-const _: () = assert!((Shape::PluginReceive as u8) < 1 << 5);
+const _: () = assert!((Shape::Work as u8) < 1 << 5);
 
 /// One region instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +165,10 @@ pub enum RegionClass {
     Channel,
     /// States of proxy threads.
     Proxy,
+    /// Kernels.
+    Kernel,
+    /// Copies by a GPU.
+    Copy,
 }
 
 /// A region by what it stands for; its name comes from the tables of the process.
@@ -185,6 +193,10 @@ pub enum RegionName {
     Composite(Pattern),
     /// What a network plugin that is not known does, by the plugin's id.
     Plugin(i64),
+    /// A C++ function, by its mangled name.
+    Mangled(Symbol),
+    /// A copy, by CUPTI's number of its kind.
+    Copy(u8),
 }
 
 /// A region in two words, to find it fast. Different regions have different ones, but one region may have several:
@@ -202,6 +214,8 @@ impl RegionKey {
             RegionName::Text(symbol) => (2, symbol.0, (0, 0)),
             RegionName::Composite(pattern) => (3, pattern as u32, (0, 0)),
             RegionName::Plugin(id) => (4, 0, (0, id.cast_unsigned())),
+            RegionName::Mangled(symbol) => (5, symbol.0, (0, 0)),
+            RegionName::Copy(kind) => (6, kind.into(), (0, 0)),
         };
         let class = self.class as u64;
         RegionCode(
@@ -241,7 +255,8 @@ pub fn func(fields: &Fields) -> Symbol {
 impl Figure {
     /// The region it is an instance of. `fields` are of the operation behind it, if there is one.
     #[must_use]
-    pub fn region(&self, fields: Option<&Fields>, composites: &Composites) -> RegionKey {
+    pub fn region(&self, fields: Option<&Fields>, correlation: &Correlation) -> RegionKey {
+        let composites = &correlation.composites;
         let named = fields.map_or(Symbol::NONE, func);
         let composite = |pattern: Option<Pattern>| {
             pattern.map_or(RegionName::Func(named, ""), RegionName::Composite)
@@ -300,6 +315,13 @@ impl Figure {
                 (RegionClass::Channel, RegionName::Text(name))
             }
             (Shape::Phase, _) => (RegionClass::Channel, RegionName::Text(Symbol::NONE)),
+            (Shape::Work, _) => match correlation.gpu.get(self.operation).map(|work| work.what) {
+                Some(What::Copy(copy)) => (RegionClass::Copy, RegionName::Copy(copy.kind)),
+                Some(What::Kernel(kernel)) => {
+                    (RegionClass::Kernel, RegionName::Mangled(kernel.name))
+                }
+                None => (RegionClass::Kernel, RegionName::Mangled(Symbol::NONE)),
+            },
             (Shape::Call, Some(Fields::CeSync { .. })) => {
                 (RegionClass::Enqueue, RegionName::Fixed("CeSync"))
             }
@@ -322,10 +344,10 @@ impl Figure {
     pub fn fields<'a>(
         &self,
         assembly: &'a Assembly,
-        correlation: &super::correlate::Correlation,
+        correlation: &Correlation,
     ) -> Option<&'a Fields> {
         let at = match self.shape {
-            Shape::CommInit | Shape::CommFinalize => return None,
+            Shape::CommInit | Shape::CommFinalize | Shape::Work => return None,
             Shape::Operation | Shape::Composite => {
                 correlation.activities.get(index(self.operation))?.operation
             }

@@ -9,23 +9,29 @@
 //!    rank's GPU.
 //!
 //! What none of these places has a GPU of its own: one too many is better than a wrong one.
+//!
+//! Where it is known which devices ranks use ([`super::gpu_work::devices`]) that is so; the rules above are for the
+//! others. Devices that work and have no rank are GPUs, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assembly::{Assembly, ThreadKey};
 use super::comm::{Comm, Member};
-use super::place::{index, place};
+use super::gpu_work::devices::Devices;
+use super::place::{NOWHERE, index, place};
 use crate::event::Kind;
 
 /// A GPU of a process, called after a communicator rank that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// The communicator: a place in [`super::comm::Comms::comms`].
+    /// The communicator: a place in [`super::comm::Comms::comms`], or past its end where no rank is on it.
     pub comm: u32,
     /// The rank there.
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
     pub in_largest: bool,
+    /// CUDA's number of it, where that is known.
+    pub ordinal: Option<u32>,
 }
 
 /// Sets of contexts on one GPU.
@@ -35,11 +41,16 @@ struct Sets {
     next: Vec<u32>,
     /// By place of the set's first: the communicators with a rank in it.
     comms: Vec<BTreeSet<u32>>,
+    /// By place of the set's first: the device, where it is known.
+    ordinals: Vec<Option<u32>>,
 }
 
 impl Sets {
-    fn new(members: &[Member]) -> Self {
+    fn new(members: &[Member], devices: &Devices) -> Self {
         Self {
+            ordinals: (0..place(members.len()))
+                .map(|context| devices.of_context(context))
+                .collect(),
             next: (0..place(members.len())).collect(),
             comms: members
                 .iter()
@@ -58,18 +69,41 @@ impl Sets {
         context
     }
 
-    /// Puts two sets together, unless two ranks of one communicator would meet.
+    /// The device of the set with this first, where it is known.
+    fn ordinal(&self, first: u32) -> Option<u32> {
+        self.ordinals.get(index(first)).copied().flatten()
+    }
+
+    /// Puts two sets together, unless two ranks of one communicator or two devices would meet.
     fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.first(a), self.first(b));
-        let (first, other) = (a.min(b), a.max(b));
-        let moving = self.comms.get(index(other)).cloned().unwrap_or_default();
-        let Some(comms) = self.comms.get_mut(index(first)) else {
-            return;
+        let of = |set: u32| self.comms.get(index(set));
+        let apart = match (of(a), of(b)) {
+            (Some(one), Some(other)) => one.is_disjoint(other),
+            _ => false,
         };
-        if first == other || !comms.is_disjoint(&moving) {
+        let devices = (self.ordinal(a), self.ordinal(b));
+        let is_one = !matches!(devices, (Some(one), Some(other)) if one != other);
+        if apart && is_one {
+            self.unite(a, b);
+        }
+    }
+
+    /// Puts the sets of two contexts together.
+    fn unite(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.first(a), self.first(b));
+        let (first, other) = (a.min(b), a.max(b));
+        if first == other {
             return;
         }
-        comms.extend(moving);
+        let moving = self.comms.get(index(other)).cloned().unwrap_or_default();
+        let ordinal = self.ordinal(first).or(self.ordinal(other));
+        if let Some(comms) = self.comms.get_mut(index(first)) {
+            comms.extend(moving);
+        }
+        if let Some(of_set) = self.ordinals.get_mut(index(first)) {
+            *of_set = ordinal;
+        }
         if let Some(next) = self.next.get_mut(index(other)) {
             *next = first;
         }
@@ -81,11 +115,18 @@ pub(super) fn place_members(
     assembly: &Assembly,
     comms: &[Comm],
     members: &mut [Member],
+    devices: &Devices,
 ) -> Vec<Gpu> {
     let Some(largest) = largest(comms, members) else {
-        return Vec::new();
+        return without_ranks(&[], devices);
     };
-    let mut sets = Sets::new(members);
+    let mut sets = Sets::new(members, devices);
+    // Ranks of one communicator, too, if somebody wants it so.
+    for contexts in devices.contexts().values() {
+        for (&a, &b) in contexts.iter().zip(contexts.iter().skip(1)) {
+            sets.unite(a, b);
+        }
+    }
     join_by_stream(assembly, members, &mut sets);
     join_by_thread(assembly, members, largest, &mut sets);
     // The largest communicator's first, in rank order; then the others, by communicator and rank.
@@ -97,11 +138,13 @@ pub(super) fn place_members(
     let mut gpus = Vec::new();
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     for (elsewhere, comm, rank, context) in order {
-        let number = *numbers.entry(sets.first(context)).or_insert_with(|| {
+        let first = sets.first(context);
+        let number = *numbers.entry(first).or_insert_with(|| {
             gpus.push(Gpu {
                 comm,
                 rank,
                 in_largest: !elsewhere,
+                ordinal: sets.ordinal(first),
             });
             place(gpus.len().saturating_sub(1))
         });
@@ -109,7 +152,22 @@ pub(super) fn place_members(
             member.gpu = number;
         }
     }
+    let others = without_ranks(&gpus, devices);
+    gpus.extend(others);
     gpus
+}
+
+/// Devices that work, and that no rank is known to be on.
+fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
+    let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).collect();
+    let others = devices.with_work.difference(&known);
+    let others = others.map(|&ordinal| Gpu {
+        comm: NOWHERE,
+        rank: 0,
+        in_largest: false,
+        ordinal: Some(ordinal),
+    });
+    others.collect()
 }
 
 /// The communicator with the most ranks in this process, then in all; the first of equals.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::assembly::{Assembly, Operation};
 use super::correlate::{Activity, Correlation};
 use super::gpu_clock::GpuClock;
+use super::gpu_work::RanBy;
 use super::place::index;
 use crate::event::Kind;
 
@@ -13,6 +14,10 @@ use crate::event::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
+    /// Its kernel or copies, as CUPTI tells.
+    Cupti,
+    /// CUDA events around its launch.
+    Event,
     /// Kernel channels on the GPU's timer.
     KernelChannel,
     /// Kernel channels without GPU time: when the host heard of them.
@@ -27,7 +32,9 @@ pub enum Timing {
 
 impl Timing {
     /// All, in order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
+        Self::Cupti,
+        Self::Event,
         Self::KernelChannel,
         Self::KernelChannelHost,
         Self::Proxy,
@@ -39,12 +46,20 @@ impl Timing {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Cupti => "cupti",
+            Self::Event => "event",
             Self::KernelChannel => "kernelch",
             Self::KernelChannelHost => "kernelch-host",
             Self::Proxy => "proxy",
             Self::Kernel => "shared-kernel",
             Self::Enqueue => "enqueue",
         }
+    }
+
+    /// Whether it says how long an operation ran, not only how long something around it.
+    #[must_use]
+    pub const fn is_measured(self) -> bool {
+        !matches!(self, Self::Enqueue | Self::Kernel)
     }
 }
 
@@ -61,10 +76,29 @@ pub struct Interval {
     pub unfinished: bool,
     /// How much later than its launch it begins here, because the kernel before had not ended.
     pub moved_ns: u64,
+    /// Whether other operations ran in it, too: as a bandwidth of this one alone it would be wrong.
+    pub is_shared: bool,
 }
 
-fn measured(assembly: &Assembly, activity: &Activity, clock: &GpuClock) -> Option<Interval> {
+fn measured(
+    assembly: &Assembly,
+    activity: &Activity,
+    ran: RanBy,
+    clock: &GpuClock,
+) -> Option<Interval> {
     let operation = assembly.operation(activity.operation)?;
+    // What a GPU told has ended, whatever became of the events.
+    let by_work = ran.work.map(|ran| (ran, Timing::Cupti));
+    if let Some((ran, timing)) = by_work.or(ran.events.map(|ran| (ran, Timing::Event))) {
+        return Some(Interval {
+            start: ran.start,
+            end: ran.end,
+            timing,
+            unfinished: ran.unfinished,
+            moved_ns: 0,
+            is_shared: ran.is_shared,
+        });
+    }
     let launched = assembly
         .operation(activity.launch)
         .filter(|_| activity.launch_is_own)
@@ -106,6 +140,7 @@ fn measured(assembly: &Assembly, activity: &Activity, clock: &GpuClock) -> Optio
         timing,
         unfinished: activity.unfinished,
         moved_ns: 0,
+        is_shared: false,
     })
 }
 
@@ -201,6 +236,7 @@ pub fn intervals(
         intervals.push(measured(
             assembly,
             activity,
+            correlation.gpu.ran(at),
             clock.unwrap_or(&GpuClock::default()),
         ));
         order.extend(task);

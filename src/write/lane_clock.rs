@@ -38,8 +38,14 @@ pub(super) fn properties(
         (name("BOUNDS_BELOW"), AttributeValue::U64(clock.bounds.0)),
         (name("BOUNDS_ABOVE"), AttributeValue::U64(clock.bounds.1)),
     ];
+    let kernels = (
+        name("BOUNDS_OF_KERNELS"),
+        AttributeValue::U64(clock.kernel_bounds),
+    );
     let text = AttributeValue::String(StringRef::new(strings.number(clock.calibration.name())));
     let mut properties = vec![(calibration, text)];
     properties.extend(numbers);
+    // Of archives without kernels nothing new is said.
+    properties.extend((clock.kernel_bounds > 0).then_some(kernels));
     properties
 }

@@ -8,6 +8,7 @@
 
 use super::comm::Comms;
 use super::figure::Figure;
+use super::gpu_work::Row as GpuRow;
 use super::messages::{Message, Role};
 use super::metrics::{Metric, Sample};
 use crate::event::Kind;
@@ -21,9 +22,11 @@ pub enum LaneKey {
     Proxy(u32),
     /// A rank of a communicator, by place of the context.
     Communicator(u32),
-    /// A channel of it.
+    /// A CUDA stream.
+    Stream(GpuRow),
+    /// A channel of a communicator's rank.
     Channel(Owner, u8),
-    /// A network connection of it: channel, whether it sends, peer.
+    /// A network connection of such a rank: channel, whether it sends, peer.
     Net(Owner, u8, bool, i32),
     /// A slot of that connection, where one step after the other is under way.
     Step(Owner, u8, bool, i32, u8),
@@ -48,7 +51,7 @@ impl Owner {
     }
 }
 
-/// Where a row is among those of its process: threads, communicators, channels, network; in each by
+/// Where a row is among those of its process: threads, communicators, CUDA streams, channels, network; in each by
 /// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from
 /// run to run, so they only break ties.
 pub type Row = (u8, Whose, u8, bool, i32, u8);
@@ -62,7 +65,8 @@ impl LaneKey {
     #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
-            Self::Thread(_) | Self::Communicator(_) => Kind::Coll,
+            // What it shows is no event, and wanted by who asked for it.
+            Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) => Kind::Coll,
             Self::Proxy(_) => Kind::ProxyCtrl,
             Self::Channel(..) => Kind::KernelCh,
             Self::Net(..) => Kind::ProxyOp,
@@ -85,13 +89,18 @@ impl LaneKey {
             Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
             Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
             Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0, 0),
-            Self::Channel(owner, channel) => (2, whose(owner), channel, false, 0, 0),
-            Self::Net(owner, channel, send, peer) => (3, whose(owner), channel, send, peer, 0),
+            Self::Stream(GpuRow {
+                ordinal,
+                context,
+                stream,
+            }) => (2, (ordinal, context, stream.into()), 0, false, 0, 0),
+            Self::Channel(owner, channel) => (3, whose(owner), channel, false, 0, 0),
+            Self::Net(owner, channel, send, peer) => (4, whose(owner), channel, send, peer, 0),
             Self::Step(owner, channel, send, peer, slot) => {
-                (3, whose(owner), channel, send, peer, 2 * slot + 1)
+                (4, whose(owner), channel, send, peer, 2 * slot + 1)
             }
             Self::Plugin(owner, channel, send, peer, slot) => {
-                (3, whose(owner), channel, send, peer, 2 * slot + 2)
+                (4, whose(owner), channel, send, peer, 2 * slot + 2)
             }
         }
     }

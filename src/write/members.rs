@@ -240,6 +240,15 @@ pub fn lane_name(
             let ranks = comm.map_or(0, |comm| comm.lanes.len());
             format!("NCCL {name} rank {rank}/{ranks}")
         }
+        LaneKind::Stream {
+            context,
+            stream,
+            is_ambiguous,
+            ..
+        } => match is_ambiguous {
+            false => format!("CUDA stream {stream}"),
+            true => format!("CUDA stream {stream} of context {context}"),
+        },
         LaneKind::Channel { owner, channel } => format!("NCCL {} ch{channel:02}", short(owner)),
         LaneKind::Net {
             owner,

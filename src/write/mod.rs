@@ -48,6 +48,7 @@ pub mod figure;
 pub mod finalize;
 pub mod finisher;
 pub mod gpu_clock;
+pub mod gpu_work;
 pub mod gpus;
 mod ids;
 pub mod interval;

@@ -204,6 +204,7 @@ pub(super) fn write_claimed(
         comms: describe::comms(&timeline.comms, &outcome.symbols),
         gpus: describe::gpus(&timeline.comms),
         lanes,
+        gpu_work: timeline.correlation.gpu.definition(&outcome.symbols),
         gpu_clocks: describe::gpu_clocks(&timeline),
         collectives,
         offered: pxn::offered(&assembly, &timeline.comms),

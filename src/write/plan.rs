@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  machine ─ host ─┬ PROCESS "rank 0 [host:pid]" ── API threads, net lanes
-//!                  └ ACCELERATOR "GPU of rank 0 …"    ── communicator and channel lanes
+//!                  └ GPU ─ ACCELERATOR "GPU 0 …"     ── communicator, stream and channel lanes
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,7 @@ use otf2::{
 };
 
 use super::alignment::statement::{self, Hosts, Value};
+use super::gpu_work::definition::DeviceDefinition;
 use super::job::Process;
 use super::lane_clock;
 use super::members::{ArchiveComm, Members, lane_name};
@@ -34,7 +35,7 @@ use super::union::{Metrics, Strings, region_groups};
 pub(super) struct Plan {
     /// Strings.
     pub(super) strings: Strings,
-    /// System tree: the machine, then its hosts.
+    /// System tree: the machine, then its hosts, then their GPUs.
     pub(super) nodes: Vec<SystemTreeNode>,
     /// Processes, then accelerators.
     pub(super) location_groups: Vec<LocationGroup>,
@@ -72,8 +73,8 @@ impl Plan {
             strings,
             ..Self::default()
         };
-        let hosts = plan.add_tree(processes);
-        plan.add_places(processes, members, origins, &hosts);
+        let tree = plan.add_tree(processes);
+        plan.add_places(processes, members, origins, &tree);
         plan.add_stubs(members, metrics.comm_lanes);
         for definition in attributes {
             let attribute = Attribute {
@@ -86,7 +87,10 @@ impl Plan {
         for definition in regions {
             let region = Region {
                 name: plan.string(&definition.name),
-                canonical_name: plan.string(&definition.name),
+                canonical_name: plan.string(match definition.canonical_name.as_str() {
+                    "" => &definition.name,
+                    canonical => canonical,
+                }),
                 description: plan.string(&definition.description),
                 role: RegionRole::from_raw(definition.role),
                 paradigm: Paradigm::from_raw(definition.paradigm),
@@ -176,11 +180,8 @@ impl Plan {
         StringRef::new(self.strings.number(text))
     }
 
-    /// The machine and its hosts; gives the node of each host.
-    fn add_tree<'a>(
-        &mut self,
-        processes: &'a [Process],
-    ) -> BTreeMap<(&'a str, &'a str), SystemTreeNodeRef> {
+    /// The machine, its hosts, and their GPUs as far as they are known.
+    fn add_tree<'a>(&mut self, processes: &'a [Process]) -> Tree<'a> {
         let jobs = processes.iter().filter_map(|process| {
             let job = &process.sidecar.process.environment.job;
             job.as_deref().filter(|job| !job.is_empty())
@@ -195,7 +196,7 @@ impl Plan {
         };
         self.nodes.push(machine);
         let hosts: BTreeSet<(&str, &str)> = processes.iter().map(Process::host).collect();
-        let mut nodes = BTreeMap::new();
+        let mut tree = Tree::default();
         for (host, boot_id) in hosts {
             let mut properties = Vec::new();
             if !boot_id.is_empty() {
@@ -210,10 +211,44 @@ impl Plan {
                 properties,
             };
             let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
-            nodes.insert((host, boot_id), reference);
+            tree.hosts.insert((host, boot_id), reference);
             self.nodes.push(node);
         }
-        nodes
+        self.add_devices(processes, &mut tree);
+        tree
+    }
+
+    /// The GPUs that are used, each once, whichever processes use it.
+    fn add_devices<'a>(&mut self, processes: &'a [Process], tree: &mut Tree<'a>) {
+        let mut devices: BTreeMap<(Host<'a>, &'a str), &'a DeviceDefinition> = BTreeMap::new();
+        for process in processes {
+            let lanes = process.sidecar.options.comm_lanes;
+            let gpus = process
+                .sidecar
+                .lanes
+                .iter()
+                .filter_map(|lane| gpu(lane, lanes));
+            let gpus: BTreeSet<u32> = gpus.collect();
+            for device in gpus.into_iter().filter_map(|gpu| device(process, gpu)) {
+                if let Some(identity) = device.identity() {
+                    devices.entry((process.host(), identity)).or_insert(device);
+                }
+            }
+        }
+        for ((host, identity), device) in devices {
+            let said = device.statements().into_iter();
+            let said = said.map(|(name, text)| (name, Value::Text(text)));
+            let node = SystemTreeNode {
+                name: self.string(&format!("GPU {}", tree_name(device))),
+                class_name: self.string("GPU"),
+                parent: tree.hosts.get(&host).copied().unwrap_or_default(),
+                domains: vec![SystemTreeDomain::AcceleratorDevice],
+                properties: self.statements(said.collect()),
+            };
+            let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
+            tree.devices.insert((host, identity), reference);
+            self.nodes.push(node);
+        }
     }
 
     /// Processes, their GPUs, and the lanes of both.
@@ -222,11 +257,11 @@ impl Plan {
         processes: &[Process],
         members: &Members,
         origins: &Origins<'_>,
-        hosts: &BTreeMap<(&str, &str), SystemTreeNodeRef>,
+        tree: &Tree<'_>,
     ) {
         let names = Hosts::of(processes);
         for process in processes {
-            let node = hosts.get(&process.host()).copied().unwrap_or_default();
+            let node = tree.host(process);
             let said = statement::of_process(process, &names);
             let group = LocationGroup {
                 name: self.string(&process.name()),
@@ -242,18 +277,22 @@ impl Plan {
                 .iter()
                 .filter_map(|&number| members.comms.get(index(number)))
                 .collect();
-            let node = hosts.get(&process.host()).copied().unwrap_or_default();
+            let node = tree.host(process);
             let mut gpus: BTreeMap<u32, LocationGroupRef> = BTreeMap::new();
             let lanes = process.sidecar.options.comm_lanes;
             let gpu = |lane| gpu(lane, lanes);
             let used: BTreeSet<u32> = process.sidecar.lanes.iter().filter_map(gpu).collect();
             for number in used {
+                let (device_node, said) = match device(process, number) {
+                    Some(device) => (tree.device(process, device), statements(device)),
+                    None => (None, Vec::new()),
+                };
                 let group = LocationGroup {
                     name: self.string(&gpu_name(process, number, &comms)),
                     group_type: LocationGroupType::Accelerator,
-                    system_tree_parent: node,
+                    system_tree_parent: device_node.unwrap_or(node),
                     creator: LocationGroupRef::new(creator),
-                    properties: Vec::new(),
+                    properties: self.statements(said),
                 };
                 gpus.insert(
                     number,
@@ -355,11 +394,59 @@ impl Plan {
     }
 }
 
+/// A host: its name and boot.
+type Host<'a> = (&'a str, &'a str);
+
+/// The nodes of the system tree.
+#[derive(Debug, Default)]
+struct Tree<'a> {
+    hosts: BTreeMap<Host<'a>, SystemTreeNodeRef>,
+    /// By host and what tells a device from others.
+    devices: BTreeMap<(Host<'a>, &'a str), SystemTreeNodeRef>,
+}
+
+impl Tree<'_> {
+    fn host(&self, process: &Process) -> SystemTreeNodeRef {
+        self.hosts.get(&process.host()).copied().unwrap_or_default()
+    }
+
+    fn device(&self, process: &Process, device: &DeviceDefinition) -> Option<SystemTreeNodeRef> {
+        let key = (process.host(), device.identity()?);
+        self.devices.get(&key).copied()
+    }
+}
+
+/// A device among those of its host.
+fn tree_name(device: &DeviceDefinition) -> &str {
+    let names = [device.pci.as_str(), device.uuid.as_str()];
+    names
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or("?")
+}
+
+/// What is known of a process's GPU.
+fn device(process: &Process, number: u32) -> Option<&DeviceDefinition> {
+    let gpu = process.sidecar.gpus.get(index(number))?;
+    let ordinal = gpu.ordinal?;
+    let mut devices = process.sidecar.gpu_work.devices.iter();
+    devices.find(|device| device.ordinal == ordinal)
+}
+
+/// What the group of a process's GPU says of it.
+fn statements(device: &DeviceDefinition) -> Vec<(&'static str, Value)> {
+    let mut said = vec![("ordinal", Value::Unsigned(device.ordinal.into()))];
+    let known = device.statements().into_iter();
+    said.extend(known.map(|(name, text)| (name, Value::Text(text))));
+    said
+}
+
 /// Which of its process's GPUs a lane belongs to, if any.
 fn gpu(lane: &LaneDefinition, lanes: CommLanes) -> Option<u32> {
     match lane.kind {
         LaneKind::Communicator { .. } if lanes == CommLanes::Cpu => None,
         LaneKind::Communicator { gpu, .. }
+        | LaneKind::Stream { gpu, .. }
         | LaneKind::Channel {
             owner: LaneOwner::Rank { gpu, .. },
             ..
@@ -377,12 +464,17 @@ fn gpu(lane: &LaneDefinition, lanes: CommLanes) -> Option<u32> {
     }
 }
 
-/// What a GPU is called: after a rank, because its number in CUDA is not known.
+/// What a GPU is called: by its number in CUDA and its address; where those are not known, after a rank.
 fn gpu_name(process: &Process, number: u32, comms: &[&ArchiveComm]) -> String {
     let place = process.place();
     let Some(gpu) = process.sidecar.gpus.get(index(number)) else {
         return format!("GPU [{place}]");
     };
+    if let Some(ordinal) = gpu.ordinal {
+        let known = device(process, number).filter(|device| !device.pci.is_empty());
+        let place = known.map_or(place, |device| device.pci.clone());
+        return format!("GPU {ordinal} [{place}]");
+    }
     match comms.get(index(gpu.comm)) {
         Some(comm) if !gpu.in_largest => {
             format!("GPU of rank {} of {} [{place}]", gpu.rank, comm.name)

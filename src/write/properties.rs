@@ -9,6 +9,7 @@ use super::alignment::{Alignment, statement};
 use super::blind_spots;
 use super::counts::Counts;
 use super::gpu_clock::GpuCalibration;
+use super::gpu_work;
 use super::job::Process;
 use super::kept;
 use super::measurement;
@@ -72,6 +73,9 @@ pub fn properties(
     let unmatched = members.comms.iter().map(|comm| comm.unmatched).sum();
     list.number("NCCL::COLLECTIVES_UNMATCHED", unmatched);
     list.number("NCCL::RANKS_CLAIMED_TWICE", members.claimed_twice);
+    for (name, value) in gpu_work::statement::of_archive(processes) {
+        list.add(&name, value);
+    }
     for (name, value) in kept::of_archive(processes) {
         list.add(&name, value);
     }
@@ -341,7 +345,7 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
     sidecar.gpu_clocks.iter().map(|gpu| {
         let comm = sidecar.comms.get(index(gpu.comm)).map_or(0, |comm| comm.id);
         format!(
-            "{}: comm {comm:#x} rank {}: {}, residual {} ns, drift {} ppb, bounds {} + {}{}",
+            "{}: comm {comm:#x} rank {}: {}, residual {} ns, drift {} ppb, bounds {} + {}{}{}",
             sidecar.part,
             gpu.rank,
             gpu.clock.calibration.name(),
@@ -352,6 +356,11 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
             match gpu.clock.knots.len() {
                 0..=2 => String::new(),
                 knots => format!(", {} lines", knots - 1),
+            },
+            match (gpu.clock.kernel_bounds, gpu.clock.kernels_contradict) {
+                (_, true) => ", kernels contradict".to_owned(),
+                (0, false) => String::new(),
+                (kernels, false) => format!(", {kernels} of kernels"),
             },
         )
     })

@@ -16,6 +16,7 @@ use super::alignment::rows::Traffic;
 use super::clocks::ClockQuality;
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
+use super::gpu_work::definition::GpuWorkDefinition;
 use super::matching::RankDigest;
 use super::measurement::SwitchDefinition;
 use super::options::ArchiveOptions;
@@ -58,6 +59,9 @@ pub struct Sidecar {
     pub gpus: Vec<GpuDefinition>,
     /// Lanes: each has an event file.
     pub lanes: Vec<LaneDefinition>,
+    /// What was found out about GPUs. Parts of before, and without GPUs, have nothing.
+    #[serde(default)]
+    pub gpu_work: GpuWorkDefinition,
     /// Clocks of the GPUs, by communicator rank.
     pub gpu_clocks: Vec<GpuClockDefinition>,
     /// What each rank called, in short; the calls are in the file `collectives`. Parts of before do not say.
@@ -133,6 +137,9 @@ pub struct RegionDefinition {
     pub paradigm: u8,
     /// The region group it is in.
     pub group: String,
+    /// What compilers call a kernel; empty where it is the name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub canonical_name: String,
 }
 
 /// How a communicator is identified across processes.
@@ -193,6 +200,18 @@ pub enum LaneKind {
         rank: u32,
         /// Its GPU: a place in [`Sidecar::gpus`].
         gpu: u32,
+    },
+    /// A CUDA stream.
+    Stream {
+        /// Its GPU: a place in [`Sidecar::gpus`].
+        gpu: u32,
+        /// CUPTI's number of the CUDA context.
+        context: u32,
+        /// CUPTI's number of the stream in it.
+        stream: u32,
+        /// Whether another context on the GPU has a stream of this number.
+        #[serde(default)]
+        is_ambiguous: bool,
     },
     /// A channel of a communicator's rank.
     Channel {
@@ -285,12 +304,15 @@ pub struct LaneDefinition {
 /// A GPU of the process, called after a communicator rank on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDefinition {
-    /// A place in [`Sidecar::comms`].
+    /// A place in [`Sidecar::comms`]; past its end where no rank is on it.
     pub comm: u32,
     /// The rank there.
     pub rank: u32,
     /// Whether the communicator is the process's largest, which names its GPUs where it can.
     pub in_largest: bool,
+    /// CUDA's number of it in this process, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
 }
 
 /// The clock of a communicator rank's GPU.

@@ -35,7 +35,7 @@ impl Timeline {
     #[must_use]
     pub fn of(assembly: &Assembly, symbols: &Symbols) -> Self {
         let correlation = Correlation::of(assembly, symbols);
-        let comms = Comms::of(assembly);
+        let comms = Comms::of(assembly, &correlation.gpu.devices);
         let gpu_clocks = gpu_clocks(assembly, &correlation, &comms);
         let intervals = intervals(assembly, &correlation, &gpu_clocks);
         Self {

@@ -18,7 +18,7 @@ pub(crate) struct Process {
     pub(crate) main: Cursor,
     pub(crate) proxy: Cursor,
     pub(crate) context: ContextId,
-    keeper: Cursor,
+    pub(crate) keeper: Cursor,
     registry: Arc<Registry>,
 }
 
@@ -111,8 +111,9 @@ impl Process {
         }
     }
 
-    /// One grouped call with its launch, its Coll, two proxy operations and two kernel channels.
-    pub(crate) fn all_reduce(&mut self, rank: i32, sequence: u64) {
+    /// One grouped call with its launch, its Coll, two proxy operations and two kernel channels; gives the launch and
+    /// the Coll.
+    pub(crate) fn all_reduce(&mut self, rank: i32, sequence: u64) -> [EventId; 2] {
         let context = self.context;
         let group = self.main.start(&start(
             context,
@@ -178,6 +179,7 @@ impl Process {
         self.main.stop(plan.get());
         self.main.stop(group.get());
         self.children(coll, rank, gpu_start_ns);
+        [launch, coll]
     }
 
     fn children(&mut self, operation: EventId, rank: i32, gpu_start_ns: u64) {

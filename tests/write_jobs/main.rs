@@ -4,6 +4,7 @@
 mod archive;
 mod every_kind;
 mod finisher;
+mod gpu_work;
 mod job;
 mod options;
 mod sizes;

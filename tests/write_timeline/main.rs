@@ -4,6 +4,7 @@ mod composites;
 mod controls;
 mod copy_engine;
 mod gpu_clocks;
+mod gpu_work;
 mod gpus;
 mod launches;
 mod net_plugin;

@@ -6,7 +6,7 @@ use super::Details;
 use crate::journal::record::Fields;
 use crate::write::attributes::Attribute;
 use crate::write::collective;
-use crate::write::interval::{Interval, Timing};
+use crate::write::interval::Interval;
 use crate::write::place::index;
 
 impl Details<'_> {
@@ -49,7 +49,7 @@ impl Details<'_> {
         ranks: u32,
         interval: Interval,
     ) -> otf2::Result<()> {
-        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
+        let measured = interval.timing.is_measured() && !interval.is_shared;
         let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
             .as_secs_f64();
         if interval.unfinished || !measured || seconds <= 0.0 {

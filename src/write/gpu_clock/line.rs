@@ -37,6 +37,9 @@ type Pair = (u64, u64);
 pub(super) struct Bounds {
     lower: Vec<Pair>,
     upper: Vec<Pair>,
+    /// By the times of kernels on the host's clock: closer, and as good as that clock's samples.
+    kernel_lower: Vec<Pair>,
+    kernel_upper: Vec<Pair>,
 }
 
 impl Bounds {
@@ -50,10 +53,22 @@ impl Bounds {
         self.lower.push((gpu_ns, host_ns));
     }
 
+    /// This stamp was taken after its kernel had begun, by the host's clock.
+    pub(super) fn after_kernel_began(&mut self, gpu_ns: u64, host_ns: u64) {
+        self.kernel_lower.push((gpu_ns, host_ns));
+    }
+
+    /// This stamp was taken before its kernel ended, by the host's clock.
+    pub(super) fn before_kernel_ended(&mut self, gpu_ns: u64, host_ns: u64) {
+        self.kernel_upper.push((gpu_ns, host_ns));
+    }
+
     /// Takes in what is known of other stamps of the same GPU.
     pub(super) fn add(&mut self, other: &Self) {
         self.lower.extend(&other.lower);
         self.upper.extend(&other.upper);
+        self.kernel_lower.extend(&other.kernel_lower);
+        self.kernel_upper.extend(&other.kernel_upper);
     }
 
     /// Whether there are no stamps.
@@ -61,8 +76,40 @@ impl Bounds {
         self.upper.is_empty()
     }
 
-    /// The clock.
+    /// The clock. Kernels whose times contradict what callbacks say are not believed: those are the host's own.
     pub(super) fn clock(&self) -> GpuClock {
+        let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;
+        if kernels == 0 {
+            return self.line();
+        }
+        let mut with_kernels = Self::default();
+        with_kernels
+            .lower
+            .extend(self.lower.iter().chain(&self.kernel_lower));
+        with_kernels
+            .upper
+            .extend(self.upper.iter().chain(&self.kernel_upper));
+        let with_kernels = GpuClock {
+            kernel_bounds: kernels,
+            ..with_kernels.line()
+        };
+        let without = || GpuClock {
+            kernels_contradict: true,
+            ..self.line()
+        };
+        match with_kernels.calibration {
+            GpuCalibration::Bounded => with_kernels,
+            // A bend that only kernels make is one of their clock.
+            GpuCalibration::Bent => match without() {
+                line if line.calibration == GpuCalibration::Bounded => line,
+                _ => with_kernels,
+            },
+            _ => without(),
+        }
+    }
+
+    /// The clock by callbacks, or what has been put there.
+    fn line(&self) -> GpuClock {
         let stamps = || self.lower.iter().chain(&self.upper).map(|pair| pair.0);
         let (Some(first), Some(last)) = (stamps().min(), stamps().max()) else {
             return GpuClock::default();
@@ -80,6 +127,7 @@ impl Bounds {
             knots,
             residual_ns: u64::try_from(residual).unwrap_or(u64::MAX),
             bounds: (self.lower.len() as u64, self.upper.len() as u64),
+            ..GpuClock::default()
         };
         let constant = |calibration, offset: i128, residual: i128| {
             clock(calibration, vec![knot(0.0, offset)], residual)

@@ -6,6 +6,9 @@
 //!   so:    launch − g  ≤  offset(g)  ≤  callback − g        for every stamp g
 //! ```
 //!
+//! Where CUPTI or CUDA events tell when the kernel ran, that is closer: kernel start − g ≤ offset(g) for its first stamp,
+//! offset(g) ≤ kernel end − g for its last.
+//!
 //! The offset is a straight line in g that keeps all bounds ([`mod@line`]): the timer drifts. Only stamps that can
 //! be trusted take part ([`stamps`]). Ranks on one GPU put their bounds together; where these contradict
 //! each other (the guess which ranks share a GPU was wrong) each rank has a clock of its own. Bounds of one rank that
@@ -88,6 +91,10 @@ pub struct GpuClock {
     pub residual_ns: u64,
     /// How many bounds from below and from above it was found by.
     pub bounds: (u64, u64),
+    /// How many of those are times of kernels that CUPTI or CUDA events told.
+    pub kernel_bounds: u64,
+    /// There were such, but they contradict what callbacks say, and were not used.
+    pub kernels_contradict: bool,
 }
 
 impl GpuClock {
@@ -146,6 +153,17 @@ fn collect(assembly: &Assembly, correlation: &Correlation) -> Vec<Bounds> {
         }
         if let Some(earliest) = earliest_start(assembly, correlation, operation) {
             bound.not_before(start_gpu_ns, earliest);
+        }
+        let activity = correlation.place_of(assembly.find(operation.parent));
+        let ran = activity.map(|at| correlation.gpu.ran(index(at)));
+        let ran = ran.unwrap_or_default();
+        for ran in ran.work.into_iter().chain(ran.events) {
+            let began = ran.start.saturating_sub(ran.uncertainty_ns);
+            bound.after_kernel_began(start_gpu_ns, began);
+            if !ran.unfinished {
+                let ended = ran.end.saturating_add(ran.uncertainty_ns);
+                bound.before_kernel_ended(stop_gpu_ns, ended);
+            }
         }
     }
     bounds
@@ -224,6 +242,7 @@ mod tests {
             ],
             residual_ns: 1,
             bounds: (2, 2),
+            ..GpuClock::default()
         };
         assert_eq!(clock.host_ns(FIRST), 10_000_000_000_000_000);
         assert_eq!(clock.host_ns(FIRST + 1_000_000), 10_000_000_000_999_850);

@@ -6,7 +6,6 @@ use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::collective;
-use crate::write::interval::Timing;
 use crate::write::lanes::LaneKey;
 use crate::write::metrics::{Load, Metric, rate};
 
@@ -56,7 +55,7 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
             let load = loads.entry((key, Metric::BytesInFlight)).or_default();
             load.add(span, bytes);
         }
-        let measured = !matches!(interval.timing, Timing::Enqueue | Timing::Kernel);
+        let measured = interval.timing.is_measured();
         if !scene.options.metrics.has(Metric::Bandwidth) || !measured || interval.unfinished {
             continue;
         }

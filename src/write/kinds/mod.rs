@@ -9,6 +9,7 @@ pub(super) mod channels;
 pub(super) mod controls;
 mod copy_engine;
 mod enqueue;
+mod gpu_work;
 mod metrics;
 mod net_plugin;
 mod network;
@@ -30,5 +31,6 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     net_plugin::draw(scene, canvas);
     controls::draw(scene, canvas);
     channels::draw(scene, canvas);
+    gpu_work::draw(scene, canvas);
     metrics::draw(scene, canvas);
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use otf2::{
     Archive, AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind,
-    LocationRef, Message, SystemTreeNodeRef,
+    LocationRef, Message, SystemTreeDomain, SystemTreeNodeRef,
 };
 
 use crate::archive::Trace;
@@ -77,7 +77,17 @@ fn hosts(trace: &Trace) -> BTreeMap<LocationRef, SystemTreeNodeRef> {
     let definitions = &trace.definitions;
     let hosts = definitions.locations.iter().filter_map(|(location, it)| {
         let group = definitions.location_groups.get(&it.group)?;
-        Some((*location, group.system_tree_parent))
+        // A GPU is in the tree below its host.
+        let mut host = group.system_tree_parent;
+        for _ in 0..definitions.system_tree_nodes.len() {
+            match definitions.system_tree_nodes.get(&host) {
+                Some(node) if node.domains.contains(&SystemTreeDomain::AcceleratorDevice) => {
+                    host = node.parent;
+                }
+                _ => break,
+            }
+        }
+        Some((*location, host))
     });
     hosts.collect()
 }

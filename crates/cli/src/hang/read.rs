@@ -16,6 +16,7 @@ use nccl_profiler_otf2::write::assemble::Assembler;
 use nccl_profiler_otf2::write::assembly::Assembly;
 use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
 use nccl_profiler_otf2::write::comm::{Comms, Identity};
+use nccl_profiler_otf2::write::gpu_work::devices::Devices;
 use nccl_profiler_otf2::write::measurement::SwitchAt;
 use nccl_profiler_otf2::write::part::{JOURNAL, is_done, part_name, read_process, read_sidecar};
 use nccl_profiler_otf2::write::progress::Progress;
@@ -280,7 +281,7 @@ fn seats(
     outcome: &Outcome,
     realtime: &dyn Fn(u64) -> u64,
 ) -> Vec<Seat> {
-    let comms = Comms::of(assembly);
+    let comms = Comms::of(assembly, &Devices::of(assembly));
     let mut stories = Reader::new(assembly, &outcome.symbols, info.table).stories();
     let mut seats = Vec::new();
     for (context, member) in assembly.contexts.iter().zip(&comms.members) {

@@ -5,6 +5,7 @@ fn bounds(lower: &[Pair], upper: &[Pair]) -> Bounds {
     Bounds {
         lower: lower.to_vec(),
         upper: upper.to_vec(),
+        ..Bounds::default()
     }
 }
 

@@ -1,0 +1,90 @@
+//! Names: of kernels, of kinds of copies and of memory.
+
+use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
+
+/// Whether a kernel is NCCL's, by its mangled name: what graphs replay has no other sign.
+#[must_use]
+pub fn is_of_nccl(mangled: &str) -> bool {
+    const NAMES: [&str; 3] = ["ncclDevKernel", "ncclSymkDevKernel", "oneRankReduce"];
+    NAMES.iter().any(|name| mangled.contains(name))
+}
+
+/// How deep templates may be nested: names come from other people's programs.
+const MOST_RECURSION: u32 = 96;
+
+/// A C++ name as people write it; as it is where it is none.
+#[must_use]
+pub fn demangled(mangled: &str) -> String {
+    let parsing = ParseOptions::default().recursion_limit(MOST_RECURSION);
+    let writing = DemangleOptions::default().recursion_limit(MOST_RECURSION);
+    let symbol = Symbol::new_with_options(mangled, &parsing).ok();
+    let text = symbol.and_then(|symbol| symbol.demangle_with_options(&writing).ok());
+    text.filter(|text| !text.is_empty())
+        .unwrap_or_else(|| mangled.to_owned())
+}
+
+/// `CUpti_ActivityMemcpyKind`.
+#[must_use]
+pub const fn copy_kind(kind: u8) -> &'static str {
+    match kind {
+        1 => "memcpy HtoD",
+        2 => "memcpy DtoH",
+        3 => "memcpy HtoA",
+        4 => "memcpy AtoH",
+        5 => "memcpy AtoA",
+        6 => "memcpy AtoD",
+        7 => "memcpy DtoA",
+        8 => "memcpy DtoD",
+        9 => "memcpy HtoH",
+        10 => "memcpy PtoP",
+        _ => "memcpy",
+    }
+}
+
+/// `CUpti_ActivityMemoryKind`.
+#[must_use]
+pub const fn memory_kind(kind: u8) -> &'static str {
+    match kind {
+        1 => "pageable",
+        2 => "pinned",
+        3 => "device",
+        4 => "array",
+        5 => "managed",
+        6 => "device static",
+        7 => "managed static",
+        _ => "",
+    }
+}
+
+/// A kernel's grid or block, as CUDA writes it.
+#[must_use]
+pub fn extent([x, y, z]: [u32; 3]) -> String {
+    format!("{x},{y},{z}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANGLED: &str =
+        "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+
+    #[test]
+    fn names_are_as_people_write_them() {
+        assert_eq!(
+            demangled(MANGLED),
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
+        );
+        for other in ["", "_Z", "axpy", "_ZN", "no name at all"] {
+            assert_eq!(demangled(other), other);
+        }
+        let deep = format!("_Z1f{}i", "P".repeat(100_000));
+        assert!(demangled(&deep).len() >= deep.len() - 4);
+    }
+
+    #[test]
+    fn kernels_of_nccl_are_known_by_name() {
+        assert!(is_of_nccl(MANGLED));
+        assert!(!is_of_nccl("_Z4axpyifPfS_"));
+    }
+}

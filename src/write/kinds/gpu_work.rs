@@ -1,0 +1,24 @@
+//! Kernels and copies on the lanes of their CUDA streams.
+
+use std::collections::BTreeMap;
+
+use crate::write::canvas::{Canvas, Scene};
+use crate::write::figure::{Figure, Shape};
+use crate::write::gpu_work::Row;
+use crate::write::lanes::{Item, LaneKey, Siblings};
+use crate::write::place::place;
+
+pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
+    let mut rows: BTreeMap<Row, Siblings> = BTreeMap::new();
+    // They come by start.
+    for (at, work) in scene.correlation.gpu.all.iter().enumerate() {
+        let (start, end) = (work.start, work.end);
+        let sibling = rows.entry(work.row).or_default().take(start, end);
+        let figure = Figure {
+            operation: place(at),
+            shape: Shape::Work,
+        };
+        let key = LaneKey::Stream(work.row);
+        canvas.on_lane(key, sibling, Item { start, end, figure });
+    }
+}

@@ -1,0 +1,386 @@
+//! What GPUs did, in archives: rows, regions, attributes, devices, properties.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::archive::{KEEP, events, print};
+use crate::job::{Process, Who};
+use nccl_profiler_otf2::clock;
+use nccl_profiler_otf2::event::Name;
+use nccl_profiler_otf2::gpu::count::GpuCount;
+use nccl_profiler_otf2::gpu::record::{
+    ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, Way,
+};
+use nccl_profiler_otf2::write::part;
+use nccl_profiler_otf2::write::progress::Silent;
+use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use otf2::{
+    Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef,
+    LocationType, Paradigm, RegionRole, StringRef, SystemTreeDomain,
+};
+
+const MANGLED: &std::ffi::CStr =
+    c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+const DEMANGLED: &str =
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+
+/// CUPTI's clock is ahead of CLOCK_MONOTONIC by so much.
+const AHEAD_NS: u64 = 5_000_000_000;
+
+fn gpu(process: &mut Process, id: u64, record: &GpuRecord<Name<'_>>) {
+    assert!(process.keeper.gpu(clock::ticks(), id, record));
+}
+
+fn sample(process: &mut Process) {
+    let sample = ClockSample {
+        clock: GpuClock::Cupti,
+        ordinal: ALL_DEVICES,
+        gpu_ns: clock::monotonic_ns() + AHEAD_NS,
+        uncertainty_ticks: 100,
+    };
+    gpu(process, 0, &GpuRecord::Clock(sample));
+}
+
+fn device(number: u8) -> Device<Name<'static>> {
+    Device {
+        ordinal: 0,
+        is_mig: false,
+        uuid: [number; 16],
+        pci_domain: 0,
+        pci_bus: 0x41 + number,
+        pci_device: 0,
+        driver_version: 12_080,
+        compute_capability: [9, 0],
+        multiprocessors: 132,
+        name: Name::from_cstr(c"NVIDIA H100"),
+    }
+}
+
+/// A rank with a device, and a kernel for each of three collectives. Without kernels it is what there was without GPUs.
+fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBuf {
+    let who = Who {
+        rank,
+        ranks: 2,
+        in_environment: true,
+    };
+    let mut process = Process::begin(out, who);
+    let context = process.context.get();
+    let way = Way::Cupti;
+    let text = Name::from_cstr(c"libcupti 13.5 by its newer interface");
+    gpu(&mut process, 0, &GpuRecord::Notice { way, text });
+    gpu(&mut process, 0, &GpuRecord::Device(device(number)));
+    let ordinal = 0;
+    gpu(
+        &mut process,
+        context,
+        &GpuRecord::DeviceOfCommunicator { ordinal },
+    );
+    sample(&mut process);
+    for sequence in 0..3 {
+        let start = clock::monotonic_ns();
+        let signed = i32::try_from(rank).expect("few ranks");
+        let [launch, _] = process.all_reduce(signed, sequence);
+        let end = clock::monotonic_ns();
+        let kernel = Kernel {
+            correlation: 17,
+            device: 0,
+            context: 1,
+            stream: 7,
+            start_ns: start + AHEAD_NS,
+            end_ns: end + AHEAD_NS,
+            grid: [24, 1, 1],
+            block: [544, 1, 1],
+            static_shared_bytes: 16,
+            dynamic_shared_bytes: 82_240,
+            registers_per_thread: 96,
+            graph: 0,
+            graph_node: 0,
+            source_graph_node: 0,
+            name: Name::from_cstr(MANGLED),
+        };
+        if kernels {
+            gpu(&mut process, launch.get(), &GpuRecord::Kernel(kernel));
+        }
+    }
+    // One of the application's, on another stream.
+    let start_ns = clock::monotonic_ns() + AHEAD_NS;
+    let copy = Copy {
+        correlation: 18,
+        device: 0,
+        context: 1,
+        stream: 8,
+        start_ns,
+        end_ns: start_ns + 1000,
+        bytes: 4096,
+        kind: 10,
+        source_kind: 3,
+        destination_kind: 2,
+        count: 2,
+        graph_node: 0,
+        source_device: 0,
+        destination_device: 1,
+    };
+    if kernels {
+        gpu(&mut process, 0, &GpuRecord::Copy(copy));
+    }
+    sample(&mut process);
+    let mut counts = [0; GpuCount::COUNT];
+    counts[GpuCount::Launches as usize] = 3;
+    counts[GpuCount::Kernels as usize] = 3;
+    counts[GpuCount::Copies as usize] = 1;
+    gpu(&mut process, 0, &GpuRecord::Counts(counts));
+    process.end()
+}
+
+/// The archive of two ranks on these devices.
+fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
+    for (rank, number) in (0..).zip(devices) {
+        let part = record(out, rank, number, kernels);
+        part::write(&part, &KEEP, &Silent).expect("the part is written");
+    }
+    unify(out, &Silent).expect("the archive is written");
+    Archive::open(&out.join(ANCHOR)).expect("the archive opens")
+}
+
+fn text(definitions: &Definitions, string: StringRef) -> &str {
+    definitions.string(string).expect("defined")
+}
+
+/// What an event carries, by name.
+fn attributes(definitions: &Definitions, event: &Event) -> BTreeMap<String, String> {
+    let values = event.attributes.iter().map(|(attribute, value)| {
+        let value = match value {
+            AttributeValue::String(string) => text(definitions, *string).to_owned(),
+            AttributeValue::U64(number) => number.to_string(),
+            AttributeValue::U32(number) => number.to_string(),
+            other => format!("{other:?}"),
+        };
+        let name = definitions.attributes[attribute].name;
+        (text(definitions, name).to_owned(), value)
+    });
+    values.collect()
+}
+
+/// The regions of a row, with attributes and times.
+fn row(archive: &Archive, name: &str) -> Vec<(String, BTreeMap<String, String>, (u64, u64))> {
+    let definitions = archive.definitions().expect("definitions");
+    let events = events(archive);
+    let of_name = |location: &LocationRef| {
+        text(&definitions, definitions.locations[location].name).contains(name)
+    };
+    let (_, on_row) = events
+        .iter()
+        .find(|(location, _)| of_name(location))
+        .expect("a row");
+    let mut regions = Vec::new();
+    let mut open = Vec::new();
+    for event in on_row {
+        match event.kind {
+            EventKind::Enter(_) => open.push((event.time, attributes(&definitions, event))),
+            EventKind::Leave(region) => {
+                let (start, attributes) = open.pop().expect("entered");
+                let region = text(&definitions, definitions.regions[&region].name);
+                regions.push((region.to_owned(), attributes, (start, event.time)));
+            }
+            _ => {}
+        }
+    }
+    regions
+}
+
+#[test]
+fn kernels_are_on_the_streams_of_their_gpus() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path(), [1, 2], true);
+    let definitions = archive.definitions().expect("definitions");
+    let streams: Vec<(String, String)> = definitions
+        .locations
+        .values()
+        .filter(|location| text(&definitions, location.name).starts_with("CUDA stream"))
+        .map(|location| {
+            assert_eq!(location.location_type, LocationType::AcceleratorStream);
+            let group = &definitions.location_groups[&location.group];
+            let names = [location.name, group.name].map(|name| text(&definitions, name).to_owned());
+            names.into()
+        })
+        .collect();
+    let expected = [
+        ("CUDA stream 7", "GPU 0 [0000:42:00.0]"),
+        ("CUDA stream 7", "GPU 0 [0000:43:00.0]"),
+        ("CUDA stream 8", "GPU 0 [0000:42:00.0]"),
+        ("CUDA stream 8", "GPU 0 [0000:43:00.0]"),
+    ];
+    let mut sorted = streams;
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned()))
+    );
+
+    let region = definitions
+        .regions
+        .values()
+        .find(|region| text(&definitions, region.name) == DEMANGLED)
+        .expect("the kernel's region");
+    assert_eq!(
+        text(&definitions, region.canonical_name),
+        MANGLED.to_str().expect("ASCII")
+    );
+    assert_eq!(
+        (region.role, region.paradigm),
+        (RegionRole::Function, Paradigm::Cuda)
+    );
+
+    let kernels = row(&archive, "CUDA stream 7");
+    let operations = row(&archive, "rank 0/2");
+    assert_eq!((kernels.len(), operations.len()), (3, 3));
+    let launches = row(&archive, "API thread");
+    let launches: Vec<_> = launches
+        .iter()
+        .filter(|row| row.0 == "ncclKernelLaunch")
+        .collect();
+    let rows = kernels.iter().zip(&operations).zip(launches);
+    for (((region, kernel, span), (_, operation, ran)), (_, launch, _)) in rows {
+        assert_eq!((region.as_str(), span), (DEMANGLED, ran));
+        assert_eq!(operation["nccl.timing"], "cupti");
+        assert_eq!(kernel["nccl.parent"], operation["nccl.event"]);
+        for id in ["nccl.event", "nccl.external_correlation"] {
+            assert_eq!(kernel["nccl.external_correlation"], launch[id]);
+        }
+        for (name, value) in [
+            ("cuda.correlation", "17"),
+            ("cuda.grid", "24,1,1"),
+            ("cuda.block", "544,1,1"),
+            ("cuda.registers", "96"),
+            ("cuda.static_shared_bytes", "16"),
+            ("cuda.dynamic_shared_bytes", "82240"),
+        ] {
+            assert_eq!(kernel[name], value, "{name}");
+        }
+        assert!(!kernel.contains_key("cuda.graph_node"));
+    }
+    let copies = row(&archive, "CUDA stream 8");
+    let [(region, copy, (start, end))] = copies.as_slice() else {
+        panic!("{copies:?}");
+    };
+    assert_eq!((region.as_str(), end - start), ("memcpy PtoP", 1000));
+    let expected = [
+        ("cuda.copies", "2"),
+        ("cuda.correlation", "18"),
+        ("cuda.destination_device", "1"),
+        ("cuda.destination_memory", "pinned"),
+        ("cuda.source_memory", "device"),
+        ("nccl.bytes", "4096"),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(*copy, expected.into());
+    print(directory.path());
+    let archive = whole_plugin::archive::Archive::open(directory.path());
+    archive.validate();
+    let report = archive.check();
+    assert_eq!(
+        (&report["faults"], &report["remarks"]),
+        (&0.into(), &0.into()),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn a_device_that_two_processes_use_is_one_device() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path(), [1, 1], true);
+    let definitions = archive.definitions().expect("definitions");
+    let mut nodes = definitions
+        .system_tree_nodes
+        .iter()
+        .filter(|(_, node)| node.domains.contains(&SystemTreeDomain::AcceleratorDevice));
+    let (reference, node) = nodes.next().expect("a device");
+    assert!(nodes.next().is_none(), "one device");
+    assert_eq!(text(&definitions, node.name), "GPU 0000:42:00.0");
+    let groups: Vec<_> = definitions
+        .location_groups
+        .values()
+        .filter(|group| group.group_type == LocationGroupType::Accelerator)
+        .collect();
+    assert_eq!(groups.len(), 2);
+    assert_ne!(groups[0].creator, groups[1].creator);
+    for group in groups {
+        assert_eq!(group.system_tree_parent, *reference);
+        let properties: BTreeMap<&str, String> = group
+            .properties
+            .iter()
+            .map(|(name, value)| {
+                let value = match value {
+                    AttributeValue::String(string) => text(&definitions, *string).to_owned(),
+                    AttributeValue::U64(number) => number.to_string(),
+                    other => format!("{other:?}"),
+                };
+                (text(&definitions, *name), value)
+            })
+            .collect();
+        let expected = [
+            ("MIG", "no"),
+            ("PCI", "0000:42:00.0"),
+            ("UUID", "GPU-01010101-0101-0101-0101-010101010101"),
+            ("compute capability", "9.0"),
+            ("driver", "12.8"),
+            ("multiprocessors", "132"),
+            ("name", "NVIDIA H100"),
+            ("ordinal", "0"),
+        ];
+        let expected = expected.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(properties, expected.into());
+    }
+    print(directory.path());
+}
+
+#[test]
+fn the_archive_says_what_was_found_out_about_gpus() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let archive = written(directory.path(), [1, 2], true);
+    for (name, value) in [
+        ("WAY", Some("cupti")),
+        (
+            "NOTICES",
+            Some("cupti: libcupti 13.5 by its newer interface"),
+        ),
+        ("DEVICES", Some("2")),
+        ("LAUNCHES", Some("6")),
+        ("LAUNCHES_TIMED", Some("6")),
+        ("KERNELS", Some("6")),
+        ("KERNELS_JOINED", Some("6")),
+        ("COPIES_DRAWN", Some("2")),
+        ("UNMATCHED", None),
+        ("NOT_PLACED", None),
+    ] {
+        assert_eq!(
+            archive.property(&format!("NCCL::GPU::{name}")),
+            value,
+            "{name}"
+        );
+    }
+    let clocks = archive
+        .property("NCCL::GPU::CLOCKS::LIST")
+        .expect("two clocks");
+    assert_eq!(
+        clocks.matches(": cupti: 2 samples, residual 0 ns").count(),
+        2,
+        "{clocks}"
+    );
+}
+
+#[test]
+fn bounds_by_kernels_are_told_from_those_by_callbacks() {
+    for kernels in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let archive = written(directory.path(), [1, 2], kernels);
+        let clocks = archive
+            .property("NCCL::GPU_CLOCK::LIST")
+            .expect("two clocks");
+        // Three kernels of two channels, a bound below and one above of each.
+        let of_kernels = clocks.matches("BOUNDED").count() == 2
+            && clocks.matches("bounds 12 + 18, 12 of kernels").count() == 2;
+        let without = clocks.matches("bounds 6 + 12").count() == 2;
+        assert_eq!((of_kernels, without), (kernels, !kernels), "{clocks}");
+    }
+}
