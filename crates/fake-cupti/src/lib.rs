@@ -1,0 +1,1 @@
+//! A test double of libcupti: see `README.md` for what it does and how a test drives it.
