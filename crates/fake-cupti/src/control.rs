@@ -70,7 +70,7 @@ struct WorkArgs {
     node: u64,
     source_node: u64,
     copy_kind: u32,
-    reserved: u32,
+    thread: i32,
     bytes: u64,
     start_ns: u64,
     end_ns: u64,
@@ -148,6 +148,7 @@ extern "C" fn fake_cupti_launch(
     if graph_node == 0 {
         gpu::run(
             kernel(correlation, device, context, stream, name),
+            0,
             start_ns,
             end_ns,
         );
@@ -172,7 +173,7 @@ extern "C" fn fake_cupti_memcpy(
         copied: bytes,
         ..kernel(correlation, device, context, stream, Text::NONE)
     };
-    gpu::run(copy, start_ns, end_ns);
+    gpu::run(copy, 0, start_ns, end_ns);
     correlation
 }
 
@@ -197,7 +198,7 @@ extern "C" fn fake_cupti_graph_launch(
             source_node: node,
             ..kernel(correlation, device, context, stream, name)
         };
-        gpu::run(replayed, 0, 0);
+        gpu::run(replayed, 0, 0, 0);
     }
     correlation
 }
@@ -205,14 +206,15 @@ extern "C" fn fake_cupti_graph_launch(
 #[unsafe(no_mangle)]
 extern "C" fn fake_cupti_work(args: In<WorkArgs>) {
     if let Some(args) = args.get() {
-        gpu::run(work(&args), args.start_ns, args.end_ns);
+        gpu::run(work(&args), args.thread, args.start_ns, args.end_ns);
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fake_cupti_work_begin(args: In<WorkArgs>) -> gpu::Ticket {
-    args.get()
-        .map_or(0, |args| gpu::begin(work(&args), args.start_ns))
+    args.get().map_or(0, |args| {
+        gpu::begin(work(&args), args.thread, args.start_ns)
+    })
 }
 
 #[unsafe(no_mangle)]

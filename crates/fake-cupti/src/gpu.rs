@@ -69,7 +69,7 @@ fn wanted(client: &Client, work: &Work) -> bool {
     kind_on && !(work.graph != 0 && client.wants(kind::GRAPH_TRACE))
 }
 
-fn admit(work: Work, start: u64, end: Option<u64>) -> Ticket {
+fn admit(work: Work, thread: i32, start: u64, end: Option<u64>) -> Ticket {
     if work.copy_kind == 0 {
         KERNELS.add(1);
     }
@@ -79,7 +79,7 @@ fn admit(work: Work, start: u64, end: Option<u64>) -> Ticket {
         .collect();
     let running = Running {
         work,
-        thread: this_thread(),
+        thread: if thread == 0 { this_thread() } else { thread },
         clients,
         start,
         end,
@@ -96,9 +96,9 @@ fn lag_ns() -> u64 {
     knobs().lag_ms.saturating_mul(1_000_000)
 }
 
-/// Something has begun; its end comes later.
-pub(crate) fn begin(work: Work, start: u64) -> Ticket {
-    admit(work, start, None)
+/// Something has begun; its end comes later. `thread` launched it, 0 is the calling one.
+pub(crate) fn begin(work: Work, thread: i32, start: u64) -> Ticket {
+    admit(work, thread, start, None)
 }
 
 /// It has ended. Nothing if a forced flush took its record meanwhile.
@@ -114,7 +114,7 @@ pub(crate) fn end(ticket: Ticket, end: u64) {
 }
 
 /// Something with both times; on the double's own clock if `start` is 0.
-pub(crate) fn run(work: Work, start: u64, end: u64) {
+pub(crate) fn run(work: Work, thread: i32, start: u64, end: u64) {
     let now = clock::realtime_ns();
     let (start, end) = if start == 0 {
         with(|gpu| {
@@ -126,7 +126,7 @@ pub(crate) fn run(work: Work, start: u64, end: u64) {
     } else {
         (start, end)
     };
-    let ticket = admit(work, start, Some(end));
+    let ticket = admit(work, thread, start, Some(end));
     delivery::record_in(
         end.saturating_sub(now).min(1_000_000_000) + lag_ns(),
         ticket,

@@ -38,6 +38,19 @@ impl<T: Copy> Out<T> {
     }
 }
 
+/// `T *`: a value that the call exchanges for another.
+#[repr(transparent)]
+pub(crate) struct InOut<T>(*mut T);
+
+impl<T: Copy> InOut<T> {
+    /// Gives the caller the other value for its own.
+    pub(crate) fn exchange(&self, other: impl FnOnce(T) -> T) {
+        if let Some(own) = In(self.0.cast_const()).get() {
+            Out(self.0).set(other(own));
+        }
+    }
+}
+
 /// `const T *`: what the caller passes.
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);

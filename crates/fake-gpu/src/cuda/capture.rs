@@ -2,27 +2,34 @@
 
 use super::{BAD_HANDLE, Handle, INVALID, OK, api, fail, handle, stream_of};
 use crate::c_args::Out;
+use crate::driver;
 use crate::inject;
+use crate::stream::graph::Capture;
 use crate::stream::{self, Graph};
 use std::ffi::{c_int, c_ulonglong};
 use std::sync::Arc;
 
 /// What `cudaStreamGetCaptureInfo` tells; which of it a caller asks for depends on the version.
-struct Asked<'a> {
-    status: &'a Out<c_int>,
-    id: &'a Out<c_ulonglong>,
-    graph: Option<&'a Out<Handle>>,
-    dependencies: Option<(&'a Out<Handle>, &'a Out<usize>)>,
-    edges: Option<&'a Out<Handle>>,
+pub(crate) struct Asked<'a> {
+    pub(crate) status: &'a Out<c_int>,
+    pub(crate) id: &'a Out<c_ulonglong>,
+    pub(crate) graph: Option<&'a Out<Handle>>,
+    pub(crate) dependencies: Option<(&'a Out<Handle>, &'a Out<usize>)>,
+    pub(crate) edges: Option<&'a Out<Handle>>,
 }
 
-fn info(stream: Handle, asked: &Asked<'_>) -> c_int {
+/// `CUstreamCaptureStatus`: none, active, invalidated
+pub(crate) fn status_of(graph: Option<&Graph>) -> c_int {
+    graph.map_or(0, |graph| if graph.is_broken() { 2 } else { 1 })
+}
+
+pub(crate) fn info(stream: Handle, asked: &Asked<'_>) -> c_int {
     let Some(stream) = stream_of(stream) else {
         return fail(BAD_HANDLE);
     };
     let graph = stream.capture();
-    // 1 is "active". The rest is only given during a capture; there are no edges.
-    asked.status.set(c_int::from(graph.is_some()));
+    // The rest is only given during a capture; there are no edges.
+    asked.status.set(status_of(graph.as_deref()));
     if let Some(graph) = graph {
         asked.id.set(graph.id);
         if let Some(out) = asked.graph {
@@ -40,9 +47,9 @@ fn info(stream: Handle, asked: &Asked<'_>) -> c_int {
 }
 
 api! {
-    fn cudaStreamBeginCapture(stream: Handle, _mode: c_int) -> c_int {
+    fn cudaStreamBeginCapture(stream: Handle, mode: c_int) -> c_int {
         let Some(stream) = stream_of(stream) else { return fail(BAD_HANDLE) };
-        let graph = Graph::new();
+        let graph = Graph::new(Capture { mode: driver::mode_of_capture(mode), thread: driver::this_thread() });
         stream.set_capture(Some(graph.clone()));
         // Known by its handle from now on: NCCL uses it during the capture.
         stream::graph_add(graph);
@@ -52,12 +59,16 @@ api! {
         let Some(stream) = stream_of(stream) else { return fail(BAD_HANDLE) };
         let Some(graph) = stream.capture() else { return fail(INVALID) };
         stream::end_capture(&graph);
+        if graph.is_broken() {
+            out.set(handle(0));
+            return fail(driver::CAPTURE_INVALIDATED);
+        }
         out.set(handle(Arc::as_ptr(&graph).addr()));
         OK
     }
     fn cudaStreamIsCapturing(stream: Handle, status: Out<c_int>) -> c_int {
         let Some(stream) = stream_of(stream) else { return fail(BAD_HANDLE) };
-        status.set(c_int::from(stream.capture().is_some()));
+        status.set(status_of(stream.capture().as_deref()));
         OK
     }
     // This name stands for two functions: up to CUDA 12 for the one with three parameters, in CUDA 13 for the one

@@ -1,7 +1,7 @@
 //! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist.
 
 use super::{BAD_DEVICE, INVALID, OK, api, fail, launch};
-use crate::c_args::{Out, Text};
+use crate::c_args::{InOut, Out, Text};
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::sync::OnceLock;
@@ -36,7 +36,8 @@ pub(crate) fn device_count() -> c_int {
     *COUNT.get_or_init(|| from_env("FAKEGPU_DEVICES", 8))
 }
 
-fn exists(device: c_int) -> bool {
+/// Whether there is a device of this number.
+pub(crate) fn exists(device: c_int) -> bool {
     (0..device_count()).contains(&device)
 }
 
@@ -177,7 +178,10 @@ api! {
         OK
     }
     fn cudaDeviceFlushGPUDirectRDMAWrites(_target: c_int, _scope: c_int) -> c_int { OK }
-    fn cudaThreadExchangeStreamCaptureMode(_mode: Out<c_int>) -> c_int { OK }
+    fn cudaThreadExchangeStreamCaptureMode(mode: InOut<c_int>) -> c_int {
+        crate::driver::exchange_mode(&mode);
+        OK
+    }
 }
 
 #[cfg(test)]

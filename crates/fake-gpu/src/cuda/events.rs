@@ -5,8 +5,8 @@ use crate::c_args::Out;
 use crate::stream;
 use std::ffi::{c_int, c_uint};
 
-fn create(out: &Out<Handle>) -> c_int {
-    out.set(handle(stream::event_create()));
+fn create(out: &Out<Handle>, flags: c_uint) -> c_int {
+    out.set(handle(stream::event_create(flags)));
     OK
 }
 
@@ -19,8 +19,8 @@ fn record(event: Handle, stream: Handle) -> c_int {
 }
 
 api! {
-    fn cudaEventCreate(out: Out<Handle>) -> c_int { create(&out) }
-    fn cudaEventCreateWithFlags(out: Out<Handle>, _flags: c_uint) -> c_int { create(&out) }
+    fn cudaEventCreate(out: Out<Handle>) -> c_int { create(&out, 0) }
+    fn cudaEventCreateWithFlags(out: Out<Handle>, flags: c_uint) -> c_int { create(&out, flags) }
     fn cudaEventDestroy(event: Handle) -> c_int {
         if stream::event_destroy(event.addr()) { OK } else { fail(BAD_HANDLE) }
     }
@@ -40,7 +40,7 @@ api! {
             return fail(BAD_HANDLE);
         };
         let (Some(from), Some(to)) = (start.time(), end.time()) else { return fail(NOT_READY) };
-        milliseconds.set(to.saturating_duration_since(from).as_secs_f32() * 1e3);
+        milliseconds.set(to.saturating_sub(from) as f32 * 1e-6);
         OK
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{BAD_HANDLE, Handle, OK, api, fail, handle, stream_of};
 use crate::c_args::{In, Out};
+use crate::cupti::{self, cbid};
+use crate::driver::host_callback;
 use crate::log::debug;
-use crate::stream::{self, Graph, Keep, Op};
+use crate::stream::{self, Keep, Op};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
@@ -23,10 +25,10 @@ struct HostNode {
 /// Work that calls back into the program.
 pub(super) fn host_call(function: HostFunction, data: Handle) -> Op {
     let data = data.expose_provenance();
-    Arc::new(move || {
+    Arc::new(move |_| {
         let data = std::ptr::with_exposed_provenance_mut(data);
         // SAFETY: whoever submitted the function gave it this argument, to be called once per execution.
-        unsafe { function(data) }
+        host_callback::run(|| unsafe { function(data) });
     })
 }
 
@@ -70,19 +72,6 @@ fn drop_graph(graph: Handle) -> c_int {
     }
 }
 
-fn launch(graph: &Arc<Graph>, stream: &Arc<stream::Stream>) {
-    let ops = graph.ops();
-    debug!(
-        1,
-        "graph launch of {} operations on stream {}",
-        ops.len(),
-        stream.id
-    );
-    for op in ops {
-        stream.submit(op, false);
-    }
-}
-
 api! {
     fn cudaGraphInstantiate(exec: Out<Handle>, graph: Handle, _flags: c_ulonglong) -> c_int {
         instantiate(&exec, graph)
@@ -94,7 +83,8 @@ api! {
         let (Some(graph), Some(stream)) = (stream::graph_get(exec.addr()), stream_of(stream)) else {
             return fail(BAD_HANDLE);
         };
-        launch(&graph, &stream);
+        debug!(1, "launch of graph {} on stream {}", graph.id, stream.id);
+        stream.replay(&graph, cupti::api_call(cupti::DRIVER, cbid::GRAPH_LAUNCH));
         OK
     }
     fn cudaGraphExecDestroy(exec: Handle) -> c_int { drop_graph(exec) }
@@ -103,14 +93,14 @@ api! {
                                    event: Handle) -> c_int {
         add_node(graph, &node, || {
             let event = stream::event_get(event.addr())?;
-            Some(Arc::new(move || event.touch()))
+            Some(Arc::new(move |_| event.touch()))
         })
     }
     fn cudaGraphAddEventWaitNode(node: Out<Handle>, graph: Handle, _dependencies: Handle, _count: usize,
                                  event: Handle) -> c_int {
         add_node(graph, &node, || {
             let event = stream::event_get(event.addr())?;
-            Some(Arc::new(move || event.sync()))
+            Some(Arc::new(move |_| event.sync()))
         })
     }
     fn cudaGraphAddHostNode(node: Out<Handle>, graph: Handle, _dependencies: Handle, _count: usize,

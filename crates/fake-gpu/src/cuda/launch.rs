@@ -2,11 +2,13 @@
 
 use super::{BAD_HANDLE, Handle, INVALID, LAUNCH_FAILURE, OK, api, fail, stream_of};
 use crate::c_args::{Out, Text};
+use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
 use crate::inject;
 use crate::kernel::Launch;
 use crate::log::{debug, warning};
-use std::ffi::{c_int, c_uint, c_ulonglong};
+use crate::stream::Op;
+use std::ffi::{CString, c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +32,14 @@ pub(super) fn health() -> c_int {
 const SHORTEST: usize = 32;
 
 /// Queues the launch of a kernel whose arguments are one block of bytes.
-pub(crate) fn launch(function: Handle, stream: Handle, arguments: Addr, len: usize) -> c_int {
+/// `cbid` is CUPTI's number of the function that the caller used.
+pub(crate) fn launch(
+    function: Handle,
+    stream: Handle,
+    arguments: Addr,
+    len: usize,
+    cbid: u32,
+) -> c_int {
     let Some(stream) = stream_of(stream) else {
         return fail(BAD_HANDLE);
     };
@@ -48,7 +57,15 @@ pub(crate) fn launch(function: Handle, stream: Handle, arguments: Addr, len: usi
         return OK;
     }
     let job = Launch::copy(arguments, len);
-    stream.submit(Arc::new(move || job.run(&library)), false);
+    let own_name = CString::new(name).unwrap_or_default();
+    let op: Op = Arc::new(move |occasion| {
+        let running = cupti::begin(occasion, &What::Kernel(&own_name));
+        job.run(&library);
+        if let Some(running) = running {
+            running.end();
+        }
+    });
+    stream.submit_from(op, false, cupti::api_call(cupti::DRIVER, cbid));
     OK
 }
 
@@ -76,7 +93,7 @@ api! {
     // NCCL launches its kernels through the driver; what comes here is some other kernel.
     fn cudaLaunchKernel(function: Handle, _grid_xy: c_ulonglong, _grid_z: c_uint, _block_xy: c_ulonglong,
                         _block_z: c_uint, _arguments: Handle, _shared: usize, stream: Handle) -> c_int {
-        launch(function, stream, Addr::NULL, 0)
+        launch(function, stream, Addr::NULL, 0, cbid::LAUNCH_KERNEL)
     }
     fn cudaGetDriverEntryPoint(name: Text, function: Out<Handle>, _flags: c_ulonglong, status: Out<c_int>) -> c_int {
         entry_point(&name, &function, &status)

@@ -3,8 +3,9 @@
 use super::{Handle, INVALID, NO_MEMORY, OK, api, device, fail, handle, stream_of};
 use crate::allocations::{self, Kind};
 use crate::c_args::Out;
+use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
-use crate::stream::Op;
+use crate::stream::{Occasion, Op};
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
@@ -16,12 +17,35 @@ fn addr(pointer: Handle) -> Addr {
 
 fn copy(to: Handle, from: Handle, len: usize) -> Op {
     let (to, from) = (addr(to), addr(from));
-    Arc::new(move || from.copy_to(to, len))
+    Arc::new(move |_| from.copy_to(to, len))
+}
+
+/// `CUpti_ActivityMemcpyKind` of a `cudaMemcpyKind`. The default kind is left to the addresses, which are all the
+/// device's where NCCL uses it.
+fn cupti_kind(kind: c_int) -> u32 {
+    match kind {
+        0 => 9,
+        1 => 1,
+        2 => 2,
+        _ => 8,
+    }
+}
+
+/// A copy that CUPTI hears of.
+fn observed_copy(to: Handle, from: Handle, len: usize, kind: c_int) -> Op {
+    let copy = copy(to, from, len);
+    Arc::new(move |occasion| {
+        let running = cupti::begin(occasion, &What::Copy(cupti_kind(kind), len));
+        copy(occasion);
+        if let Some(running) = running {
+            running.end();
+        }
+    })
 }
 
 fn fill(at: Handle, value: c_int, len: usize) -> Op {
     let at = addr(at);
-    Arc::new(move || at.set(value as u8, len))
+    Arc::new(move |_| at.set(value as u8, len))
 }
 
 fn allocate(out: &Out<Handle>, len: usize, kind: Kind) -> c_int {
@@ -117,18 +141,21 @@ api! {
         OK
     }
     fn cudaMemset(at: Handle, value: c_int, len: usize) -> c_int {
-        fill(at, value, len)();
+        fill(at, value, len)(&Occasion::default());
         OK
     }
     fn cudaMemsetAsync(at: Handle, value: c_int, len: usize, stream: Handle) -> c_int {
         on_stream(stream, fill(at, value, len))
     }
     fn cudaMemcpy(to: Handle, from: Handle, len: usize, _kind: c_int) -> c_int {
-        copy(to, from, len)();
+        copy(to, from, len)(&Occasion::default());
         OK
     }
-    fn cudaMemcpyAsync(to: Handle, from: Handle, len: usize, _kind: c_int, stream: Handle) -> c_int {
-        on_stream(stream, copy(to, from, len))
+    fn cudaMemcpyAsync(to: Handle, from: Handle, len: usize, kind: c_int, stream: Handle) -> c_int {
+        let Some(stream) = stream_of(stream) else { return fail(super::BAD_HANDLE) };
+        let op = observed_copy(to, from, len, kind);
+        stream.submit_from(op, true, cupti::api_call(cupti::RUNTIME, cbid::MEMCPY_ASYNC));
+        OK
     }
     fn cudaMemcpyPeerAsync(to: Handle, _to_device: c_int, from: Handle, _from_device: c_int, len: usize,
                            stream: Handle) -> c_int {

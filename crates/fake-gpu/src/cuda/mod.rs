@@ -3,7 +3,7 @@
 //! One file per part of the interface; each has its list of functions, from which the injected library is
 //! redirected. What the parts share is here: error codes and the macro that makes the functions.
 
-mod capture;
+pub(crate) mod capture;
 mod device;
 mod events;
 mod graphs;
@@ -13,7 +13,7 @@ mod streams;
 
 pub(crate) use device::{
     FIRST_BUS, PCI_DOMAIN, attribute, bus_id, bus_id_to_device, capability, device, device_count,
-    set_device,
+    exists, set_device,
 };
 pub(crate) use launch::{break_device, launch};
 
@@ -25,9 +25,9 @@ use std::sync::Arc;
 pub(crate) const OK: c_int = 0;
 pub(crate) const INVALID: c_int = 1;
 const NO_MEMORY: c_int = 2;
-const BAD_DEVICE: c_int = 101;
-const BAD_HANDLE: c_int = 400;
-const NOT_READY: c_int = 600;
+pub(crate) const BAD_DEVICE: c_int = 101;
+pub(crate) const BAD_HANDLE: c_int = 400;
+pub(crate) const NOT_READY: c_int = 600;
 const LAUNCH_FAILURE: c_int = 719;
 
 /// Newer than every runtime that the published libraries are built with.
@@ -52,7 +52,12 @@ pub(crate) fn error_text(error: c_int) -> &'static CStr {
         101 => c"invalid device ordinal",
         400 => c"invalid resource handle",
         600 => c"device not ready",
+        34 => c"stub library",
         719 => c"the kernel is not emulated",
+        800 => c"operation not permitted",
+        900 => c"operation not permitted when stream is capturing",
+        901 => c"operation failed due to a previous error during capture",
+        907 => c"operation not permitted on an event last recorded in a capturing stream",
         801 => c"operation not supported",
         _ => c"fake device error",
     }

@@ -54,7 +54,7 @@ api! {
             return OK;
         }
         if stream.capture().is_some() {
-            stream.submit(Arc::new(move || event.sync()), false);
+            stream.submit(Arc::new(move |_| event.sync()), false);
             return OK;
         }
         if let Some((other, mark)) = event.target()

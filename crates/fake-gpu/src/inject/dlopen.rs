@@ -2,6 +2,8 @@
 //! it is mapped.
 
 use crate::c_args::Text;
+use crate::driver::faults::NO_LIBRARY;
+use crate::driver::library_is_absent;
 use crate::log::{debug, warning};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -35,6 +37,14 @@ fn own_path() -> Option<CString> {
     Some(unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
 }
 
+/// A handle of a library that is mapped already.
+pub(crate) fn open_mapped(path: &CStr) -> Option<*mut c_void> {
+    let real = real()?;
+    // SAFETY: the C library's function, with a text; nothing is mapped that is not yet.
+    let handle = unsafe { real(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    (!handle.is_null()).then_some(handle)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn dlopen(path: Text, flags: c_int) -> *mut c_void {
     let Some(real) = real() else {
@@ -43,7 +53,13 @@ extern "C" fn dlopen(path: Text, flags: c_int) -> *mut c_void {
     };
     let text = path.get();
     let file = text.rsplit('/').next().unwrap_or("");
-    if (file.starts_with("libnvidia-ml.so") || file.starts_with("libcuda.so"))
+    let is_driver = file.starts_with("libcuda.so");
+    if is_driver && library_is_absent() {
+        debug!(1, "dlopen {text}: there is to be no driver");
+        // SAFETY: the C library's function, with a constant path.
+        return unsafe { real(NO_LIBRARY.as_ptr(), flags) };
+    }
+    if (is_driver || file.starts_with("libnvidia-ml.so"))
         && let Some(own) = own_path()
     {
         debug!(1, "dlopen {text}: answered by the stand-in");

@@ -10,6 +10,7 @@ mod dlopen;
 mod elf;
 
 pub(crate) use code::missing;
+pub(crate) use dlopen::open_mapped;
 
 use crate::kernel::{Library, decode_table};
 use crate::log::{debug, warning};
@@ -185,6 +186,10 @@ extern "C" fn fakegpu_install() {
 }
 
 extern "C" fn on_load() {
+    if std::env::var_os("FAKEGPU_REPORT").is_some() {
+        // SAFETY: a function without arguments, in a library that is preloaded and so never unmapped.
+        unsafe { libc::atexit(driver::faults::write_report) };
+    }
     scan();
 }
 

@@ -2,17 +2,15 @@
 //! kernel-channel events of them.
 
 use super::batch::{Batch, Kind};
+use crate::clock::device_ns;
 use crate::device_memory::Addr;
 use crate::layout::{Layout, p2p};
 use crate::prims::Env;
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Wall clock, in nanoseconds: the global timer of a GPU that was started in 1970.
+/// The global timer of a GPU that was started in 1970.
 pub(super) fn now_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
+    device_ns()
 }
 
 fn made_up_phases() -> bool {

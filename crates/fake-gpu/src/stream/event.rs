@@ -1,16 +1,17 @@
 //! Events: marks in the queue of a stream.
 
 use super::{Graph, Stream};
+use crate::clock::device_ns;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
 
 #[derive(Default)]
 struct State {
     at: Option<(Arc<Stream>, u64)>,
-    time: Option<Instant>,
+    time: Option<u64>,
     capture: Option<Weak<Graph>>,
+    untimed: bool,
 }
 
 /// An event.
@@ -27,7 +28,7 @@ impl Event {
         }
         let me = self.clone();
         stream.push_short(Box::new(move || {
-            me.state.lock().time = Some(Instant::now());
+            me.state.lock().time = Some(device_ns());
         }));
         let mut state = self.state.lock();
         state.capture = None;
@@ -44,7 +45,7 @@ impl Event {
     pub(crate) fn touch(&self) {
         let mut state = self.state.lock();
         state.at = None;
-        state.time = Some(Instant::now());
+        state.time = Some(device_ns());
     }
 
     /// Where it was recorded.
@@ -63,8 +64,14 @@ impl Event {
         }
     }
 
-    pub(crate) fn time(&self) -> Option<Instant> {
+    /// When it was reached, in nanoseconds of the device's clock.
+    pub(crate) fn time(&self) -> Option<u64> {
         self.state.lock().time
+    }
+
+    /// It was made without timing.
+    pub(crate) fn is_untimed(&self) -> bool {
+        self.state.lock().untimed
     }
 }
 
@@ -73,9 +80,13 @@ fn events() -> &'static Mutex<HashMap<usize, Arc<Event>>> {
     EVENTS.get_or_init(Mutex::default)
 }
 
+/// `CU_EVENT_DISABLE_TIMING`
+const DISABLE_TIMING: u32 = 2;
+
 /// A new event; its handle.
-pub(crate) fn event_create() -> usize {
+pub(crate) fn event_create(flags: u32) -> usize {
     let event = Arc::new(Event::default());
+    event.state.lock().untimed = flags & DISABLE_TIMING != 0;
     let handle = Arc::as_ptr(&event) as usize;
     events().lock().insert(handle, event);
     handle

@@ -29,40 +29,118 @@ impl Drop for Keep {
     }
 }
 
+/// Where something that runs stands in its graph; all ids are the process's own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Replay {
+    /// the executable graph
+    pub(crate) graph: u32,
+    pub(crate) node: u64,
+    /// what it was made of
+    pub(crate) source_graph: u32,
+    pub(crate) source_node: u64,
+}
+
+/// What a graph does, and under which number.
+#[derive(Clone)]
+struct Node {
+    id: u64,
+    /// in the graph that it was copied from, else its own
+    source: u64,
+    op: Op,
+}
+
+impl Node {
+    fn next_id() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// `CUstreamCaptureMode`
+pub(crate) mod capture_mode {
+    pub(crate) const GLOBAL: i32 = 0;
+    pub(crate) const RELAXED: i32 = 2;
+}
+
+/// How a capture was begun.
+#[derive(Clone, Copy)]
+pub(crate) struct Capture {
+    pub(crate) mode: i32,
+    pub(crate) thread: i32,
+}
+
 /// A sequence of operations, being captured or ready to be launched.
 pub(crate) struct Graph {
     pub(crate) id: u64,
+    /// the graph that it was made of, else itself
+    source: u64,
+    /// nothing for an executable graph
+    pub(crate) capture: Option<Capture>,
     /// still being captured
     open: AtomicBool,
-    ops: Mutex<Vec<Op>>,
+    /// something was done that a capture does not allow
+    broken: AtomicBool,
+    nodes: Mutex<Vec<Node>>,
     keeps: Mutex<Vec<Arc<Keep>>>,
 }
 
 impl Graph {
-    pub(crate) fn new() -> Arc<Graph> {
+    fn next_id() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A graph to capture into.
+    pub(crate) fn new(capture: Capture) -> Arc<Graph> {
+        let id = Graph::next_id();
         Arc::new(Graph {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
+            source: id,
+            capture: Some(capture),
             open: AtomicBool::new(true),
-            ops: Mutex::default(),
+            broken: AtomicBool::new(false),
+            nodes: Mutex::default(),
             keeps: Mutex::default(),
         })
     }
 
     /// An executable copy.
     pub(crate) fn copy(&self) -> Arc<Graph> {
-        let copy = Graph::new();
-        self.ops.lock().clone_into(&mut copy.ops.lock());
-        self.keeps.lock().clone_into(&mut copy.keeps.lock());
-        copy
+        let copy = |node: &Node| Node {
+            id: Node::next_id(),
+            source: node.id,
+            op: node.op.clone(),
+        };
+        Arc::new(Graph {
+            id: Graph::next_id(),
+            source: self.id,
+            capture: None,
+            open: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            nodes: Mutex::new(self.nodes.lock().iter().map(copy).collect()),
+            keeps: Mutex::new(self.keeps.lock().clone()),
+        })
     }
 
     pub(crate) fn push(&self, op: Op) {
-        self.ops.lock().push(op);
+        let id = Node::next_id();
+        let node = Node { id, source: id, op };
+        self.nodes.lock().push(node);
     }
 
-    pub(crate) fn ops(&self) -> Vec<Op> {
-        self.ops.lock().clone()
+    /// What it does, in this order.
+    pub(crate) fn nodes(&self) -> Vec<(Replay, Op)> {
+        let nodes = self.nodes.lock();
+        let replay = |node: &Node| Replay {
+            graph: self.id as u32,
+            node: node.id,
+            source_graph: self.source as u32,
+            source_node: node.source,
+        };
+        nodes
+            .iter()
+            .map(|node| (replay(node), node.op.clone()))
+            .collect()
     }
 
     pub(crate) fn keep(&self, keep: Arc<Keep>) {
@@ -76,6 +154,22 @@ impl Graph {
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
+
+    /// Invalidates the capture.
+    pub(crate) fn spoil(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+}
+
+/// The captures of the process that go on.
+pub(crate) fn open_captures() -> Vec<Arc<Graph>> {
+    let graphs = graphs().lock();
+    let open = graphs.values().filter(|graph| graph.is_open());
+    open.cloned().collect()
 }
 
 fn graphs() -> &'static Mutex<HashMap<usize, Arc<Graph>>> {

@@ -2,11 +2,12 @@
 //! thread per stream, the rest at once when nothing is queued before it.
 
 mod event;
-mod graph;
+pub(crate) mod graph;
 
-pub(crate) use event::{event_create, event_destroy, event_get};
-pub(crate) use graph::{Graph, Keep, graph_add, graph_drop, graph_get};
+pub(crate) use event::{Event, event_create, event_destroy, event_get};
+pub(crate) use graph::{Graph, Keep, Replay, graph_add, graph_drop, graph_get, open_captures};
 
+use crate::cupti::stream_number;
 use crate::log::warning;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +17,21 @@ use std::sync::{Arc, OnceLock};
 /// Work that is done once.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// Work that a graph can repeat.
-pub(crate) type Op = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
+
+/// How it came that something runs, for whoever observes the device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Occasion {
+    /// CUPTI's id of the call that launched it; 0 if nobody observes
+    pub(crate) correlation: u32,
+    /// the thread of that call
+    pub(crate) thread: i32,
+    pub(crate) device: i32,
+    /// CUPTI's number of the stream
+    pub(crate) stream: u32,
+    /// it is part of a graph
+    pub(crate) replay: Option<Replay>,
+}
 
 struct State {
     jobs: VecDeque<Job>,
@@ -63,12 +78,41 @@ impl Stream {
 
     /// Queues, or keeps for a graph, work that can be repeated.
     pub(crate) fn submit(self: &Arc<Self>, op: Op, short: bool) {
+        self.submit_from(op, short, 0);
+    }
+
+    /// The same, from a call that CUPTI has given an id.
+    pub(crate) fn submit_from(self: &Arc<Self>, op: Op, short: bool, correlation: u32) {
+        let occasion = self.occasion(correlation, None);
         if let Some(graph) = self.capture() {
             graph.push(op);
         } else if short {
-            self.push_short(Box::new(move || op()));
+            self.push_short(Box::new(move || op(&occasion)));
         } else {
-            self.push(Box::new(move || op()));
+            self.push(Box::new(move || op(&occasion)));
+        }
+    }
+
+    /// Queues what a graph has, from one launch of it.
+    pub(crate) fn replay(self: &Arc<Self>, graph: &Graph, correlation: u32) {
+        for (replay, op) in graph.nodes() {
+            if let Some(outer) = self.capture() {
+                outer.push(op);
+                continue;
+            }
+            let occasion = self.occasion(correlation, Some(replay));
+            self.push(Box::new(move || op(&occasion)));
+        }
+    }
+
+    fn occasion(&self, correlation: u32, replay: Option<Replay>) -> Occasion {
+        Occasion {
+            correlation,
+            // SAFETY: takes nothing and always succeeds.
+            thread: unsafe { libc::gettid() },
+            device: self.device,
+            stream: stream_number(self.id),
+            replay,
         }
     }
 

@@ -1,0 +1,181 @@
+//! Tells a double of libcupti what was launched and when it ran, if the process has mapped one (`crates/fake-cupti`). A
+//! tool maps it, late or never; nothing is mapped from here. The real libcupti has no such functions, and hears nothing.
+
+use crate::clock::host_ns;
+use crate::inject::open_mapped;
+use crate::stream::Occasion;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::null;
+use std::sync::OnceLock;
+
+/// `CUPTI_ACTIVITY_KIND_DRIVER`
+pub(crate) const DRIVER: u32 = 4;
+/// `CUPTI_ACTIVITY_KIND_RUNTIME`
+pub(crate) const RUNTIME: u32 = 5;
+
+/// Numbers of the functions: `CUpti_driver_api_trace_cbid`, `CUpti_runtime_api_trace_cbid`
+pub(crate) mod cbid {
+    pub(crate) const LAUNCH_KERNEL: u32 = 307;
+    pub(crate) const LAUNCH_KERNEL_EX: u32 = 652;
+    pub(crate) const GRAPH_LAUNCH: u32 = 514;
+    pub(crate) const MEMCPY_ASYNC: u32 = 41;
+}
+
+/// `struct fake_cupti_work`
+#[repr(C)]
+struct Work {
+    correlation: u32,
+    device: u32,
+    context: u32,
+    stream: u32,
+    name: *const c_char,
+    graph: u32,
+    source_graph: u32,
+    node: u64,
+    source_node: u64,
+    copy_kind: u32,
+    thread: u32,
+    bytes: u64,
+    start_ns: u64,
+    end_ns: u64,
+}
+
+type Api = unsafe extern "C" fn(u32, u32) -> u32;
+type Begin = unsafe extern "C" fn(*const Work) -> u64;
+type End = unsafe extern "C" fn(u64, u64);
+
+/// The functions of the double.
+#[derive(Clone, Copy)]
+struct Feed {
+    api: Api,
+    begin: Begin,
+    end: End,
+}
+
+/// Called by the loader for each mapped file.
+unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+    // SAFETY: `dl_iterate_phdr` passes a valid structure for the time of this call.
+    let info = unsafe { &*info };
+    // SAFETY: `find` passes a pointer to its own place, which nobody else uses meanwhile.
+    let found = unsafe { &mut *found.cast::<Option<CString>>() };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: not NULL: the loader's NUL-terminated name of the file.
+    let name = unsafe { CStr::from_ptr(info.dlpi_name) };
+    let path = name.to_string_lossy();
+    let file = path.rsplit('/').next().unwrap_or("");
+    if file.starts_with("libcupti.so") {
+        *found = Some(name.to_owned());
+        return 1;
+    }
+    0
+}
+
+fn find() -> Option<Feed> {
+    let mut path: Option<CString> = None;
+    // SAFETY: `each` is of the type that is asked for, and the pointer is to a place that outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut path).cast()) };
+    // The handle is not given back: the functions are used until the process ends.
+    let library = open_mapped(&path?)?;
+    let symbol = |name: &CStr| {
+        // SAFETY: a live handle and a constant name.
+        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    };
+    let (api, begin, end) = (
+        symbol(c"fake_cupti_api")?,
+        symbol(c"fake_cupti_work_begin")?,
+        symbol(c"fake_cupti_work_end")?,
+    );
+    Some(Feed {
+        // SAFETY: not NULL, and the double's function of this name has this type.
+        api: unsafe { std::mem::transmute::<*mut c_void, Api>(api) },
+        // SAFETY: as above.
+        begin: unsafe { std::mem::transmute::<*mut c_void, Begin>(begin) },
+        // SAFETY: as above.
+        end: unsafe { std::mem::transmute::<*mut c_void, End>(end) },
+    })
+}
+
+fn feed() -> Option<Feed> {
+    static FEED: OnceLock<Feed> = OnceLock::new();
+    if let Some(feed) = FEED.get() {
+        return Some(*feed);
+    }
+    let found = find()?;
+    Some(*FEED.get_or_init(|| found))
+}
+
+/// The calling thread is in an API call; its correlation id, 0 if nobody listens.
+pub(crate) fn api_call(kind: u32, cbid: u32) -> u32 {
+    // SAFETY: the double's function takes any numbers.
+    feed().map_or(0, |feed| unsafe { (feed.api)(kind, cbid) })
+}
+
+/// Something that runs on the device.
+pub(crate) struct Running {
+    feed: Feed,
+    ticket: u64,
+}
+
+impl Running {
+    /// It has ended now.
+    pub(crate) fn end(self) {
+        // SAFETY: the ticket is the one that the double gave.
+        unsafe { (self.feed.end)(self.ticket, host_ns()) }
+    }
+}
+
+/// What runs.
+pub(crate) enum What<'a> {
+    /// with its mangled name
+    Kernel(&'a CStr),
+    /// with its `CUpti_ActivityMemcpyKind` and bytes
+    Copy(u32, usize),
+}
+
+/// Something begins to run now.
+pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
+    let feed = feed()?;
+    let (name, copy_kind, bytes) = match what {
+        What::Kernel(name) => (name.as_ptr(), 0, 0),
+        What::Copy(kind, bytes) => (null(), *kind, *bytes as u64),
+    };
+    let replay = occasion.replay.unwrap_or_default();
+    let work = Work {
+        correlation: occasion.correlation,
+        device: occasion.device as u32,
+        context: occasion.device as u32 + 1,
+        stream: occasion.stream,
+        name,
+        graph: replay.graph,
+        source_graph: replay.source_graph,
+        node: replay.node,
+        source_node: replay.source_node,
+        copy_kind,
+        thread: occasion.thread as u32,
+        bytes,
+        start_ns: host_ns(),
+        end_ns: 0,
+    };
+    // SAFETY: the structure is the one of the double's table, and lives during the call, as does the name.
+    let ticket = unsafe { (feed.begin)(&raw const work) };
+    Some(Running { feed, ticket })
+}
+
+/// The number that CUPTI gives a stream; not the driver's.
+pub(crate) fn stream_number(id: u64) -> u32 {
+    const DEFAULT_STREAM: u32 = 7;
+    if id == 0 {
+        DEFAULT_STREAM
+    } else {
+        (id as u32).saturating_sub(4)
+    }
+}
+
+/// For the double: the number of a stream by its handle, 0 if there is none.
+#[unsafe(no_mangle)]
+extern "C" fn fakegpu_cupti_stream(stream: usize) -> u32 {
+    crate::stream::get(stream, crate::cuda::device()).map_or(0, |stream| stream_number(stream.id))
+}

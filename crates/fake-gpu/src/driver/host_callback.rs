@@ -1,0 +1,26 @@
+//! Host functions that the device calls: a driver lets nobody call it from within one.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a host function.
+pub(crate) fn run(function: impl FnOnce()) {
+    let before = INSIDE.replace(true);
+    function();
+    INSIDE.set(before);
+}
+
+/// Whether the calling thread is inside one.
+pub(super) fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// The same for others (the double of libcupti).
+#[unsafe(no_mangle)]
+extern "C" fn fakegpu_in_host_callback() -> c_int {
+    c_int::from(is_inside())
+}
