@@ -1,24 +1,15 @@
 //! The number of proxy operations in the log against those that a profiler plugin is told of.
 
-use crate::rig::{Release, Run, of_kind, releases};
+use crate::rig::{Release, Run, compile, of_kind, releases};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Builds the plugin that writes down each callback.
 fn build_probe(dir: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fake-gpu/probe-plugin/probe.c");
     let plugin = dir.join("libnccl-profiler-probe.so");
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let status = Command::new(compiler)
-        .args(["-O1", "-shared", "-fPIC", "-o"])
-        .arg(&plugin)
-        .arg(source)
-        .arg("-lpthread")
-        .status()
-        .expect("a C compiler (CC, or cc)");
-    assert!(status.success(), "the probe plugin does not build");
+    compile(&source, &plugin);
     plugin
 }
 

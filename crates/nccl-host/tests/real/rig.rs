@@ -49,25 +49,47 @@ pub(crate) fn releases() -> Vec<Release> {
     found
 }
 
-/// The stand-in, built like the program under test.
+/// A library of another package, built like the program under test.
+fn build(package: &str, file: &str) -> PathBuf {
+    let profile_dir = Path::new(env!("CARGO_BIN_EXE_nccl-host"))
+        .parent()
+        .expect("in a directory");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "-p", package, "--target-dir"]);
+    cargo.arg(profile_dir.parent().expect("in the target directory"));
+    if profile_dir.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(
+        cargo.status().expect("cargo runs").success(),
+        "{package} does not build"
+    );
+    profile_dir.join(file)
+}
+
+/// The stand-in.
 pub(crate) fn fake_gpu() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let profile_dir = Path::new(env!("CARGO_BIN_EXE_nccl-host"))
-            .parent()
-            .expect("in a directory");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "fake-gpu", "--target-dir"]);
-        cargo.arg(profile_dir.parent().expect("in the target directory"));
-        if profile_dir.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(
-            cargo.status().expect("cargo runs").success(),
-            "fake-gpu does not build"
-        );
-        profile_dir.join("libfakegpu.so")
-    })
+    PATH.get_or_init(|| build("fake-gpu", "libfakegpu.so"))
+}
+
+/// The double of libcupti.
+pub(crate) fn fake_cupti() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("fake-cupti", "libfake_cupti.so"))
+}
+
+/// Builds a library from a C source.
+pub(crate) fn compile(source: &Path, library: &Path) {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let status = Command::new(compiler)
+        .args(["-O1", "-shared", "-fPIC", "-o"])
+        .arg(library)
+        .arg(source)
+        .args(["-lpthread", "-ldl"])
+        .status()
+        .expect("a C compiler (CC, or cc)");
+    assert!(status.success(), "{} does not build", source.display());
 }
 
 /// One run of the program, with a directory for what it writes.
