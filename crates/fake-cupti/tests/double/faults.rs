@@ -1,7 +1,7 @@
 //! The faults that are asked for by variables.
 
 use crate::decode::{By, Record, check_storm, kernels, records};
-use crate::rig::{Cupti, DONE, call, scenario};
+use crate::rig::{BUFFER_LEN, Cupti, DONE, call, scenario};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -48,17 +48,37 @@ fn kernels_come_before_their_calls() {
 
 #[test]
 fn a_shuffle_loses_nothing() {
-    let variables = [("FAKECUPTI_ORDER", "shuffled:5"), ("FAKECUPTI_SPLIT", "1")];
-    scenario("faults::a_shuffle_loses_nothing", &variables, || {
-        *crate::rig::BUFFER_LEN.lock() = 4096;
-        let cupti = Cupti::open();
-        cupti.begin_v1();
-        cupti.storm(By::V1, 3, 200);
-        let (found, _) = records(&cupti, By::V1);
-        check_storm(&found, 3, 200);
-        let kernels = kernels(&found);
-        assert!(!kernels.is_sorted_by_key(|kernel| kernel.correlation));
-    });
+    for order in ["made", "shuffled:5"] {
+        let variables = [("FAKECUPTI_ORDER", order), ("FAKECUPTI_SPLIT", "1")];
+        scenario("faults::a_shuffle_loses_nothing", &variables, || {
+            let cupti = Cupti::open();
+            cupti.begin_v1();
+            let made: Vec<u32> = (1..=100)
+                .map(|turn| cupti.launch(652, "k", 0, (turn * 1_000, turn * 1_000 + 5)))
+                .collect();
+            cupti.drain();
+            cupti.flush(1);
+            let (found, _) = records(&cupti, By::V1);
+            let mut seen: Vec<u32> = kernels(&found)
+                .iter()
+                .map(|kernel| kernel.correlation)
+                .collect();
+            assert_eq!(seen == made, order == "made", "{seen:?}");
+            seen.sort_unstable();
+            assert_eq!(seen, made);
+        });
+    }
+    scenario(
+        "faults::a_shuffle_loses_nothing",
+        &[("FAKECUPTI_ORDER", "shuffled:8")],
+        || {
+            *BUFFER_LEN.lock() = 4096;
+            let cupti = Cupti::open();
+            cupti.begin_v1();
+            cupti.storm(By::V1, 3, 200);
+            check_storm(&records(&cupti, By::V1).0, 3, 200);
+        },
+    );
 }
 
 #[test]
@@ -204,7 +224,7 @@ fn null_for_a_buffer_drops_records_from_12_9_on() {
         "faults::null_for_a_buffer_drops_records_from_12_9_on",
         &[("FAKECUPTI_API", "27")],
         || {
-            *crate::rig::BUFFER_LEN.lock() = 0;
+            *BUFFER_LEN.lock() = 0;
             let (cupti, found, _) = one_kernel();
             assert_eq!(found, []);
             assert_eq!(cupti.count("dropped"), 3, "an id, a call, a kernel");

@@ -1,6 +1,6 @@
 //! Which records a launch makes, and when they come.
 
-use crate::decode::{By, Kernel, Record, kernels, records};
+use crate::decode::{By, Kernel, Record, id_of, kernels, records};
 use crate::rig::{Cupti, DONE, GIVEN, call, scenario, thread};
 use std::ffi::{c_char, c_void};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -105,20 +105,41 @@ fn ids_belong_to_the_thread_that_pushed_them() {
             cupti.begin_v1();
             cupti.push(By::V1, 5, 1);
             std::thread::scope(|scope| {
-                scope.spawn(|| cupti.launch(652, "k", 0, (1, 2)));
+                scope.spawn(|| {
+                    cupti.launch(652, "without", 0, (1, 2));
+                    assert_eq!(cupti.push(By::V1, 5, 2), 0);
+                });
             });
+            cupti.launch(652, "with", 0, (1, 2));
             cupti.drain();
             cupti.flush(1);
             let (found, _) = records(&cupti, By::V1);
-            assert!(
-                !found
-                    .iter()
-                    .any(|record| matches!(record, Record::External { .. })),
-                "{found:?}"
-            );
-            assert_eq!(kernels(&found).len(), 1);
+            let ids: Vec<_> = kernels(&found)
+                .iter()
+                .map(|kernel| (kernel.name.clone(), id_of(&found, kernel)))
+                .collect();
+            assert_eq!(ids.len(), 2);
+            assert!(ids.contains(&("without".to_owned(), None)), "{ids:?}");
+            assert!(ids.contains(&("with".to_owned(), Some(1))), "{ids:?}");
         },
     );
+}
+
+#[test]
+fn ids_are_written_only_where_their_kind_is_enabled() {
+    let name = "records::ids_are_written_only_where_their_kind_is_enabled";
+    scenario(name, &[], || {
+        let cupti = Cupti::open();
+        cupti.begin_v1();
+        let code = call!(cupti, "cuptiActivityDisable", (u32) -> i32, 39);
+        assert_eq!((code, cupti.push(By::V1, 5, 1)), (0, 0));
+        cupti.launch(652, "k", 0, (1, 2));
+        cupti.drain();
+        cupti.flush(1);
+        let (found, _) = records(&cupti, By::V1);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(id_of(&found, kernels(&found)[0]), None);
+    });
 }
 
 #[test]
