@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::private;
+
 /// Their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -40,7 +42,7 @@ impl LateCallbacks {
             return Ok(());
         }
         let json = serde_json::to_vec(self).map_err(io::Error::other)?;
-        fs::write(Self::path(part), json)
+        private::write(&Self::path(part), &json)
     }
 
     /// What a part says; none where it says nothing, or nothing that makes sense.

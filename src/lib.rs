@@ -31,6 +31,7 @@ pub mod id;
 pub mod journal;
 mod keeper;
 pub mod late;
+mod private;
 pub mod process;
 pub mod recorder;
 pub mod session;

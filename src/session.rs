@@ -8,6 +8,7 @@
 //! Nothing here may fail towards NCCL: in most releases a failing `init` crashes or corrupts it later. A
 //! process that cannot record says so once, asks for no events and stays out of the way.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,7 @@ use crate::hooks;
 use crate::id::{ContextId, ProcessTag};
 use crate::journal::writer::{Lost, Registry, RegistryOptions, Stop};
 use crate::keeper::{KEEPER_NAME, Keeper};
+use crate::private;
 use crate::process::{self, PROCESS_FORMAT, ProcessInfo};
 use crate::recorder;
 use crate::snapshot::Maker;
@@ -206,7 +208,7 @@ impl Session {
         let out = output_directory(&config, &place, started_ns)?;
         let name = format!("{}-{}-{started_ns}", place.host, place.process_id);
         let part = out.join("parts").join(&name);
-        private_directory(&part).map_err(|error| {
+        private::directory(&part).map_err(|error| {
             format!(
                 "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
                 part.display()
@@ -243,7 +245,7 @@ impl Session {
         };
         let written = serde_json::to_vec_pretty(&info)
             .map_err(std::io::Error::other)
-            .and_then(|json| private_file(&part.join("process.json"), &json));
+            .and_then(|json| private::new_file(&part.join("process.json"))?.write_all(&json));
         let tag = ProcessTag::new(hooks::random_bits());
         let options = RegistryOptions {
             directory: journal.clone(),
@@ -350,7 +352,7 @@ fn output_directory(config: &Config, place: &Place, now_ns: u64) -> Result<PathB
     let parts = path.join("parts");
     foreign::refuse(&path, "NCCL_OTF2_DIR")?;
     foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
-    private_directories(&parts).map_err(|error| {
+    private::directories(&parts).map_err(|error| {
         format!(
             "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
             path.display()
@@ -367,45 +369,19 @@ fn journal_directory(
 ) -> Result<PathBuf, String> {
     let inside = part.join("journal");
     let Some(template) = &config.journal_directory else {
-        private_directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
+        private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
         return Ok(inside);
     };
     let outside = PathBuf::from(config::expand(template, place)).join(name);
     let outside = std::path::absolute(&outside).unwrap_or(outside);
     let parent = outside.parent().unwrap_or(&outside);
     foreign::refuse(parent, "NCCL_OTF2_JOURNAL_DIR")?;
-    let made = private_directories(parent).and_then(|()| private_directory(&outside));
+    let made = private::directories(parent).and_then(|()| private::directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
     // The part points to its journal, so that whoever reads the part needs to know no variable.
     std::os::unix::fs::symlink(&outside, &inside)
         .map_err(|error| format!("{}: {error}", inside.display()))?;
     Ok(outside)
-}
-
-fn private_directory(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().mode(0o700).create(path)
-}
-
-/// The same with all that are missing above it; nothing is wrong with one that is there.
-fn private_directories(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .recursive(true)
-        .create(path)
-}
-
-fn private_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(bytes)
 }
 
 extern "C" fn in_forked_child() {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::calendar::date_and_time;
+use crate::private;
 use crate::process::ProcessInfo;
 use crate::write::finalize::is_live;
 use crate::write::part::{is_done, part_name, read_process};
@@ -67,11 +68,7 @@ impl Request {
     /// The file cannot be made.
     pub fn make(out: &Path) -> io::Result<Self> {
         let path = out.join(REQUEST);
-        match std::fs::File::options()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-        {
+        match private::new_file(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

@@ -1,7 +1,6 @@
 //! Makes this process's part of a snapshot. Runs on the keeper thread only.
 
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use crate::abi::logger;
 use crate::clock;
 use crate::hooks;
 use crate::journal::writer::Registry;
+use crate::private;
 use crate::process::ProcessInfo;
 use crate::write::part::{JOURNAL, PROCESS, part_name};
 
@@ -83,32 +83,25 @@ impl Maker {
     fn put_part(&self, request: &Request, registry: &Registry) -> io::Result<()> {
         let directory = request.directory(&self.out);
         let parts = directory.join("parts");
-        std::fs::create_dir_all(&parts)?;
+        private::directories(&parts)?;
         let name = part_name(&self.part);
         let making = directory.join(format!(".making-{name}"));
-        let mut private = std::fs::DirBuilder::new();
-        private.mode(0o700);
-        private.create(&making)?;
-        let made = self.copy(&making, registry, &private);
+        private::directory(&making)?;
+        let made = self.copy(&making, registry);
         let placed = made.and_then(|()| std::fs::rename(&making, parts.join(&name)));
         placed.inspect_err(|_| {
             let _best_effort = std::fs::remove_dir_all(&making);
         })
     }
 
-    fn copy(
-        &self,
-        into: &Path,
-        registry: &Registry,
-        private: &std::fs::DirBuilder,
-    ) -> io::Result<()> {
+    fn copy(&self, into: &Path, registry: &Registry) -> io::Result<()> {
         let journal = into.join(JOURNAL);
-        private.create(&journal)?;
+        private::directory(&journal)?;
         registry.copy_to(&journal)?;
         let info = std::fs::read(self.part.join(PROCESS))?;
         let mut info: ProcessInfo = serde_json::from_slice(&info)?;
         info.snapshot_realtime_ns = clock::realtime_ns();
-        std::fs::write(into.join(PROCESS), serde_json::to_vec_pretty(&info)?)
+        private::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
     }
 
     /// Says once that something does not work: the job's log is not to fill up with it.

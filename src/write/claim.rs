@@ -1,13 +1,14 @@
 //! Only one process at a time writes a part, or puts an archive in place. No flock (NFS, Lustre): a file made with
 //! O_EXCL. One that a dead process left does not block for ever.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::error::{Error, io_error};
 use super::staging::Staging;
+use crate::private;
 use crate::process::start_ticks;
 
 /// How long what a claim is for can take at most; whoever made an older one on another host is dead.
@@ -47,12 +48,13 @@ impl Claim {
 fn make(path: &Path, staging: &Staging) -> std::io::Result<()> {
     let who = Holder::ourselves().text();
     let prepared = staging.path().join("claim");
-    let linked = fs::write(&prepared, &who).and_then(|()| fs::hard_link(&prepared, path));
+    let linked =
+        private::write(&prepared, who.as_bytes()).and_then(|()| fs::hard_link(&prepared, path));
     let _not_needed = fs::remove_file(&prepared);
     match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             // A file system without links.
-            let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+            let mut file = private::new_file(path)?;
             // Only helps to find out that we are dead; without it the age does.
             let _who = file.write_all(who.as_bytes());
             Ok(())

@@ -2,13 +2,13 @@
 //! tool does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::error::{Error, io_error};
 use super::part::{is_done, read_sidecar};
 use super::sidecar::{CommIdentity, LaneKind, Sidecar};
 use super::unify::part_directories;
+use crate::private;
 
 /// Whether the caller, whose part is done, is the last and unifies. There is one winner for every set of
 /// finished parts.
@@ -71,7 +71,7 @@ fn has_all_ranks(done: &[Sidecar]) -> bool {
 fn wins(out: &Path, done: &[Sidecar]) -> Result<bool, Error> {
     let names: BTreeSet<&str> = done.iter().map(|sidecar| sidecar.part.as_str()).collect();
     let path = out.join(format!(".finished-{:016x}", fingerprint(&names)));
-    match OpenOptions::new().write(true).create_new(true).open(&path) {
+    match private::new_file(&path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(io_error("make", &path)(error)),

@@ -37,6 +37,7 @@ use super::sidecar::{LaneDefinition, SIDECAR_FORMAT, Sidecar};
 use super::staging::{Staging, put_in_place};
 use super::timeline::{Timeline, draw};
 use crate::journal::reader::{Journal, Outcome};
+use crate::private;
 
 pub use super::part_files::{
     DEFINITIONS, DONE, JOURNAL, PROCESS, TRACES, assemble, is_done, is_provisional, part_name,
@@ -371,7 +372,7 @@ fn commit(
     put_in_place(staging, DEFINITIONS, directory)?;
     let mark = staging.path().join(DONE);
     let said = if provisional { PROVISIONAL } else { "" };
-    fs::write(&mark, said).map_err(io_error("write", &mark))?;
+    private::write(&mark, said.as_bytes()).map_err(io_error("write", &mark))?;
     put_in_place(staging, DONE, directory)
 }
 

@@ -9,6 +9,7 @@ use super::error::{Error, io_error};
 use super::sidecar::{SIDECAR_FORMAT, Sidecar};
 use crate::journal::reader::{Journal, Outcome};
 use crate::late::LateCallbacks;
+use crate::private;
 use crate::process::ProcessInfo;
 
 /// Name of the sidecar in a part.
@@ -107,7 +108,7 @@ pub fn write_sidecar(path: &Path, sidecar: &Sidecar) -> Result<(), Error> {
         reason: error.to_string(),
     })?;
     json.push(b'\n');
-    fs::write(path, json).map_err(io_error("write", path))
+    private::write(path, &json).map_err(io_error("write", path))
 }
 
 /// Reads who recorded a part, and why not, if it cannot be read.

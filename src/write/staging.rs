@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::{Error, io_error};
+use crate::private;
 
 /// A directory to make things in; gone when dropped.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl Staging {
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = directory.join(format!("{prefix}-{host}-{process}-{number}"));
-            match fs::create_dir(&path) {
+            match private::directory(&path) {
                 Ok(()) => return Ok(Self { path }),
                 // A process with our id died here before.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -62,7 +63,7 @@ impl Drop for Staging {
     }
 }
 
-/// Renames `name` from the staging to `directory`. What is there moves out of the way first, into the
+/// Renames `name` from the staging to `directory`, for its user only. What is there moves out of the way first, into the
 /// staging: a directory cannot be renamed onto one that is not empty.
 pub(super) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let made = staging.path().join(name);
@@ -76,5 +77,6 @@ pub(super) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> R
             _ => {}
         }
     }
+    private::seal(&made);
     fs::rename(&made, &place).map_err(io_error("put in place", &place))
 }

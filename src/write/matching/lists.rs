@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Digest, SEED, hash};
+use crate::private;
 use crate::write::error::{Error, io_error};
 
 /// Name of the file in a part.
@@ -116,7 +117,7 @@ impl CallLists {
             path: path.to_owned(),
             reason: error.to_string(),
         })?;
-        fs::write(path, json).map_err(io_error("write", path))
+        private::write(path, &json).map_err(io_error("write", path))
     }
 
     /// Reads a part's file; `None` where there is none that this version understands.

@@ -27,6 +27,7 @@ use super::error::{Error, io_error};
 use super::part_files::part_name;
 use crate::id::EventId;
 use crate::journal::record::Fields;
+use crate::private;
 use crate::process::ProcessInfo;
 
 /// Name of the file in a part of what its process did for others; only where it did.
@@ -185,7 +186,7 @@ impl ForOthers {
             path: path.to_owned(),
             reason: error.to_string(),
         })?;
-        fs::write(path, json).map_err(io_error("write", path))
+        private::write(path, &json).map_err(io_error("write", path))
     }
 
     fn read(part: &Path) -> Option<Self> {
