@@ -95,7 +95,7 @@ pub struct StartRecord {
 }
 
 /// The fields of a start, by event kind: `event::Body` with strings as [`Symbol`]s.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields of event::Body")]
 pub enum Fields {
     Group,

@@ -79,7 +79,7 @@ impl<'a> Emitter<'a> {
     fn region(&self, figure: Figure) -> RegionRef {
         let fields = figure.fields(self.scene.assembly, self.scene.correlation);
         self.tables
-            .region(figure.region(fields, self.scene.correlation))
+            .region(figure.region(fields.as_ref(), self.scene.correlation))
     }
 
     /// A step that begins to send puts data into its peer's memory.
@@ -136,7 +136,7 @@ impl<'a> Emitter<'a> {
             count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)))
         };
         let none = Attributes::NONE;
-        match (message.role, &operation.fields) {
+        match (message.role, &operation.fields()) {
             (Role::CollectiveBegin, _) => writer.mpi_collective_begin(time, none),
             (Role::CollectiveRequest, _) => {
                 writer.non_blocking_collective_request(time, request, none)

@@ -20,7 +20,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             peer,
             is_send,
             ..
-        } = operation.fields
+        } = operation.fields()
         {
             let owner = scene.owner(operation);
             if owner.is_foreign() {

@@ -225,7 +225,7 @@ fn exchange(
     let operation = scene.assembly.operation(activity.operation)?;
     let member = scene.comms.member(context)?;
     let ranks = scene.comms.comm(member)?.ranks;
-    match operation.fields {
+    match operation.fields() {
         Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
             if collective::shape(scene.symbols.text(func)).is_some() {
                 canvas.counts.sizes_unknown += u64::from(ranks == 0);

@@ -91,7 +91,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         peer,
         is_send: true,
         ..
-    } = parent.fields
+    } = parent.fields()
     else {
         return None;
     };
@@ -120,7 +120,7 @@ fn sends(assembly: &Assembly, at: u32) -> bool {
 /// tell the operation.
 #[must_use]
 pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> Option<LaneKey> {
-    let Fields::ProxyStep { step: number } = step.fields else {
+    let Fields::ProxyStep { step: number } = step.fields() else {
         return None;
     };
     let parent = step.parent_at()?;
@@ -130,7 +130,7 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
         peer,
         is_send,
         ..
-    } = parent.fields
+    } = parent.fields()
     else {
         return None;
     };
