@@ -290,7 +290,7 @@ proptest! {
             let (happenings, _) = lane.happenings();
             for figure in check_lane(&happenings)? {
                 let fields = figure.fields(&assembly, &timeline.correlation);
-                prop_assert!(tables.region(figure.region(fields, &timeline.correlation)).is_defined());
+                prop_assert!(tables.region(figure.region(fields.as_ref(), &timeline.correlation)).is_defined());
                 prop_assert!(figures.insert((figure.operation, figure.shape)), "drawn twice: {figure:?}");
                 // An operation as it ran is there besides its enqueueing, and counted as that.
                 let counts = !matches!(

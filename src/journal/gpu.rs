@@ -2,7 +2,7 @@
 
 use super::encode::Sink;
 use super::layout::{flag, high, kind, low, pair};
-use super::record::{Symbol, field8, field16};
+use super::record::{Symbol, Word, field8, field16, numbers, word_at};
 use crate::event::Name;
 use crate::gpu::count::GpuCount;
 use crate::gpu::record::{ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime, Way};
@@ -124,10 +124,10 @@ pub(super) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -
 pub(super) fn decode(
     record_kind: u8,
     flags: u8,
-    payload: &[u64],
+    payload: &[Word],
     symbol: &impl Fn(u16) -> Option<Symbol>,
 ) -> Option<GpuRecord<Symbol>> {
-    let word = |index: usize| payload.get(index).copied();
+    let word = |index: usize| word_at(payload, index);
     let both = |index: usize| word(index).map(|word| (low(word), high(word)));
     Some(match record_kind {
         kind::GPU_DEVICE => {
@@ -213,7 +213,7 @@ pub(super) fn decode(
             text: symbol(field16(word(0)?, 2))?,
         },
         kind::GPU_COUNTS => {
-            let counts: [u64; GpuCount::COUNT] = payload.try_into().ok()?;
+            let counts: [u64; GpuCount::COUNT] = numbers(payload)?;
             GpuRecord::Counts(counts)
         }
         _ => return None,

@@ -16,7 +16,7 @@ pub use super::losses::Losses;
 use super::losses::{losses, slotless_losses};
 pub use super::not_kept::NotKept;
 use super::not_kept::OldestSegment;
-use super::record::{Decoded, Record, RecordBody, Symbol, decode};
+use super::record::{Decoded, Record, RecordBody, Symbol, Word, decode, word_at};
 use crate::clock::TickSource;
 use crate::event::Kind;
 use crate::id::EventId;
@@ -302,7 +302,7 @@ impl Journal {
     /// Reads every committed record, slot by slot, in the order it was written in its slot.
     #[must_use]
     pub fn read<Sink: FnMut(Record)>(mut self, sink: &mut Sink) -> Outcome {
-        let mut segment = SegmentWords::default();
+        let mut segment = Vec::new();
         let mut outcome = Outcome {
             bytes: self.bytes,
             ..Outcome::default()
@@ -336,7 +336,7 @@ impl Journal {
         &mut self,
         slot: u16,
         place: &SegmentPlace,
-        words: &mut SegmentWords,
+        buffer: &mut Vec<u8>,
         names: &mut Names,
         outcome: &mut Outcome,
         sink: &mut Sink,
@@ -344,7 +344,7 @@ impl Journal {
         if place.alone.is_some() {
             *names = Names::new();
         }
-        let (segment, beyond) = match words.read(place) {
+        let (segment, beyond) = match read_words(place, buffer) {
             Ok(read) => read,
             // A running process has just removed it.
             Err(error) if place.alone.is_some() && error.kind() == io::ErrorKind::NotFound => {
@@ -363,17 +363,23 @@ impl Journal {
         let mut at = header_words(place.version);
         let mut last = 0;
         while at < segment.len() {
-            match read_record(segment, at, place, slot, names, &mut outcome.symbols) {
-                Ok((words, record)) => {
-                    at += words;
-                    if let Some(record) = record {
-                        outcome.records += 1;
-                        if matches!(record.body, RecordBody::Start(_)) {
-                            last = last.max(EventId::from_raw(record.id).sequence());
-                        }
-                        sink(record);
-                    }
+            let mut found = |record: Record| {
+                outcome.records += 1;
+                if matches!(record.body, RecordBody::Start(_)) {
+                    last = last.max(EventId::from_raw(record.id).sequence());
                 }
+                sink(record);
+            };
+            match read_record(
+                segment,
+                at,
+                place,
+                slot,
+                names,
+                &mut outcome.symbols,
+                &mut found,
+            ) {
+                Ok(words) => at += words,
                 Err(reason) => {
                     let lost = 8 * (segment.len() - at) as u64;
                     let reason = format!("{reason} (format {})", place.version);
@@ -388,7 +394,7 @@ impl Journal {
     }
 
     /// What is not as it should be at the end of a segment's committed bytes.
-    fn end_of_segment(&mut self, place: &SegmentPlace, segment: &[u64], beyond: &[u64]) {
+    fn end_of_segment(&mut self, place: &SegmentPlace, segment: &[Word], beyond: &[Word]) {
         let end = 8 * segment.len() as u64;
         let missing = (place.committed & !7).saturating_sub(end);
         if missing > 0 {
@@ -398,7 +404,7 @@ impl Journal {
         // The record that a process was writing when it died is not committed. There cannot be two of them.
         let records = || {
             let length = |at: usize| {
-                let word = beyond.get(at).copied().unwrap_or(0);
+                let word = word_at(beyond, at).unwrap_or(0);
                 let is_record = high(word) == mark(place.order, segment.len() + at);
                 is_record.then_some(usize::from(
                     u16::try_from((word >> 16) & 0xffff).unwrap_or(0),
@@ -442,16 +448,18 @@ impl Names {
     }
 }
 
-/// Reads the record at `at`: how long it is, and what it says (nothing for a new string).
+/// Reads the record at `at` and gives what it says, unless it is a new string. Returns how long it is.
+#[inline]
 fn read_record(
-    segment: &[u64],
+    segment: &[Word],
     at: usize,
     place: &SegmentPlace,
     slot: u16,
     names: &mut Names,
     symbols: &mut Symbols,
-) -> Result<(usize, Option<Record>), String> {
-    let head = segment.get(at).copied().unwrap_or(0);
+    found: &mut impl FnMut(Record),
+) -> Result<usize, String> {
+    let head = word_at(segment, at).unwrap_or(0);
     let record_kind = u8::try_from(head & 0xff).unwrap_or(0);
     let flags = u8::try_from((head >> 8) & 0xff).unwrap_or(0);
     let length = usize::try_from((head >> 16) & 0xffff).unwrap_or(0);
@@ -469,7 +477,7 @@ fn read_record(
         ));
     };
     // A length that was changed so that it fits again swallows whole records.
-    if (1..length).any(|word| is_record_head(record.get(word), mark(place.order, at + word))) {
+    if (1..length).any(|word| is_record_head(word_at(record, word), mark(place.order, at + word))) {
         return Err(format!(
             "record of kind {record_kind:#x} and {length} words with another one in it"
         ));
@@ -482,25 +490,25 @@ fn read_record(
         None => Err(format!(
             "record of kind {record_kind:#x} and {length} words does not make sense"
         )),
-        Some(Decoded::Body(body)) => Ok((
-            length,
-            Some(Record {
+        Some(Decoded::Body(body)) => {
+            found(Record {
                 slot,
-                ticks: *ticks,
-                id: *id,
+                ticks: u64::from_le_bytes(*ticks),
+                id: u64::from_le_bytes(*id),
                 body,
-            }),
-        )),
+            });
+            Ok(length)
+        }
         Some(Decoded::Name { number, text }) => {
             *names.place(number, place.alone.is_some())? = Some(symbols.intern(&text));
-            Ok((length, None))
+            Ok(length)
         }
     }
 }
 
 /// Whether a word begins a record at the place of this mark: no payload looks so by chance.
-fn is_record_head(word: Option<&u64>, mark: u32) -> bool {
-    word.is_some_and(|&word| {
+fn is_record_head(word: Option<u64>, mark: u32) -> bool {
+    word.is_some_and(|word| {
         let length = usize::try_from((word >> 16) & 0xffff).unwrap_or(0);
         let kind = u8::try_from(word & 0xff).unwrap_or(0);
         high(word) == mark
@@ -509,27 +517,20 @@ fn is_record_head(word: Option<&u64>, mark: u32) -> bool {
     })
 }
 
-/// Memory that segments are read into, one after the other.
-#[derive(Debug, Default)]
-struct SegmentWords {
-    bytes: Vec<u8>,
-    words: Vec<u64>,
-}
-
-impl SegmentWords {
-    /// The committed words of a segment, as far as the file has them, and those of two records behind.
-    fn read(&mut self, place: &SegmentPlace) -> io::Result<(&[u64], &[u64])> {
-        let mut file = File::open(&place.path)?;
-        file.seek(SeekFrom::Start(place.offset))?;
-        let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
-        let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
-        self.bytes.clear();
-        file.take(wanted).read_to_end(&mut self.bytes)?;
-        self.words.clear();
-        self.words.extend(words(&self.bytes));
-        let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
-        Ok(self.words.split_at(count.min(self.words.len())))
-    }
+/// The committed words of a segment, as far as the file has them, and those of two records behind.
+fn read_words<'a>(
+    place: &SegmentPlace,
+    buffer: &'a mut Vec<u8>,
+) -> io::Result<(&'a [Word], &'a [Word])> {
+    let mut file = File::open(&place.path)?;
+    file.seek(SeekFrom::Start(place.offset))?;
+    let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
+    let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
+    buffer.clear();
+    file.take(wanted).read_to_end(buffer)?;
+    let (words, _) = buffer.as_chunks::<8>();
+    let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
+    Ok(words.split_at(count.min(words.len())))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {

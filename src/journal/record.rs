@@ -95,7 +95,7 @@ pub struct StartRecord {
 }
 
 /// The fields of a start, by event kind: `event::Body` with strings as [`Symbol`]s.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields of event::Body")]
 pub enum Fields {
     Group,
@@ -234,6 +234,21 @@ impl Fields {
     }
 }
 
+/// A word as it is in the file.
+pub(super) type Word = [u8; 8];
+
+/// A word of a record.
+#[inline]
+pub(super) fn word_at(words: &[Word], index: usize) -> Option<u64> {
+    words.get(index).map(|word| u64::from_le_bytes(*word))
+}
+
+/// All words of a payload, if there are so many.
+pub(super) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
+    let words: &[Word; N] = words.try_into().ok()?;
+    Some(words.map(u64::from_le_bytes))
+}
+
 /// A decoded record, or the one thing a reader must act on itself: a new string.
 pub(super) enum Decoded {
     Body(RecordBody),
@@ -261,19 +276,19 @@ pub(super) const fn field8(word: u64, index: u32) -> u8 {
 }
 
 /// Reads the text of `length` bytes that begins at `words[0]`.
-fn text(words: &[u64], length: usize) -> Option<String> {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
+fn text(words: &[Word], length: usize) -> Option<String> {
+    Some(String::from_utf8_lossy(words.as_flattened().get(..length)?).into_owned())
 }
 
 /// Reads a record's payload. `None` when the words do not fit the kind: the record is bad.
+#[inline]
 pub(super) fn decode(
     record_kind: u8,
     flags: u8,
-    payload: &[u64],
+    payload: &[Word],
     symbol: &impl Fn(u16) -> Option<Symbol>,
 ) -> Option<Decoded> {
-    let word = |index: usize| payload.get(index).copied();
+    let word = |index: usize| word_at(payload, index);
     let body = match record_kind {
         kind::THREAD_BEGIN => RecordBody::ThreadBegin {
             thread_id: low(word(0)?),
@@ -328,7 +343,7 @@ pub(super) fn decode(
             before: wanted(word(0)?),
             after: wanted(word(1)?),
         }),
-        kind::NOT_WANTED => RecordBody::NotWanted(payload.try_into().ok()?),
+        kind::NOT_WANTED => RecordBody::NotWanted(numbers(payload)?),
         kind::GPU_DEVICE..=kind::GPU_COUNTS => {
             RecordBody::Gpu(super::gpu::decode(record_kind, flags, payload, symbol)?)
         }
@@ -358,8 +373,9 @@ const fn wanted(word: u64) -> Wanted {
     }
 }
 
-fn state_args(which: u32, payload: &[u64]) -> Option<StateArgs> {
-    let word = |index: usize| payload.get(index).copied();
+#[inline]
+fn state_args(which: u32, payload: &[Word]) -> Option<StateArgs> {
+    let word = |index: usize| word_at(payload, index);
     Some(match which {
         0 => StateArgs::None,
         1 => StateArgs::ProxyOp {
@@ -378,8 +394,8 @@ fn state_args(which: u32, payload: &[u64]) -> Option<StateArgs> {
     })
 }
 
-fn net_data(words: &[u64]) -> Option<NetData> {
-    let word = |index: usize| words.get(index).copied();
+fn net_data(words: &[Word]) -> Option<NetData> {
+    let word = |index: usize| word_at(words, index);
     Some(match low(word(0)?) {
         0 => NetData::Opaque,
         1 => NetData::IbQueuePair {
@@ -398,14 +414,15 @@ fn net_data(words: &[u64]) -> Option<NetData> {
     })
 }
 
+#[inline]
 fn fields(
     event_kind: Kind,
     truth: bool,
-    payload: &[u64],
+    payload: &[Word],
     symbol: &impl Fn(u16) -> Option<Symbol>,
 ) -> Option<Fields> {
-    let word = |index: usize| payload.get(index).copied();
-    let name = |index: usize, part: u32| symbol(field16(payload.get(index).copied()?, part));
+    let word = |index: usize| word_at(payload, index);
+    let name = |index: usize, part: u32| symbol(field16(word_at(payload, index)?, part));
     let second = signed(high(word(2)?));
     Some(match event_kind {
         Kind::Group => Fields::Group,

@@ -268,7 +268,7 @@ impl Assembler {
             rank: start.rank,
             thread,
             states_seen: 0,
-            fields: start.fields,
+            fields: start.fields.into(),
         });
     }
 

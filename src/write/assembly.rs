@@ -5,6 +5,7 @@ use super::clocks::HostClock;
 use super::counts::Counts;
 use super::ids::{Ids, Key};
 use super::measurement::{Cut, SwitchAt};
+use super::packed::Packed;
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
 use super::seen::Seen;
@@ -51,9 +52,10 @@ pub struct Operation {
     pub thread: u32,
     /// Bit n: state n was seen.
     pub states_seen: u32,
-    /// The descriptor's fields.
-    pub fields: Fields,
+    pub(super) fields: Packed,
 }
+
+const _: () = assert!(size_of::<Operation>() <= 96);
 
 const fn somewhere(place: u32) -> Option<u32> {
     if place == NOWHERE { None } else { Some(place) }
@@ -85,6 +87,13 @@ impl Operation {
         somewhere(self.context_at)
     }
 
+    /// The descriptor's fields.
+    #[must_use]
+    #[inline]
+    pub fn fields(&self) -> Fields {
+        self.fields.get()
+    }
+
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
@@ -93,8 +102,8 @@ impl Operation {
 
     /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
     #[must_use]
-    pub const fn launch_plan(&self) -> u64 {
-        match self.fields {
+    pub fn launch_plan(&self) -> u64 {
+        match self.fields() {
             Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
             _ => 0,
         }
@@ -251,7 +260,7 @@ impl Assembly {
     /// Whether NCCL says of an operation that it is another process's.
     #[must_use]
     pub fn names_another_process(&self, operation: &Operation) -> bool {
-        let origin = match operation.fields {
+        let origin = match operation.fields() {
             Fields::ProxyOp { pid, .. } => u32::try_from(pid).unwrap_or(0),
             _ => 0,
         };

@@ -65,6 +65,10 @@ pub struct HostClock {
 
 /// `delta × rise ÷ run` without overflow.
 fn scale(delta: u64, rise: u64, run: u64) -> u64 {
+    // Nearly always: the pairs are a second apart.
+    if let Some(product) = delta.checked_mul(rise) {
+        return product.checked_div(run).unwrap_or(0);
+    }
     let product = u128::from(delta) * u128::from(rise);
     let scaled = product.checked_div(u128::from(run)).unwrap_or(0);
     u64::try_from(scaled).unwrap_or(u64::MAX)

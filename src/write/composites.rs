@@ -166,7 +166,7 @@ pub struct Composites {
 type Same = (u64, u64, Symbol, u64, bool);
 
 fn same(call: &Operation) -> Option<(Symbol, Same)> {
-    match call.fields {
+    match call.fields() {
         Fields::P2pApi {
             func,
             count,
@@ -226,7 +226,7 @@ fn missing(
     let mut seen = BTreeSet::new();
     for &member in members {
         let operation = assembly.operation(activities.get(index(member))?.operation)?;
-        let Fields::P2p { func, peer, .. } = operation.fields else {
+        let Fields::P2p { func, peer, .. } = operation.fields() else {
             return None;
         };
         let in_range = u32::try_from(peer).is_ok_and(|peer| peer < call.ranks);
@@ -258,7 +258,7 @@ impl Composites {
             let Some(group) = operation.parent_at() else {
                 continue;
             };
-            let fields = assembly.operation(group).map(|group| &group.fields);
+            let fields = assembly.operation(group).map(Operation::fields);
             if matches!(fields, Some(Fields::GroupApi { depth: 1, .. })) {
                 let calls = groups.entry(group).or_default();
                 calls.push((operation.start, at));

@@ -216,7 +216,7 @@ impl Correlation {
                 peer,
                 is_send,
                 ..
-            } = operation.fields
+            } = operation.fields()
             else {
                 continue;
             };
@@ -238,7 +238,7 @@ impl Correlation {
     fn add_children(&mut self, assembly: &Assembly) {
         for (at, operation) in assembly.of_kinds([Kind::ProxyOp, Kind::KernelCh]) {
             let parent = operation.parent_at();
-            match operation.fields {
+            match operation.fields() {
                 Fields::ProxyOp { is_send, .. } => {
                     let bytes = self.proxy_bytes(at, operation);
                     let silent = self.is_silent(at);

@@ -224,7 +224,7 @@ impl Tables {
                 fixed |= shape;
             }
             let fields = item.figure.fields(assembly, correlation);
-            let key = item.figure.region(fields, correlation);
+            let key = item.figure.region(fields.as_ref(), correlation);
             if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
                 new.insert(RegionRef::UNDEFINED);
                 let keys = named.entry(region_text(key, symbols)).or_default();

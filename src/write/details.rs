@@ -7,6 +7,7 @@ mod result;
 
 use otf2::{AttributeValue, Attributes, StringRef};
 
+use super::assembly::Operation;
 use super::attributes::Attribute;
 use super::canvas::Scene;
 use super::collective;
@@ -125,7 +126,7 @@ impl<'a> Details<'a> {
             let at_capture = scene.correlation.replays.is_at_capture(figure.operation);
             return self.flag(Attribute::Captured, at_capture);
         }
-        match operation.fields {
+        match operation.fields() {
             Fields::GroupApi {
                 graph_captured,
                 depth,
@@ -168,9 +169,9 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Captured, captured)?;
                 self.external(at)
             }
-            Fields::Coll { .. } => self.collective(figure, &operation.fields),
-            Fields::P2p { .. } => self.point_to_point(figure, &operation.fields),
-            Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields),
+            Fields::Coll { .. } => self.collective(figure, &operation.fields()),
+            Fields::P2p { .. } => self.point_to_point(figure, &operation.fields()),
+            Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields()),
             Fields::CeColl {
                 sequence,
                 func,
@@ -217,8 +218,8 @@ impl<'a> Details<'a> {
                 self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
                 let parent = operation.parent_at();
                 let parent = parent.and_then(|at| scene.assembly.operation(at));
-                if let Some(Fields::Coll { sequence, .. }) = parent.map(|parent| &parent.fields) {
-                    self.add(Attribute::Sequence, AttributeValue::U64(*sequence))?;
+                if let Some(Fields::Coll { sequence, .. }) = parent.map(Operation::fields) {
+                    self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
                 }
                 let suspicious = scene
                     .correlation

@@ -22,7 +22,12 @@ pub struct Emitter<'a> {
     details: Details<'a>,
     /// The regions that are entered on the lane.
     entered: Vec<RegionRef>,
+    /// By shape: the region, where that is enough to tell it.
+    fixed: [Option<RegionRef>; FIXED],
 }
+
+/// Room for all shapes: [`Figure::order`] has five bits for them.
+const FIXED: usize = 32;
 
 impl<'a> Emitter<'a> {
     /// Writes with these tables.
@@ -33,6 +38,7 @@ impl<'a> Emitter<'a> {
             tables,
             details: Details::new(scene, tables),
             entered: Vec::new(),
+            fixed: [None; FIXED],
         }
     }
 
@@ -76,10 +82,24 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn region(&self, figure: Figure) -> RegionRef {
+    fn region(&mut self, figure: Figure) -> RegionRef {
+        if !figure.has_fixed_region() {
+            return self.find_region(figure);
+        }
+        let known = self.fixed.get(figure.shape as usize).copied().flatten();
+        known.unwrap_or_else(|| {
+            let region = self.find_region(figure);
+            if let Some(fixed) = self.fixed.get_mut(figure.shape as usize) {
+                *fixed = Some(region);
+            }
+            region
+        })
+    }
+
+    fn find_region(&self, figure: Figure) -> RegionRef {
         let fields = figure.fields(self.scene.assembly, self.scene.correlation);
         self.tables
-            .region(figure.region(fields, self.scene.correlation))
+            .region(figure.region(fields.as_ref(), self.scene.correlation))
     }
 
     /// A step that begins to send puts data into its peer's memory.
@@ -136,7 +156,7 @@ impl<'a> Emitter<'a> {
             count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)))
         };
         let none = Attributes::NONE;
-        match (message.role, &operation.fields) {
+        match (message.role, &operation.fields()) {
             (Role::CollectiveBegin, _) => writer.mpi_collective_begin(time, none),
             (Role::CollectiveRequest, _) => {
                 writer.non_blocking_collective_request(time, request, none)

@@ -1,6 +1,6 @@
 //! What is drawn: one region instance of one operation.
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Operation};
 use super::composites::Pattern;
 use super::correlate::Correlation;
 use super::gpu_work::What;
@@ -341,11 +341,11 @@ impl Figure {
 
     /// The fields of the operation behind it.
     #[must_use]
-    pub fn fields<'a>(
+    pub fn fields(
         &self,
-        assembly: &'a Assembly,
+        assembly: &Assembly,
         correlation: &Correlation,
-    ) -> Option<&'a Fields> {
+    ) -> Option<Fields> {
         let at = match self.shape {
             Shape::CommInit | Shape::CommFinalize | Shape::Work => return None,
             Shape::Operation | Shape::Composite => {
@@ -353,6 +353,6 @@ impl Figure {
             }
             _ => self.operation,
         };
-        assembly.operation(at).map(|operation| &operation.fields)
+        assembly.operation(at).map(Operation::fields)
     }
 }

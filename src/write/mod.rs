@@ -64,6 +64,7 @@ pub mod members;
 pub mod messages;
 pub mod metrics;
 pub mod options;
+mod packed;
 pub mod part;
 mod part_files;
 mod place;

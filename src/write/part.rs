@@ -303,9 +303,10 @@ impl Lanes<'_> {
             for chunk in happenings.chunks(EVENTS_PER_CHECK) {
                 check(self.options, self.directory)?;
                 for happening in chunk {
+                    // Made only where it is needed: the path costs memory.
                     emitter
                         .write(&mut writer, happening)
-                        .map_err(otf2_error(self.directory))?;
+                        .map_err(|error| otf2_error(self.directory)(error))?;
                 }
             }
             let events = writer.close().map_err(otf2_error(self.directory))?;

@@ -108,6 +108,7 @@ pub(crate) fn forget() {
 }
 
 /// The result of a libotf2 call.
+#[inline]
 pub(crate) fn check(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> String) -> Result<()> {
     if code == sys::OTF2_SUCCESS {
         return Ok(());

@@ -41,7 +41,7 @@ impl Details<'_> {
             graph_captured,
             user_tag,
             ..
-        } = first.fields
+        } = first.fields()
         {
             self.number(Attribute::Stream, stream, 0)?;
             self.flag(Attribute::Captured, graph_captured)?;

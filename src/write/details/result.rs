@@ -4,6 +4,7 @@ use otf2::AttributeValue;
 
 use super::Details;
 use crate::journal::record::Fields;
+use crate::write::assembly::Operation;
 use crate::write::attributes::Attribute;
 use crate::write::collective;
 use crate::write::interval::Interval;
@@ -29,7 +30,7 @@ impl Details<'_> {
         }) = scene
             .assembly
             .operation(activity.operation)
-            .map(|operation| &operation.fields)
+            .map(Operation::fields)
         else {
             return Ok(());
         };
@@ -37,8 +38,8 @@ impl Details<'_> {
         let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
             return Ok(());
         };
-        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(*datatype)));
-        self.bandwidths(scene.symbols.text(*func), bytes, party.ranks, interval)
+        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)));
+        self.bandwidths(scene.symbols.text(func), bytes, party.ranks, interval)
     }
 
     /// What a collective of `bytes` a rank reached, where it is known when it ran.

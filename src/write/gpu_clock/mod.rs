@@ -180,7 +180,7 @@ fn earliest_start(
     let launch = assembly.operation(activity.launch)?;
     let operation = assembly.operation(activity.operation)?;
     let call = assembly.operation(operation.parent_at()?)?;
-    let captured = match call.fields {
+    let captured = match call.fields() {
         Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
             graph_captured
         }

@@ -15,7 +15,7 @@ use super::phases::{self, Around};
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::KernelCh) {
-        let Fields::KernelCh { channel, .. } = operation.fields else {
+        let Fields::KernelCh { channel, .. } = operation.fields() else {
             continue;
         };
         let owner = scene.owner(operation);

@@ -6,6 +6,7 @@
 
 use crate::event::{Kind, state};
 use crate::journal::record::Fields;
+use crate::write::assembly::Operation;
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::kinds::by_lane::ByLane;
@@ -20,20 +21,21 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             peer,
             is_send,
             ..
-        } = operation.fields
+        } = operation.fields()
         {
             let owner = scene.owner(operation);
             if owner.is_foreign() {
                 scene.count_without_communicator(operation, canvas);
             }
             let key = LaneKey::Net(owner, channel, is_send, peer);
-            order.add(key, (operation.start, at));
+            let end = end(scene, canvas, at, operation).max(operation.start);
+            order.add(key, (operation.start, at, end));
         }
     }
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
-        for (start, at) in of_lane {
-            draw_transfer(scene, canvas, &mut siblings, (key, start, at));
+        for (start, at, end) in of_lane {
+            draw_transfer(scene, canvas, &mut siblings, key, (start, at, end));
         }
     }
 }
@@ -42,14 +44,14 @@ fn draw_transfer(
     scene: &Scene<'_>,
     canvas: &mut Canvas,
     siblings: &mut Siblings,
-    (key, start, at): (LaneKey, u64, u32),
+    key: LaneKey,
+    (start, at, end): (u64, u32, u64),
 ) {
-    let end = end(scene, canvas, at).max(start);
     let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
-    let waits_until = match (progress, scene.is_unfinished(at)) {
-        (Some(progress), _) => progress.clamp(start, end),
-        (None, true) => end,
-        (None, false) => start,
+    let waits_until = match progress {
+        Some(progress) => progress.clamp(start, end),
+        None if scene.is_unfinished(at) => end,
+        None => start,
     };
     let start = start.max(siblings.free_from().min(waits_until));
     let lane = siblings.take(start, end);
@@ -75,10 +77,7 @@ fn draw_transfer(
 }
 
 /// When it ended. One on a connection that NCCL never reports on ends with its collective.
-fn end(scene: &Scene<'_>, canvas: &mut Canvas, at: u32) -> u64 {
-    let Some(operation) = scene.assembly.operation(at) else {
-        return 0;
-    };
+fn end(scene: &Scene<'_>, canvas: &mut Canvas, at: u32, operation: &Operation) -> u64 {
     if !scene.correlation.is_silent(at) {
         return scene.end(operation);
     }

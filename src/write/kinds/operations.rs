@@ -23,7 +23,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for context in 0..place(scene.assembly.contexts.len()) {
         canvas.lane(LaneKey::Communicator(context));
     }
-    let mut order: Vec<Drawn> = Vec::new();
+    let mut order: Vec<Vec<Drawn>> = vec![Vec::new(); scene.assembly.contexts.len()];
     for (at, activity) in scene.correlation.activities.iter().enumerate() {
         let Some(operation) = scene.assembly.operation(activity.operation) else {
             continue;
@@ -34,39 +34,45 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         }
         let interval = scene.intervals.get(at).copied().flatten();
         match (operation.context_at(), interval) {
-            (Some(context), Some(interval)) => order.push(Drawn {
-                context,
-                interval,
-                enqueued: operation.start,
-                figure: Figure {
-                    operation: place(at),
-                    shape: Shape::Operation,
+            (Some(context), Some(interval)) => add(
+                &mut order,
+                Drawn {
+                    context,
+                    interval,
+                    enqueued: operation.start,
+                    figure: Figure {
+                        operation: place(at),
+                        shape: Shape::Operation,
+                    },
+                    at_home: false,
                 },
-                at_home: false,
-            }),
+            ),
             // Its enqueueing is drawn; without a communicator it has no lane.
             _ => scene.count_without_communicator(operation, canvas),
         }
     }
-    let composites = composites(scene, &order);
-    order.extend(composites);
-    order.sort_by_key(|drawn| {
-        let Interval { start, .. } = drawn.interval;
-        let Figure { shape, operation } = drawn.figure;
-        (
-            drawn.context,
-            start,
-            drawn.enqueued,
-            shape != Shape::Composite,
-            operation,
-        )
-    });
-    for of_rank in order.chunk_by_mut(|a, b| a.context == b.context) {
+    let composites = composites(scene, order.iter().flatten());
+    for composite in composites {
+        add(&mut order, composite);
+    }
+    for mut of_rank in order {
+        of_rank.sort_by_key(|drawn| {
+            let Interval { start, .. } = drawn.interval;
+            let Figure { shape, operation } = drawn.figure;
+            (start, drawn.enqueued, shape != Shape::Composite, operation)
+        });
         let mut rows = Rows::default();
-        for drawn in of_rank.iter_mut() {
+        for drawn in &mut of_rank {
             put(scene, canvas, &mut rows, drawn);
         }
-        add_messages(scene, canvas, of_rank);
+        add_messages(scene, canvas, &mut of_rank);
+    }
+}
+
+/// Puts an operation among those of its rank.
+fn add(order: &mut [Vec<Drawn>], drawn: Drawn) {
+    if let Some(of_rank) = order.get_mut(index(drawn.context)) {
+        of_rank.push(drawn);
     }
 }
 
@@ -81,7 +87,7 @@ struct Drawn {
 }
 
 /// The collectives around operations: from the first of those to the last.
-fn composites(scene: &Scene<'_>, operations: &[Drawn]) -> Vec<Drawn> {
+fn composites<'a>(scene: &Scene<'_>, operations: impl Iterator<Item = &'a Drawn>) -> Vec<Drawn> {
     let mut enqueued: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for drawn in operations {
         let composites = &scene.correlation.composites;
@@ -225,7 +231,7 @@ fn exchange(
     let operation = scene.assembly.operation(activity.operation)?;
     let member = scene.comms.member(context)?;
     let ranks = scene.comms.comm(member)?.ranks;
-    match operation.fields {
+    match operation.fields() {
         Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
             if collective::shape(scene.symbols.text(func)).is_some() {
                 canvas.counts.sizes_unknown += u64::from(ranks == 0);

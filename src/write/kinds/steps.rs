@@ -40,19 +40,19 @@ const fn first(seen: Shape) -> Shape {
 }
 
 /// The phases of a step with their beginnings, in order; one for the whole step if NCCL told no state.
-fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Parts {
+fn phases(assembly: &Assembly, at: u32, start: u64) -> Parts {
     let mut phases = Parts::new();
     for change in assembly.states_of(at) {
         let Some(shape) = phase(change.state) else {
             continue;
         };
         if phases.is_empty() {
-            phases.add(first(shape), step.start);
+            phases.add(first(shape), start);
         }
-        phases.add(shape, change.time.max(step.start));
+        phases.add(shape, change.time.max(start));
     }
     if phases.is_empty() {
-        phases.add(Shape::Step, step.start);
+        phases.add(Shape::Step, start);
     }
     phases
 }
@@ -60,9 +60,8 @@ fn phases(assembly: &Assembly, at: u32, step: &Operation) -> Parts {
 /// Whether a figure is the last phase of its step: what is known when the step ends goes there.
 #[must_use]
 pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
-    let step = scene.assembly.operation(figure.operation);
-    let phases = step.map(|step| phases(scene.assembly, figure.operation, step));
-    phases.and_then(|phases| phases.last()) == Some(figure.shape)
+    // Which phases there are does not depend on when they begin.
+    phases(scene.assembly, figure.operation, 0).last() == Some(figure.shape)
 }
 
 /// Data of a step that the network puts into the memory of a peer.
@@ -82,16 +81,16 @@ pub(in crate::write) struct Put {
 /// their members), and peers that the communicator does not have.
 #[must_use]
 pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
-    if !sends(scene.assembly, at) {
+    let step = scene.assembly.operation(at)?;
+    if !sends(scene.assembly, at, step) {
         return None;
     }
-    let step = scene.assembly.operation(at)?;
     let parent = scene.assembly.operation(step.parent_at()?)?;
     let Fields::ProxyOp {
         peer,
         is_send: true,
         ..
-    } = parent.fields
+    } = parent.fields()
     else {
         return None;
     };
@@ -109,18 +108,16 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
 
 /// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
 /// be made up.
-fn sends(assembly: &Assembly, at: u32) -> bool {
-    let step = assembly.operation(at);
+fn sends(assembly: &Assembly, at: u32, step: &Operation) -> bool {
     let mut states = assembly.states_of(at).iter();
-    step.is_some_and(|step| step.value > 0)
-        && states.any(|change| change.state == state::PROXY_STEP_SEND_WAIT)
+    step.value > 0 && states.any(|change| change.state == state::PROXY_STEP_SEND_WAIT)
 }
 
 /// The lane of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not
 /// tell the operation.
 #[must_use]
 pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> Option<LaneKey> {
-    let Fields::ProxyStep { step: number } = step.fields else {
+    let Fields::ProxyStep { step: number } = step.fields() else {
         return None;
     };
     let parent = step.parent_at()?;
@@ -130,7 +127,7 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
         peer,
         is_send,
         ..
-    } = parent.fields
+    } = parent.fields()
     else {
         return None;
     };
@@ -145,35 +142,23 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::ProxyStep) {
         if let Some(key) = lane(scene, canvas, operation) {
-            order.add(key, (operation.start, at));
+            let closed = scene.correlation.closed_at(at);
+            canvas.counts.closed += u64::from(closed.is_some());
+            let end = closed.unwrap_or_else(|| scene.end(operation));
+            let is_own = matches!(key, LaneKey::Step(Owner::Context(_), ..));
+            if is_own && sends(scene.assembly, at, operation) && put(scene, at).is_none() {
+                canvas.counts.messages_without_peer += 1;
+            }
+            order.add(key, (operation.start, at, end.max(operation.start)));
         }
     }
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
-        for (start, at) in of_lane {
-            draw_step(scene, canvas, &mut siblings, (key, start, at));
+        for (start, at, end) in of_lane {
+            let lane = siblings.take(start, end);
+            canvas.drawn(at);
+            let phases = phases(scene.assembly, at, start);
+            canvas.chain(key, lane, at, phases.all(), end);
         }
     }
-}
-
-fn draw_step(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas,
-    siblings: &mut Siblings,
-    (key, start, at): (LaneKey, u64, u32),
-) {
-    let Some(step) = scene.assembly.operation(at) else {
-        return;
-    };
-    let closed = scene.correlation.closed_at(at);
-    canvas.counts.closed += u64::from(closed.is_some());
-    let end = closed.unwrap_or_else(|| scene.end(step)).max(start);
-    let lane = siblings.take(start, end);
-    canvas.drawn(at);
-    let phases = phases(scene.assembly, at, step);
-    let is_own = matches!(key, LaneKey::Step(Owner::Context(_), ..));
-    if is_own && sends(scene.assembly, at) && put(scene, at).is_none() {
-        canvas.counts.messages_without_peer += 1;
-    }
-    canvas.chain(key, lane, at, phases.all(), end);
 }

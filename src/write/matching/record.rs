@@ -1,6 +1,8 @@
 //! What the ranks of a process called, from what was recorded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 use super::lists::{Call, CallLists, RankCalls};
 use super::windows::Windows;
@@ -32,7 +34,7 @@ type Raw = (Symbol, u64, Symbol, i32);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_raw: HashMap<Raw, u32>,
+    by_raw: FxHashMap<Raw, u32>,
     by_call: BTreeMap<Call, u32>,
 }
 
@@ -85,7 +87,7 @@ pub fn record(
     let mut known = Known::default();
     let compared = [Kind::CollApi, Kind::Coll, Kind::CeColl];
     for (at, operation) in assembly.of_kinds(compared) {
-        let (raw, is_call) = match operation.fields {
+        let (raw, is_call) = match operation.fields() {
             Fields::CollApi {
                 func,
                 count,

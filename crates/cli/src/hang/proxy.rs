@@ -24,7 +24,7 @@ pub(crate) struct Proxies {
 }
 
 fn connection(operation: &Operation) -> Option<Connection> {
-    match operation.fields {
+    match operation.fields() {
         Fields::ProxyOp {
             channel,
             peer,
@@ -69,7 +69,7 @@ impl Proxies {
             }
         }
         for operation in &assembly.operations {
-            match operation.fields {
+            match operation.fields() {
                 Fields::ProxyOp { .. } => {
                     if let Some(connection) = connection(operation) {
                         let speaks = operation.end().is_some() || operation.states_seen != 0;
@@ -124,7 +124,7 @@ impl Proxies {
             steps,
             is_send,
             ..
-        } = operation.fields
+        } = operation.fields()
         else {
             return None;
         };

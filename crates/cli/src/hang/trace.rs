@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
     fn join(&mut self, at: u32, operation: &Operation) {
         let parent = self.assembly.find(operation.parent);
         let is_open = operation.end().is_none();
-        match operation.fields {
+        match operation.fields() {
             Fields::ProxyOp { .. } => {
                 let Some(parent) = parent.filter(|_| self.proxies.speaks(operation)) else {
                     return;
@@ -199,14 +199,14 @@ impl<'a> Reader<'a> {
     fn item(&self, at: u32, operation: &Operation) -> Option<Item> {
         let call = self.parent(operation);
         let children = self.children.get(index(at)).copied().unwrap_or_default();
-        match operation.fields {
+        match operation.fields() {
             Fields::CollApi { graph_captured, .. } if !graph_captured => Some(Item::Collective {
                 call: Some(at),
                 below: self.below.get(&at).copied(),
             }),
             Fields::Coll { .. } | Fields::CeColl { .. } => match call {
                 // What was captured is told when it is captured or whenever it runs; only what ran has children.
-                Some((_, call)) if is_captured(&call.fields) => {
+                Some((_, call)) if is_captured(&call.fields()) => {
                     children.any().then_some(Item::Replay(at))
                 }
                 // It is told of with its call.
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
             },
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
             Fields::P2p { peer, .. } if peer >= 0 => {
-                let is_captured = call.is_some_and(|(_, call)| is_captured(&call.fields));
+                let is_captured = call.is_some_and(|(_, call)| is_captured(&call.fields()));
                 (!is_captured).then_some(Item::Message(at))
             }
             _ => None,
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         if operation.end().is_some() {
             return None;
         }
-        let what = match operation.fields {
+        let what = match operation.fields() {
             Fields::GroupApi { .. } if !operation.saw(state::GROUP_END_API_START) => {
                 "between ncclGroupStart and ncclGroupEnd".to_owned()
             }
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
             Fields::KernelLaunch { .. } => "in the launch of a kernel".to_owned(),
             _ => return None,
         };
-        let is_in_nccl = !matches!(operation.fields, Fields::GroupApi { .. })
+        let is_in_nccl = !matches!(operation.fields(), Fields::GroupApi { .. })
             || operation.saw(state::GROUP_END_API_START);
         Some(Inside {
             what,
@@ -364,7 +364,7 @@ impl<'a> Reader<'a> {
     ) -> Option<Call> {
         let progress = self.progress(call, below, ran_until);
         let operation = |at: Option<u32>| at.and_then(|at| self.assembly.operation(at));
-        let sequence = operation(below).and_then(|below| match below.fields {
+        let sequence = operation(below).and_then(|below| match below.fields() {
             Fields::Coll { sequence, .. } | Fields::CeColl { sequence, .. } => Some(sequence),
             _ => None,
         });
@@ -388,7 +388,7 @@ impl<'a> Reader<'a> {
             datatype,
             root,
             ..
-        }) = operation(call.or(below))?.fields
+        }) = operation(call.or(below))?.fields()
         else {
             return None;
         };
@@ -418,7 +418,7 @@ impl<'a> Reader<'a> {
             count,
             peer,
             ..
-        } = operation.fields
+        } = operation.fields()
         else {
             return;
         };

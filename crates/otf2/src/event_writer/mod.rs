@@ -103,6 +103,7 @@ impl<'a> EventWriter<'a> {
         self.handle.write_full_chunk(&file, self.events)
     }
 
+    #[inline]
     pub(super) fn event(
         &mut self,
         event: &'static str,
@@ -162,6 +163,7 @@ impl<'a> EventWriter<'a> {
         unsafe { sys::OTF2_AttributeList_RemoveAllAttributes(self.list.as_ptr()) };
     }
 
+    #[inline]
     pub(super) fn defined(
         &self,
         event: &'static str,

@@ -1,0 +1,124 @@
+//! The fields of an operation in little memory: those of the proxy, of which there are most, lie in the operation itself;
+//! larger ones, of what was called, elsewhere.
+
+use crate::event::Kind;
+use crate::journal::record::Fields;
+
+/// Fields as they are kept.
+#[derive(Clone, Debug)]
+pub(super) enum Packed {
+    Group,
+    GroupApi {
+        graph_captured: bool,
+        depth: i32,
+    },
+    KernelLaunch {
+        stream: u64,
+    },
+    ProxyOp {
+        pid: i32,
+        peer: i32,
+        steps: i32,
+        chunk_bytes: i32,
+        channel: u8,
+        is_send: bool,
+    },
+    ProxyStep {
+        step: i32,
+    },
+    ProxyCtrl,
+    KernelCh {
+        channel: u8,
+        gpu_ns: u64,
+    },
+    Large(Box<Fields>),
+}
+
+const _: () = assert!(size_of::<Packed>() <= 24);
+
+impl From<Fields> for Packed {
+    fn from(fields: Fields) -> Self {
+        match fields {
+            Fields::Group => Self::Group,
+            Fields::GroupApi {
+                graph_captured,
+                depth,
+            } => Self::GroupApi {
+                graph_captured,
+                depth,
+            },
+            Fields::KernelLaunch { stream } => Self::KernelLaunch { stream },
+            Fields::ProxyOp {
+                pid,
+                channel,
+                peer,
+                steps,
+                chunk_bytes,
+                is_send,
+            } => Self::ProxyOp {
+                pid,
+                peer,
+                steps,
+                chunk_bytes,
+                channel,
+                is_send,
+            },
+            Fields::ProxyStep { step } => Self::ProxyStep { step },
+            Fields::ProxyCtrl => Self::ProxyCtrl,
+            Fields::KernelCh { channel, gpu_ns } => Self::KernelCh { channel, gpu_ns },
+            large => Self::Large(Box::new(large)),
+        }
+    }
+}
+
+impl Packed {
+    /// The fields as they were.
+    #[inline]
+    pub(super) fn get(&self) -> Fields {
+        match *self {
+            Self::Group => Fields::Group,
+            Self::GroupApi {
+                graph_captured,
+                depth,
+            } => Fields::GroupApi {
+                graph_captured,
+                depth,
+            },
+            Self::KernelLaunch { stream } => Fields::KernelLaunch { stream },
+            Self::ProxyOp {
+                pid,
+                peer,
+                steps,
+                chunk_bytes,
+                channel,
+                is_send,
+            } => Fields::ProxyOp {
+                pid,
+                channel,
+                peer,
+                steps,
+                chunk_bytes,
+                is_send,
+            },
+            Self::ProxyStep { step } => Fields::ProxyStep { step },
+            Self::ProxyCtrl => Fields::ProxyCtrl,
+            Self::KernelCh { channel, gpu_ns } => Fields::KernelCh { channel, gpu_ns },
+            Self::Large(ref fields) => **fields,
+        }
+    }
+
+    /// Of which kind they are.
+    #[inline]
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::Group => Kind::Group,
+            Self::GroupApi { .. } => Kind::GroupApi,
+            Self::KernelLaunch { .. } => Kind::KernelLaunch,
+            Self::ProxyOp { .. } => Kind::ProxyOp,
+            Self::ProxyStep { .. } => Kind::ProxyStep,
+            Self::ProxyCtrl => Kind::ProxyCtrl,
+            Self::KernelCh { .. } => Kind::KernelCh,
+            Self::Large(fields) => fields.kind(),
+        }
+    }
+}
