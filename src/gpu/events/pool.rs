@@ -283,6 +283,19 @@ mod tests {
     }
 
     #[test]
+    fn a_head_is_never_the_same_again() {
+        let pool = pool(3);
+        // One reads the head, and what lies below it; meanwhile another takes both and puts back the first.
+        let head = pool.head.load(Ordering::Relaxed);
+        let first = pool.take().unwrap();
+        let second = pool.take().unwrap();
+        pool.put_back(first);
+        // With the second as the head it would be given twice.
+        assert!(pool.change(head, second.index + 1).is_err());
+        assert_eq!(low(pool.head.load(Ordering::Relaxed)), low(head));
+    }
+
+    #[test]
     fn a_pool_has_no_more_pairs_than_it_can() {
         let pool = pool(MOST_PAIRS.into());
         assert!(pool.is_full());
