@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::control::windows::Windows;
 use crate::event::Kind;
+use crate::gpu::settings::{CuptiKernels, GpuSettings, Wish};
 use crate::journal::layout::SEGMENT_BYTES;
 use crate::journal::writer::Window;
 use crate::write::options::{ArchiveOptions, CollectiveRecords, CommLanes, Level};
@@ -130,6 +131,24 @@ pub const VARIABLES: &[Variable] = &[
         doc: "Which communication records collectives have: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards where the journals were kept.",
     },
     Variable {
+        name: "NCCL_OTF2_GPU",
+        values: "`auto`, `cupti`, `events` or `off`",
+        default: "`auto`",
+        doc: "How it is found out when GPUs did what NCCL launched ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: nothing of CUDA's is called, and the trace does not say which GPUs there are either.",
+    },
+    Variable {
+        name: "NCCL_OTF2_CUPTI_KERNELS",
+        values: "`nccl` or `all`",
+        default: "`nccl`",
+        doc: "With CUPTI: which kernels are written down, NCCL's or all of the process.",
+    },
+    Variable {
+        name: "NCCL_OTF2_CUPTI_LIB",
+        values: "path",
+        default: "the library that is loaded already, else the one that fits the CUDA runtime",
+        doc: "With CUPTI: the file of its library.",
+    },
+    Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
@@ -190,6 +209,8 @@ pub struct Config {
     pub keep_journal: bool,
     /// What of the recorded goes into the archive, and how.
     pub archive: ArchiveOptions,
+    /// What is to be known of GPUs.
+    pub gpu: GpuSettings,
     /// How much is said.
     pub verbosity: Verbosity,
     /// What was wrong with the variables: one line each.
@@ -247,6 +268,7 @@ impl Default for Config {
             finalize_timeout: Duration::from_secs(60),
             keep_journal: false,
             archive: ArchiveOptions::default(),
+            gpu: GpuSettings::default(),
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),
         }
@@ -377,6 +399,13 @@ impl Config {
             }
             "NCCL_OTF2_COLLECTIVES" => {
                 self.archive.collectives = choice(value, CollectiveRecords::CHOICES)?;
+            }
+            "NCCL_OTF2_GPU" => self.gpu.wish = choice(value, Wish::CHOICES)?,
+            "NCCL_OTF2_CUPTI_KERNELS" => {
+                self.gpu.kernels = choice(value, CuptiKernels::CHOICES)?;
+            }
+            "NCCL_OTF2_CUPTI_LIB" => {
+                self.gpu.cupti_library = Some(value.to_owned()).filter(|path| !path.is_empty());
             }
             "NCCL_OTF2_VERBOSITY" => {
                 self.verbosity = choice(

@@ -336,6 +336,16 @@ impl Body<'_> {
             Self::Unknown { .. } => Kind::Unknown,
         }
     }
+
+    /// Of launches, which give work to the GPU: into which stream.
+    #[must_use]
+    #[inline]
+    pub const fn stream_of_launch(&self) -> Option<u64> {
+        match self {
+            Self::KernelLaunch { stream } | Self::CeColl(CeColl { stream, .. }) => Some(*stream),
+            _ => None,
+        }
+    }
 }
 
 /// A collective below the API (`coll`).

@@ -10,7 +10,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::abi::logger;
 use crate::clock::{self, ClockPair};
 use crate::control::{self, Control};
-use crate::event::CommInit;
+use crate::event::{CommInit, Name};
+use crate::gpu::record::GpuRecord;
 use crate::hooks;
 use crate::journal::writer::{Cursor, Registry};
 use crate::snapshot::Maker;
@@ -87,6 +88,11 @@ impl Keeper {
         cursor.comm_known(context, begin_ticks, repetition, comm);
     }
 
+    /// Where others may write what is to be kept as long as the session.
+    pub(crate) fn notes(&self) -> Notes {
+        Notes(Arc::clone(&self.shared))
+    }
+
     /// Ends the thread and records the last clock pair.
     pub(crate) fn stop(self) {
         *self.shared.stop.lock() = true;
@@ -101,6 +107,17 @@ impl Keeper {
         }
         self.shared.record_clocks();
         self.shared.record_not_wanted();
+    }
+}
+
+/// The keeper's slot, for what is found out about GPUs.
+#[derive(Clone, Debug)]
+pub(crate) struct Notes(Arc<Shared>);
+
+impl Notes {
+    /// Records it at `ticks`. False when there was no room.
+    pub(crate) fn put(&self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+        self.0.cursor.lock().gpu(ticks, id, record)
     }
 }
 

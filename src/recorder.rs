@@ -14,6 +14,7 @@ use crate::clock::ticks;
 use crate::control::{self, Answer, Switch};
 use crate::event::{Body, Kind, Start, State};
 use crate::fault;
+use crate::gpu;
 use crate::id::EventId;
 use crate::journal::writer::{Cursor, Lost, Registry};
 use crate::late::LateCallbacks;
@@ -123,7 +124,11 @@ fn record_start(event: &Start<'_>) -> EventId {
         }
         Err(registry) => registry.slotless_id(event.body.kind()),
     });
-    id.unwrap_or(EventId::NONE)
+    let id = id.unwrap_or(EventId::NONE);
+    if let Some(stream) = event.body.stream_of_launch() {
+        gpu::launch_begins(id, stream);
+    }
+    id
 }
 
 /// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.
@@ -131,6 +136,7 @@ fn record_start(event: &Start<'_>) -> EventId {
 pub fn stop(event: u64) {
     if event != 0 && event != EventId::NOT_WANTED.get() {
         with_cursor(Lost::Stop(event), |cursor| cursor.stop(event));
+        gpu::event_ends(EventId::from_raw(event));
     }
 }
 
@@ -217,7 +223,7 @@ fn enter(slot: &mut ThreadSlot) {
 }
 
 /// The thread's name as the system knows it (at most 15 bytes).
-fn thread_name() -> String {
+pub(crate) fn thread_name() -> String {
     let mut name = [0_u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };

@@ -25,6 +25,7 @@ use crate::config::{self, Config, Place, Verbosity};
 use crate::control::{self, Control, Ledger};
 use crate::environment::JobEnvironment;
 use crate::event::{CommInit, Kind};
+use crate::gpu::{self, Gpus};
 use crate::hooks;
 use crate::id::{ContextId, ProcessTag};
 use crate::journal::writer::{Lost, Registry, RegistryOptions, Stop};
@@ -83,6 +84,8 @@ struct Session {
     /// Of which communicator windows of steps count the collectives.
     ledger: Ledger,
     keeper: Keeper,
+    /// Absent where nothing of GPUs is wanted, or there is no driver.
+    gpus: Option<Arc<Gpus>>,
 }
 
 /// A communicator begins.
@@ -114,6 +117,12 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
         let keeper = &session.keeper;
         keeper.communicator(context.get(), begin_ticks, repetition, comm);
     }
+    let gpus = session.gpus.clone();
+    drop(slot);
+    // Not under the lock: CUDA is called, and waited for.
+    if let Some(gpus) = gpus {
+        gpus.communicator_begins(context.get());
+    }
     InitReply { context, mask }
 }
 
@@ -123,7 +132,7 @@ pub fn finalize(context: u64) {
     if FORKED.load(Ordering::Relaxed) {
         return;
     }
-    let ended = {
+    let (ended, gpus) = {
         let mut slot = SESSION.lock();
         let Some(session) = &mut slot.session else {
             return;
@@ -134,14 +143,20 @@ pub fn finalize(context: u64) {
         recorder::with_cursor(Lost::Communicator, |cursor| {
             cursor.comm_finalize(context, begin_ticks)
         });
-        if !session.communicators.is_empty() {
+        let gpus = session.gpus.clone();
+        let ended = if session.communicators.is_empty() {
+            slot.session.take()
+        } else {
             for (context, switch) in session.ledger.end(context) {
                 recorder::record_turn(context, &switch);
             }
-            return;
-        }
-        slot.session.take()
+            None
+        };
+        (ended, gpus)
     };
+    if let Some(gpus) = gpus {
+        gpus.communicator_ends(context);
+    }
     if let Some(session) = ended {
         close::close(session, Moment::LastFinalize);
     }
@@ -286,6 +301,14 @@ impl Session {
             control,
         );
         recorder::begin(Arc::clone(&registry));
+        let gpus = Gpus::begin(gpu::Options {
+            settings: config.gpu.clone(),
+            verbosity: config.verbosity,
+            table: comm.table,
+            mask: config.mask,
+            registry: Arc::clone(&registry),
+            notes: keeper.notes(),
+        });
         say_start(&config, &out);
         let asked = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
         // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
@@ -304,6 +327,7 @@ impl Session {
             communicators: Communicators::default(),
             ledger: Ledger::default(),
             keeper,
+            gpus: gpus.map(Arc::new),
         })
     }
 }
@@ -387,6 +411,7 @@ fn journal_directory(
 extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
     recorder::disable();
+    gpu::disable();
 }
 
 /// The process exits and NCCL has not finalized its communicators: write what there is.

@@ -1,29 +1,30 @@
 //! What the ways to time GPU work have in common: when they are called, and where what they find out goes.
 
-#![expect(dead_code, reason = "what calls and implements it comes next")]
-
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::count::GpuCount;
+use super::devices::Place;
 use super::record::{GpuRecord, Way};
-use crate::event::{Kind, Name};
+use crate::event::Name;
 use crate::id::EventId;
 
 /// What NCCL is about to give to a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
-    /// The event that NCCL started for it.
+    /// The event that NCCL started for it. Of kind KernelLaunch, or CeColl: then copy engines do the work.
     pub(crate) id: EventId,
-    /// KernelLaunch, or CeColl: then copy engines do the work.
-    pub(crate) kind: Kind,
     /// The stream's handle; 0 is the default stream. 0 too where NCCL does not say.
     pub(crate) stream: u64,
 }
 
 /// A way to learn when GPU work ran.
 pub(crate) trait Timing: Send + Sync {
-    /// On the thread that makes a communicator, whose device is current there. No lock of ours is held.
-    fn communicator_begins(&self) {}
+    /// On the worker thread, which the thread that makes a communicator waits for, though not for long.
+    fn communicator_begins(&self, _communicator: u64, _place: Place, _out: &mut dyn Output) {}
+
+    /// On the worker thread, which the thread that ends a communicator waits for until shortly after `deadline`: what
+    /// was made on its device must not be touched when the last one there has ended.
+    fn communicator_ends(&self, _communicator: u64, _out: &mut dyn Output, _deadline: Instant) {}
 
     /// On the launching thread, just before the launch. No lock of ours is held; must not take one, allocate once
     /// warm, log or panic.
@@ -33,11 +34,17 @@ pub(crate) trait Timing: Send + Sync {
     /// nothing may be done but counting.
     fn ends(&self, id: EventId);
 
-    /// On the worker thread, about twice a second: what has become known.
+    /// On the worker thread, as often as [`Self::pace`] says: what has become known.
     fn collect(&self, out: &mut dyn Output);
 
-    /// On the thread that closes the session, once, when no event is recorded any more and the worker has ended:
-    /// what can still be had before `deadline`. Nothing of CUDA's or CUPTI's may be called after it.
+    /// How long the worker sleeps until it asks again.
+    fn pace(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    /// On the worker thread, once, as its last, when no event is recorded any more: what can still be had before
+    /// `deadline`. The thread that closes the session waits until shortly after that, and then goes on without.
+    /// Nothing of CUDA's or CUPTI's may be called after it.
     fn finish(&self, out: &mut dyn Output, deadline: Instant);
 }
 

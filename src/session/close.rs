@@ -46,8 +46,12 @@ pub(super) fn close(session: Session, moment: Moment) {
         part,
         registry,
         keeper,
+        gpus,
         ..
     } = session;
+    if let Some(gpus) = gpus {
+        gpus.end();
+    }
     keeper.stop();
     if let Some(stop) = registry.stop_reason() {
         logger::warn(&format!(

@@ -1,0 +1,358 @@
+//! Which way GPU work is timed.
+//!
+//! CUPTI tells most, but serves one tool at a time in most releases, and who comes second may lose its records without
+//! being told. So it is left alone where another tool has it or may come to want it. CUDA events disturb nobody.
+
+use super::driver::Refusal;
+use super::record::Way;
+use super::settings::Wish;
+use crate::event::Kind;
+
+/// What there is to go by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings<'a> {
+    /// The files that the process has mapped.
+    pub(super) maps: &'a [String],
+    /// The environment.
+    pub(super) environment: &'a [(String, String)],
+    /// What the driver says of its version; `None` where there is none.
+    pub(super) driver: Option<Result<u32, Refusal>>,
+    /// The version of NCCL's profiler interface.
+    pub(super) table: u8,
+    /// What is recorded.
+    pub(super) mask: u32,
+    /// Whether CUPTI's library is mapped because an earlier session of ours wanted it.
+    pub(super) is_cupti_ours: bool,
+}
+
+/// How it shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// The way. Where [`Way::Cupti`] cannot be had, events.
+    pub(super) way: Way,
+    /// Why, in a line.
+    pub(super) line: String,
+    /// Whether every user must read it.
+    pub(super) is_fault: bool,
+}
+
+/// The first interface that tells of launches: NCCL 2.28's.
+const FIRST_WITH_LAUNCHES: u8 = 5;
+
+/// Libraries whose presence says that another tool uses CUPTI, or may.
+const LIBRARIES: [(&str, &str); 10] = [
+    ("libtorch_cuda", "PyTorch's profiler"),
+    ("libtorch_cpu", "PyTorch's profiler"),
+    ("libkineto", "PyTorch's profiler"),
+    ("libscorep_adapter_cuda", "Score-P"),
+    ("libTAU", "TAU"),
+    ("libToolsInjection", "Nsight Systems"),
+    ("libInterceptorInjectionTarget", "Nsight"),
+    ("libcuda-injection", "Nsight Compute"),
+    ("libsanitizer-", "Compute Sanitizer"),
+    ("libcupti.so", "whoever has loaded libcupti"),
+];
+
+/// Variables that say the same, unless their value says no. A name that ends with `_` is how names begin.
+const VARIABLES: [(&str, &str); 7] = [
+    ("CUDA_INJECTION64_PATH", "what is injected into CUDA"),
+    ("NSYS_", "Nsight Systems"),
+    ("NV_COMPUTE_PROFILER_", "Nsight Compute"),
+    ("SCOREP_CUDA_ENABLE", "Score-P"),
+    ("KINETO_USE_DAEMON", "PyTorch's profiler"),
+    ("TAU_CUPTI_API", "TAU"),
+    ("LD_PRELOAD", "what is preloaded"),
+];
+
+/// Decides.
+pub(super) fn decide(wish: Wish, there: &Surroundings<'_>) -> Decision {
+    let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
+    let off = |line: String| Decision {
+        way: Way::Off,
+        line: format!("GPU work is not timed: {line}"),
+        is_fault: false,
+    };
+    let wanted = matches!(wish, Wish::Cupti | Wish::Events);
+    match there.driver {
+        _ if wish == Wish::Off => return off("NCCL_OTF2_GPU=off".to_owned()),
+        None => {
+            return Decision {
+                is_fault: wanted,
+                ..off("no libcuda.so.1 is loaded in this process".to_owned())
+            };
+        }
+        Some(Err(Refusal::STUB_LIBRARY)) => {
+            return Decision {
+                is_fault: true,
+                ..off("the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; take its directory out of LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off".to_owned())
+            };
+        }
+        Some(Err(refusal)) => {
+            return Decision {
+                is_fault: true,
+                ..off(format!(
+                    "libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"
+                ))
+            };
+        }
+        Some(Ok(_)) => {}
+    }
+    if there.table < FIRST_WITH_LAUNCHES {
+        return Decision {
+            is_fault: wanted,
+            ..off("this NCCL does not tell when it launches; 2.28 and later do".to_owned())
+        };
+    }
+    if there.mask & launches == 0 {
+        return Decision {
+            is_fault: wanted,
+            ..off("NCCL_OTF2_EVENTS leaves out KernelLaunch".to_owned())
+        };
+    }
+    let (way, line) = match (wish, other_user(there)) {
+        (Wish::Events, _) => (
+            Way::Events,
+            "GPU work is timed by CUDA events, as NCCL_OTF2_GPU=events says".to_owned(),
+        ),
+        (Wish::Auto, Some((who, sign))) => (
+            Way::Events,
+            format!(
+                "GPU work is timed by CUDA events and not by CUPTI, which {who} may want ({sign}); NCCL_OTF2_GPU=cupti takes it all the same"
+            ),
+        ),
+        (Wish::Cupti, Some((who, sign))) => (
+            Way::Cupti,
+            format!(
+                "GPU work is timed by CUPTI, as NCCL_OTF2_GPU=cupti says; {who} ({sign}) may get nothing from it now"
+            ),
+        ),
+        _ => (
+            Way::Cupti,
+            "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned(),
+        ),
+    };
+    Decision {
+        way,
+        line,
+        is_fault: false,
+    }
+}
+
+/// Who else may use CUPTI, and how that shows.
+fn other_user(there: &Surroundings<'_>) -> Option<(&'static str, String)> {
+    for (library, who) in LIBRARIES {
+        if library == "libcupti.so" && there.is_cupti_ours {
+            continue;
+        }
+        let file = |path: &String| Some(path.rsplit('/').next()?.to_owned());
+        let mut files = there.maps.iter().filter_map(file);
+        if let Some(file) = files.find(|file| file.starts_with(library)) {
+            return Some((who, format!("{file} is loaded")));
+        }
+    }
+    for (variable, who) in VARIABLES {
+        let is_sign = |name: &str, value: &str| match variable {
+            "LD_PRELOAD" => {
+                name == variable && (value.contains("njection") || value.contains("nsys"))
+            }
+            prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
+            _ => name == variable && is_yes(value),
+        };
+        let sign = there
+            .environment
+            .iter()
+            .find(|(name, value)| is_sign(name, value));
+        if let Some((name, _)) = sign {
+            return Some((who, format!("{name} is set")));
+        }
+    }
+    None
+}
+
+/// Whether a variable's value does not switch off what it is about.
+fn is_yes(value: &str) -> bool {
+    let no = ["", "0", "no", "none", "off", "false"];
+    !no.contains(&value.trim().to_ascii_lowercase().as_str())
+}
+
+/// The files that this process has mapped.
+pub(super) fn mapped_files() -> Vec<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut files: Vec<String> = maps
+        .lines()
+        .filter_map(|line| line.find('/').and_then(|at| line.get(at..)))
+        .map(str::to_owned)
+        .collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::STANDARD;
+
+    const PLAIN: Surroundings<'_> = Surroundings {
+        maps: &[],
+        environment: &[],
+        driver: Some(Ok(12080)),
+        table: 5,
+        mask: STANDARD,
+        is_cupti_ours: false,
+    };
+
+    fn with_files(files: &[&str], action: impl FnOnce(&Surroundings<'_>)) {
+        let maps: Vec<String> = files.iter().copied().map(str::to_owned).collect();
+        action(&Surroundings {
+            maps: &maps,
+            ..PLAIN
+        });
+    }
+
+    fn with_variable(name: &str, value: &str, action: impl FnOnce(&Surroundings<'_>)) {
+        let environment = [
+            ("PATH".to_owned(), "/opt/nsys/bin".to_owned()),
+            (name.to_owned(), value.to_owned()),
+        ];
+        action(&Surroundings {
+            environment: &environment,
+            ..PLAIN
+        });
+    }
+
+    #[test]
+    fn nobody_else_and_it_is_cupti() {
+        let decision = decide(Wish::Auto, &PLAIN);
+        assert_eq!((decision.way, decision.is_fault), (Way::Cupti, false));
+        let files = [
+            "/usr/lib/libcuda.so.1",
+            "/opt/torch/nvidia/nccl/lib/libnccl.so.2",
+            "/home/user/libcupti.so.d/liba.so",
+            "/usr/lib/libcudart.so.12",
+        ];
+        with_files(&files, |there| {
+            assert_eq!(decide(Wish::Auto, there).way, Way::Cupti);
+        });
+    }
+
+    #[test]
+    fn another_user_of_cupti_is_left_alone() {
+        for (file, who) in [
+            ("/opt/torch/lib/libtorch_cuda.so", "PyTorch"),
+            ("/opt/torch/lib/libtorch_cpu.so", "PyTorch"),
+            ("/usr/lib/libcupti.so.12", "loaded libcupti"),
+            ("/usr/lib/libcupti.so.2025.1.0", "loaded libcupti"),
+            (
+                "/opt/scorep/lib/libscorep_adapter_cuda_event.so.0",
+                "Score-P",
+            ),
+            ("/opt/tau/libTAU.so", "TAU"),
+            ("/opt/nsys/libToolsInjection64.so", "Nsight Systems"),
+            ("/opt/cuda/libsanitizer-collection.so", "Sanitizer"),
+        ] {
+            with_files(&["/usr/lib/libcuda.so.1", file], |there| {
+                let decision = decide(Wish::Auto, there);
+                assert_eq!((decision.way, decision.is_fault), (Way::Events, false));
+                let name = file.rsplit('/').next().unwrap();
+                for text in [who, name, "NCCL_OTF2_GPU=cupti"] {
+                    assert!(decision.line.contains(text), "{text}: {}", decision.line);
+                }
+                assert_eq!(decide(Wish::Cupti, there).way, Way::Cupti);
+            });
+        }
+        for (name, value) in [
+            ("CUDA_INJECTION64_PATH", "/opt/nsys/libToolsInjection64.so"),
+            ("NSYS_PROFILING_SESSION_ID", "4711"),
+            ("LD_PRELOAD", "/opt/nsys/libToolsInjectionProxy64.so"),
+            ("SCOREP_CUDA_ENABLE", "yes"),
+            ("KINETO_USE_DAEMON", "1"),
+            ("TAU_CUPTI_API", "runtime"),
+            ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/opt/ncu"),
+        ] {
+            with_variable(name, value, |there| {
+                let decision = decide(Wish::Auto, there);
+                assert_eq!(decision.way, Way::Events, "{name}");
+                assert!(decision.line.contains(name), "{}", decision.line);
+            });
+        }
+        for (name, value) in [
+            ("CUDA_INJECTION64_PATH", "none"),
+            ("CUDA_INJECTION64_PATH", ""),
+            ("SCOREP_CUDA_ENABLE", "no"),
+            ("KINETO_USE_DAEMON", "0"),
+            ("LD_PRELOAD", "/usr/lib/libjemalloc.so.2"),
+            ("MY_NSYS_PATH", "/opt/nsys"),
+        ] {
+            with_variable(name, value, |there| {
+                assert_eq!(decide(Wish::Auto, there).way, Way::Cupti, "{name}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_cupti_that_we_loaded_is_no_sign() {
+        with_files(&["/usr/lib/libcupti.so.13"], |there| {
+            let there = Surroundings {
+                is_cupti_ours: true,
+                ..*there
+            };
+            assert_eq!(decide(Wish::Auto, &there).way, Way::Cupti);
+        });
+    }
+
+    #[test]
+    fn what_is_asked_for_is_done() {
+        assert_eq!(decide(Wish::Events, &PLAIN).way, Way::Events);
+        assert_eq!(decide(Wish::Cupti, &PLAIN).way, Way::Cupti);
+        assert_eq!(decide(Wish::Off, &PLAIN).way, Way::Off);
+    }
+
+    #[test]
+    fn what_cannot_be_timed_is_not_and_the_line_says_why() {
+        let no_driver = Surroundings {
+            driver: None,
+            ..PLAIN
+        };
+        let stub = Surroundings {
+            driver: Some(Err(Refusal::STUB_LIBRARY)),
+            ..PLAIN
+        };
+        let mismatch = Surroundings {
+            driver: Some(Err(Refusal(803))),
+            ..PLAIN
+        };
+        let old = Surroundings { table: 4, ..PLAIN };
+        let few = Surroundings {
+            mask: Kind::Coll.mask(),
+            ..PLAIN
+        };
+        // Who asked for it must hear that it cannot be; else only what is amiss is a warning.
+        for (there, text, is_fault) in [
+            (no_driver, "no libcuda.so.1 is loaded", false),
+            (stub, "LD_LIBRARY_PATH", true),
+            (mismatch, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", true),
+            (old, "2.28", false),
+            (few, "NCCL_OTF2_EVENTS", false),
+        ] {
+            for wish in [Wish::Auto, Wish::Cupti, Wish::Events] {
+                let decision = decide(wish, &there);
+                assert_eq!(decision.way, Way::Off, "{text}");
+                assert!(decision.line.contains(text), "{}", decision.line);
+                let is_asked_for = wish != Wish::Auto;
+                assert_eq!(decision.is_fault, is_fault || is_asked_for, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_fits_into_the_journal() {
+        let long = "/usr/lib/libscorep_adapter_cuda_event_with_a_long_name.so.12.34.56";
+        with_files(&[long], |there| {
+            for wish in [Wish::Auto, Wish::Cupti] {
+                let line = decide(wish, there).line;
+                assert!(line.len() <= crate::event::Name::MAX_BYTES, "{line}");
+            }
+        });
+    }
+}

@@ -1,0 +1,280 @@
+//! The clock that times of events are on: reference events, each in a stream of its own, one a second.
+//!
+//! The driver tells no event's time, only the milliseconds between two, as a 32-bit float: the farther apart, the
+//! coarser. So the nearest reference counts. What a reference showed is known by adding up from the first; when it
+//! happened lies between two readings of the host's ticks.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::clock::ticks;
+use crate::gpu::driver::{Driver, Event, Refusal, Stream};
+use crate::gpu::record::{ClockSample, GpuClock, GpuRecord};
+use crate::gpu::way::Output;
+
+/// How often a reference is made. Up to half of it away from one, the float has steps of 31 ns.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// References that are kept, for launches that ran long before it is asked for them.
+const KEPT: usize = 16;
+/// Of so many references at a time the one that was bracketed best is kept.
+const TRIES: usize = 3;
+/// How long is waited for one. A device that is busy, in a process whose streams share one queue
+/// (`CUDA_DEVICE_MAX_CONNECTIONS=1`), takes longer: then it is looked for the next time.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// As long it is asked for without a pause: most take this long.
+const SPIN: Duration = Duration::from_micros(100);
+const PAUSE: Duration = Duration::from_micros(50);
+/// "Resolution of approximately 0.5 microseconds" (`cuEventElapsedTime`).
+const RESOLUTION_NS: u32 = 500;
+
+/// The reference events of one context.
+#[derive(Debug)]
+pub(super) struct References {
+    ordinal: u32,
+    stream: Stream,
+    /// What the first one will be said to show.
+    first_ns: u64,
+    /// Oldest first.
+    kept: VecDeque<Reference>,
+    spare: Vec<Event>,
+    pending: Option<Attempt>,
+    due: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reference {
+    event: Event,
+    gpu_ns: u64,
+}
+
+/// An event that was put into the stream.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    event: Event,
+    before_ticks: u64,
+}
+
+/// An event that the stream came to between two ticks.
+#[derive(Clone, Copy, Debug)]
+struct Bracketed {
+    event: Event,
+    before_ticks: u64,
+    after_ticks: u64,
+}
+
+impl Bracketed {
+    const fn width(&self) -> u64 {
+        self.after_ticks.saturating_sub(self.before_ticks)
+    }
+}
+
+/// When something was, on the device's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) gpu_ns: u64,
+    pub(super) uncertainty_ns: u32,
+}
+
+impl References {
+    /// Makes the stream and the events in the current context.
+    pub(super) fn new(driver: &Driver, ordinal: u32, first_ns: u64) -> Result<Self, Refusal> {
+        let stream = driver.create_stream()?;
+        let spare: Result<_, _> = (0..KEPT + TRIES).map(|_| driver.create_event()).collect();
+        Ok(Self {
+            ordinal,
+            stream,
+            first_ns,
+            kept: VecDeque::with_capacity(KEPT + 1),
+            spare: spare?,
+            pending: None,
+            due: Instant::now(),
+        })
+    }
+
+    /// Whether there is one: else nothing can be placed.
+    pub(super) fn has_one(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// What the newest one showed.
+    pub(super) fn newest_ns(&self) -> Option<u64> {
+        self.kept.back().map(|newest| newest.gpu_ns)
+    }
+
+    /// Makes a reference when it is time to.
+    pub(super) fn renew_if_due(
+        &mut self,
+        driver: &Driver,
+        out: &mut dyn Output,
+    ) -> Result<(), Refusal> {
+        if self.pending.is_some() || Instant::now() >= self.due {
+            self.renew(driver, out)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a reference.
+    pub(super) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), Refusal> {
+        if let Some(Attempt {
+            event,
+            before_ticks,
+        }) = self.pending
+        {
+            if !driver.is_past(event)? {
+                return Ok(());
+            }
+            self.pending = None;
+            let after_ticks = ticks();
+            return self.keep(
+                driver,
+                Bracketed {
+                    event,
+                    before_ticks,
+                    after_ticks,
+                },
+                out,
+            );
+        }
+        let mut best: Option<Bracketed> = None;
+        for _ in 0..TRIES {
+            let Some(event) = self.spare.pop() else {
+                break;
+            };
+            let before_ticks = ticks();
+            driver.record(event, self.stream)?;
+            if let Some(after_ticks) = wait(driver, event)? {
+                let bracketed = Bracketed {
+                    event,
+                    before_ticks,
+                    after_ticks,
+                };
+                let worse = match best {
+                    Some(best) if best.width() <= bracketed.width() => bracketed,
+                    _ => match best.replace(bracketed) {
+                        Some(worse) => worse,
+                        None => continue,
+                    },
+                };
+                self.spare.insert(0, worse.event);
+            } else if best.is_none() {
+                self.pending = Some(Attempt {
+                    event,
+                    before_ticks,
+                });
+                break;
+            } else {
+                // Recorded anew it forgets that it was under way.
+                self.spare.insert(0, event);
+                break;
+            }
+        }
+        match best {
+            Some(best) => self.keep(driver, best, out),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(
+        &mut self,
+        driver: &Driver,
+        reference: Bracketed,
+        out: &mut dyn Output,
+    ) -> Result<(), Refusal> {
+        let gpu_ns = match self.kept.back() {
+            Some(last) => {
+                let elapsed_ms = driver.elapsed_ms(last.event, reference.event)?;
+                last.gpu_ns.saturating_add_signed(nanoseconds(elapsed_ms))
+            }
+            None => self.first_ns,
+        };
+        self.kept.push_back(Reference {
+            event: reference.event,
+            gpu_ns,
+        });
+        if self.kept.len() > KEPT
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.spare.push(oldest.event);
+        }
+        self.due = Instant::now() + INTERVAL;
+        let half = reference.width() / 2;
+        let sample = ClockSample {
+            clock: GpuClock::Events,
+            ordinal: self.ordinal,
+            gpu_ns,
+            uncertainty_ticks: half + 1,
+        };
+        out.record(reference.before_ticks + half, 0, &GpuRecord::Clock(sample));
+        Ok(())
+    }
+
+    /// When an event was that its stream is past. `None` before there is a reference.
+    pub(super) fn place(&self, driver: &Driver, event: Event) -> Result<Option<Placed>, Refusal> {
+        let Some(newest) = self.kept.back() else {
+            return Ok(None);
+        };
+        let roughly = placed(newest, driver.elapsed_ms(newest.event, event)?);
+        let nearest = self
+            .kept
+            .iter()
+            .min_by_key(|reference| reference.gpu_ns.abs_diff(roughly.gpu_ns));
+        match nearest {
+            Some(nearest) if nearest.event != newest.event => {
+                let elapsed_ms = driver.elapsed_ms(nearest.event, event)?;
+                Ok(Some(placed(nearest, elapsed_ms)))
+            }
+            _ => Ok(Some(roughly)),
+        }
+    }
+
+    /// Ends what [`Self::new`] made. The context answers.
+    pub(super) fn destroy(self, driver: &Driver) -> Result<(), Refusal> {
+        let pending = self.pending.map(|attempt| attempt.event);
+        let kept = self.kept.iter().map(|reference| reference.event);
+        for event in kept.chain(pending).chain(self.spare) {
+            driver.destroy_event(event)?;
+        }
+        driver.destroy_stream(self.stream)
+    }
+}
+
+/// When the stream was seen past the event; `None` when it takes too long.
+fn wait(driver: &Driver, event: Event) -> Result<Option<u64>, Refusal> {
+    let begin = Instant::now();
+    loop {
+        if driver.is_past(event)? {
+            return Ok(Some(ticks()));
+        }
+        match begin.elapsed() {
+            waited if waited < SPIN => std::hint::spin_loop(),
+            waited if waited < PATIENCE => std::thread::sleep(PAUSE),
+            _ => return Ok(None),
+        }
+    }
+}
+
+fn placed(reference: &Reference, elapsed_ms: f32) -> Placed {
+    // Half of the float's last place.
+    let coarseness_ns = elapsed_ms.abs() * (f32::EPSILON / 2.0) * 1e6;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative; the conversion saturates"
+    )]
+    let coarseness_ns = coarseness_ns.ceil() as u32;
+    Placed {
+        gpu_ns: reference
+            .gpu_ns
+            .saturating_add_signed(nanoseconds(elapsed_ms)),
+        uncertainty_ns: RESOLUTION_NS.saturating_add(coarseness_ns),
+    }
+}
+
+/// The driver's milliseconds as nanoseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the conversion saturates, and what is not a number becomes zero"
+)]
+pub(super) fn nanoseconds(ms: f32) -> i64 {
+    (f64::from(ms) * 1e6).round() as i64
+}

@@ -1,0 +1,240 @@
+//! The thread that makes all calls of CUDA's but those around launches.
+//!
+//! Others ask it by messages and wait for its answer a bounded time, without a lock: a driver that hangs must not hang
+//! the program's communicators or its exit more than the program's own calls do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::book::Book;
+use super::decide::{Decision, Surroundings, decide, mapped_files};
+use super::devices::{Devices, Place};
+use super::driver::{Driver, Refusal};
+use super::events::Events;
+use super::facade;
+use super::record::Way;
+use super::settings::GpuSettings;
+use super::way::{Output, Timing};
+
+/// How often counts are recorded, for a process that is killed.
+const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the worker is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    /// A communicator was made here.
+    Begins {
+        communicator: u64,
+        place: Result<Place, Refusal>,
+    },
+    /// A communicator has ended.
+    Ends {
+        communicator: u64,
+        deadline: Instant,
+    },
+    /// The session has ended.
+    Finish { deadline: Instant },
+}
+
+/// Where it is asked.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    state: Mutex<State>,
+    asked: Condvar,
+    answered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: VecDeque<Message>,
+    /// Messages that ever came, and those that were answered.
+    came: u64,
+    answered: u64,
+    /// The worker has ended.
+    is_over: bool,
+}
+
+impl Mailbox {
+    /// Asks, and waits for the answer until `until`. Whether it came.
+    pub(super) fn ask(&self, message: Message, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        if state.is_over {
+            return true;
+        }
+        state.came += 1;
+        let ticket = state.came;
+        state.messages.push_back(message);
+        self.asked.notify_one();
+        while state.answered < ticket && !state.is_over {
+            if self.answered.wait_until(&mut state, until).timed_out() {
+                return state.answered >= ticket || state.is_over;
+            }
+        }
+        true
+    }
+
+    fn next(&self, until: Instant) -> Option<Message> {
+        let mut state = self.state.lock();
+        if state.messages.is_empty() {
+            self.asked.wait_until(&mut state, until);
+        }
+        state.messages.pop_front()
+    }
+
+    fn answer(&self) {
+        self.state.lock().answered += 1;
+        self.answered.notify_all();
+    }
+}
+
+/// Answers whoever waits when the worker ends, in whatever way.
+struct Ending(Arc<Mailbox>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        facade::close();
+        self.0.state.lock().is_over = true;
+        self.0.answered.notify_all();
+    }
+}
+
+/// What the worker is given.
+pub(super) struct Work {
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) driver: Driver,
+    pub(super) settings: GpuSettings,
+    pub(super) table: u8,
+    pub(super) mask: u32,
+    pub(super) book: Book,
+}
+
+impl Work {
+    /// The worker's life.
+    pub(super) fn run(mut self) {
+        let _ending = Ending(Arc::clone(&self.mailbox));
+        // Refused by drivers before CUDA 10.1, which no NCCL that tells of launches runs on.
+        let _old_driver = self.driver.relax_captures();
+        let timing = self.begin();
+        if let Some(timing) = &timing {
+            facade::open(Arc::clone(timing));
+        }
+        let mut devices = Devices::default();
+        let mut has_told = false;
+        let mut counts_due = Instant::now() + COUNTS_INTERVAL;
+        loop {
+            let pace = timing
+                .as_ref()
+                .map_or(Duration::from_secs(3600), |timing| timing.pace());
+            let book = &mut self.book;
+            match (self.mailbox.next(Instant::now() + pace), &timing) {
+                (None, Some(timing)) => timing.collect(book),
+                (None, None) => {}
+                (
+                    Some(Message::Begins {
+                        communicator,
+                        place: Ok(place),
+                    }),
+                    timing,
+                ) => {
+                    devices.note(&self.driver, communicator, place.ordinal, book);
+                    if let Some(timing) = timing {
+                        timing.communicator_begins(communicator, place, book);
+                    }
+                    self.mailbox.answer();
+                }
+                (
+                    Some(Message::Begins {
+                        place: Err(refusal),
+                        ..
+                    }),
+                    timing,
+                ) => {
+                    if !std::mem::replace(&mut has_told, true) {
+                        let way = timing.as_ref().map_or(Way::Off, |_| Way::Events);
+                        let text = format!(
+                            "the device of a communicator is not known, and its launches are not timed: {refusal}"
+                        );
+                        book.notice(way, &text);
+                    }
+                    self.mailbox.answer();
+                }
+                (
+                    Some(Message::Ends {
+                        communicator,
+                        deadline,
+                    }),
+                    timing,
+                ) => {
+                    if let Some(timing) = timing {
+                        timing.communicator_ends(communicator, book, deadline);
+                    }
+                    self.mailbox.answer();
+                }
+                (Some(Message::Finish { deadline }), timing) => {
+                    facade::close();
+                    if let Some(timing) = timing {
+                        timing.finish(book, deadline);
+                    }
+                    book.put_counts();
+                    self.mailbox.answer();
+                    return;
+                }
+            }
+            if Instant::now() >= counts_due {
+                counts_due = Instant::now() + COUNTS_INTERVAL;
+                self.book.put_counts();
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Decides, says so, and begins what was decided.
+    fn begin(&mut self) -> Option<Arc<dyn Timing>> {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .map(|(name, value)| {
+                let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+                (text(name), text(value))
+            })
+            .collect();
+        let Decision {
+            way,
+            line,
+            is_fault,
+        } = decide(
+            self.settings.wish,
+            &Surroundings {
+                maps: &mapped_files(),
+                environment: &environment,
+                driver: Some(self.driver.version()),
+                table: self.table,
+                mask: self.mask,
+                is_cupti_ours: false,
+            },
+        );
+        let way = match way {
+            Way::Cupti => {
+                self.book.notice(
+                    Way::Events,
+                    "GPU work is timed by CUDA events: this version cannot use CUPTI yet",
+                );
+                Way::Events
+            }
+            way if is_fault => {
+                self.book.fault(way, &line);
+                way
+            }
+            way => {
+                self.book.notice(way, &line);
+                way
+            }
+        };
+        match way {
+            Way::Off | Way::Cupti => None,
+            Way::Events => Some(Arc::new(Events::new(self.driver))),
+        }
+    }
+}
