@@ -81,7 +81,7 @@ pub(super) struct Reading {
     watch: Watch,
     said: Said,
     taken_over: bool,
-    /// Records since the watch last looked.
+    /// Records since the watch last looked that only CUPTI as we set it up gives: not those of calls alone.
     records: u64,
     /// Launches that CUPTI was told of, and those of them whose work came or was given up.
     told: u64,
@@ -189,12 +189,14 @@ impl Reading {
     }
 
     fn take(&mut self, bytes: &[u8], out: &mut dyn Output) {
-        self.records += 1;
         let now = self.began.elapsed();
         let Some(seen) = decode(bytes) else {
             self.say_bad("a record that ends too early", out);
             return;
         };
+        if !matches!(seen, Seen::DriverCall { .. } | Seen::Other) {
+            self.records += 1;
+        }
         match seen {
             Seen::External { correlation, id } => {
                 let is_of_many = EventId::from_raw(id).kind() == Kind::CeColl;

@@ -38,6 +38,12 @@ pub fn fake_gpu() -> PathBuf {
     built("libfakegpu.so")
 }
 
+/// The double of libcupti: a test links it to a name like `libcupti.so.13`.
+#[must_use]
+pub fn fake_cupti() -> PathBuf {
+    built("libfake_cupti.so")
+}
+
 /// The repository's root.
 #[must_use]
 pub fn root() -> PathBuf {
