@@ -26,6 +26,7 @@ use crate::keeper::Notes;
 
 mod book;
 pub mod count;
+mod cupti;
 mod decide;
 mod devices;
 mod driver;

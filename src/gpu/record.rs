@@ -157,6 +157,29 @@ pub struct Kernel<N> {
     pub name: N,
 }
 
+impl<N> Kernel<N> {
+    /// The same kernel by another name.
+    pub fn with_name<M>(self, name: M) -> Kernel<M> {
+        Kernel {
+            correlation: self.correlation,
+            device: self.device,
+            context: self.context,
+            stream: self.stream,
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+            grid: self.grid,
+            block: self.block,
+            static_shared_bytes: self.static_shared_bytes,
+            dynamic_shared_bytes: self.dynamic_shared_bytes,
+            registers_per_thread: self.registers_per_thread,
+            graph: self.graph,
+            graph_node: self.graph_node,
+            source_graph_node: self.source_graph_node,
+            name,
+        }
+    }
+}
+
 /// A copy, as CUPTI tells it. Times on [`GpuClock::Cupti`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "CUPTI's fields, by CUPTI's names")]

@@ -3,8 +3,9 @@
 //! Without one CUPTI must not be touched: some releases end the process as soon as they are asked for their version,
 //! others say nothing but "unknown error". And a process that has not mapped `libcuda` runs nothing on a GPU.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
+use std::ptr;
 
 /// A driver that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,29 +43,32 @@ impl fmt::Display for NoDriver {
     }
 }
 
+/// A function of the mapped driver; NULL where there is none. Maps nothing.
+fn symbol(name: &CStr) -> Result<*mut c_void, NoDriver> {
+    // SAFETY: a string that ends; with RTLD_NOLOAD nothing is mapped and no code of a library runs.
+    let handle =
+        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return Err(NoDriver::NotMapped);
+    }
+    // The handle is kept: what libcuda gave out must not go away under us.
+    // SAFETY: a handle of dlopen's that was not closed, and a string that ends.
+    Ok(unsafe { libc::dlsym(handle, name.as_ptr()) })
+}
+
 impl Driver {
     /// Finds the driver that is mapped; maps none.
     ///
     /// # Errors
     /// There is none, or it does not answer.
     pub fn find() -> Result<Self, NoDriver> {
-        // SAFETY: a string that ends; with RTLD_NOLOAD nothing is mapped and no code of a library runs.
-        let handle =
-            unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            return Err(NoDriver::NotMapped);
-        }
-        // The handle is kept: what libcuda gave out must not go away under us.
-        // SAFETY: a handle of dlopen's that was not closed, and a string that ends.
-        let found = unsafe { libc::dlsym(handle, c"cuDriverGetVersion".as_ptr()) };
+        let found = symbol(c"cuDriverGetVersion")?;
         if found.is_null() {
             return Err(NoDriver::NotADriver);
         }
         // SAFETY: the type of this function in cuda.h.
         let ask = unsafe {
-            std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(
-                found,
-            )
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(found)
         };
         let mut version: c_int = 0;
         // SAFETY: it only writes the number, and may be called before cuInit.
@@ -79,6 +83,45 @@ impl Driver {
     #[must_use]
     pub const fn cuda_major(self) -> u32 {
         self.version / 1000
+    }
+}
+
+/// Asks whether a stream captures a graph, so that what is launched on it does not run.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureState(unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int);
+
+impl CaptureState {
+    /// Finds the function in the driver that is mapped.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let found = symbol(c"cuStreamIsCapturing").ok()?;
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: the type of this function in cuda.h.
+        Some(Self(unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int>(
+                found,
+            )
+        }))
+    }
+
+    /// Whether it does. This is allowed while streams capture, and ends no capture; where it fails (the default stream
+    /// while another one captures), the answer is no.
+    ///
+    /// # Safety
+    /// `stream` is a stream of this process that is not destroyed, or 0; the thread may call CUDA.
+    #[must_use]
+    pub unsafe fn is_capturing(self, stream: u64) -> bool {
+        let mut state: c_int = 0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "pointers have 64 bits where CUDA is"
+        )]
+        let stream = ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: the caller vouches for the stream and the thread; the function only writes the state.
+        let code = unsafe { (self.0)(stream, &raw mut state) };
+        code == 0 && state != 0
     }
 }
 

@@ -1,0 +1,129 @@
+//! The clock that the times of CUPTI's records are on, against ticks.
+//!
+//! It is `CLOCK_REALTIME` unless another tool of the process put its own in its place, at any time: PyTorch's profiler
+//! does. So nothing is assumed of it, and it is sampled as long as the session lasts.
+
+use std::time::Duration;
+
+use crate::clock;
+use crate::gpu::record::{ALL_DEVICES, ClockSample, GpuClock};
+
+/// A clock that runs off by more than this is none of the system's.
+const ODD_PPM: u64 = 1000;
+/// Samples that are closer than this say little about a rate.
+const SHORTEST: Duration = Duration::from_millis(900);
+
+/// What it showed, and at which ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) ticks: u64,
+    pub(super) sample: ClockSample,
+}
+
+/// Takes the best of a few samples; `None` where CUPTI does not answer.
+pub(super) fn sample(timestamp_ns: impl Fn() -> Option<u64>) -> Option<Sample> {
+    let mut best: Option<Sample> = None;
+    for _ in 0..5 {
+        let before = clock::ticks();
+        let gpu_ns = timestamp_ns()?;
+        let half = clock::ticks().saturating_sub(before).div_ceil(2);
+        let is_better = best.is_none_or(|best| half < best.sample.uncertainty_ticks);
+        if is_better {
+            best = Some(Sample {
+                ticks: before + half,
+                sample: ClockSample {
+                    clock: GpuClock::Cupti,
+                    ordinal: ALL_DEVICES,
+                    gpu_ns,
+                    uncertainty_ticks: half,
+                },
+            });
+        }
+    }
+    best
+}
+
+/// Watches whether the clock runs as one of the system's does.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    last: Option<(u64, u64)>,
+    odd_in_a_row: u8,
+    was_said: bool,
+}
+
+impl Rate {
+    /// Takes a reading beside one of `CLOCK_MONOTONIC`; true once, when the clock is another one. A step of the system's
+    /// clock is odd only once.
+    pub(super) fn is_foreign(&mut self, monotonic_ns: u64, gpu_ns: u64) -> bool {
+        let Some((last_monotonic, last_gpu)) = self.last else {
+            self.last = Some((monotonic_ns, gpu_ns));
+            return false;
+        };
+        let passed = monotonic_ns.saturating_sub(last_monotonic);
+        if u128::from(passed) < SHORTEST.as_nanos() {
+            return false;
+        }
+        self.last = Some((monotonic_ns, gpu_ns));
+        let shown = i128::from(gpu_ns) - i128::from(last_gpu);
+        let off = (shown - i128::from(passed)).unsigned_abs();
+        if off > u128::from(passed) * u128::from(ODD_PPM) / 1_000_000 {
+            self.odd_in_a_row = self.odd_in_a_row.saturating_add(1);
+        } else {
+            self.odd_in_a_row = 0;
+        }
+        let is_odd = self.odd_in_a_row >= 2 && !self.was_said;
+        self.was_said |= is_odd;
+        is_odd
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn foreign_at(readings: &[(u64, u64)]) -> Vec<usize> {
+        let mut rate = Rate::default();
+        (0..readings.len())
+            .filter(|at| rate.is_foreign(readings[*at].0, readings[*at].1))
+            .collect()
+    }
+
+    #[test]
+    fn a_clock_of_its_own_rate_is_noticed_once() {
+        let readings: Vec<_> = (0..6).map(|n| (n * SECOND, n * SECOND * 29 / 10)).collect();
+        assert_eq!(foreign_at(&readings), [2]);
+    }
+
+    #[test]
+    fn a_step_of_the_systems_clock_is_not() {
+        let step = |n| if n >= 3 { 5 * SECOND } else { 0 };
+        let readings: Vec<_> = (0..8).map(|n| (n * SECOND, n * SECOND + step(n))).collect();
+        assert_eq!(foreign_at(&readings), [0_usize; 0]);
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_is_not() {
+        // NTP slews by at most 500 ppm.
+        let readings: Vec<_> = (0..8)
+            .map(|n| (n * SECOND, n * SECOND * 10_005 / 10_000))
+            .collect();
+        assert_eq!(foreign_at(&readings), [0_usize; 0]);
+    }
+
+    #[test]
+    fn the_reading_that_took_the_shortest_counts() {
+        let calls = std::cell::Cell::new(0);
+        let sample = sample(|| {
+            calls.set(calls.get() + 1);
+            if calls.get() != 3 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Some(calls.get())
+        })
+        .unwrap();
+        assert_eq!(sample.sample.gpu_ns, 3);
+        assert!(super::sample(|| None).is_none());
+    }
+}

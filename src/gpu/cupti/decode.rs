@@ -1,0 +1,229 @@
+//! From CUPTI's records to ours, by fixed offsets.
+
+use cupti_sys::constants::{
+    EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY,
+    KIND_MEMCPY2,
+};
+use cupti_sys::record::{self, api, copy, external, kernel, peer_copy};
+
+use crate::gpu::record::{Copy, Kernel};
+
+/// Where a kernel's name lies, in CUPTI's memory; 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NameAddress(pub(super) u64);
+
+/// A record that concerns us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// A call of CUDA's was made under an id of ours.
+    External { correlation: u32, id: u64 },
+    /// A driver function was called.
+    DriverCall { correlation: u32, cbid: u32 },
+    /// A kernel ran.
+    Kernel(Kernel<NameAddress>),
+    /// Something was copied.
+    Copy(Copy),
+    /// Any other.
+    Other,
+}
+
+/// Reads a record; `None` when it ends before its fields.
+pub(super) fn decode(bytes: &[u8]) -> Option<Seen> {
+    Some(match record::KIND.of(bytes)? {
+        KIND_EXTERNAL_CORRELATION => {
+            if external::EXTERNAL_KIND.of(bytes)? != EXTERNAL_CUSTOM2 {
+                return Some(Seen::Other);
+            }
+            Seen::External {
+                correlation: external::CORRELATION.of(bytes)?,
+                id: external::EXTERNAL.of(bytes)?,
+            }
+        }
+        KIND_DRIVER => Seen::DriverCall {
+            correlation: api::CORRELATION.of(bytes)?,
+            cbid: api::CBID.of(bytes)?,
+        },
+        KIND_CONCURRENT_KERNEL => Seen::Kernel(kernel_of(bytes)?),
+        KIND_MEMCPY => Seen::Copy(copy_of(bytes)?),
+        KIND_MEMCPY2 => Seen::Copy(peer_copy_of(bytes)?),
+        _ => Seen::Other,
+    })
+}
+
+fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
+    Some(Kernel {
+        correlation: kernel::CORRELATION.of(bytes)?,
+        device: kernel::DEVICE.of(bytes)?,
+        context: kernel::CONTEXT.of(bytes)?,
+        stream: kernel::STREAM.of(bytes)?,
+        start_ns: kernel::START.of(bytes)?,
+        end_ns: kernel::END.of(bytes)?,
+        grid: [
+            kernel::GRID_X.of(bytes)?,
+            kernel::GRID_Y.of(bytes)?,
+            kernel::GRID_Z.of(bytes)?,
+        ],
+        block: [
+            kernel::BLOCK_X.of(bytes)?,
+            kernel::BLOCK_Y.of(bytes)?,
+            kernel::BLOCK_Z.of(bytes)?,
+        ],
+        static_shared_bytes: kernel::STATIC_SHARED_BYTES.of(bytes)?,
+        dynamic_shared_bytes: kernel::DYNAMIC_SHARED_BYTES.of(bytes)?,
+        registers_per_thread: kernel::REGISTERS_PER_THREAD.of(bytes)?,
+        graph: kernel::GRAPH.of(bytes)?,
+        graph_node: kernel::GRAPH_NODE.of(bytes)?,
+        // From 13.4 on records are long enough. What is read here is this record's: its bytes end where it does.
+        source_graph_node: kernel::SOURCE_GRAPH_NODE.of(bytes).unwrap_or(0),
+        name: NameAddress(kernel::NAME.of(bytes)?),
+    })
+}
+
+fn copy_of(bytes: &[u8]) -> Option<Copy> {
+    let device = copy::DEVICE.of(bytes)?;
+    let count = copy::COUNT.of(bytes).unwrap_or(1).max(1);
+    Some(Copy {
+        correlation: copy::CORRELATION.of(bytes)?,
+        device,
+        context: copy::CONTEXT.of(bytes)?,
+        stream: copy::STREAM.of(bytes)?,
+        start_ns: copy::START.of(bytes)?,
+        end_ns: copy::END.of(bytes)?,
+        bytes: copy::BYTES.of(bytes)?,
+        kind: copy::COPY_KIND.of(bytes)?,
+        source_kind: copy::SOURCE_KIND.of(bytes)?,
+        destination_kind: copy::DESTINATION_KIND.of(bytes)?,
+        count: u32::try_from(count).unwrap_or(u32::MAX),
+        graph_node: copy::GRAPH_NODE.of(bytes)?,
+        source_device: device,
+        destination_device: device,
+    })
+}
+
+fn peer_copy_of(bytes: &[u8]) -> Option<Copy> {
+    Some(Copy {
+        correlation: peer_copy::CORRELATION.of(bytes)?,
+        device: peer_copy::DEVICE.of(bytes)?,
+        context: peer_copy::CONTEXT.of(bytes)?,
+        stream: peer_copy::STREAM.of(bytes)?,
+        start_ns: peer_copy::START.of(bytes)?,
+        end_ns: peer_copy::END.of(bytes)?,
+        bytes: peer_copy::BYTES.of(bytes)?,
+        kind: peer_copy::COPY_KIND.of(bytes)?,
+        source_kind: peer_copy::SOURCE_KIND.of(bytes)?,
+        destination_kind: peer_copy::DESTINATION_KIND.of(bytes)?,
+        count: 1,
+        graph_node: peer_copy::GRAPH_NODE.of(bytes)?,
+        source_device: peer_copy::SOURCE_DEVICE.of(bytes)?,
+        destination_device: peer_copy::DESTINATION_DEVICE.of(bytes)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of `size` bytes, every byte of which says where it is, of this kind.
+    fn record(kind: u32, size: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..size)
+            .map(|at| u8::try_from(at % 251).unwrap())
+            .collect();
+        bytes[..4].copy_from_slice(&kind.to_ne_bytes());
+        bytes
+    }
+
+    fn word(at: usize) -> u32 {
+        let byte = |at: usize| u8::try_from(at % 251).unwrap();
+        u32::from_ne_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)])
+    }
+
+    fn long(at: usize) -> u64 {
+        u64::from(word(at)) | u64::from(word(at + 4)) << 32
+    }
+
+    #[test]
+    fn kernels_of_all_sizes_are_read_alike() {
+        // CUDA 11.8, 12, 13.0, 13.1, 13.3, 13.4, and one to come.
+        for size in [200, 208, 216, 224, 232, 248, 320] {
+            let Some(Seen::Kernel(kernel)) = decode(&record(KIND_CONCURRENT_KERNEL, size)) else {
+                panic!("{size}");
+            };
+            let source_graph_node = if size >= 248 { long(240) } else { 0 };
+            let expected = Kernel {
+                correlation: word(92),
+                device: word(40),
+                context: word(44),
+                stream: word(48),
+                start_ns: long(16),
+                end_ns: long(24),
+                grid: [word(52), word(56), word(60)],
+                block: [word(64), word(68), word(72)],
+                static_shared_bytes: word(76),
+                dynamic_shared_bytes: word(80),
+                registers_per_thread: u16::from_ne_bytes([6, 7]),
+                graph: word(156),
+                graph_node: long(144),
+                source_graph_node,
+                name: NameAddress(long(104)),
+            };
+            assert_eq!(kernel, expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn copies_of_all_sizes_are_read_alike() {
+        for size in [88, 96, 112, 128] {
+            let Some(Seen::Copy(copy)) = decode(&record(KIND_MEMCPY, size)) else {
+                panic!("{size}");
+            };
+            let count = if size >= 96 { u32::MAX } else { 1 };
+            assert_eq!(
+                (copy.correlation, copy.bytes, copy.count, copy.kind),
+                (word(44), long(8), count, 4)
+            );
+            assert_eq!((copy.source_device, copy.graph_node), (word(32), long(64)));
+        }
+        let Some(Seen::Copy(copy)) = decode(&record(KIND_MEMCPY2, 96)) else {
+            panic!();
+        };
+        assert_eq!((copy.correlation, copy.graph_node), (word(60), long(72)));
+        assert_eq!(
+            (copy.source_device, copy.destination_device),
+            (word(44), word(52))
+        );
+    }
+
+    #[test]
+    fn ids_of_other_tools_are_none_of_ours() {
+        let mut bytes = record(KIND_EXTERNAL_CORRELATION, 24);
+        bytes[4..8].copy_from_slice(&3_u32.to_ne_bytes());
+        assert_eq!(decode(&bytes), Some(Seen::Other));
+        bytes[4..8].copy_from_slice(&5_u32.to_ne_bytes());
+        let ours = Seen::External {
+            correlation: word(16),
+            id: long(8),
+        };
+        assert_eq!(decode(&bytes), Some(ours));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_is_none() {
+        for (kind, size) in [
+            (KIND_CONCURRENT_KERNEL, 200),
+            (KIND_MEMCPY, 88),
+            (KIND_MEMCPY2, 96),
+            (KIND_EXTERNAL_CORRELATION, 24),
+            (KIND_DRIVER, 40),
+        ] {
+            let bytes = {
+                let mut bytes = record(kind, size);
+                bytes[4..8].copy_from_slice(&5_u32.to_ne_bytes());
+                bytes
+            };
+            assert!(decode(&bytes).is_some());
+            for cut in 0..16 {
+                assert_eq!(decode(&bytes[..cut]), None, "kind {kind}, {cut} bytes");
+            }
+        }
+    }
+}

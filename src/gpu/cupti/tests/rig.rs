@@ -1,0 +1,319 @@
+//! A process that launches kernels, with the double in CUPTI's place and the stand-in in the driver's.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_void};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use whole_plugin::built;
+
+use crate::event::{Kind, Name};
+use crate::gpu::count::GpuCount;
+use crate::gpu::cupti::{Cupti, NotUsed, Settings, open};
+use crate::gpu::record::{ClockSample, Copy, GpuRecord, Kernel, Way};
+use crate::gpu::way::{Launch, Output, Timing};
+use crate::id::{EventId, ProcessTag};
+
+/// Says to a child which scenario it is to run.
+const INNER: &str = "CUPTI_SCENARIO";
+
+/// Every level that the double knows and that is of a release.
+pub(super) const LEVELS: [u32; 15] = [
+    18, 20, 21, 22, 23, 24, 26, 27, 28, 130_001, 130_101, 130_202, 130_301, 130_401, 130_500,
+];
+
+/// A name of NCCL's.
+pub(super) const NCCL: &CStr =
+    c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+/// A name of another library's.
+pub(super) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
+
+/// `cuLaunchKernel`, `cuLaunchKernelEx`.
+pub(super) const LAUNCHES: [u32; 2] = [307, 652];
+
+/// Runs `body` in a child process with these variables; it must end well.
+pub(super) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+    scenario_in(name, variables, true, body);
+}
+
+/// The same in a process without a driver.
+pub(super) fn scenario_without_driver(name: &str, body: impl FnOnce()) {
+    scenario_in(name, &[], false, body);
+}
+
+fn scenario_in(name: &str, variables: &[(&str, &str)], has_driver: bool, body: impl FnOnce()) {
+    let name = format!("gpu::cupti::tests::{name}");
+    let own = format!("{name} {variables:?}");
+    if let Ok(inner) = std::env::var(INNER) {
+        // A test with several scenarios: the child was started for one.
+        if inner == own {
+            body();
+        }
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&name, "--exact", "--nocapture"]);
+    for (name, _) in std::env::vars() {
+        if name.starts_with("FAKECUPTI_") || name.starts_with("FAKEGPU_") {
+            command.env_remove(name);
+        }
+    }
+    if has_driver {
+        command.env("LD_PRELOAD", built::fake_gpu());
+    }
+    command
+        .env(INNER, own)
+        .envs(variables.iter().copied())
+        .env_remove("CUDA_HOME");
+    let output = command.output().unwrap();
+    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    let text = String::from_utf8_lossy(&both);
+    assert!(output.status.success(), "{name} {variables:?}: {text}");
+    assert!(
+        text.contains("1 passed"),
+        "no test is called {name}: {text}"
+    );
+}
+
+/// The settings of these tests: the double is named.
+pub(super) fn settings() -> Settings {
+    Settings {
+        library: Some(built::fake_cupti()),
+        ..Settings::default()
+    }
+}
+
+/// What was written down.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    pub(super) kernels: Vec<(u64, Kernel<String>)>,
+    pub(super) copies: Vec<(u64, Copy)>,
+    pub(super) clocks: Vec<ClockSample>,
+    pub(super) counts: BTreeMap<GpuCount, u64>,
+    pub(super) notices: Vec<String>,
+    pub(super) faults: Vec<String>,
+}
+
+impl Output for Book {
+    fn record(&mut self, _ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) {
+        match *record {
+            GpuRecord::Kernel(kernel) => {
+                let name = String::from_utf8_lossy(kernel.name.bytes()).into_owned();
+                self.kernels.push((id, kernel.with_name(name)));
+            }
+            GpuRecord::Copy(copy) => self.copies.push((id, copy)),
+            GpuRecord::Clock(sample) => self.clocks.push(sample),
+            _ => panic!("not a record of CUPTI's: {record:?}"),
+        }
+    }
+
+    fn count(&mut self, count: GpuCount, more: u64) {
+        if more > 0 {
+            *self.counts.entry(count).or_default() += more;
+        }
+    }
+
+    fn notice(&mut self, _way: Way, text: &str) {
+        self.notices.push(text.to_owned());
+    }
+
+    fn fault(&mut self, _way: Way, text: &str) {
+        self.faults.push(text.to_owned());
+    }
+}
+
+impl Book {
+    pub(super) fn get(&self, count: GpuCount) -> u64 {
+        self.counts.get(&count).copied().unwrap_or(0)
+    }
+
+    /// All counters that are not 0.
+    pub(super) fn all(&self) -> Vec<(GpuCount, u64)> {
+        self.counts
+            .iter()
+            .map(|(count, number)| (*count, *number))
+            .collect()
+    }
+
+    /// There was one fault, with these words in it.
+    pub(super) fn one_fault(&self, words: &str) {
+        assert_eq!(self.faults.len(), 1, "{:?}", self.faults);
+        assert!(self.faults[0].contains(words), "{:?}", self.faults);
+    }
+}
+
+/// A launch: its event's id, and the correlation id that CUPTI gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Launched {
+    pub(super) id: u64,
+    pub(super) correlation: u32,
+}
+
+/// The double's control functions.
+#[derive(Clone, Copy)]
+pub(super) struct Double(*mut c_void);
+
+// SAFETY: a handle of the loader's, which any thread may use.
+unsafe impl Send for Double {}
+// SAFETY: as above.
+unsafe impl Sync for Double {}
+
+macro_rules! control {
+    ($double:expr, $name:literal, ($($type:ty),*) -> $result:ty, $($argument:expr),*) => {{
+        // SAFETY: a handle that is not closed, and a string that ends.
+        let found = unsafe { libc::dlsym($double.0, $name.as_ptr()) };
+        assert!(!found.is_null(), "{:?}", $name);
+        // SAFETY: the type is that of the table in the double's README.
+        let function = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(found)
+        };
+        // SAFETY: the arguments live during the call.
+        unsafe { function($($argument),*) }
+    }};
+}
+
+impl Double {
+    pub(super) fn mapped() -> Self {
+        let path = built::fake_cupti();
+        let path = CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a string that ends; the double's initialiser hides names.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null());
+        Self(handle)
+    }
+
+    /// A driver function is called; it runs nothing.
+    pub(super) fn call(self, cbid: u32) -> u32 {
+        control!(self, c"fake_cupti_api", (u32, u32) -> u32, 4, cbid)
+    }
+
+    pub(super) fn launch(self, cbid: u32, stream: u32, name: &CStr) -> u32 {
+        control!(
+            self, c"fake_cupti_launch", (u32, u32, u32, u32, *const i8, u64, u64, u64) -> u32,
+            cbid, stream % 2, 1, stream, name.as_ptr().cast(), 0, 0, 0
+        )
+    }
+
+    pub(super) fn launch_at(self, stream: u32, name: &CStr, start_ns: u64, end_ns: u64) -> u32 {
+        control!(
+            self, c"fake_cupti_launch", (u32, u32, u32, u32, *const i8, u64, u64, u64) -> u32,
+            652, 0, 1, stream, name.as_ptr().cast(), 0, start_ns, end_ns
+        )
+    }
+
+    pub(super) fn copy(self, copy_kind: u32, bytes: u64) -> u32 {
+        control!(
+            self, c"fake_cupti_memcpy", (u32, u32, u32, u32, u32, u64, u64, u64) -> u32,
+            41, 0, 1, 7, copy_kind, bytes, 0, 0
+        )
+    }
+
+    pub(super) fn replay(self, names: &[&CStr], nodes: &[u64]) -> u32 {
+        let names: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        let count = u32::try_from(names.len()).unwrap();
+        control!(
+            self, c"fake_cupti_graph_launch",
+            (u32, u32, u32, u32, u32, *const *const std::ffi::c_char, *const u64) -> u32,
+            0, 1, 7, 9, count, names.as_ptr(), nodes.as_ptr()
+        )
+    }
+
+    pub(super) fn drain(self) {
+        control!(self, c"fake_cupti_drain", () -> (),)
+    }
+
+    pub(super) fn other_tool(self, action: u32) -> i32 {
+        control!(self, c"fake_cupti_other_tool", (u32) -> i32, action)
+    }
+
+    pub(super) fn count(self, name: &CStr) -> u64 {
+        control!(self, c"fake_cupti_count", (*const i8) -> u64, name.as_ptr().cast())
+    }
+}
+
+/// A session with the double.
+pub(super) struct Rig {
+    pub(super) timing: Arc<Cupti>,
+    pub(super) notice: String,
+    pub(super) double: Double,
+    pub(super) book: Book,
+}
+
+impl Rig {
+    pub(super) fn open() -> Self {
+        Self::open_with(settings()).unwrap()
+    }
+
+    pub(super) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
+        crate::clock::select();
+        let opened = open(settings)?;
+        Ok(Self {
+            timing: opened.timing,
+            notice: opened.notice,
+            double: Double::mapped(),
+            book: Book::default(),
+        })
+    }
+
+    /// NCCL launches a kernel on this thread.
+    pub(super) fn launch(&self, cbid: u32, stream: u32) -> Launched {
+        let id = next_id(Kind::KernelLaunch);
+        self.timing.begins(launch_of(id));
+        // What NCCL asks first, which launches nothing.
+        self.double.call(371);
+        let correlation = self.double.launch(cbid, stream, NCCL);
+        self.timing.ends(id);
+        Launched {
+            id: id.get(),
+            correlation,
+        }
+    }
+
+    pub(super) fn collect(&mut self) {
+        self.timing.collect(&mut self.book);
+    }
+
+    /// Ends the session after all that was launched has run.
+    pub(super) fn finish(&mut self) {
+        self.double.drain();
+        self.finish_at_once();
+    }
+
+    pub(super) fn finish_at_once(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        self.timing.finish(&mut self.book, deadline);
+    }
+
+    /// Every launch has its kernel, and no kernel another id.
+    pub(super) fn all_are_joined(&self, launched: &[Launched]) {
+        let mut expected: Vec<_> = launched.to_vec();
+        expected.sort();
+        let of_launches = self.book.kernels.iter().filter(|(id, _)| *id != 0);
+        let mut found: Vec<_> = of_launches
+            .map(|(id, kernel)| Launched {
+                id: *id,
+                correlation: kernel.correlation,
+            })
+            .collect();
+        found.sort();
+        assert_eq!(found.len(), expected.len(), "{:?}", self.book.counts);
+        assert!(found == expected);
+    }
+}
+
+pub(super) fn launch_of(id: EventId) -> Launch {
+    Launch {
+        id,
+        kind: id.kind(),
+        stream: 0,
+    }
+}
+
+/// The id of a new event.
+pub(super) fn next_id(kind: Kind) -> EventId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let sequence = NEXT.fetch_add(1, Ordering::Relaxed);
+    EventId::new(ProcessTag::new(0xabc), 3, sequence, kind)
+}
