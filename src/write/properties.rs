@@ -360,7 +360,11 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
             match (gpu.clock.kernel_bounds, gpu.clock.kernels_contradict) {
                 (_, true) => ", kernels contradict".to_owned(),
                 (0, false) => String::new(),
-                (kernels, false) => format!(", {kernels} of kernels"),
+                (kernels, false) => match gpu.clock.kernel_slack_ns {
+                    0 => format!(", {kernels} of kernels"),
+                    slack =>
+                        format!(", {kernels} of kernels, off by up to {slack} ns more than known"),
+                },
             },
         )
     })

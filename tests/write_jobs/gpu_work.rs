@@ -161,8 +161,11 @@ fn attributes(definitions: &Definitions, event: &Event) -> BTreeMap<String, Stri
     values.collect()
 }
 
-/// The regions of a row, with attributes and times.
-fn row(archive: &Archive, name: &str) -> Vec<(String, BTreeMap<String, String>, (u64, u64))> {
+/// A region with what it carried when it was entered, from, to.
+type Region = (String, BTreeMap<String, String>, (u64, u64));
+
+/// The regions of a row.
+fn row(archive: &Archive, name: &str) -> Vec<Region> {
     let definitions = archive.definitions().expect("definitions");
     let events = events(archive);
     let of_name = |location: &LocationRef| {

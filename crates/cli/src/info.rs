@@ -1,6 +1,7 @@
 //! `nccl-otf2 info`: what is in an archive.
 
 mod communicators;
+mod gpus;
 mod operations;
 mod places;
 mod report;
@@ -29,6 +30,8 @@ Examples:
 
 Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are \
 those of the operation, not of the call. `timing` says what they were measured by:
+  cupti          the kernels, as CUPTI told
+  event          CUDA events around the launch
   kernelch       the GPU's own times
   kernelch-host  when the host heard of them
   shared-kernel  while the other operations of its kernel ran
@@ -59,6 +62,8 @@ those of the operation, not of the call. `timing` says what they were measured b
                  ranks_behind, unknown: number and lines of each}
   blind_spots    what this release of NCCL does not report, as far as it
                  is known: nobody can find it in the archive
+  gpus           ways (how work of GPUs was recorded), notices (what was decided and
+                 what went wrong), numbers (docs/MAPPING.md §7), clocks (a line each)
   clock          the archive's statements on its clocks
 New fields may be added; `format` changes when one changes or goes.";
 

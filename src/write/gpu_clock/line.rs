@@ -26,6 +26,9 @@ pub(super) const MOST_DRIFT: f64 = 200e-6;
 /// The coarsest steps that the timer is known to go in, ns; some go in steps of 32 ns.
 pub(super) const COARSEST_STEP_NS: u64 = 1024;
 
+/// How far off the times of kernels may be beyond what is known of their clock: tried one after the other.
+const SLACKS_NS: [u64; 6] = [0, 1_000, 4_000, 16_000, 128_000, 1_000_000];
+
 /// How much rounding may add up to: both ends to whole ns, and the value between them.
 const ROUNDING_NS: u64 = 2;
 
@@ -76,35 +79,46 @@ impl Bounds {
         self.upper.is_empty()
     }
 
-    /// The clock. Kernels whose times contradict what callbacks say are not believed: those are the host's own.
+    /// The clock. What callbacks say is the host's own and holds; kernels are given as much slack as it takes to fit it,
+    /// up to a millisecond.
     pub(super) fn clock(&self) -> GpuClock {
         let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;
+        let without = self.line();
         if kernels == 0 {
-            return self.line();
+            return without;
         }
-        let mut with_kernels = Self::default();
-        with_kernels
-            .lower
-            .extend(self.lower.iter().chain(&self.kernel_lower));
-        with_kernels
-            .upper
-            .extend(self.upper.iter().chain(&self.kernel_upper));
-        let with_kernels = GpuClock {
+        let quality = |clock: &GpuClock| {
+            let all = GpuCalibration::ALL.iter();
+            all.take_while(|known| **known != clock.calibration).count()
+        };
+        let fits = |clock: &GpuClock| {
+            matches!(
+                clock.calibration,
+                GpuCalibration::Bounded | GpuCalibration::Bent
+            ) && quality(clock) <= quality(&without)
+        };
+        let with_kernels = SLACKS_NS.iter().map(|&kernel_slack_ns| GpuClock {
             kernel_bounds: kernels,
-            ..with_kernels.line()
-        };
-        let without = || GpuClock {
+            kernel_slack_ns,
+            ..self.with_kernels(kernel_slack_ns).line()
+        });
+        let found = with_kernels.into_iter().find(fits);
+        found.unwrap_or(GpuClock {
             kernels_contradict: true,
-            ..self.line()
-        };
-        match with_kernels.calibration {
-            GpuCalibration::Bounded => with_kernels,
-            // A bend that only kernels make is one of their clock.
-            GpuCalibration::Bent => match without() {
-                line if line.calibration == GpuCalibration::Bounded => line,
-                _ => with_kernels,
-            },
-            _ => without(),
+            ..without
+        })
+    }
+
+    /// All bounds, those by kernels wider by so much.
+    fn with_kernels(&self, slack_ns: u64) -> Self {
+        let lower = self.kernel_lower.iter();
+        let lower = lower.map(|&(gpu_ns, host_ns)| (gpu_ns, host_ns.saturating_sub(slack_ns)));
+        let upper = self.kernel_upper.iter();
+        let upper = upper.map(|&(gpu_ns, host_ns)| (gpu_ns, host_ns.saturating_add(slack_ns)));
+        Self {
+            lower: self.lower.iter().copied().chain(lower).collect(),
+            upper: self.upper.iter().copied().chain(upper).collect(),
+            ..Self::default()
         }
     }
 

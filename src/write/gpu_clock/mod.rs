@@ -93,6 +93,8 @@ pub struct GpuClock {
     pub bounds: (u64, u64),
     /// How many of those are times of kernels that CUPTI or CUDA events told.
     pub kernel_bounds: u64,
+    /// How much further off those were allowed to be than their clock is known, to fit what callbacks say.
+    pub kernel_slack_ns: u64,
     /// There were such, but they contradict what callbacks say, and were not used.
     pub kernels_contradict: bool,
 }

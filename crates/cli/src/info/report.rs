@@ -8,6 +8,7 @@ use crate::archive::Trace;
 use crate::completeness::Completeness;
 
 use super::communicators::{self, Communicators, Messages};
+use super::gpus::Gpus;
 use super::operations::{self, Operations};
 use super::places::{Host, Process, places};
 
@@ -34,6 +35,7 @@ pub(crate) struct Report {
     pub(crate) messages: Vec<Messages>,
     pub(crate) completeness: Completeness,
     pub(crate) blind_spots: Vec<String>,
+    pub(crate) gpus: Gpus,
     pub(crate) clock: BTreeMap<String, String>,
 }
 
@@ -77,6 +79,7 @@ impl Report {
             messages,
             completeness: Completeness::of(archive),
             blind_spots: list("NCCL::BLIND_SPOTS"),
+            gpus: Gpus::of(archive),
             clock: clocks.collect(),
         }
     }

@@ -56,6 +56,7 @@ fn head(report: &Report, text: &mut String) {
     fact("job", &report.job);
     fact("creator", std::slice::from_ref(&report.creator));
     fact("clocks", clocks(report).as_slice());
+    fact("GPUs", report.gpus.line().as_slice());
     line(
         text,
         format_args!(

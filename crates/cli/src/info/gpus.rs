@@ -1,0 +1,125 @@
+//! What the archive says of GPUs.
+
+use std::collections::BTreeMap;
+
+use otf2::Archive;
+use serde::Serialize;
+
+use crate::units::{count, plural};
+
+/// How work of GPUs was recorded, and what of it.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Gpus {
+    /// `cupti`, `events`, `off`: each way that a process ended with.
+    pub(crate) ways: Vec<String>,
+    /// What was decided and what went wrong.
+    pub(crate) notices: Vec<String>,
+    /// By name in lower case, see `docs/MAPPING.md` §7.
+    pub(crate) numbers: BTreeMap<String, u64>,
+    /// A line for each clock.
+    pub(crate) clocks: Vec<String>,
+}
+
+impl Gpus {
+    /// Reads the properties.
+    pub(crate) fn of(archive: &Archive) -> Self {
+        let list = |name: &str| -> Vec<String> {
+            let value = archive.property(name).unwrap_or_default();
+            value.lines().map(str::to_owned).collect()
+        };
+        let properties = archive.properties().iter();
+        let numbers = properties.filter_map(|(name, value)| {
+            let name = name.strip_prefix("NCCL::GPU::")?;
+            let number = value.trim().parse().ok()?;
+            Some((name.replace("::", ".").to_ascii_lowercase(), number))
+        });
+        Self {
+            ways: list("NCCL::GPU::WAY"),
+            notices: list("NCCL::GPU::NOTICES"),
+            numbers: numbers.collect(),
+            clocks: list("NCCL::GPU::CLOCKS::LIST"),
+        }
+    }
+
+    /// In a line; nothing where there was no GPU to be asked.
+    pub(crate) fn line(&self) -> Option<String> {
+        if self.ways.is_empty() && self.numbers.is_empty() {
+            return None;
+        }
+        let number = |name: &str| self.numbers.get(name).copied().unwrap_or(0);
+        let mut facts = Vec::new();
+        let mut fact = |some: u64, text: String| {
+            if some > 0 {
+                facts.push(text);
+            }
+        };
+        let devices = number("devices");
+        fact(devices, plural(devices, "device", "devices"));
+        let launches = number("launches");
+        let ran = launches.saturating_sub(number("captured"));
+        let timed = number("launches_timed");
+        let of = plural(ran, "launch", "launches");
+        fact(launches, format!("{} of {of} timed", count(timed)));
+        let joined = number("kernels_joined") + number("kernels_of_graphs");
+        fact(
+            joined,
+            plural(joined, "kernel of NCCL's", "kernels of NCCL's"),
+        );
+        for (name, one, many) in [
+            (
+                "kernels_of_graphs_unknown",
+                "of a graph, operation unknown",
+                "of graphs, operation unknown",
+            ),
+            (
+                "kernels_without_launch",
+                "without its launch",
+                "without their launches",
+            ),
+            ("kernels_other", "other kernel", "other kernels"),
+            ("copies_drawn", "copy", "copies"),
+            (
+                "not_placed",
+                "without a place in time",
+                "without a place in time",
+            ),
+        ] {
+            fact(number(name), plural(number(name), one, many));
+        }
+        let ways = if self.ways.is_empty() {
+            "no way is stated".to_owned()
+        } else {
+            self.ways.join(" and ")
+        };
+        facts.insert(0, ways);
+        Some(facts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_is_missing() {
+        assert_eq!(Gpus::default().line(), None);
+        let numbers = [
+            ("devices", 2),
+            ("launches", 10),
+            ("captured", 3),
+            ("launches_timed", 6),
+            ("kernels_joined", 6),
+            ("kernels_of_graphs_unknown", 4),
+        ];
+        let numbers = numbers.map(|(name, number)| (name.to_owned(), number));
+        let gpus = Gpus {
+            ways: vec!["cupti".to_owned()],
+            numbers: numbers.into(),
+            ..Gpus::default()
+        };
+        assert_eq!(
+            gpus.line().expect("there is something"),
+            "cupti, 2 devices, 6 of 7 launches timed, 6 kernels of NCCL's, 4 of graphs, operation unknown"
+        );
+    }
+}
