@@ -20,6 +20,7 @@ use otf2::{
 };
 
 use super::alignment::statement::{self, Hosts, Value};
+use super::anchors;
 use super::job::Process;
 use super::lane_clock;
 use super::members::{ArchiveComm, Members, lane_name};
@@ -227,7 +228,8 @@ impl Plan {
         let names = Hosts::of(processes);
         for process in processes {
             let node = hosts.get(&process.host()).copied().unwrap_or_default();
-            let said = statement::of_process(process, &names);
+            let mut said = statement::of_process(process, &names);
+            said.extend(anchors::of_process(&process.sidecar));
             let group = LocationGroup {
                 name: self.string(&process.name()),
                 group_type: LocationGroupType::Process,
