@@ -129,7 +129,8 @@ pub use global_definitions::GlobalDefinitions;
 pub use local_definitions::LocalDefWriter;
 pub use part::PartWriter;
 pub use read::{
-    Archive, ClockOffset, Definitions, Event, EventKind, LocalDefinitions, check_event_file,
+    Archive, ClockOffset, Definitions, Event, EventKind, LocalDefinitions, MappingTable,
+    check_event_file,
 };
 pub use refs::{
     AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,

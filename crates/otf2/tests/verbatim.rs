@@ -341,7 +341,7 @@ fn local_definitions_are_read() {
             .cloned()
             .unwrap_or_default()
     };
-    let stands_for = |mapping, id| table(mapping).get(&id).copied().unwrap_or(id);
+    let stands_for = |mapping, id| table(mapping).pairs.get(&id).copied().unwrap_or(id);
     assert_eq!(
         [0, 1, 2].map(|id| stands_for(MappingType::IoHandle, id)),
         [0, 5, 2]

@@ -27,8 +27,18 @@ pub struct ClockOffset {
 pub struct LocalDefinitions {
     /// Clock offsets, in the order of the file.
     pub clock_offsets: Vec<ClockOffset>,
-    /// For each kind of references, what local ones stand for; one that is not there stands for itself.
-    pub mapping_tables: BTreeMap<MappingType, BTreeMap<u64, u64>>,
+    /// What local references of each kind stand for.
+    pub mapping_tables: BTreeMap<MappingType, MappingTable>,
+}
+
+/// What local references of a kind stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MappingTable {
+    /// Local and global.
+    pub pairs: BTreeMap<u64, u64>,
+    /// Whether there are no other local references than those from 0 to the last of the pairs. Else one that is in
+    /// no pair stands for itself.
+    pub is_complete: bool,
 }
 
 /// A table of local definition callbacks, for a reader to copy.
@@ -91,8 +101,13 @@ unsafe extern "C" fn mapping_table(
         .mapping_tables
         .entry(MappingType::from_raw(mapping))
         .or_default();
+    let mut mode = 0;
+    // SAFETY: libotf2 passes a map that is alive, and `mode` is a place to write to.
+    let code = unsafe { sys::OTF2_IdMap_GetMode(map, &raw mut mode) };
+    table.is_complete = code == sys::OTF2_SUCCESS && u32::from(mode) == sys::OTF2_ID_MAP_DENSE;
+    let pairs = ptr::from_mut(&mut table.pairs);
     // SAFETY: libotf2 passes a map that is alive; it calls back with the table until it returns.
-    let code = unsafe { sys::OTF2_IdMap_Traverse(map, Some(pair), ptr::from_mut(table).cast()) };
+    let code = unsafe { sys::OTF2_IdMap_Traverse(map, Some(pair), pairs.cast()) };
     match code {
         sys::OTF2_SUCCESS => sys::OTF2_CALLBACK_SUCCESS,
         _ => sys::OTF2_CALLBACK_INTERRUPT,

@@ -23,7 +23,7 @@ use crate::verbatim::{self, Definition};
 pub use definitions::Definitions;
 pub use event::{Event, EventKind};
 pub use event_file::check_event_file;
-pub use local_definitions::{ClockOffset, LocalDefinitions};
+pub use local_definitions::{ClockOffset, LocalDefinitions, MappingTable};
 
 pub(crate) use definition_callbacks::DefinitionCallbacks;
 pub(crate) use event_callbacks::array;

@@ -172,6 +172,58 @@ macro_rules! declare {
 plain_definitions!(declare);
 
 impl Definition {
+    /// What it defines: the kind and the number. `None` for those that say more about something defined before.
+    #[must_use]
+    pub fn defines(&self) -> Option<(ReferenceKind, u64)> {
+        Some(match self {
+            Self::String { this, .. } => (ReferenceKind::String, this.get().into()),
+            Self::Attribute { this, .. } => (ReferenceKind::Attribute, this.get().into()),
+            Self::SystemTreeNode { this, .. } => (ReferenceKind::SystemTreeNode, this.get().into()),
+            Self::LocationGroup { this, .. } => (ReferenceKind::LocationGroup, this.get().into()),
+            Self::Location { this, .. } => (ReferenceKind::Location, this.get()),
+            Self::Region { this, .. } => (ReferenceKind::Region, this.get().into()),
+            Self::Group { this, .. } => (ReferenceKind::Group, this.get().into()),
+            Self::Comm { this, .. } | Self::InterComm { this, .. } => {
+                (ReferenceKind::Comm, this.get().into())
+            }
+            Self::RmaWin { this, .. } => (ReferenceKind::RmaWin, this.get().into()),
+            Self::MetricMember { this, .. } => (ReferenceKind::MetricMember, this.get().into()),
+            Self::MetricClass { this, .. } | Self::MetricInstance { this, .. } => {
+                (ReferenceKind::Metric, this.get().into())
+            }
+            Self::Parameter { this, .. } => (ReferenceKind::Parameter, this.get().into()),
+            Self::SourceCodeLocation { this, .. } => {
+                (ReferenceKind::SourceCodeLocation, this.get().into())
+            }
+            Self::CallingContext { this, .. } => (ReferenceKind::CallingContext, this.get().into()),
+            Self::InterruptGenerator { this, .. } => {
+                (ReferenceKind::InterruptGenerator, this.get().into())
+            }
+            Self::Callpath { this, .. } => (ReferenceKind::Callpath, this.get().into()),
+            Self::Callsite { this, .. } => (ReferenceKind::Callsite, this.get().into()),
+            Self::CartDimension { this, .. } => (ReferenceKind::CartDimension, this.get().into()),
+            Self::CartTopology { this, .. } => (ReferenceKind::CartTopology, this.get().into()),
+            Self::IoParadigm { this, .. } => (ReferenceKind::IoParadigm, this.get().into()),
+            Self::IoRegularFile { this, .. } | Self::IoDirectory { this, .. } => {
+                (ReferenceKind::IoFile, this.get().into())
+            }
+            Self::IoHandle { this, .. } => (ReferenceKind::IoHandle, this.get().into()),
+            Self::ClockProperties { .. }
+            | Self::Paradigm { .. }
+            | Self::ParadigmProperty { .. }
+            | Self::SystemTreeNodeProperty { .. }
+            | Self::SystemTreeNodeDomain { .. }
+            | Self::LocationGroupProperty { .. }
+            | Self::LocationProperty { .. }
+            | Self::CallpathParameter { .. }
+            | Self::MetricClassRecorder { .. }
+            | Self::CartCoordinate { .. }
+            | Self::CallingContextProperty { .. }
+            | Self::IoFileProperty { .. }
+            | Self::IoPreCreatedHandleState { .. } => return None,
+        })
+    }
+
     /// What the scope of a metric refers to depends on its kind.
     fn renumber_scope(&mut self, number: &mut Renumber<'_>) {
         if let Self::MetricInstance {
