@@ -23,6 +23,7 @@
 )]
 
 pub mod alignment;
+pub mod anchors;
 mod archive;
 pub mod assemble;
 pub mod assembly;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use otf2::{LocationRef, PartWriter};
 
 use super::alignment::rows::Traffic;
+use super::anchors;
 use super::assemble::Assembler;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
@@ -195,6 +196,7 @@ pub(super) fn write_claimed(
         options: archive,
         event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
         clock: clock.quality,
+        anchors: anchors::of(&assembly.clock_pairs),
         span_ns: span(&lanes, assembly.span),
         strings: tables.strings.clone(),
         attributes: Attribute::ALL

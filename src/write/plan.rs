@@ -20,6 +20,7 @@ use otf2::{
 };
 
 use super::alignment::statement::{self, Hosts, Value};
+use super::anchors;
 use super::gpu_work::definition::DeviceDefinition;
 use super::job::Process;
 use super::lane_clock;
@@ -262,7 +263,8 @@ impl Plan {
         let names = Hosts::of(processes);
         for process in processes {
             let node = tree.host(process);
-            let said = statement::of_process(process, &names);
+            let mut said = statement::of_process(process, &names);
+            said.extend(anchors::of_process(&process.sidecar));
             let group = LocationGroup {
                 name: self.string(&process.name()),
                 group_type: LocationGroupType::Process,

@@ -93,7 +93,8 @@ const SHORT_BYTES: usize = 12 << 10;
 
 /// Cuts the longest lists until all properties together fit. The last line of a list that was cut says how many lines
 /// are missing.
-pub(super) fn within_anchor(mut properties: Vec<(String, String)>) -> Vec<(String, String)> {
+#[must_use]
+pub fn within_anchor(mut properties: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut longest = MOST_BYTES;
     loop {
         let lengths = properties

@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::alignment::rows::Traffic;
+use super::anchors::Anchor;
 use super::clocks::ClockQuality;
 use super::counts::Counts;
 use super::gpu_clock::GpuClock;
@@ -45,6 +46,9 @@ pub struct Sidecar {
     pub event_chunk_bytes: u64,
     /// How ticks became time.
     pub clock: ClockQuality,
+    /// What several clocks showed at the same moments. Parts of before do not say.
+    #[serde(default)]
+    pub anchors: Vec<Anchor>,
     /// First and last time in the event files, CLOCK_MONOTONIC ns; equal without events.
     pub span_ns: (u64, u64),
     /// Strings.

@@ -132,6 +132,14 @@ pub(crate) fn is_nccl(archive: &Archive) -> bool {
     properties.any(|(name, _)| name.starts_with("NCCL::"))
 }
 
+/// Whether an archive is Score-P's with one of this project's merged into it.
+pub(crate) fn is_merged(archive: &Archive) -> bool {
+    archive.property(MERGED).is_some()
+}
+
+/// The property of a merged archive with the creators of what NCCL's archive was merged into.
+pub(crate) const MERGED: &str = "NCCL::MERGED";
+
 /// The locations of a communicator in the order of its ranks.
 pub(crate) fn members(trace: &Trace, comm: CommRef) -> Vec<LocationRef> {
     let definitions = &trace.definitions;

@@ -8,6 +8,7 @@ use crate::finalize::Request as Finalize;
 use crate::hang::Request as Hang;
 use crate::info::Request as Info;
 use crate::listing::Request as Print;
+use crate::merge::Request as Merge;
 use crate::run::Request as Run;
 use crate::version;
 
@@ -46,4 +47,6 @@ pub(crate) enum Verb {
     Hang(Hang),
     /// Print what was recorded, event by event
     Print(Print),
+    /// Put NCCL's archive into the trace that Score-P made of the same job
+    Merge(Merge),
 }

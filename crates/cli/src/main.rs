@@ -25,6 +25,7 @@ mod info;
 mod kinds;
 mod listing;
 mod matching;
+mod merge;
 mod place;
 mod print;
 mod progress;
@@ -62,5 +63,6 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),
         Verb::Print(request) => listing::print(request),
+        Verb::Merge(request) => merge::merge(request),
     }
 }

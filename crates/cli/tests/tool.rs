@@ -6,8 +6,10 @@ mod tool {
     mod fixture;
     mod hang;
     mod info;
+    mod merge;
     mod recording;
     mod rules;
     mod run;
+    mod score_p;
     mod support;
 }

@@ -862,6 +862,9 @@ pub type OTF2_IdMapMode = u8;
 pub const OTF2_ID_MAP_DENSE: OTF2_IdMapMode_enum = 0;
 pub const OTF2_ID_MAP_SPARSE: OTF2_IdMapMode_enum = 1;
 pub type OTF2_IdMapMode_enum = ::core::ffi::c_uint;
+pub type OTF2_IdMap_TraverseCallback = ::core::option::Option<
+    unsafe extern "C" fn(localId: u64, globalId: u64, userData: *mut ::core::ffi::c_void),
+>;
 unsafe extern "C" {
     pub fn OTF2_IdMap_Create(mode: OTF2_IdMapMode, capacity: u64) -> *mut OTF2_IdMap;
 }
@@ -876,10 +879,29 @@ unsafe extern "C" {
     pub fn OTF2_IdMap_Free(instance: *mut OTF2_IdMap);
 }
 unsafe extern "C" {
+    pub fn OTF2_IdMap_GetSize(
+        instance: *const OTF2_IdMap,
+        size: *mut u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_IdMap_GetMode(
+        instance: *const OTF2_IdMap,
+        mode: *mut OTF2_IdMapMode,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
     pub fn OTF2_IdMap_AddIdPair(
         instance: *mut OTF2_IdMap,
         localId: u64,
         globalId: u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_IdMap_Traverse(
+        instance: *const OTF2_IdMap,
+        callback: OTF2_IdMap_TraverseCallback,
+        userData: *mut ::core::ffi::c_void,
     ) -> OTF2_ErrorCode;
 }
 #[repr(C)]
@@ -901,6 +923,47 @@ unsafe extern "C" {
         time: OTF2_TimeStamp,
         offset: i64,
         standardDeviation: f64,
+    ) -> OTF2_ErrorCode;
+}
+#[repr(C)]
+#[derive(Debug)]
+pub struct OTF2_DefReaderCallbacks_struct {
+    _unused: [u8; 0],
+}
+pub type OTF2_DefReaderCallbacks = OTF2_DefReaderCallbacks_struct;
+unsafe extern "C" {
+    pub fn OTF2_DefReaderCallbacks_New() -> *mut OTF2_DefReaderCallbacks;
+}
+unsafe extern "C" {
+    pub fn OTF2_DefReaderCallbacks_Delete(
+        defReaderCallbacks: *mut OTF2_DefReaderCallbacks,
+    );
+}
+pub type OTF2_DefReaderCallback_MappingTable = ::core::option::Option<
+    unsafe extern "C" fn(
+        userData: *mut ::core::ffi::c_void,
+        mappingType: OTF2_MappingType,
+        idMap: *const OTF2_IdMap,
+    ) -> OTF2_CallbackCode,
+>;
+unsafe extern "C" {
+    pub fn OTF2_DefReaderCallbacks_SetMappingTableCallback(
+        defReaderCallbacks: *mut OTF2_DefReaderCallbacks,
+        mappingTableCallback: OTF2_DefReaderCallback_MappingTable,
+    ) -> OTF2_ErrorCode;
+}
+pub type OTF2_DefReaderCallback_ClockOffset = ::core::option::Option<
+    unsafe extern "C" fn(
+        userData: *mut ::core::ffi::c_void,
+        time: OTF2_TimeStamp,
+        offset: i64,
+        standardDeviation: f64,
+    ) -> OTF2_CallbackCode,
+>;
+unsafe extern "C" {
+    pub fn OTF2_DefReaderCallbacks_SetClockOffsetCallback(
+        defReaderCallbacks: *mut OTF2_DefReaderCallbacks,
+        clockOffsetCallback: OTF2_DefReaderCallback_ClockOffset,
     ) -> OTF2_ErrorCode;
 }
 #[repr(C)]
@@ -1100,6 +1163,22 @@ unsafe extern "C" {
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
+    pub fn OTF2_EvtWriter_RmaWinCreate(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        win: OTF2_RmaWinRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_RmaWinDestroy(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        win: OTF2_RmaWinRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
     pub fn OTF2_EvtWriter_RmaPut(
         writer: *mut OTF2_EvtWriter,
         attributeList: *mut OTF2_AttributeList,
@@ -1137,6 +1216,82 @@ unsafe extern "C" {
         time: OTF2_TimeStamp,
         win: OTF2_RmaWinRef,
         matchingId: u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_CallingContextEnter(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        callingContext: OTF2_CallingContextRef,
+        unwindDistance: u32,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_CallingContextLeave(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        callingContext: OTF2_CallingContextRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_IoCreateHandle(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        handle: OTF2_IoHandleRef,
+        mode: OTF2_IoAccessMode,
+        creationFlags: OTF2_IoCreationFlag,
+        statusFlags: OTF2_IoStatusFlag,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_IoDestroyHandle(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        handle: OTF2_IoHandleRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_IoOperationBegin(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        handle: OTF2_IoHandleRef,
+        mode: OTF2_IoOperationMode,
+        operationFlags: OTF2_IoOperationFlag,
+        bytesRequest: u64,
+        matchingId: u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_IoOperationComplete(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        handle: OTF2_IoHandleRef,
+        bytesResult: u64,
+        matchingId: u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_ProgramBegin(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        programName: OTF2_StringRef,
+        numberOfArguments: u32,
+        programArguments: *const OTF2_StringRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_EvtWriter_ProgramEnd(
+        writer: *mut OTF2_EvtWriter,
+        attributeList: *mut OTF2_AttributeList,
+        time: OTF2_TimeStamp,
+        exitStatus: i64,
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
@@ -1190,6 +1345,20 @@ unsafe extern "C" {
         property: OTF2_ParadigmProperty,
         type_: OTF2_Type,
         value: OTF2_AttributeValue,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteIoParadigm(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_IoParadigmRef,
+        identification: OTF2_StringRef,
+        name: OTF2_StringRef,
+        ioParadigmClass: OTF2_IoParadigmClass,
+        ioParadigmFlags: OTF2_IoParadigmFlag,
+        numberOfProperties: u8,
+        properties: *const OTF2_IoParadigmProperty,
+        types: *const OTF2_Type,
+        values: *const OTF2_AttributeValue,
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
@@ -1250,6 +1419,24 @@ unsafe extern "C" {
         sourceFile: OTF2_StringRef,
         beginLineNumber: u32,
         endLineNumber: u32,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCallsite(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_CallsiteRef,
+        sourceFile: OTF2_StringRef,
+        lineNumber: u32,
+        enteredRegion: OTF2_RegionRef,
+        leftRegion: OTF2_RegionRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCallpath(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_CallpathRef,
+        parent: OTF2_CallpathRef,
+        region: OTF2_RegionRef,
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
@@ -1326,6 +1513,13 @@ unsafe extern "C" {
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteMetricClassRecorder(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        metric: OTF2_MetricRef,
+        recorder: OTF2_LocationRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
     pub fn OTF2_GlobalDefWriter_WriteSystemTreeNodeProperty(
         writerHandle: *mut OTF2_GlobalDefWriter,
         systemTreeNode: OTF2_SystemTreeNodeRef,
@@ -1357,6 +1551,136 @@ unsafe extern "C" {
         name: OTF2_StringRef,
         type_: OTF2_Type,
         value: OTF2_AttributeValue,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCartDimension(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_CartDimensionRef,
+        name: OTF2_StringRef,
+        size: u32,
+        cartPeriodicity: OTF2_CartPeriodicity,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCartTopology(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_CartTopologyRef,
+        name: OTF2_StringRef,
+        communicator: OTF2_CommRef,
+        numberOfDimensions: u8,
+        cartDimensions: *const OTF2_CartDimensionRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCartCoordinate(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        cartTopology: OTF2_CartTopologyRef,
+        rank: u32,
+        numberOfDimensions: u8,
+        coordinates: *const u32,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteSourceCodeLocation(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_SourceCodeLocationRef,
+        file: OTF2_StringRef,
+        lineNumber: u32,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCallingContext(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_CallingContextRef,
+        region: OTF2_RegionRef,
+        sourceCodeLocation: OTF2_SourceCodeLocationRef,
+        parent: OTF2_CallingContextRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCallingContextProperty(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        callingContext: OTF2_CallingContextRef,
+        name: OTF2_StringRef,
+        type_: OTF2_Type,
+        value: OTF2_AttributeValue,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteInterruptGenerator(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_InterruptGeneratorRef,
+        name: OTF2_StringRef,
+        interruptGeneratorMode: OTF2_InterruptGeneratorMode,
+        base: OTF2_Base,
+        exponent: i64,
+        period: u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteIoFileProperty(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        ioFile: OTF2_IoFileRef,
+        name: OTF2_StringRef,
+        type_: OTF2_Type,
+        value: OTF2_AttributeValue,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteIoRegularFile(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_IoFileRef,
+        name: OTF2_StringRef,
+        scope: OTF2_SystemTreeNodeRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteIoDirectory(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_IoFileRef,
+        name: OTF2_StringRef,
+        scope: OTF2_SystemTreeNodeRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteIoHandle(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_IoHandleRef,
+        name: OTF2_StringRef,
+        file: OTF2_IoFileRef,
+        ioParadigm: OTF2_IoParadigmRef,
+        ioHandleFlags: OTF2_IoHandleFlag,
+        comm: OTF2_CommRef,
+        parent: OTF2_IoHandleRef,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteIoPreCreatedHandleState(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        ioHandle: OTF2_IoHandleRef,
+        mode: OTF2_IoAccessMode,
+        statusFlags: OTF2_IoStatusFlag,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteCallpathParameter(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        callpath: OTF2_CallpathRef,
+        parameter: OTF2_ParameterRef,
+        type_: OTF2_Type,
+        value: OTF2_AttributeValue,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_GlobalDefWriter_WriteInterComm(
+        writerHandle: *mut OTF2_GlobalDefWriter,
+        self_: OTF2_CommRef,
+        name: OTF2_StringRef,
+        groupA: OTF2_GroupRef,
+        groupB: OTF2_GroupRef,
+        commonCommunicator: OTF2_CommRef,
+        flags: OTF2_CommFlag,
     ) -> OTF2_ErrorCode;
 }
 #[repr(C)]
@@ -3444,6 +3768,14 @@ unsafe extern "C" {
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {
+    pub fn OTF2_Reader_RegisterDefCallbacks(
+        reader: *mut OTF2_Reader,
+        defReader: *mut OTF2_DefReader,
+        callbacks: *const OTF2_DefReaderCallbacks,
+        userData: *mut ::core::ffi::c_void,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
     pub fn OTF2_Reader_RegisterGlobalDefCallbacks(
         reader: *mut OTF2_Reader,
         defReader: *mut OTF2_GlobalDefReader,
@@ -3574,6 +3906,18 @@ unsafe extern "C" {
     pub fn OTF2_Reader_GetTraceId(
         reader: *mut OTF2_Reader,
         id: *mut u64,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_Reader_GetNumberOfSnapshots(
+        reader: *mut OTF2_Reader,
+        number: *mut u32,
+    ) -> OTF2_ErrorCode;
+}
+unsafe extern "C" {
+    pub fn OTF2_Reader_GetNumberOfThumbnails(
+        reader: *mut OTF2_Reader,
+        number: *mut u32,
     ) -> OTF2_ErrorCode;
 }
 unsafe extern "C" {

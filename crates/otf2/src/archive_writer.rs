@@ -7,7 +7,7 @@ use otf2_sys as sys;
 use crate::error::{Result, check, refused};
 use crate::global_definitions::{DefinitionState, GlobalDefinitions};
 use crate::handle::{Handle, Role, c_string};
-use crate::{EventWriter, LocalDefWriter, LocationRef};
+use crate::{DEFINITIONS_CHUNK_BYTES, EventWriter, LocalDefWriter, LocationRef};
 
 /// Writes an archive, `directory/name.otf2` and what belongs to it.
 ///
@@ -28,7 +28,25 @@ impl ArchiveWriter {
     ///
     /// When `directory/name` exists: libotf2 does not write over an archive.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
-        let handle = Handle::open(directory, name, &Role::Primary)?;
+        Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
+    }
+
+    /// The same with another size of definitions chunks: for local definition files that somebody else wrote.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ArchiveWriter::create`], and when the size is not from 256 KiB to 16 MiB.
+    pub fn create_with_chunks(
+        directory: &Path,
+        name: &str,
+        definitions_chunk_bytes: u64,
+    ) -> Result<Self> {
+        if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes)
+        {
+            let reason = format!("definitions chunks of {definitions_chunk_bytes} bytes");
+            return Err(refused("create an archive", reason));
+        }
+        let handle = Handle::open(directory, name, &Role::Primary, definitions_chunk_bytes)?;
         Ok(Self {
             handle,
             definitions: DefinitionState::default(),

@@ -11,7 +11,7 @@ use otf2_sys as sys;
 use crate::callbacks::NEVER_PRIMARY;
 use crate::chunks::{ChunkPool, FLUSH_CALLBACKS, MEMORY_CALLBACKS};
 use crate::error::{self, Result, check, check_all, refused};
-use crate::{DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, LocationRef};
+use crate::{EVENT_CHUNK_BYTES, LocationRef};
 
 /// libotf2's constants are `int`s in the header and bytes in its functions.
 const WRITE: u8 = 0;
@@ -40,6 +40,7 @@ pub(crate) struct Handle {
     pool: NonNull<ChunkPool>,
     directory: PathBuf,
     name: String,
+    definitions_chunk_bytes: u64,
     given_up: bool,
     /// A file of the archive is not whole.
     failed: bool,
@@ -50,7 +51,12 @@ pub(crate) struct Handle {
 unsafe impl Send for Handle {}
 
 impl Handle {
-    pub(crate) fn open(directory: &Path, name: &str, role: &Role) -> Result<Self> {
+    pub(crate) fn open(
+        directory: &Path,
+        name: &str,
+        role: &Role,
+        definitions_chunk_bytes: u64,
+    ) -> Result<Self> {
         error::listen();
         let operation = || format!("create the archive {}", directory.join(name).display());
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
@@ -74,7 +80,7 @@ impl Handle {
                 c_name.as_ptr(),
                 WRITE,
                 EVENT_CHUNK_BYTES,
-                DEFINITIONS_CHUNK_BYTES,
+                definitions_chunk_bytes,
                 POSIX,
                 UNCOMPRESSED,
             )
@@ -88,6 +94,7 @@ impl Handle {
             pool,
             directory: directory.to_owned(),
             name: name.to_owned(),
+            definitions_chunk_bytes,
             given_up: false,
             failed: false,
         };
@@ -141,6 +148,11 @@ impl Handle {
             Some(archive) => Ok(archive.as_ptr()),
             None => Err(refused(self.described(), "the archive is closed")),
         }
+    }
+
+    /// The size of a definitions chunk: no definition can be larger.
+    pub(crate) fn definitions_chunk_bytes(&self) -> u64 {
+        self.definitions_chunk_bytes
     }
 
     pub(crate) fn described(&self) -> String {

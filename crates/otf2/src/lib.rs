@@ -118,6 +118,7 @@ pub mod records;
 mod refs;
 mod stub;
 mod value;
+pub mod verbatim;
 mod vocabulary;
 
 pub use archive_writer::ArchiveWriter;
@@ -127,10 +128,15 @@ pub use event_writer::{Collective, EventWriter, Message, RmaAccess};
 pub use global_definitions::GlobalDefinitions;
 pub use local_definitions::LocalDefWriter;
 pub use part::PartWriter;
-pub use read::{Archive, Definitions, Event, EventKind, check_event_file};
+pub use read::{
+    Archive, ClockOffset, Definitions, Event, EventKind, LocalDefinitions, MappingTable,
+    check_event_file,
+};
 pub use refs::{
-    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
-    ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
+    CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef,
+    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
+    SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
 pub use stub::{stub_events, write_stub_events};
 pub use value::{AttributeValue, MetricValue};

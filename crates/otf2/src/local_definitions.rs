@@ -12,8 +12,8 @@ use crate::{LocationRef, MappingType};
 /// Writes the local definition file of a location.
 ///
 /// Readers apply mapping tables to the references in the location's events, and clock offsets to its times:
-/// between two offsets linearly, after the last one with the slope of the last two, before the first one not
-/// at all. One offset alone has no effect: write two or more, the first not after the first event.
+/// between two offsets linearly, before the first and after the last one with the slope of the two next to it. One
+/// offset alone has no effect: write two or more.
 pub struct LocalDefWriter<'a> {
     handle: &'a mut Handle,
     archive: *mut sys::OTF2_Archive,

@@ -23,7 +23,12 @@ impl PartWriter {
     /// When `name` is not a plain file name or the directories cannot be made.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
         Ok(Self {
-            handle: Handle::open(directory, name, &Role::NeverPrimary)?,
+            handle: Handle::open(
+                directory,
+                name,
+                &Role::NeverPrimary,
+                crate::DEFINITIONS_CHUNK_BYTES,
+            )?,
         })
     }
 

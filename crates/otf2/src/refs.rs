@@ -76,4 +76,24 @@ reference! {
     MetricRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
     /// A parameter of a region.
     ParameterRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A place in the source code.
+    SourceCodeLocationRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A node of a tree of calls, as sampling finds them.
+    CallingContextRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// What interrupts a program to sample it.
+    InterruptGeneratorRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A node of a tree of calls.
+    CallpathRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// Where a region is entered.
+    CallsiteRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A dimension of a topology.
+    CartDimensionRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// A topology of the ranks of a communicator.
+    CartTopologyRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// An interface to files.
+    IoParadigmRef(u8) undefined sys::OTF2_UNDEFINED_UINT8;
+    /// A file or directory.
+    IoFileRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
+    /// An open file.
+    IoHandleRef(u32) undefined sys::OTF2_UNDEFINED_UINT32;
 }

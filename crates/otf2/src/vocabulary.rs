@@ -276,6 +276,16 @@ vocabulary! {
         RmaWin = OTF2_MAPPING_RMA_WIN,
         /// Location groups.
         LocationGroup = OTF2_MAPPING_LOCATION_GROUP,
+        /// Places in the source code.
+        SourceCodeLocation = OTF2_MAPPING_SOURCE_CODE_LOCATION,
+        /// Calling contexts.
+        CallingContext = OTF2_MAPPING_CALLING_CONTEXT,
+        /// Interrupt generators.
+        InterruptGenerator = OTF2_MAPPING_INTERRUPT_GENERATOR,
+        /// Files and directories.
+        IoFile = OTF2_MAPPING_IO_FILE,
+        /// Open files.
+        IoHandle = OTF2_MAPPING_IO_HANDLE,
     }
 
     /// The type of an attribute, a property or a metric value.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use otf2::records::Group;
 use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm};
 
-use crate::archive::{Trace, is_nccl};
+use crate::archive::{Trace, is_merged, is_nccl};
 
 use super::findings::Findings;
 use super::references;
@@ -43,7 +43,8 @@ pub(crate) fn check(trace: &Trace, findings: &mut Findings) {
     dense(definitions, findings);
     tree(definitions, findings);
     communicators(definitions, findings);
-    if is_nccl(archive) {
+    // Score-P's locations are before NCCL's in a list that they share.
+    if is_nccl(archive) && !is_merged(archive) {
         lane_ids(definitions, findings);
     }
 }

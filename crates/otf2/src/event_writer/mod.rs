@@ -1,6 +1,7 @@
 //! The events of one location.
 
 mod messages;
+mod programs;
 mod regions;
 mod remote_access;
 

@@ -25,6 +25,7 @@ impl GlobalDefinitions<'_> {
                 .iter()
                 .map(|member| compressed_size(*member))
                 .sum(),
+            self.chunk_bytes(),
         )?;
         let Ok(count) = u32::try_from(group.members.len()) else {
             return Err(refused(by, "a group has at most 4294967295 members"));

@@ -12,7 +12,7 @@ use crate::defined::Defined;
 use crate::error::{self, Result, check, check_all, refused};
 use crate::handle::{Handle, c_string};
 use crate::records::{Attribute, ClockProperties, Region};
-use crate::{AttributeRef, DEFINITIONS_CHUNK_BYTES, LocationRef, RegionRef, StringRef};
+use crate::{AttributeRef, LocationRef, RegionRef, StringRef};
 
 /// Writes the global definitions.
 ///
@@ -89,7 +89,7 @@ impl<'a> GlobalDefinitions<'a> {
     }
 
     /// Checks the result of a libotf2 call whose arguments are good, so that a failure is one of the file.
-    pub(super) fn written(&mut self, code: sys::OTF2_ErrorCode, operation: &str) -> Result<()> {
+    pub(crate) fn written(&mut self, code: sys::OTF2_ErrorCode, operation: &str) -> Result<()> {
         let result = check(code, || operation.to_owned());
         if result.is_err() {
             *self.failed = true;
@@ -98,7 +98,16 @@ impl<'a> GlobalDefinitions<'a> {
         result
     }
 
-    pub(super) fn usable(&self, operation: &str) -> Result<()> {
+    /// The size of a definitions chunk of the archive.
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.handle.definitions_chunk_bytes()
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut sys::OTF2_GlobalDefWriter {
+        self.writer.as_ptr()
+    }
+
+    pub(crate) fn usable(&self, operation: &str) -> Result<()> {
         if *self.failed {
             return Err(refused(
                 operation,
@@ -166,7 +175,7 @@ impl<'a> GlobalDefinitions<'a> {
         let by = format!("define {reference:?}");
         self.usable(&by)?;
         let c_text = c_string(text.as_bytes(), || by.clone())?;
-        fits(&by, text.len())?;
+        fits(&by, text.len(), self.chunk_bytes())?;
         self.defined.next_string(reference)?;
         // SAFETY: the writer is open; libotf2 copies the NUL-terminated string.
         let code = unsafe {
@@ -239,8 +248,9 @@ impl<'a> GlobalDefinitions<'a> {
 /// A definition is written into one chunk; what it has besides its text or members takes less than this.
 const REST_BYTES: usize = 256;
 
-pub(super) fn fits(by: &str, bytes: usize) -> Result<()> {
-    let limit = usize::try_from(DEFINITIONS_CHUNK_BYTES).unwrap_or(usize::MAX) - REST_BYTES;
+pub(super) fn fits(by: &str, bytes: usize, chunk_bytes: u64) -> Result<()> {
+    let limit = usize::try_from(chunk_bytes).unwrap_or(usize::MAX);
+    let limit = limit.saturating_sub(REST_BYTES);
     if bytes <= limit {
         return Ok(());
     }

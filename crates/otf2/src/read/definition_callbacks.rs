@@ -24,7 +24,7 @@ use crate::{
 pub(super) const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
 
 /// A table of definition callbacks, for a reader to copy.
-pub(super) struct DefinitionCallbacks(NonNull<sys::OTF2_GlobalDefReaderCallbacks>);
+pub(crate) struct DefinitionCallbacks(NonNull<sys::OTF2_GlobalDefReaderCallbacks>);
 
 impl Drop for DefinitionCallbacks {
     fn drop(&mut self) {
@@ -34,7 +34,18 @@ impl Drop for DefinitionCallbacks {
 }
 
 impl DefinitionCallbacks {
+    /// Those that fill [`Definitions`].
     pub(super) fn new() -> Result<Self> {
+        Self::with(|table| {
+            register(table)?;
+            other_definitions::register(table)
+        })
+    }
+
+    /// Those that `register` registers.
+    pub(crate) fn with(
+        register: impl FnOnce(*mut sys::OTF2_GlobalDefReaderCallbacks) -> Result<()>,
+    ) -> Result<Self> {
         error::forget();
         // SAFETY: takes nothing, returns a table or NULL.
         let table = unsafe { sys::OTF2_GlobalDefReaderCallbacks_New() };
@@ -42,11 +53,10 @@ impl DefinitionCallbacks {
             .ok_or_else(|| error::null("make a table of definition callbacks".to_owned()))?;
         let callbacks = Self(table);
         register(table.as_ptr())?;
-        other_definitions::register(table.as_ptr())?;
         Ok(callbacks)
     }
 
-    pub(super) fn as_ptr(&self) -> *const sys::OTF2_GlobalDefReaderCallbacks {
+    pub(crate) fn as_ptr(&self) -> *const sys::OTF2_GlobalDefReaderCallbacks {
         self.0.as_ptr()
     }
 }

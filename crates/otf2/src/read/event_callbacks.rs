@@ -95,7 +95,7 @@ unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, A
 /// # Safety
 ///
 /// NULL, or `length` values that are alive now.
-pub(super) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
+pub(crate) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
     if values.is_null() || length == 0 {
         return Vec::new();
     }

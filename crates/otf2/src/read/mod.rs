@@ -6,6 +6,7 @@ mod event;
 mod event_callbacks;
 mod event_file;
 mod event_loop;
+mod local_definitions;
 mod other_definitions;
 mod other_events;
 mod reader;
@@ -17,11 +18,16 @@ use otf2_sys as sys;
 
 use crate::LocationRef;
 use crate::error::{Result, check};
+use crate::verbatim::{self, Definition};
 
 pub use definitions::Definitions;
 pub use event::{Event, EventKind};
 pub use event_file::check_event_file;
-use reader::Reader;
+pub use local_definitions::{ClockOffset, LocalDefinitions, MappingTable};
+
+pub(crate) use definition_callbacks::DefinitionCallbacks;
+pub(crate) use event_callbacks::array;
+pub(crate) use reader::Reader;
 
 /// An archive to read.
 #[derive(Debug, Clone)]
@@ -36,6 +42,8 @@ pub struct Archive {
     definitions_chunk_bytes: u64,
     number_of_locations: u64,
     number_of_global_definitions: u64,
+    number_of_snapshots: u32,
+    number_of_thumbnails: u32,
     properties: Vec<(String, String)>,
 }
 
@@ -86,6 +94,16 @@ impl Archive {
         // SAFETY: an open reader and a place to write to.
         let code = unsafe { sys::OTF2_Reader_GetTraceId(pointer, &raw mut trace_id) };
         check(code, operation)?;
+        let (mut number_of_snapshots, mut number_of_thumbnails) = (0, 0);
+        // SAFETY: an open reader and a place to write to.
+        let code =
+            unsafe { sys::OTF2_Reader_GetNumberOfSnapshots(pointer, &raw mut number_of_snapshots) };
+        check(code, operation)?;
+        // SAFETY: an open reader and a place to write to.
+        let code = unsafe {
+            sys::OTF2_Reader_GetNumberOfThumbnails(pointer, &raw mut number_of_thumbnails)
+        };
+        check(code, operation)?;
         Ok(Self {
             anchor: anchor.to_owned(),
             creator: reader.string("creator", sys::OTF2_Reader_GetCreator)?,
@@ -97,6 +115,8 @@ impl Archive {
             definitions_chunk_bytes,
             number_of_locations,
             number_of_global_definitions,
+            number_of_snapshots,
+            number_of_thumbnails,
             properties: reader.properties()?,
         })
     }
@@ -161,6 +181,18 @@ impl Archive {
         self.number_of_global_definitions
     }
 
+    /// How many snapshots the anchor counts: states of all locations at one time.
+    #[must_use]
+    pub fn number_of_snapshots(&self) -> u32 {
+        self.number_of_snapshots
+    }
+
+    /// How many thumbnails the anchor counts: small pictures of the trace.
+    #[must_use]
+    pub fn number_of_thumbnails(&self) -> u32 {
+        self.number_of_thumbnails
+    }
+
     /// The trace file properties, sorted by name. OTF2 has the names in upper case.
     #[must_use]
     pub fn properties(&self) -> &[(String, String)] {
@@ -199,6 +231,24 @@ impl Archive {
     /// When the file of the global definitions is missing or damaged.
     pub fn definitions(&self) -> Result<Definitions> {
         definitions::read(&self.anchor)
+    }
+
+    /// Reads the global definitions as they are: every kind, in the order of the file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Archive::definitions`]; also when there are kinds of definitions that OTF2 3.0 does not have.
+    pub fn verbatim_definitions(&self) -> Result<Vec<Definition>> {
+        verbatim::read(&self.anchor)
+    }
+
+    /// Reads the local definitions of a location: its mapping tables and clock offsets. Without a file there are none.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged.
+    pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
+        local_definitions::read(self, location)
     }
 
     /// Calls `each` for every event of these locations, in the order of their corrected times.

@@ -1,0 +1,212 @@
+//! The clock of every location of NCCL's in the merged archive, and whether it can be believed.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+
+use anyhow::{Context as _, Result, bail};
+use otf2::{ClockOffset, LocationGroupRef, LocationRef};
+
+use super::clock::{self, Timer};
+use super::nccl::{self, Nccl};
+use super::pairing::Pair;
+use super::scorep::ScoreP;
+
+/// How much later than Score-P's last event, or earlier than its first, a process may have called NCCL.
+const MARGIN_SECONDS: u64 = 5;
+/// How much the rate of a counter may differ from the trace's and still be that of the same machine.
+const MOST_PPM: u64 = 1000;
+
+/// Locations of an archive of NCCL's that have the same local definitions.
+#[derive(Debug)]
+pub(super) struct Local {
+    /// The process, by its group; none for ranks without a part.
+    pub(super) process: Option<LocationGroupRef>,
+    /// Its locations: the first of them has the file that is read.
+    pub(super) locations: Vec<LocationRef>,
+    /// How many events they have.
+    pub(super) events: u64,
+    /// The clock offsets in the file.
+    pub(super) before: Vec<ClockOffset>,
+    /// Those in the merged archive.
+    pub(super) after: Vec<ClockOffset>,
+}
+
+impl Local {
+    /// First and last tick in the merged archive that its events can have.
+    fn span(&self) -> Option<(i128, i128)> {
+        if self.events == 0 {
+            return None;
+        }
+        let (first, last) = (self.before.first()?, self.before.last()?);
+        Some((
+            clock::applied(&self.after, first.time),
+            clock::applied(&self.after, last.time),
+        ))
+    }
+}
+
+/// All locations of an archive, those with the same file together: of a process they are links to one file.
+///
+/// # Errors
+///
+/// When a file cannot be read.
+pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
+    let mut known: BTreeMap<(Option<LocationGroupRef>, u64, u64), Local> = BTreeMap::new();
+    for (location, definition) in &nccl.definitions.locations {
+        let file = nccl.archive.definition_file(*location);
+        let metadata =
+            std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let process = nccl.process_of(*location);
+        let process = process.filter(|it| nccl.processes.iter().any(|p| p.group == *it));
+        let key = (process, metadata.dev(), metadata.ino());
+        if let Some(local) = known.get_mut(&key) {
+            local.locations.push(*location);
+            local.events += definition.number_of_events;
+            continue;
+        }
+        let read = nccl.archive.local_definitions(*location);
+        let mut before = read.context("cannot read local definitions")?.clock_offsets;
+        before.sort_by_key(|offset| offset.time);
+        let local = Local {
+            process,
+            locations: vec![*location],
+            events: definition.number_of_events,
+            before,
+            after: Vec::new(),
+        };
+        known.insert(key, local);
+    }
+    Ok(known.into_values().collect())
+}
+
+/// Brings all locations onto the clock of the trace, by the anchors of their processes.
+///
+/// # Errors
+///
+/// When the clocks of a process cannot be laid over each other, or do not fit.
+pub(super) fn by_anchors(
+    scoreps: &[ScoreP],
+    nccls: &[Nccl],
+    pairs: &[Pair],
+    locals: &mut [Vec<Local>],
+) -> Result<()> {
+    for pair in pairs {
+        let (Some(scorep), Some(nccl)) = (scoreps.get(pair.scorep.0), nccls.get(pair.nccl.0))
+        else {
+            continue;
+        };
+        let theirs = scorep.processes.get(pair.scorep.1);
+        let (Some(theirs), Some(ours)) = (theirs, nccl.processes.get(pair.nccl.1)) else {
+            continue;
+        };
+        let curve = local_curve(scorep, ours)?;
+        let correction = scorep.correction(theirs)?;
+        let of_process = locals.get_mut(pair.nccl.0).into_iter().flatten();
+        for local in of_process.filter(|it| it.process == Some(ours.group) && it.events > 0) {
+            let (Some(first), Some(last)) = (local.before.first(), local.before.last()) else {
+                continue;
+            };
+            let covered = (first.time, last.time);
+            local.after = clock::composed(&curve, &correction, covered);
+            if let Some(span) = local.span() {
+                fits(scorep, ours, span)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<clock::Curve> {
+    let name = &ours.name;
+    let timer = scorep.timer;
+    if ours.anchors.is_empty() {
+        bail!(
+            "{name}: the archive does not say what its clocks showed (an older version wrote it); write it again with \
+             `nccl-otf2 finalize`, or guess with --align-start"
+        );
+    }
+    if timer == Timer::Counter && !ours.has_counter {
+        bail!(
+            "{name}: Score-P's timer is the processor's counter, which NCCL's recording did not read; measure with \
+             SCOREP_TIMER=clock_gettime, or guess with --align-start"
+        );
+    }
+    let Some(curve) = clock::local_curve(timer, &ours.anchors) else {
+        bail!(
+            "{name}: its clocks were read only once, which does not say how fast they run; guess with --align-start"
+        );
+    };
+    if timer == Timer::Counter && !is_same_rate(scorep, ours) {
+        bail!(
+            "{name}: its counter does not run at the {} ticks per second of Score-P's trace: they were recorded on \
+             different machines. --align-start lays one over the other by a guess",
+            scorep.ticks_per_second
+        );
+    }
+    Ok(curve)
+}
+
+/// Whether counted ticks per second are those of the trace, as far as the anchors tell.
+fn is_same_rate(scorep: &ScoreP, ours: &nccl::Process) -> bool {
+    let (Some(first), Some(last)) = (ours.anchors.first(), ours.anchors.last()) else {
+        return true;
+    };
+    let ns = last.monotonic_raw_ns.saturating_sub(first.monotonic_raw_ns);
+    let ticks = u128::from(last.ticks.saturating_sub(first.ticks));
+    let expected = u128::from(ns) * u128::from(scorep.ticks_per_second) / 1_000_000_000;
+    let off = ticks.abs_diff(expected);
+    // Of a short time the reading of the clocks is the larger part.
+    let reading = u128::from(scorep.ticks_per_second) / 100_000;
+    off <= reading.max(expected * u128::from(MOST_PPM) / 1_000_000)
+}
+
+fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()> {
+    let margin = i128::from(MARGIN_SECONDS * scorep.ticks_per_second);
+    let trace = (i128::from(scorep.span.0), i128::from(scorep.span.1));
+    if span.1 >= trace.0 - margin && span.0 <= trace.1 + margin {
+        return Ok(());
+    }
+    let per_second = i128::from(scorep.ticks_per_second.max(1));
+    let seconds = (span.0 - trace.0) / per_second;
+    let where_it_is = match seconds {
+        0.. => format!("{seconds} s after"),
+        _ => format!("{} s before", -seconds),
+    };
+    bail!(
+        "{}: by the clocks of its host it begins {where_it_is} Score-P's trace, which is {} s long: they are not of one \
+         run, or the host was started anew between them. --align-start lays one over the other by a guess",
+        ours.name,
+        (trace.1 - trace.0) / per_second
+    )
+}
+
+/// Lays the first event of all so many seconds after the beginning of the trace: a guess.
+pub(super) fn by_guess(scorep: &ScoreP, locals: &mut [Vec<Local>], seconds: f64) {
+    let with_events = locals.iter().flatten().filter(|local| local.events > 0);
+    let begins = with_events.filter_map(|local| {
+        let first = local.before.first()?;
+        Some(i128::from(first.time) + i128::from(first.offset))
+    });
+    let from_ns = begins.min().unwrap_or(0);
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a guess by the user, not negative; a cast of a float saturates"
+    )]
+    let ticks = (seconds * scorep.ticks_per_second as f64) as u64;
+    let to = scorep.span.0.saturating_add(ticks);
+    for local in locals.iter_mut().flatten() {
+        local.after = clock::guessed(&local.before, from_ns, to, scorep.ticks_per_second);
+    }
+}
+
+/// First and last tick of everything.
+pub(super) fn span(scoreps: &[ScoreP], locals: &[Vec<Local>]) -> (u64, u64) {
+    let first = scoreps.first().map_or((0, 0), |scorep| scorep.span);
+    let spans = locals.iter().flatten().filter_map(Local::span);
+    spans.fold(first, |all, span| {
+        let tick = |tick: i128| u64::try_from(tick.max(0)).unwrap_or(u64::MAX);
+        (all.0.min(tick(span.0)), all.1.max(tick(span.1)))
+    })
+}

@@ -1,0 +1,417 @@
+//! The definitions of the merged archive: those of the first archive as they are, those of the others behind them.
+//!
+//! The first keeps its numbers, so its event files and local definitions can be used as they are. What others define
+//! gets the next free numbers; what they have in common with the first (texts, hosts, processes, paradigms, lists of
+//! communicating locations) becomes the first's.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use anyhow::{Result, bail};
+use otf2::verbatim::{Definition, ReferenceKind};
+use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
+
+/// What another archive has in common with what is there already.
+#[derive(Debug, Default)]
+pub(super) struct InCommon {
+    /// Nodes of the system tree.
+    pub(super) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
+    /// Processes.
+    pub(super) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
+    /// The new id of every location.
+    pub(super) locations: BTreeMap<LocationRef, LocationRef>,
+    /// What the names of new processes begin with; empty for nothing.
+    pub(super) prefix: String,
+}
+
+/// The new numbers of another archive's definitions.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    new: HashMap<(ReferenceKind, u64), u64>,
+    /// One more than the highest old number.
+    ends: HashMap<ReferenceKind, u64>,
+}
+
+impl Numbers {
+    /// The new number of a definition.
+    pub(super) fn get(&self, kind: ReferenceKind, old: u64) -> Option<u64> {
+        self.new.get(&(kind, old)).copied()
+    }
+
+    /// The new number of each old one from 0 on; of one that is not defined, the old one.
+    pub(super) fn all(&self, kind: ReferenceKind) -> Vec<u64> {
+        let end = self.ends.get(&kind).copied().unwrap_or(0);
+        (0..end)
+            .map(|old| self.get(kind, old).unwrap_or(old))
+            .collect()
+    }
+
+    fn set(&mut self, kind: ReferenceKind, old: u64, new: u64) {
+        self.new.insert((kind, old), new);
+        let end = self.ends.entry(kind).or_default();
+        *end = (*end).max(old + 1);
+    }
+}
+
+/// The definitions of an archive that grows.
+#[derive(Debug)]
+pub(super) struct Merged {
+    /// How many are the first archive's.
+    first: usize,
+    definitions: Vec<Definition>,
+    next: HashMap<ReferenceKind, u64>,
+    texts: HashMap<Vec<u8>, StringRef>,
+    paradigms: BTreeSet<u8>,
+    /// For each paradigm its list of communicating locations: which definition, and its reference.
+    lists: BTreeMap<u8, (usize, GroupRef)>,
+    /// Names of properties that are taken: of nodes, and of groups of locations.
+    properties: BTreeSet<(ReferenceKind, u64, StringRef)>,
+}
+
+impl Merged {
+    /// Begins with all definitions of the first archive.
+    pub(super) fn new(first: Vec<Definition>) -> Self {
+        let mut merged = Self {
+            first: 0,
+            definitions: Vec::new(),
+            next: HashMap::new(),
+            texts: HashMap::new(),
+            paradigms: BTreeSet::new(),
+            lists: BTreeMap::new(),
+            properties: BTreeSet::new(),
+        };
+        for definition in first {
+            merged.push(definition);
+        }
+        merged.first = merged.definitions.len();
+        merged
+    }
+
+    fn push(&mut self, definition: Definition) {
+        if let Some((kind, number)) = definition.defines() {
+            let next = self.next.entry(kind).or_default();
+            *next = (*next).max(number.saturating_add(1));
+        }
+        match &definition {
+            Definition::String { this, text } => {
+                self.texts.entry(text.clone()).or_insert(*this);
+            }
+            Definition::Paradigm { paradigm, .. } => {
+                self.paradigms.insert(*paradigm);
+            }
+            Definition::Group {
+                this,
+                group_type,
+                paradigm,
+                ..
+            } if is_list(*group_type) => {
+                let place = self.definitions.len();
+                self.lists.entry(*paradigm).or_insert((place, *this));
+            }
+            Definition::SystemTreeNodeProperty { of, name, .. } => {
+                self.properties
+                    .insert((ReferenceKind::SystemTreeNode, of.get().into(), *name));
+            }
+            Definition::LocationGroupProperty { of, name, .. } => {
+                self.properties
+                    .insert((ReferenceKind::LocationGroup, of.get().into(), *name));
+            }
+            _ => {}
+        }
+        self.definitions.push(definition);
+    }
+
+    fn free(&mut self, kind: ReferenceKind) -> u64 {
+        let next = self.next.entry(kind).or_default();
+        let number = *next;
+        *next += 1;
+        number
+    }
+
+    /// The reference of a text, defined if need be.
+    fn string(&mut self, text: &[u8]) -> StringRef {
+        if let Some(known) = self.texts.get(text) {
+            return *known;
+        }
+        let number = self.free(ReferenceKind::String);
+        let this = StringRef::new(u32::try_from(number).unwrap_or(u32::MAX));
+        self.push(Definition::String {
+            this,
+            text: text.to_vec(),
+        });
+        this
+    }
+
+    /// Takes the definitions of another archive in.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is of a type whose references are not known.
+    pub(super) fn append(&mut self, others: &[Definition], common: &InCommon) -> Result<Numbers> {
+        let indices: BTreeMap<u8, u64> = self
+            .lists
+            .iter()
+            .map(|(paradigm, (place, _))| (*paradigm, members(self.definitions.get(*place))))
+            .collect();
+        let new_paradigms: BTreeSet<u8> = others
+            .iter()
+            .filter_map(|definition| match definition {
+                Definition::Paradigm { paradigm, .. } => Some(*paradigm),
+                _ => None,
+            })
+            .filter(|paradigm| !self.paradigms.contains(paradigm))
+            .collect();
+        let numbers = self.numbers(others, common)?;
+        let mut kept = Vec::new();
+        for definition in others {
+            let mut definition = definition.clone();
+            definition.renumber(|kind, old| match kind {
+                ReferenceKind::CommIndex(paradigm) => {
+                    old + indices.get(&paradigm).copied().unwrap_or(0)
+                }
+                kind => numbers.get(kind, old).unwrap_or(u64::MAX),
+            });
+            if self.takes(&mut definition, common, &new_paradigms) {
+                kept.push(definition);
+            }
+        }
+        for definition in kept {
+            self.push(definition);
+        }
+        Ok(numbers)
+    }
+
+    /// The new numbers of everything that others define.
+    fn numbers(&mut self, others: &[Definition], common: &InCommon) -> Result<Numbers> {
+        let mut numbers = Numbers::default();
+        for definition in others {
+            let Some((kind, old)) = definition.defines() else {
+                continue;
+            };
+            let known = match definition {
+                Definition::String { text, .. } => Some(u64::from(self.string(text).get())),
+                Definition::SystemTreeNode { this, .. } => {
+                    common.nodes.get(this).map(|node| node.get().into())
+                }
+                Definition::LocationGroup { this, .. } => {
+                    common.groups.get(this).map(|group| group.get().into())
+                }
+                Definition::Location { this, .. } => {
+                    common.locations.get(this).map(|location| location.get())
+                }
+                Definition::Group {
+                    group_type,
+                    paradigm,
+                    name,
+                    ..
+                } => {
+                    if matches!(
+                        GroupType::from_raw(*group_type),
+                        GroupType::Unspecified | GroupType::Unknown(_)
+                    ) {
+                        bail!(
+                            "a group named {name:?} has the type {group_type}, which OTF2 3.0 does not have: what its \
+                             members are is not known"
+                        );
+                    }
+                    let list = self.lists.get(paradigm).filter(|_| is_list(*group_type));
+                    list.map(|(_, group)| group.get().into())
+                }
+                _ => None,
+            };
+            let new = match known {
+                Some(known) => known,
+                None => self.free(kind),
+            };
+            if kind == ReferenceKind::IoParadigm && new >= u64::from(u8::MAX) {
+                bail!("there are more than 254 interfaces to files");
+            }
+            numbers.set(kind, old, new);
+        }
+        Ok(numbers)
+    }
+
+    /// Whether a definition, with its new numbers, is one that is not there yet.
+    fn takes(
+        &mut self,
+        definition: &mut Definition,
+        common: &InCommon,
+        new_paradigms: &BTreeSet<u8>,
+    ) -> bool {
+        let is_common_node = |node: &SystemTreeNodeRef| common.nodes.values().any(|it| it == node);
+        match definition {
+            Definition::ClockProperties { .. } | Definition::String { .. } => false,
+            Definition::Paradigm { paradigm, .. }
+            | Definition::ParadigmProperty { paradigm, .. } => new_paradigms.contains(paradigm),
+            Definition::SystemTreeNode { this, .. } => !is_common_node(this),
+            Definition::SystemTreeNodeDomain { of, .. } => !is_common_node(of),
+            Definition::SystemTreeNodeProperty { of, name, .. } => {
+                // The same property of the same host is said by every archive.
+                self.properties
+                    .insert((ReferenceKind::SystemTreeNode, of.get().into(), *name))
+            }
+            Definition::LocationGroup { this, name, .. } => {
+                let is_new = !common.groups.values().any(|it| it == this);
+                if is_new && !common.prefix.is_empty() {
+                    *name = self.prefixed(&common.prefix, *name);
+                }
+                is_new
+            }
+            Definition::LocationGroupProperty { of, name, .. } => {
+                let of = u64::from(of.get());
+                // Two sessions of one process say the same of different times.
+                let mut number = 2;
+                let first = *name;
+                while !self
+                    .properties
+                    .insert((ReferenceKind::LocationGroup, of, *name))
+                {
+                    *name = self.numbered(first, number);
+                    number += 1;
+                }
+                true
+            }
+            Definition::Group {
+                this,
+                group_type,
+                paradigm,
+                members,
+                ..
+            } if is_list(*group_type) => {
+                let list = self.lists.get(paradigm).filter(|(_, group)| group == this);
+                let Some((place, _)) = list.copied() else {
+                    return true;
+                };
+                if let Some(Definition::Group { members: all, .. }) =
+                    self.definitions.get_mut(place)
+                {
+                    all.append(members);
+                }
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn text(&self, string: StringRef) -> Vec<u8> {
+        let mut all = self.texts.iter();
+        let found = all.find(|(_, reference)| **reference == string);
+        found.map(|(text, _)| text.clone()).unwrap_or_default()
+    }
+
+    fn prefixed(&mut self, prefix: &str, name: StringRef) -> StringRef {
+        let text = [prefix.as_bytes(), &self.text(name)].concat();
+        self.string(&text)
+    }
+
+    fn numbered(&mut self, name: StringRef, number: u32) -> StringRef {
+        let text = [&self.text(name)[..], format!(" #{number}").as_bytes()].concat();
+        self.string(&text)
+    }
+
+    /// All definitions in an order in which nothing is used before it is there, with the clock that covers `span`.
+    pub(super) fn finish(self, span: (u64, u64)) -> Vec<Definition> {
+        let mut first = self.definitions;
+        let appended = first.split_off(self.first);
+        for definition in &mut first {
+            if let Definition::ClockProperties {
+                global_offset,
+                trace_length,
+                ..
+            } = definition
+            {
+                *global_offset = span.0;
+                *trace_length = span.1.saturating_sub(span.0);
+            }
+        }
+        // Where each stage of the first archive ends: what is appended of it or before comes behind that.
+        let mut ends = [0; STAGES];
+        for (place, definition) in first.iter().enumerate() {
+            if let Some(end) = ends.get_mut(stage(definition)) {
+                *end = place + 1;
+            }
+        }
+        // A list that got members of other archives comes behind their definitions.
+        let lists = self.lists.values();
+        let is_late = lists.clone().all(|(place, _)| *place >= ends[LOCATIONS]);
+        if !is_late {
+            first.extend(appended);
+            first.sort_by_key(stage);
+            return first;
+        }
+        let mut end = 0;
+        for stage in &mut ends {
+            end = end.max(*stage);
+            *stage = end;
+        }
+        let mut placed: Vec<(usize, usize, Definition)> = Vec::new();
+        for definition in appended {
+            let stage = stage(&definition);
+            placed.push((ends.get(stage).copied().unwrap_or(end), stage, definition));
+        }
+        placed.sort_by_key(|(place, stage, _)| (*place, *stage));
+        let mut placed = placed.into_iter().peekable();
+        let mut all = Vec::with_capacity(first.len() + placed.len());
+        for (place, definition) in first.into_iter().enumerate() {
+            while let Some((.., definition)) = placed.next_if(|(at, ..)| *at <= place) {
+                all.push(definition);
+            }
+            all.push(definition);
+        }
+        all.extend(placed.map(|(.., definition)| definition));
+        all
+    }
+}
+
+fn is_list(group_type: u8) -> bool {
+    GroupType::from_raw(group_type) == GroupType::CommLocations
+}
+
+fn members(definition: Option<&Definition>) -> u64 {
+    match definition {
+        Some(Definition::Group { members, .. }) => members.len() as u64,
+        _ => 0,
+    }
+}
+
+/// Definitions of a stage refer to earlier ones, and to earlier ones of their own.
+const STAGES: usize = 15;
+/// The one of locations.
+const LOCATIONS: usize = 5;
+
+fn stage(definition: &Definition) -> usize {
+    match definition {
+        Definition::ClockProperties { .. } => 0,
+        Definition::String { .. } => 1,
+        Definition::Paradigm { .. } | Definition::ParadigmProperty { .. } => 2,
+        Definition::SystemTreeNode { .. }
+        | Definition::SystemTreeNodeProperty { .. }
+        | Definition::SystemTreeNodeDomain { .. } => 3,
+        Definition::LocationGroup { .. } | Definition::LocationGroupProperty { .. } => 4,
+        Definition::Location { .. } | Definition::LocationProperty { .. } => LOCATIONS,
+        Definition::Attribute { .. } | Definition::Parameter { .. } | Definition::Region { .. } => {
+            6
+        }
+        Definition::Group { .. } => 7,
+        Definition::Comm { .. } | Definition::InterComm { .. } => 8,
+        Definition::RmaWin { .. } => 9,
+        Definition::MetricMember { .. } => 10,
+        Definition::MetricClass { .. }
+        | Definition::MetricInstance { .. }
+        | Definition::MetricClassRecorder { .. } => 11,
+        Definition::Callpath { .. }
+        | Definition::CallpathParameter { .. }
+        | Definition::Callsite { .. }
+        | Definition::SourceCodeLocation { .. }
+        | Definition::InterruptGenerator { .. }
+        | Definition::CartDimension { .. }
+        | Definition::IoParadigm { .. }
+        | Definition::IoRegularFile { .. }
+        | Definition::IoDirectory { .. } => 12,
+        Definition::CallingContext { .. }
+        | Definition::CallingContextProperty { .. }
+        | Definition::CartTopology { .. }
+        | Definition::IoFileProperty { .. }
+        | Definition::IoHandle { .. } => 13,
+        _ => STAGES - 1,
+    }
+}

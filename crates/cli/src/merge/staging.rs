@@ -1,0 +1,96 @@
+//! Where the archive is made before it is put in place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+/// A directory beside the one that is wanted; removed unless it is put in its place.
+#[derive(Debug)]
+pub(super) struct Staging {
+    path: PathBuf,
+    wanted: PathBuf,
+    is_in_place: bool,
+}
+
+impl Staging {
+    /// Makes the directory.
+    ///
+    /// # Errors
+    ///
+    /// When what is wanted exists, or the directory cannot be made.
+    pub(super) fn create(wanted: &Path) -> Result<Self> {
+        refuse_existing(wanted)?;
+        let parent = match wanted.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let name = wanted.file_name().map(|name| name.to_string_lossy());
+        let Some(name) = name else {
+            bail!("{}: not the name of a directory", wanted.display());
+        };
+        fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        let path = parent.join(format!(".{name}.{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self {
+            path,
+            wanted: wanted.to_owned(),
+            is_in_place: false,
+        })
+    }
+
+    /// The directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the directory the name that was wanted.
+    ///
+    /// # Errors
+    ///
+    /// When something of that name is there meanwhile.
+    pub(super) fn put_in_place(mut self) -> Result<()> {
+        refuse_existing(&self.wanted)?;
+        fs::rename(&self.path, &self.wanted)
+            .with_context(|| format!("cannot put {} in place", self.wanted.display()))?;
+        self.is_in_place = true;
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            // What is left over hurts nobody, and the reason of the failure matters more.
+            drop(fs::remove_dir_all(&self.path));
+        }
+    }
+}
+
+/// Nothing is written over.
+///
+/// # Errors
+///
+/// When there is something.
+pub(super) fn refuse_existing(wanted: &Path) -> Result<()> {
+    if fs::symlink_metadata(wanted).is_ok() {
+        bail!(
+            "{} exists already; name another directory with -o, or remove it",
+            wanted.display()
+        );
+    }
+    Ok(())
+}
+
+/// File systems without links, or with a limit on them, get a copy.
+///
+/// # Errors
+///
+/// When that fails, too.
+pub(super) fn link(from: &Path, to: &Path) -> Result<()> {
+    if fs::hard_link(from, to).is_err() {
+        fs::copy(from, to)
+            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Writes the merged archive: files of both are linked, definitions and the anchor are new.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use nccl_profiler_otf2::write::progress::Progress as _;
+use otf2::verbatim::{Definition, ReferenceKind};
+use otf2::{Archive, ArchiveWriter, LocalDefWriter, LocationRef, MappingType};
+
+use super::clocks::Local;
+use super::definitions::Numbers;
+use super::nccl::Nccl;
+use super::scorep::ScoreP;
+use super::staging::link;
+use crate::progress::Bar;
+
+/// Name of the archive, as Score-P has it, too.
+pub(super) const TRACES: &str = "traces";
+
+/// What an archive of NCCL's becomes.
+#[derive(Debug)]
+pub(super) struct Appended<'a> {
+    /// The archive.
+    pub(super) nccl: &'a Nccl,
+    /// Its new numbers.
+    pub(super) numbers: Numbers,
+    /// Its locations, with their clocks.
+    pub(super) locals: &'a [Local],
+}
+
+/// What the anchor says.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) creator: String,
+    pub(super) machine_name: String,
+    pub(super) description: String,
+    pub(super) properties: Vec<(String, String)>,
+}
+
+/// Writes everything into `directory`.
+///
+/// # Errors
+///
+/// When a file cannot be read or written.
+pub(super) fn write(
+    directory: &Path,
+    scorep: &ScoreP,
+    appended: &[Appended<'_>],
+    definitions: &[Definition],
+    said: &Said,
+    bar: &Bar,
+) -> Result<()> {
+    let mut writer =
+        ArchiveWriter::create_with_chunks(directory, TRACES, definitions_chunk_bytes(scorep)?)?;
+    writer.set_creator(&said.creator)?;
+    writer.set_machine_name(&said.machine_name)?;
+    writer.set_description(&said.description)?;
+    for (name, value) in &said.properties {
+        writer.set_property(name, value)?;
+    }
+    let theirs = scorep.definitions.locations.len();
+    let ours = appended
+        .iter()
+        .map(|it| it.nccl.definitions.locations.len());
+    bar.begin("locations", (theirs + ours.sum::<usize>()) as u64);
+    link_theirs(&writer, scorep, bar)?;
+    for archive in appended {
+        link_ours(&mut writer, archive, bar)?;
+    }
+    bar.end();
+    let mut to = writer.definitions()?;
+    for definition in definitions {
+        to.verbatim(definition)?;
+    }
+    writer.close().context("cannot write the merged archive")
+}
+
+/// Local definitions that have one chunk can be read with a larger one; others need their own.
+fn definitions_chunk_bytes(scorep: &ScoreP) -> Result<u64> {
+    let own = scorep.archive.definitions_chunk_bytes();
+    for location in scorep.definitions.locations.keys() {
+        let file = scorep.archive.definition_file(*location);
+        match std::fs::metadata(&file) {
+            Ok(metadata) if metadata.len() > own => return Ok(own),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.display()));
+            }
+        }
+    }
+    Ok(own.max(otf2::DEFINITIONS_CHUNK_BYTES))
+}
+
+/// Score-P's files as they are, under the names they have.
+fn link_theirs(writer: &ArchiveWriter, scorep: &ScoreP, bar: &Bar) -> Result<()> {
+    let archive = &scorep.archive;
+    for (location, definition) in &scorep.definitions.locations {
+        let definitions = archive.definition_file(*location);
+        if definitions.exists() {
+            link(&definitions, &writer.definition_file(*location))?;
+        }
+        let events = archive.event_file(*location);
+        link_events(&events, definition.number_of_events, writer, *location)?;
+        bar.step();
+    }
+    let markers = |archive: &Archive| archive.anchor_file().with_extension("marker");
+    let from = markers(archive);
+    if from.exists() {
+        link(&from, &writer.anchor_file().with_extension("marker"))?;
+    }
+    Ok(())
+}
+
+fn link_events(from: &Path, events: u64, writer: &ArchiveWriter, to: LocationRef) -> Result<()> {
+    let to = writer.event_file(to);
+    if from.exists() {
+        return link(from, &to);
+    }
+    if events > 0 {
+        bail!(
+            "{}: not there, but it is said to have {events} events",
+            from.display()
+        );
+    }
+    // Readers fail on a location without a file.
+    Ok(otf2::write_stub_events(&to)?)
+}
+
+/// The events of NCCL's archive as they are, under new names, and what makes them mean the same there.
+fn link_ours(writer: &mut ArchiveWriter, archive: &Appended<'_>, bar: &Bar) -> Result<()> {
+    let nccl = archive.nccl;
+    for local in archive.locals {
+        let mut first: Option<LocationRef> = None;
+        for old in &local.locations {
+            let number = archive.numbers.get(ReferenceKind::Location, old.get());
+            let new = LocationRef::new(number.unwrap_or(u64::MAX));
+            let events = nccl.definitions.locations.get(old);
+            let events = events.map_or(0, |location| location.number_of_events);
+            link_events(&nccl.archive.event_file(*old), events, writer, new)?;
+            match first {
+                Some(first) => link(&writer.definition_file(first), &writer.definition_file(new))?,
+                None => {
+                    write_local(writer, new, archive, local)?;
+                    first = Some(new);
+                }
+            }
+            bar.step();
+        }
+    }
+    Ok(())
+}
+
+fn write_local(
+    writer: &mut ArchiveWriter,
+    location: LocationRef,
+    archive: &Appended<'_>,
+    local: &Local,
+) -> Result<()> {
+    let before = match local.locations.first() {
+        Some(old) => archive.nccl.archive.local_definitions(*old)?,
+        None => otf2::LocalDefinitions::default(),
+    };
+    let mut to = writer.local_definitions(location)?;
+    for (mapping, kind) in MAPPED {
+        let table = before.mapping_tables.get(mapping);
+        map(&mut to, *mapping, &archive.numbers.all(*kind), table)?;
+    }
+    for offset in &local.after {
+        to.clock_offset(offset.time, offset.offset, offset.standard_deviation)?;
+    }
+    Ok(to.close()?)
+}
+
+/// What events refer to by numbers of the process. Those of this project's writer refer to no locations.
+const MAPPED: &[(MappingType, ReferenceKind)] = &[
+    (MappingType::String, ReferenceKind::String),
+    (MappingType::Attribute, ReferenceKind::Attribute),
+    (MappingType::Region, ReferenceKind::Region),
+    (MappingType::Group, ReferenceKind::Group),
+    (MappingType::Metric, ReferenceKind::Metric),
+    (MappingType::Comm, ReferenceKind::Comm),
+    (MappingType::Parameter, ReferenceKind::Parameter),
+    (MappingType::RmaWin, ReferenceKind::RmaWin),
+];
+
+/// A local number stood for one of the archive's, which has become another.
+fn map(
+    to: &mut LocalDefWriter<'_>,
+    mapping: MappingType,
+    new: &[u64],
+    table: Option<&otf2::MappingTable>,
+) -> Result<()> {
+    let renumbered = |old: u64| {
+        let place = usize::try_from(old).ok();
+        place
+            .and_then(|place| new.get(place))
+            .copied()
+            .unwrap_or(old)
+    };
+    let last = table.and_then(|table| table.pairs.last_key_value());
+    let end = last.map_or(0, |(local, _)| local + 1);
+    let length = match table {
+        Some(table) if table.is_complete => end,
+        _ => end.max(new.len() as u64),
+    };
+    let stands_for = |local: u64| {
+        let pair = table.and_then(|table| table.pairs.get(&local));
+        renumbered(pair.copied().unwrap_or(local))
+    };
+    let globals: Result<Vec<u32>, _> = (0..length)
+        .map(|it| u32::try_from(stands_for(it)))
+        .collect();
+    let globals = globals.context("there are more definitions than OTF2 can number")?;
+    Ok(to.mapping_table_dense(mapping, &globals)?)
+}

@@ -1,0 +1,165 @@
+//! The local definitions of a location, as owned data.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use otf2_sys as sys;
+
+use super::Archive;
+use super::reader::Reader;
+use crate::error::{self, Result, check};
+use crate::{LocationRef, MappingType};
+
+/// By how much the clock of a location is behind the archive's at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockOffset {
+    /// The time in the event file, before correction.
+    pub time: u64,
+    /// What readers add at that time.
+    pub offset: i64,
+    /// How sure that is.
+    pub standard_deviation: f64,
+}
+
+/// What the local definition file of a location says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LocalDefinitions {
+    /// Clock offsets, in the order of the file.
+    pub clock_offsets: Vec<ClockOffset>,
+    /// What local references of each kind stand for.
+    pub mapping_tables: BTreeMap<MappingType, MappingTable>,
+}
+
+/// What local references of a kind stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MappingTable {
+    /// Local and global.
+    pub pairs: BTreeMap<u64, u64>,
+    /// Whether there are no other local references than those from 0 to the last of the pairs. Else one that is in
+    /// no pair stands for itself.
+    pub is_complete: bool,
+}
+
+/// A table of local definition callbacks, for a reader to copy.
+struct Callbacks(NonNull<sys::OTF2_DefReaderCallbacks>);
+
+impl Drop for Callbacks {
+    fn drop(&mut self) {
+        // SAFETY: made by libotf2 and deleted only here; readers have a copy.
+        unsafe { sys::OTF2_DefReaderCallbacks_Delete(self.0.as_ptr()) };
+    }
+}
+
+impl Callbacks {
+    fn new() -> Result<Self> {
+        let operation = || "make a table of local definition callbacks".to_owned();
+        error::forget();
+        // SAFETY: takes nothing, returns a table or NULL.
+        let table = unsafe { sys::OTF2_DefReaderCallbacks_New() };
+        let table = NonNull::new(table).ok_or_else(|| error::null(operation()))?;
+        let callbacks = Self(table);
+        let table = table.as_ptr();
+        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        let code = unsafe {
+            sys::OTF2_DefReaderCallbacks_SetMappingTableCallback(table, Some(mapping_table))
+        };
+        check(code, operation)?;
+        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        let code = unsafe {
+            sys::OTF2_DefReaderCallbacks_SetClockOffsetCallback(table, Some(clock_offset))
+        };
+        check(code, operation)?;
+        Ok(callbacks)
+    }
+}
+
+unsafe extern "C" fn clock_offset(
+    user_data: *mut c_void,
+    time: u64,
+    offset: i64,
+    standard_deviation: f64,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: `read` registers the definitions it fills, and nothing else uses them while libotf2 runs.
+    let found = unsafe { &mut *user_data.cast::<LocalDefinitions>() };
+    found.clock_offsets.push(ClockOffset {
+        time,
+        offset,
+        standard_deviation,
+    });
+    sys::OTF2_CALLBACK_SUCCESS
+}
+
+unsafe extern "C" fn mapping_table(
+    user_data: *mut c_void,
+    mapping: sys::OTF2_MappingType,
+    map: *const sys::OTF2_IdMap,
+) -> sys::OTF2_CallbackCode {
+    // SAFETY: `read` registers the definitions it fills, and nothing else uses them while libotf2 runs.
+    let found = unsafe { &mut *user_data.cast::<LocalDefinitions>() };
+    let table = found
+        .mapping_tables
+        .entry(MappingType::from_raw(mapping))
+        .or_default();
+    let mut mode = 0;
+    // SAFETY: libotf2 passes a map that is alive, and `mode` is a place to write to.
+    let code = unsafe { sys::OTF2_IdMap_GetMode(map, &raw mut mode) };
+    table.is_complete = code == sys::OTF2_SUCCESS && u32::from(mode) == sys::OTF2_ID_MAP_DENSE;
+    let pairs = ptr::from_mut(&mut table.pairs);
+    // SAFETY: libotf2 passes a map that is alive; it calls back with the table until it returns.
+    let code = unsafe { sys::OTF2_IdMap_Traverse(map, Some(pair), pairs.cast()) };
+    match code {
+        sys::OTF2_SUCCESS => sys::OTF2_CALLBACK_SUCCESS,
+        _ => sys::OTF2_CALLBACK_INTERRUPT,
+    }
+}
+
+unsafe extern "C" fn pair(local: u64, global: u64, user_data: *mut c_void) {
+    // SAFETY: the table that `mapping_table` passes, which nothing else uses while libotf2 runs.
+    let table = unsafe { &mut *user_data.cast::<BTreeMap<u64, u64>>() };
+    table.insert(local, global);
+}
+
+pub(super) fn read(archive: &Archive, location: LocationRef) -> Result<LocalDefinitions> {
+    let file = archive.definition_file(location);
+    let mut found = LocalDefinitions::default();
+    if !file.exists() {
+        return Ok(found);
+    }
+    let operation = || format!("read {}", file.display());
+    let mut reader = Reader::open(archive.anchor_file())?;
+    let pointer = reader.as_ptr();
+    // SAFETY: the reader is open.
+    let code = unsafe { sys::OTF2_Reader_SelectLocation(pointer, location.get()) };
+    check(code, operation)?;
+    // SAFETY: the reader is open.
+    let code = unsafe { sys::OTF2_Reader_OpenDefFiles(pointer) };
+    check(code, operation)?;
+    error::forget();
+    // SAFETY: the reader is open and the location selected.
+    let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
+    if definitions.is_null() {
+        return Err(error::null(operation()));
+    }
+    let callbacks = Callbacks::new()?;
+    let user_data = ptr::from_mut(&mut found);
+    // SAFETY: both readers are open, libotf2 copies the table, and `found` is used through this pointer alone
+    // until the reading is done.
+    let code = unsafe {
+        sys::OTF2_Reader_RegisterDefCallbacks(
+            pointer,
+            definitions,
+            callbacks.0.as_ptr(),
+            user_data.cast(),
+        )
+    };
+    check(code, operation)?;
+    let mut count = 0;
+    // SAFETY: both readers are open; the callbacks' user data is alive.
+    let code =
+        unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count) };
+    check(code, operation)?;
+    // Closes the reader of the definitions, too.
+    drop(reader);
+    Ok(found)
+}
