@@ -5,7 +5,7 @@
 //! player ── fake_cupti_* ──► control ──► gpu (what runs) ──► delivery (CUPTI's own thread) ──► tool's callbacks
 //! ```
 //!
-//! `guard` is what each call passes first, `hide` makes one file into every release, `knobs` reads the variables.
+//! `guard` is what each call passes first, `load` makes one file into every release, `knobs` reads the variables.
 
 mod buffer;
 mod c_args;
@@ -16,9 +16,9 @@ mod counters;
 mod delivery;
 mod gpu;
 mod guard;
-mod hide;
 mod knobs;
 mod level;
+mod load;
 mod log;
 mod other_tool;
 mod records;

@@ -2,8 +2,10 @@
 
 use crate::decode::By;
 use crate::rig::{self, CompleteV1, Cupti, RequestV1, call, dies, scenario};
-use libloading::os::unix::Library;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::ffi::c_void;
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn null_for_a_buffer_is_fatal_before_12_9() {
@@ -181,4 +183,26 @@ fn a_misspelt_variable_is_fatal() {
             let _ = unsafe { Library::new(rig::library()) };
         },
     );
+}
+
+#[test]
+fn a_call_from_a_host_callback_is_fatal() {
+    let name = "misuse::a_call_from_a_host_callback_is_fatal";
+    dies(name, &[], libc::SIGABRT, "within a host callback", || {
+        // A stand-in for a GPU that is always in one.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (source, library) = (folder.join("callback.c"), folder.join("libcallback.so"));
+        std::fs::write(&source, "int fakegpu_in_host_callback(void) { return 1; }").unwrap();
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let compiled = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .arg(&source)
+            .status();
+        assert!(compiled.unwrap().success());
+        // SAFETY: it has no constructor.
+        let library = unsafe { Library::open(Some(&library), RTLD_NOW | RTLD_GLOBAL) };
+        let _library = library.unwrap();
+        Cupti::open().subscribe();
+    });
 }

@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 
 thread_local! {
     static DEVICE: Cell<c_int> = const { Cell::new(0) };
+    /// It was chosen, not only the first by default.
+    static CHOSEN: Cell<bool> = const { Cell::new(false) };
 }
 
 fn from_env(name: &str, default: c_int) -> c_int {
@@ -28,7 +30,19 @@ pub(crate) fn set_device(device: c_int) -> c_int {
         return fail(BAD_DEVICE);
     }
     DEVICE.set(device);
+    CHOSEN.set(true);
     OK
+}
+
+/// Whether the calling thread has chosen its device.
+pub(crate) fn is_chosen() -> bool {
+    CHOSEN.get()
+}
+
+/// Forgets the choice.
+pub(crate) fn unchoose() {
+    DEVICE.set(0);
+    CHOSEN.set(false);
 }
 
 pub(crate) fn device_count() -> c_int {

@@ -1,12 +1,12 @@
 //! Events.
 
-use super::{BAD_HANDLE, Handle, NOT_READY, OK, api, fail, handle, launch, stream_of};
+use super::{BAD_HANDLE, Handle, NOT_READY, OK, api, device, fail, handle, launch, stream_of};
 use crate::c_args::Out;
 use crate::stream;
 use std::ffi::{c_int, c_uint};
 
 fn create(out: &Out<Handle>, flags: c_uint) -> c_int {
-    out.set(handle(stream::event_create(flags)));
+    out.set(handle(stream::event_create(flags, device())));
     OK
 }
 

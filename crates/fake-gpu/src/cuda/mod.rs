@@ -13,7 +13,7 @@ mod streams;
 
 pub(crate) use device::{
     FIRST_BUS, PCI_DOMAIN, attribute, bus_id, bus_id_to_device, capability, device, device_count,
-    exists, set_device,
+    exists, is_chosen, set_device, unchoose,
 };
 pub(crate) use launch::{break_device, launch};
 

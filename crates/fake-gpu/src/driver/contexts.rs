@@ -3,8 +3,10 @@
 use super::{Handle, INVALID_CONTEXT};
 use crate::c_args::Out;
 use crate::cuda::{self, OK};
+use crate::settings::choice;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint};
+use std::sync::OnceLock;
 
 /// Handles of the contexts, one per device, start here.
 const FIRST_CONTEXT: usize = 0x1000;
@@ -19,25 +21,55 @@ fn device_of(context: Handle) -> Option<c_int> {
     cuda::exists(device).then_some(device)
 }
 
+/// A thread has a context only once it was given one, as with a real driver. Else, all have the first device's.
+fn strict() -> bool {
+    static STRICT: OnceLock<bool> = OnceLock::new();
+    *STRICT.get_or_init(|| {
+        let words = [("given", false), ("own", true)];
+        choice("FAKEGPU_CONTEXTS", &words).unwrap_or(false)
+    })
+}
+
+/// The calling thread has no context.
+pub(super) fn is_without() -> bool {
+    strict() && !cuda::is_chosen()
+}
+
+fn current() -> Handle {
+    if is_without() {
+        return std::ptr::null_mut();
+    }
+    of_device(cuda::device())
+}
+
 thread_local! {
-    /// The devices that were this thread's before something was pushed.
-    static BELOW: RefCell<Vec<c_int>> = const { RefCell::new(Vec::new()) };
+    /// The contexts that were this thread's before something was pushed.
+    static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+fn set(context: Handle) -> c_int {
+    if context.is_null() {
+        cuda::unchoose();
+        return OK;
+    }
+    device_of(context).map_or(INVALID_CONTEXT, cuda::set_device)
 }
 
 fn push(context: Handle) -> c_int {
-    let Some(device) = device_of(context) else {
-        return INVALID_CONTEXT;
-    };
-    BELOW.with_borrow_mut(|below| below.push(cuda::device()));
-    cuda::set_device(device)
+    let before = current();
+    let code = set(context);
+    if code == OK {
+        BELOW.with_borrow_mut(|below| below.push(before));
+    }
+    code
 }
 
 fn pop(out: &Out<Handle>) -> c_int {
     let Some(before) = BELOW.with_borrow_mut(Vec::pop) else {
         return INVALID_CONTEXT;
     };
-    out.set(of_device(cuda::device()));
-    cuda::set_device(before)
+    out.set(current());
+    set(before)
 }
 
 super::driver! {
@@ -47,16 +79,12 @@ super::driver! {
     }
     fn cuCtxDestroy(_context: Handle) -> c_int { OK }
     fn cuCtxGetCurrent(out: Out<Handle>) -> c_int {
-        out.set(of_device(cuda::device()));
+        out.set(current());
         OK
     }
-    fn cuCtxSetCurrent(context: Handle) -> c_int {
-        if let Some(device) = device_of(context) {
-            cuda::set_device(device);
-        }
-        OK
-    }
+    fn cuCtxSetCurrent(context: Handle) -> c_int { set(context) }
     fn cuCtxGetDevice(device: Out<c_int>) -> c_int {
+        if is_without() { return INVALID_CONTEXT }
         device.set(cuda::device());
         OK
     }

@@ -13,6 +13,9 @@ fn record(event: Handle, stream: Handle) -> c_int {
     let (Some(event), Some(stream)) = (own, stream::get(stream.addr(), cuda::device())) else {
         return BAD_HANDLE;
     };
+    if event.device() != stream.device {
+        return BAD_HANDLE;
+    }
     if let Some(capture) = stream.capture() {
         faults::count("recorded_in_capture");
         if faults::events() == Events::SpoilCaptures {
@@ -61,7 +64,7 @@ fn synchronize(event: Handle) -> Result<(), c_int> {
 /// Milliseconds from one event to the other: a 32-bit float, as precise as that is.
 fn elapsed(start: Handle, end: Handle) -> Result<f32, c_int> {
     let (start, end) = (outside_capture(start)?, outside_capture(end)?);
-    if start.is_untimed() || end.is_untimed() {
+    if start.is_untimed() || end.is_untimed() || start.device() != end.device() {
         return Err(BAD_HANDLE);
     }
     if !is_done(&start) || !is_done(&end) {
@@ -92,7 +95,7 @@ fn destroy(event: Handle) -> c_int {
 
 super::exported! {
     fn cuEventCreate(out: Out<Handle>, flags: c_uint) -> c_int {
-        out.set(std::ptr::without_provenance_mut(stream::event_create(flags)));
+        out.set(std::ptr::without_provenance_mut(stream::event_create(flags, cuda::device())));
         OK
     }
     fn cuEventRecord(event: Handle, stream: Handle) -> c_int { record(event, stream) }

@@ -1,6 +1,6 @@
 //! What a tool's calls of the driver pass: they are counted, and can be made to fail.
 
-use super::{CAPTURE_UNSUPPORTED, host_callback, streams};
+use super::{CAPTURE_UNSUPPORTED, INVALID_CONTEXT, contexts, host_callback, streams};
 use crate::cuda::OK;
 use crate::log::warning;
 use crate::settings::choice;
@@ -85,6 +85,19 @@ pub(super) fn count(what: &'static str) {
     *COUNTS.lock().entry(what).or_insert(0) += 1;
 }
 
+/// Calls that need a context of the calling thread.
+const NEEDS_CONTEXT: [&str; 9] = [
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventRecordWithFlags",
+    "cuEventQuery",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+    "cuEventElapsedTime_v2",
+    "cuStreamCreate",
+    "cuStreamCreateWithPriority",
+];
+
 /// Calls that a capture of mode "global" forbids to all threads that have not said otherwise.
 const UNSAFE_IN_CAPTURE: [&str; 6] = [
     "cuEventQuery",
@@ -106,6 +119,10 @@ pub(super) fn pass(function: &'static str) -> Result<(), c_int> {
         warning!("{function} is called from within a host callback");
         return Err(NOT_PERMITTED);
     }
+    if NEEDS_CONTEXT.contains(&function) && contexts::is_without() {
+        count("without_context");
+        return Err(INVALID_CONTEXT);
+    }
     if UNSAFE_IN_CAPTURE.contains(&function)
         && let Some(capture) = streams::forbidding_capture()
     {
@@ -121,7 +138,7 @@ pub(super) fn pass(function: &'static str) -> Result<(), c_int> {
 }
 
 /// How often something was counted: a function of the driver by tools, or one of `in_host_callback`,
-/// `recorded_in_capture`, `spoiled_captures`.
+/// `recorded_in_capture`, `spoiled_captures`, `without_context`.
 #[unsafe(no_mangle)]
 extern "C" fn fakegpu_count(name: crate::c_args::Text) -> u64 {
     COUNTS.lock().get(name.get().as_ref()).copied().unwrap_or(0)

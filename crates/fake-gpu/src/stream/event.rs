@@ -12,6 +12,8 @@ struct State {
     time: Option<u64>,
     capture: Option<Weak<Graph>>,
     untimed: bool,
+    /// of the thread that made it
+    device: i32,
 }
 
 /// An event.
@@ -69,6 +71,10 @@ impl Event {
         self.state.lock().time
     }
 
+    pub(crate) fn device(&self) -> i32 {
+        self.state.lock().device
+    }
+
     /// It was made without timing.
     pub(crate) fn is_untimed(&self) -> bool {
         self.state.lock().untimed
@@ -84,9 +90,13 @@ fn events() -> &'static Mutex<HashMap<usize, Arc<Event>>> {
 const DISABLE_TIMING: u32 = 2;
 
 /// A new event; its handle.
-pub(crate) fn event_create(flags: u32) -> usize {
+pub(crate) fn event_create(flags: u32, device: i32) -> usize {
     let event = Arc::new(Event::default());
-    event.state.lock().untimed = flags & DISABLE_TIMING != 0;
+    {
+        let mut state = event.state.lock();
+        state.untimed = flags & DISABLE_TIMING != 0;
+        state.device = device;
+    }
     let handle = Arc::as_ptr(&event) as usize;
     events().lock().insert(handle, event);
     handle

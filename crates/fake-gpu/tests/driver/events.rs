@@ -115,3 +115,28 @@ fn events_fail_as_they_are_told() {
         );
     });
 }
+
+#[test]
+fn an_event_belongs_to_the_device_of_its_thread() {
+    scenario(
+        "events::an_event_belongs_to_the_device_of_its_thread",
+        &[],
+        || {
+            let cuda = Cuda::driver();
+            let choose =
+                |device: i32| assert_eq!(call!(cuda, "cudaSetDevice", (i32) -> i32, device), 0);
+            let (stream, (_, event)) = (cuda.stream(), cuda.event(0));
+            choose(1);
+            let (other_stream, (_, other)) = (cuda.stream(), cuda.event(0));
+            assert_eq!(
+                (cuda.record(event, other_stream), cuda.record(other, stream)),
+                (400, 400)
+            );
+            assert_eq!(
+                (cuda.record(event, stream), cuda.record(other, other_stream)),
+                (0, 0)
+            );
+            assert_eq!(cuda.elapsed(event, other).0, 400);
+        },
+    );
+}

@@ -240,3 +240,70 @@ fn a_host_callback_may_not_call_the_driver() {
         assert!(report.contains(" cuStreamCreate 1\n"), "{report}");
     }
 }
+
+#[test]
+fn it_can_lack_functions() {
+    let variables = [
+        (
+            "FAKEGPU_DRIVER_LACKS",
+            "cuDeviceGetUuid_v2,cuEventElapsedTime",
+        ),
+        ("FAKEGPU_DRIVER_VERSION", "11040"),
+    ];
+    scenario("library::it_can_lack_functions", &variables, || {
+        let cuda = Cuda::driver();
+        assert!(!cuda.has("cuDeviceGetUuid_v2") && !cuda.has("cuEventElapsedTime"));
+        assert!(cuda.has("cuDeviceGetUuid") && cuda.has("cuEventElapsedTime_v2"));
+        let mut version = 0;
+        assert_eq!(
+            call!(cuda, "cuDriverGetVersion", (*mut i32) -> i32, &raw mut version),
+            0
+        );
+        assert_eq!(version, 11040);
+    });
+}
+
+#[test]
+fn a_thread_can_be_without_a_context() {
+    let variables = [("FAKEGPU_CONTEXTS", "own")];
+    scenario(
+        "library::a_thread_can_be_without_a_context",
+        &variables,
+        || {
+            let cuda = Cuda::driver();
+            let current = || {
+                let mut context = 7_usize;
+                assert_eq!(
+                    call!(cuda, "cuCtxGetCurrent", (*mut usize) -> i32, &raw mut context),
+                    0
+                );
+                context
+            };
+            assert_eq!((current(), cuda.event(0).0), (0, 201));
+            let (mut context, mut device) = (0_usize, -1);
+            assert_eq!(
+                call!(cuda, "cuCtxGetDevice", (*mut i32) -> i32, &raw mut device),
+                201
+            );
+            assert_eq!(
+                call!(cuda, "cuDevicePrimaryCtxRetain", (*mut usize, i32) -> i32, &raw mut context, 2),
+                0
+            );
+            assert_eq!(
+                call!(cuda, "cuCtxPushCurrent_v2", (usize) -> i32, context),
+                0
+            );
+            assert_eq!((current(), cuda.event(0).0), (context, 0));
+            let mut popped = 0_usize;
+            assert_eq!(
+                call!(cuda, "cuCtxPopCurrent_v2", (*mut usize) -> i32, &raw mut popped),
+                0
+            );
+            assert_eq!((popped, current(), cuda.event(0).0), (context, 0, 201));
+            assert_eq!(cuda.count(c"without_context"), 2);
+            // The runtime gives a thread the context of the device that it chooses.
+            assert_eq!(call!(cuda, "cudaSetDevice", (i32) -> i32, 2), 0);
+            assert_eq!((current(), cuda.event(0).0), (context, 0));
+        },
+    );
+}

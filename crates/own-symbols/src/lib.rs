@@ -1,14 +1,21 @@
-//! Takes the names that the chosen release does not export out of this library's own symbol table, while the library
-//! is being mapped. So one file plays every release, and `dlsym` says no where it would there.
+//! Takes names out of a library's own symbol table, in memory and while the library is being mapped. So one file plays
+//! every release of what it stands for, and `dlsym` says no where it would there.
 
-use crate::clock;
-use crate::counters::write_report;
-use crate::guard::own_process;
-use crate::knobs::knobs;
-use crate::level::exports;
-use crate::log::fatal;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+
+/// Why names could not be hidden.
+#[derive(Debug, Clone, Copy)]
+pub struct Trouble(&'static str);
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Trouble {}
 
 const DT_SYMTAB: u64 = 6;
 const DT_STRTAB: u64 = 5;
@@ -35,15 +42,17 @@ struct Symbol {
     size: u64,
 }
 
-/// Where the tables of this library are.
+/// Where the tables of the library are.
 #[derive(Default)]
 struct Tables {
+    /// an address inside the library
+    inside: usize,
     symbols: usize,
     names: usize,
     hash: usize,
 }
 
-/// Called by the loader for each mapped file; stops at this one.
+/// Called by the loader for each mapped file; stops at the one that is looked for.
 unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: `dl_iterate_phdr` passes a valid structure for the time of this call.
     let info = unsafe { &*info };
@@ -51,16 +60,16 @@ unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
     let headers =
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let base = address(info.dlpi_addr);
-    let own = (each as *const ()).expose_provenance();
+    // SAFETY: `hide` passes a pointer to its own tables, which nobody else uses meanwhile.
+    let found = unsafe { &mut *found.cast::<Tables>() };
     let inside = headers.iter().any(|header| {
         let from = base.wrapping_add(address(header.p_vaddr));
-        header.p_type == libc::PT_LOAD && (from..from + address(header.p_memsz)).contains(&own)
+        header.p_type == libc::PT_LOAD
+            && (from..from + address(header.p_memsz)).contains(&found.inside)
     });
     if !inside {
         return 0;
     }
-    // SAFETY: `run` passes a pointer to its own tables, which nobody else uses meanwhile.
-    let found = unsafe { &mut *found.cast::<Tables>() };
     let Some(dynamic) = headers
         .iter()
         .find(|header| header.p_type == libc::PT_DYNAMIC)
@@ -96,10 +105,10 @@ fn address(value: u64) -> usize {
 }
 
 /// Makes `dlsym` miss the symbol at this place of the table.
-fn blank(at: usize, mut symbol: Symbol) {
+fn blank(at: usize, mut symbol: Symbol) -> Result<(), Trouble> {
     let page = at & !(PAGE - 1);
     let len = at + size_of::<Symbol>() - page;
-    // SAFETY: pages of this library's own symbol table, private to the process; they become writable besides.
+    // SAFETY: pages of the library's own symbol table, private to the process; they become writable besides.
     let writable = unsafe {
         libc::mprotect(
             with_exposed_provenance_mut(page),
@@ -108,13 +117,14 @@ fn blank(at: usize, mut symbol: Symbol) {
         )
     };
     if writable != 0 {
-        fatal("cannot write to the symbol table of the library");
+        return Err(Trouble("cannot write to the symbol table of the library"));
     }
     // The empty name is nobody's.
     symbol.name = 0;
     // SAFETY: writable since the call above, and a symbol was read from there. The loader holds its lock for as long
     // as constructors run, so nobody searches the table meanwhile.
     unsafe { with_exposed_provenance_mut::<Symbol>(at).write(symbol) };
+    Ok(())
 }
 
 /// The number at this place of the hash table.
@@ -141,23 +151,21 @@ fn symbol_count(hash: usize) -> usize {
     last + 1
 }
 
-extern "C" fn run() {
-    // The program of the unit tests is no library.
-    if cfg!(test) {
-        return;
-    }
-    clock::start();
-    let _ = own_process();
-    let level = knobs().level;
-    if knobs().report.is_some() {
-        // SAFETY: a function without arguments, in a library that stays mapped: it has thread-locals with destructors.
-        unsafe { libc::atexit(write_report) };
-    }
-    let mut tables = Tables::default();
+/// Hides the names that `is_hidden` picks, from everybody, in the library that the address lies in.
+///
+/// To be called from the library's constructor: nobody searches its table before that has returned.
+///
+/// # Errors
+/// The library has no symbol table of the usual kind, or that cannot be written to.
+pub fn hide(inside: *const (), is_hidden: impl Fn(&str) -> bool) -> Result<(), Trouble> {
+    let mut tables = Tables {
+        inside: inside.expose_provenance(),
+        ..Tables::default()
+    };
     // SAFETY: `each` is of the type that is asked for, and the pointer is to tables that outlive the call.
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut tables).cast()) };
     if tables.symbols == 0 || tables.names == 0 || tables.hash == 0 {
-        fatal("the library does not find its own symbol table");
+        return Err(Trouble("the library does not find its own symbol table"));
     }
     for index in 1..symbol_count(tables.hash) {
         let at = tables.symbols + index * size_of::<Symbol>();
@@ -166,13 +174,9 @@ extern "C" fn run() {
         let name: *const c_char = with_exposed_provenance(tables.names + symbol.name as usize);
         // SAFETY: a symbol's name is a text in the table of names.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        if name.starts_with("cupti") && !exports(level, &name) {
-            blank(at, symbol);
+        if is_hidden(&name) {
+            blank(at, symbol)?;
         }
     }
+    Ok(())
 }
-
-// The section makes the loader call the function once the library is mapped and relocated.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static ON_LOAD: extern "C" fn() = run;
