@@ -5,7 +5,7 @@
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::abi::{logger, mask};
@@ -15,11 +15,13 @@ use crate::hooks;
 mod counting;
 mod file;
 mod ledger;
+mod refused;
 pub mod windows;
 
 pub(crate) use counting::{Answer, Verdict};
 use file::Line;
 pub(crate) use ledger::Ledger;
+pub(crate) use refused::take as take_refused;
 use windows::{Span, Windows};
 
 /// The file in the job's directory.
@@ -37,12 +39,6 @@ static PLAIN: AtomicU32 = AtomicU32::new(EVERYTHING);
 static WANTED: AtomicU32 = AtomicU32::new(EVERYTHING);
 /// What was ever asked for beyond what the job was started with: NCCL must go on to call for it.
 static RAISED: AtomicU32 = AtomicU32::new(0);
-/// Starts that were not wanted, by kind. Each has a cache line: threads count while recording is off.
-static NOT_WANTED: [OneLine; Kind::COUNT] = [const { OneLine(AtomicU64::new(0)) }; Kind::COUNT];
-
-#[repr(align(64))]
-struct OneLine(AtomicU64);
-
 /// Whether starts of this kind are recorded without a further question.
 #[inline]
 pub(crate) fn is_plain(kind: Kind) -> bool {
@@ -55,16 +51,9 @@ pub(crate) fn consider(event: &Start<'_>) -> Verdict {
     let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
     let verdict = counting::decide(event, is_wanted);
     if matches!(verdict.answer, Answer::Refuse | Answer::StandIn) {
-        count(kind);
+        refused::count(kind);
     }
     verdict
-}
-
-#[cold]
-fn count(kind: Kind) {
-    if let Some(OneLine(count)) = NOT_WANTED.get(kind as usize) {
-        count.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 /// What NCCL is to call for, beyond what the job was started with.
@@ -75,18 +64,6 @@ pub(crate) fn raised() -> u32 {
 /// Everything is wanted again: a recording begins or is over, and what comes then is counted as late.
 pub(crate) fn end() {
     PLAIN.store(EVERYTHING, Ordering::Relaxed);
-}
-
-/// Starts that were not wanted since this was last asked; `None` where there were none.
-pub(crate) fn take_not_wanted() -> Option<[u64; Kind::COUNT]> {
-    let mut counts = [0; Kind::COUNT];
-    for (count, OneLine(counter)) in counts.iter_mut().zip(&NOT_WANTED) {
-        // A plain load most of the time.
-        if counter.load(Ordering::Relaxed) > 0 {
-            *count = counter.swap(0, Ordering::Relaxed);
-        }
-    }
-    (counts != [0; Kind::COUNT]).then_some(counts)
 }
 
 /// What is recorded.
@@ -204,7 +181,7 @@ impl Control {
     /// interface, which has the kinds `known`.
     pub(crate) fn new(out: &Path, events: u32, windows: Windows, table: u8, known: u32) -> Self {
         RAISED.store(0, Ordering::Relaxed);
-        let _of_no_recording = take_not_wanted();
+        let _of_no_recording = refused::take();
         let _of_no_recording = hooks::TOGGLE.take();
         counting::begin(table, &windows);
         let control = Self {

@@ -140,7 +140,7 @@ impl Shared {
 
     /// So that a process that is killed has its counts up to the last second.
     fn record_not_wanted(&self) {
-        if let Some(counts) = control::take_not_wanted() {
+        if let Some(counts) = control::take_refused() {
             self.cursor.lock().not_wanted(counts);
         }
     }
