@@ -341,11 +341,7 @@ impl Figure {
 
     /// The fields of the operation behind it.
     #[must_use]
-    pub fn fields(
-        &self,
-        assembly: &Assembly,
-        correlation: &Correlation,
-    ) -> Option<Fields> {
+    pub fn fields(&self, assembly: &Assembly, correlation: &Correlation) -> Option<Fields> {
         let at = match self.shape {
             Shape::CommInit | Shape::CommFinalize | Shape::Work => return None,
             Shape::Operation | Shape::Composite => {
