@@ -49,6 +49,13 @@ impl Scene<'_> {
             .unwrap_or_else(|| self.assembly.span.1.max(operation.start))
     }
 
+    /// Whether NCCL reported the stop of an operation.
+    #[must_use]
+    pub fn has_stopped(&self, at: u32) -> bool {
+        let operation = self.assembly.operation(at);
+        operation.is_some_and(|operation| operation.end().is_some())
+    }
+
     /// Whether an operation never stopped, although NCCL would have told.
     #[must_use]
     pub fn is_unfinished(&self, at: u32) -> bool {

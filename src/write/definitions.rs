@@ -13,9 +13,10 @@ use super::assembly::Assembly;
 use super::canvas::Lane;
 use super::collective;
 use super::correlate::Correlation;
-use super::figure::{RegionClass, RegionCode, RegionKey, RegionName};
+use super::figure::{RegionClass, RegionCode, RegionKey, RegionName, Shape};
 use super::gpu_work::words::{copy_kind, demangled};
 use super::interval::Timing;
+use super::lanes::LaneKey;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
 use crate::journal::reader::Symbols;
@@ -214,15 +215,20 @@ impl Tables {
         symbols: &Symbols,
     ) {
         let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
-        let mut fixed = 0_u32;
-        for item in lanes.iter().flat_map(|lane| &lane.items) {
-            if item.figure.has_fixed_region() {
-                let shape = 1 << item.figure.shape as u32;
-                if fixed & shape != 0 {
-                    continue;
-                }
-                fixed |= shape;
-            }
+        let items = lanes.iter().flat_map(|lane| {
+            let mut seen = 0_u32;
+            // A row of transfers is of one direction.
+            let is_net = matches!(lane.key, LaneKey::Net(..));
+            lane.items.iter().filter(move |item| {
+                let shape = item.figure.shape;
+                let bit = 1 << shape as u32;
+                let is_known = seen & bit != 0;
+                seen |= bit;
+                let is_fixed = item.figure.has_fixed_region() || is_net && shape == Shape::Net;
+                !(is_fixed && is_known)
+            })
+        });
+        for item in items {
             let fields = item.figure.fields(assembly, correlation);
             let key = item.figure.region(fields.as_ref(), correlation);
             if let Entry::Vacant(new) = self.by_code.entry(key.code()) {

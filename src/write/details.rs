@@ -403,7 +403,11 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Closed, closed.is_some())?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            _ if figure.is_step() && super::kinds::steps::is_last(scene, figure) => {
+            // Of one that stopped nothing is left to say.
+            _ if figure.is_step()
+                && !scene.has_stopped(figure.operation)
+                && super::kinds::steps::is_last(scene, figure) =>
+            {
                 let closed = scene.correlation.closed_at(figure.operation);
                 self.flag(Attribute::Closed, closed.is_some())?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))

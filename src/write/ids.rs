@@ -141,10 +141,10 @@ mod tests {
                 found.get(id, key(id), is_of(id)),
                 expected.get(&id).copied()
             );
-            if !expected.contains_key(&id) {
-                expected.insert(id, at);
+            expected.entry(id).or_insert_with(|| {
                 found.insert(id, key(id), at);
-            }
+                at
+            });
         }
         for &id in &all {
             assert_eq!(

@@ -276,12 +276,13 @@ impl Lanes<'_> {
         let mut part = PartWriter::create(into, TRACES).map_err(otf2_error(self.directory))?;
         let mut emitter = Emitter::new(self.scene, self.tables);
         let mut definitions = Vec::with_capacity(lanes.len());
+        let mut memory = Vec::new();
         progress.begin("lanes", lanes.len() as u64);
         for (number, lane) in lanes.into_iter().enumerate() {
             let kind = describe::lane(self.scene, self.threads, lane.key);
             let sibling = lane.sibling;
             let key = lane.key;
-            let (happenings, cut) = lane.happenings();
+            let (happenings, cut) = lane.happenings_in(std::mem::take(&mut memory));
             let happenings = measurement::weave(key, sibling, happenings, self.scene.assembly);
             counts.clamped += cut;
             let location = LocationRef::new(u64::from(place(number)));
@@ -320,6 +321,7 @@ impl Lanes<'_> {
                 last_ns: happenings.last().map_or(0, |happening| happening.time),
                 collectives: happenings.iter().filter(|h| h.ends_collective()).count() as u64,
             });
+            memory = happenings;
             progress.step();
         }
         progress.end();

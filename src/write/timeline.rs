@@ -75,13 +75,20 @@ impl Lane {
     /// The events of the lane in a valid order, and how many items had to be cut to nest.
     #[must_use]
     pub fn happenings(self) -> (Vec<Happening>, u64) {
+        self.happenings_in(Vec::new())
+    }
+
+    /// The same, in the memory of a list that is not needed any more.
+    #[must_use]
+    pub fn happenings_in(self, mut drawn: Vec<Happening>) -> (Vec<Happening>, u64) {
         let Self {
             mut items,
             messages,
             samples,
             ..
         } = self;
-        let mut drawn = Vec::with_capacity(2 * items.len());
+        drawn.clear();
+        drawn.reserve(2 * items.len());
         let cut = nest(&mut items, &mut drawn);
         (weave(messages.merge(drawn), &samples), cut)
     }
