@@ -1,0 +1,190 @@
+//! A run of a real NCCL on the stand-in for a GPU, and what its journals say of launches.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nccl_profiler_otf2::event::Kind;
+use nccl_profiler_otf2::gpu::count::GpuCount;
+use nccl_profiler_otf2::gpu::record::{ClockSample, Device, GpuRecord, LaunchTime, Way};
+use nccl_profiler_otf2::id::EventId;
+use nccl_profiler_otf2::journal::reader::Journal;
+use nccl_profiler_otf2::journal::record::{Fields, Record, RecordBody, Symbol};
+use whole_plugin::built;
+use whole_plugin::machine::nccl_library;
+use whole_plugin::process::{Ended, run_within};
+use whole_plugin::scratch::Scratch;
+
+/// What was run.
+pub(crate) struct Run {
+    pub(crate) ended: Ended,
+    pub(crate) scratch: Scratch,
+    /// How often which function of the driver was called, and what the stand-in saw amiss.
+    pub(crate) calls: BTreeMap<String, u64>,
+    pub(crate) processes: Vec<Process>,
+}
+
+/// What one process recorded.
+#[derive(Default)]
+pub(crate) struct Process {
+    /// Launches by id: when they began and ended, in ticks, and their stream.
+    pub(crate) launches: BTreeMap<u64, Launched>,
+    /// Their times, and when these were known, in ticks.
+    pub(crate) times: BTreeMap<u64, (LaunchTime, u64)>,
+    /// Samples of each device's clock, with their ticks.
+    pub(crate) samples: BTreeMap<u32, Vec<(u64, ClockSample)>>,
+    pub(crate) devices: Vec<Device<String>>,
+    /// The device of each context.
+    pub(crate) of_communicator: BTreeMap<u64, u32>,
+    pub(crate) notices: Vec<(Way, String)>,
+    pub(crate) counts: BTreeMap<GpuCount, u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Launched {
+    pub(crate) begin: u64,
+    pub(crate) stream: u64,
+    pub(crate) context: u64,
+}
+
+/// Two ranks, with what the variables say. None where there is no such NCCL here.
+pub(crate) fn run(version: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
+    let library = nccl_library(version)?;
+    let scratch = Scratch::new();
+    let report = scratch.path().join("report");
+    let mut job = scratch.plain(built::nccl_otf2());
+    job.arg("run").arg("--out").arg(scratch.out()).arg("--");
+    job.arg(built::nccl_host()).arg("--lib").arg(&library);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    job.args(arguments);
+    job.env("NCCL_OTF2_KEEP_JOURNAL", "1")
+        .env("NCCL_OTF2_VERBOSITY", "verbose")
+        .env("FAKEGPU_REPORT", &report)
+        .envs(variables.iter().copied());
+    // nccl-host ends with 0 only when all results are right.
+    let ended = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let processes = processes(&scratch);
+    let checked = scratch.archive().check();
+    assert_eq!(checked["faults"], 0, "{checked:#}\n{ended}");
+    Some(Run {
+        ended,
+        calls: calls(&std::fs::read_to_string(report).unwrap_or_default()),
+        processes,
+        scratch,
+    })
+}
+
+fn calls(report: &str) -> BTreeMap<String, u64> {
+    let mut calls = BTreeMap::new();
+    for line in report.lines() {
+        let [_process, name, count] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line:?}");
+        };
+        *calls.entry(name.to_owned()).or_default() += count.parse::<u64>().unwrap();
+    }
+    calls
+}
+
+fn processes(scratch: &Scratch) -> Vec<Process> {
+    let parts = std::fs::read_dir(scratch.out().join("parts")).unwrap();
+    parts
+        .map(|part| {
+            let journal = Journal::open(&part.unwrap().path().join("journal")).unwrap();
+            let mut records = Vec::new();
+            let outcome = journal.read(&mut |record| records.push(record));
+            assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+            let text = |symbol: Symbol| outcome.symbols.text(symbol).to_owned();
+            let mut process = Process::default();
+            for record in records {
+                process.take(record, &text);
+            }
+            process
+        })
+        .collect()
+}
+
+impl Process {
+    fn take(&mut self, record: Record, text: &dyn Fn(Symbol) -> String) {
+        let Record {
+            ticks, id, body, ..
+        } = record;
+        match body {
+            RecordBody::Start(start) => {
+                if let Fields::KernelLaunch { stream } = start.fields {
+                    let launched = Launched {
+                        begin: ticks,
+                        stream,
+                        context: start.context,
+                    };
+                    self.launches.insert(id, launched);
+                }
+            }
+            RecordBody::Gpu(GpuRecord::LaunchTime(time)) => {
+                assert_eq!(EventId::from_raw(id).kind(), Kind::KernelLaunch);
+                let before = self.times.insert(id, (time, ticks));
+                assert!(before.is_none(), "timed twice: {time:?}");
+            }
+            RecordBody::Gpu(GpuRecord::Clock(sample)) => {
+                let samples = self.samples.entry(sample.ordinal).or_default();
+                samples.push((ticks, sample));
+            }
+            RecordBody::Gpu(GpuRecord::Device(device)) => self.devices.push(Device {
+                ordinal: device.ordinal,
+                is_mig: device.is_mig,
+                uuid: device.uuid,
+                pci_domain: device.pci_domain,
+                pci_bus: device.pci_bus,
+                pci_device: device.pci_device,
+                driver_version: device.driver_version,
+                compute_capability: device.compute_capability,
+                multiprocessors: device.multiprocessors,
+                name: text(device.name),
+            }),
+            RecordBody::Gpu(GpuRecord::DeviceOfCommunicator { ordinal }) => {
+                self.of_communicator.insert(id, ordinal);
+            }
+            RecordBody::Gpu(GpuRecord::Notice { way, text: line }) => {
+                self.notices.push((way, text(line)));
+            }
+            RecordBody::Gpu(GpuRecord::Counts(counts)) => {
+                self.counts = GpuCount::ALL.into_iter().zip(counts).collect();
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn count(&self, count: GpuCount) -> u64 {
+        self.counts.get(&count).copied().unwrap_or(0)
+    }
+
+    /// When a device's clock showed a time, in ticks, and how far that may be off.
+    pub(crate) fn ticks_of(&self, ordinal: u32, gpu_ns: u64) -> (f64, f64) {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "differences of a run of some seconds"
+        )]
+        let points: Vec<[f64; 3]> = self.samples[&ordinal]
+            .iter()
+            .map(|(ticks, sample)| {
+                [
+                    sample.gpu_ns as f64,
+                    *ticks as f64,
+                    sample.uncertainty_ticks as f64,
+                ]
+            })
+            .collect();
+        #[expect(clippy::cast_precision_loss, reason = "the same")]
+        let at = gpu_ns as f64;
+        let after = points
+            .iter()
+            .position(|[shown, ..]| *shown >= at)
+            .unwrap_or(points.len() - 1)
+            .max(1);
+        let ([from, from_ticks, from_off], [to, to_ticks, to_off]) =
+            (points[after - 1], points[after]);
+        let part = (at - from) / (to - from);
+        (
+            from_ticks + part * (to_ticks - from_ticks),
+            from_off.max(to_off),
+        )
+    }
+}
