@@ -118,7 +118,8 @@ impl<W: Work> Join<W> {
     }
 
     /// Launches that were seen and whose work was not.
-    pub(super) fn open(&self) -> usize {
+    #[cfg(test)]
+    fn open(&self) -> usize {
         self.launches
             .values()
             .filter(|launch| !launch.matched)
