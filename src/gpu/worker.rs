@@ -22,6 +22,8 @@ use super::settings::{CuptiKernels, GpuSettings, Wish};
 use super::way::{Output, Timing};
 use crate::event::Kind;
 
+/// The first interface that tells of copy-engine collectives: NCCL 2.29's.
+const FIRST_WITH_COPIES: u8 = 6;
 /// How often counts are recorded, for a process that is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -246,7 +248,7 @@ impl Work {
             library: self.settings.cupti_library.as_ref().map(PathBuf::from),
             cuda_home: cuda_home.map(|(_, folder)| PathBuf::from(folder)),
             all_kernels: self.settings.kernels == CuptiKernels::All,
-            copies: self.mask & Kind::CeColl.mask() != 0,
+            copies: self.table >= FIRST_WITH_COPIES && self.mask & Kind::CeColl.mask() != 0,
             yields: self.settings.wish == Wish::Auto,
         };
         cupti::open(settings, self.driver)
