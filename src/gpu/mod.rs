@@ -3,7 +3,7 @@
 //! What is found out goes into the journal as [`record::GpuRecord`]s; the writing half makes rows of it.
 //!
 //! ```text
-//!   launching thread   recorder ── facade ── a way (way::Timing): by CUDA events (events/)
+//!   launching thread   recorder ── facade ── a way (way::Timing): by CUDA events (events/), by CUPTI (cupti/)
 //!   worker thread      decides on the way, keeps it going, writes down what it finds out (book)
 //!   communicators      begin and end: the worker is told, and does what CUDA must do then
 //! ```
@@ -47,8 +47,10 @@ use worker::{Mailbox, Message, Work};
 
 /// How long the making of a communicator may wait for the worker, which may have to load a library.
 const LONGEST_BEGINNING: Duration = Duration::from_secs(2);
-/// How long a communicator's end, and the session's, may wait for launches that are under way.
+/// How long a communicator's end may wait for launches that are under way.
 const LAST_WAIT: Duration = Duration::from_millis(200);
+/// How long the session's end may: CUPTI has to be turned off.
+const LAST_WAIT_OF_ALL: Duration = Duration::from_millis(500);
 /// And so much longer for the worker's answer.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -158,7 +160,7 @@ impl Gpus {
 
     /// Ends it: afterwards nothing more is written.
     pub(crate) fn end(&self) {
-        let deadline = Instant::now() + LAST_WAIT;
+        let deadline = Instant::now() + LAST_WAIT_OF_ALL;
         let has_ended = self
             .mailbox
             .ask(Message::Finish { deadline }, deadline + GRACE);

@@ -4,21 +4,26 @@
 //! the program's communicators or its exit more than the program's own calls do.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::book::Book;
+use super::cupti::{self, NotUsed, Opened};
 use super::decide::{Decision, Surroundings, decide, mapped_files};
 use super::devices::{Devices, Place};
 use super::driver::{Driver, Refusal};
 use super::events::Events;
 use super::facade;
 use super::record::Way;
-use super::settings::GpuSettings;
+use super::settings::{CuptiKernels, GpuSettings, Wish};
 use super::way::{Output, Timing};
+use crate::event::Kind;
 
+/// The first interface that tells of copy-engine collectives: NCCL 2.29's.
+const FIRST_WITH_COPIES: u8 = 6;
 /// How often counts are recorded, for a process that is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -212,29 +217,40 @@ impl Work {
                 driver: Some(self.driver.version()),
                 table: self.table,
                 mask: self.mask,
-                is_cupti_ours: false,
+                is_cupti_ours: cupti::is_ours(),
             },
         );
-        let way = match way {
-            Way::Cupti => {
-                self.book.notice(
-                    Way::Events,
-                    "GPU work is timed by CUDA events: this version cannot use CUPTI yet",
-                );
-                Way::Events
+        if way == Way::Cupti {
+            match self.begin_cupti(&environment) {
+                Ok(Opened { timing, which }) => {
+                    self.book.notice(way, &format!("{line}: {which}"));
+                    return Some(timing);
+                }
+                Err(why) => {
+                    let text = format!(
+                        "GPU work is timed by CUDA events, for CUPTI cannot be used: {why}"
+                    );
+                    let is_fault = self.settings.wish == Wish::Cupti;
+                    self.book.say(Way::Events, &text, is_fault);
+                    return Some(Arc::new(Events::new(self.driver)));
+                }
             }
-            way if is_fault => {
-                self.book.fault(way, &line);
-                way
-            }
-            way => {
-                self.book.notice(way, &line);
-                way
-            }
-        };
+        }
+        self.book.say(way, &line, is_fault);
         match way {
             Way::Off | Way::Cupti => None,
             Way::Events => Some(Arc::new(Events::new(self.driver))),
         }
+    }
+    fn begin_cupti(&self, environment: &[(String, String)]) -> Result<Opened, NotUsed> {
+        let cuda_home = environment.iter().find(|(name, _)| name == "CUDA_HOME");
+        let settings = cupti::Settings {
+            library: self.settings.cupti_library.as_ref().map(PathBuf::from),
+            cuda_home: cuda_home.map(|(_, folder)| PathBuf::from(folder)),
+            all_kernels: self.settings.kernels == CuptiKernels::All,
+            copies: self.table >= FIRST_WITH_COPIES && self.mask & Kind::CeColl.mask() != 0,
+            yields: self.settings.wish == Wish::Auto,
+        };
+        cupti::open(settings, self.driver)
     }
 }

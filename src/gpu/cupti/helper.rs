@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -91,11 +91,6 @@ impl Helper {
         let desk = self.shared.desk.lock();
         desk.done < desk.given
     }
-
-    /// The same as [`Self::run`] with a time from now.
-    pub(super) fn run_for(&self, patience: Duration, task: impl FnOnce() + Send + 'static) -> bool {
-        self.run(Instant::now() + patience, task)
-    }
 }
 
 impl Drop for Helper {
@@ -127,8 +122,17 @@ fn work(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(20)
+    }
+
+    fn at_once() -> Instant {
+        Instant::now() + Duration::from_millis(50)
+    }
 
     #[test]
     fn tasks_are_done_one_after_the_other() {
@@ -136,13 +140,11 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         for number in 0..3 {
             let sender = sender.clone();
-            assert!(helper.run_for(Duration::from_secs(20), move || {
-                sender.send(number).unwrap()
-            }));
+            assert!(helper.run(soon(), move || { sender.send(number).unwrap() }));
         }
         drop(sender);
         assert_eq!(receiver.iter().collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(helper.run_for(Duration::from_secs(20), || panic!("planted")));
+        assert!(helper.run(soon(), || panic!("planted")));
         assert!(!helper.is_busy());
     }
 
@@ -151,14 +153,14 @@ mod tests {
         let helper = Helper::start();
         let (let_go, hang) = mpsc::channel::<()>();
         let begun = Instant::now();
-        let done = helper.run_for(Duration::from_millis(50), move || {
+        let done = helper.run(at_once(), move || {
             let _let_go = hang.recv();
         });
         assert!(!done);
-        assert!(!helper.run_for(Duration::from_millis(50), || {}));
+        assert!(!helper.run(at_once(), || {}));
         assert!(helper.is_busy());
         assert!(begun.elapsed() < Duration::from_secs(10));
         drop(let_go);
-        assert!(helper.run_for(Duration::from_secs(20), || {}));
+        assert!(helper.run(soon(), || {}));
     }
 }

@@ -118,7 +118,8 @@ impl<W: Work> Join<W> {
     }
 
     /// Launches that were seen and whose work was not.
-    pub(super) fn open(&self) -> usize {
+    #[cfg(test)]
+    fn open(&self) -> usize {
         self.launches
             .values()
             .filter(|launch| !launch.matched)
@@ -501,6 +502,45 @@ mod tests {
             (whose(&out, 1), whose(&out, 2)),
             (Some(Whose::Nccl), Some(Whose::Foreign))
         );
+    }
+
+    #[test]
+    fn replays_of_graphs_wait_for_nothing() {
+        let (mut join, mut out) = (Join::new(), Vec::new());
+        join.expect_ids();
+        for (number, is_nccl) in [(1, true), (2, false)] {
+            let replayed = Piece {
+                is_of_graph: true,
+                ..piece(number, is_nccl)
+            };
+            join.work(seconds(0), 10, replayed, &mut out);
+        }
+        assert_eq!(
+            (whose(&out, 1), whose(&out, 2)),
+            (Some(Whose::Nccl), Some(Whose::Foreign))
+        );
+    }
+
+    #[test]
+    fn correlation_ids_of_another_round_are_others() {
+        let (mut join, mut out) = (Join::new(), Vec::new());
+        join.call(seconds(0), 5, 7, false, &mut out);
+        for (number, correlation) in [(1, 0x7000_0000), (2, 0xe000_0000), (3, 5), (4, 0xffff_ffff)]
+        {
+            join.work(seconds(0), correlation, piece(number, false), &mut out);
+        }
+        // The first round's, late.
+        join.call(seconds(0), 0xffff_ffff, 8, false, &mut out);
+        join.end(&mut out);
+        let expected = [
+            Whose::Foreign,
+            Whose::Foreign,
+            Whose::Foreign,
+            Whose::Launch(8),
+        ];
+        for (number, expected) in (1..).zip(expected) {
+            assert_eq!(whose(&out, number), Some(expected), "{number}");
+        }
     }
 
     #[test]

@@ -12,11 +12,6 @@
 //! `session.rs` finds CUPTI, subscribes and turns kinds on; `calls.rs` has all calls. `cuptiFinalize` is not among them:
 //! it ends CUPTI for everybody, and crashes some. What CUPTI still has when the session ends stays where it is.
 
-#![cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the decision which way to go comes next")
-)]
-
 mod buffers;
 mod calls;
 mod clock;
@@ -32,12 +27,11 @@ mod tests;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cupti_sys::Code;
 use cupti_sys::constants::{EXTERNAL_CUSTOM2, FLUSH_FORCED};
-use cupti_sys::driver::CaptureState;
 use parking_lot::Mutex;
 
 use self::helper::Helper;
@@ -46,6 +40,8 @@ use self::read::Reading;
 use self::session::Session;
 pub(crate) use self::session::{NotUsed, Settings};
 use super::count::GpuCount;
+use super::devices::Place;
+use super::driver::{Driver, Refusal, Stream};
 use super::record::Way;
 use super::way::{Launch, Output, Timing};
 use crate::event::Kind;
@@ -58,6 +54,8 @@ const HANGS_AFTER: Duration = Duration::from_secs(10);
 /// At the end: how long kernels that still run, and buffers that are on their way, are waited for.
 const LAST_PATIENCE: Duration = Duration::from_millis(200);
 
+/// Whether CUPTI is in this process because we loaded it.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
 /// Sessions so far.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -67,7 +65,7 @@ pub(crate) struct Cupti {
     /// The how-manieth of the process it is.
     number: u64,
     settings: Settings,
-    capture: Option<CaptureState>,
+    driver: Driver,
     helper: Helper,
     /// What the worker works with. It is taken out for the time of the work: no lock is held while CUPTI is called.
     reading: Mutex<Option<Box<Reading>>>,
@@ -115,32 +113,43 @@ struct Counts {
     launches: AtomicU64,
     captured: AtomicU64,
     refused: AtomicU64,
+    on_callback_thread: AtomicU64,
     /// The code of the last refusal.
     refusal: AtomicI32,
     /// Ids that were not on CUPTI's stack where we had put them.
     disturbed: AtomicU64,
 }
 
-/// CUPTI in use, and a line about it.
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// CUPTI in use.
 pub(crate) struct Opened {
     pub(crate) timing: Arc<Cupti>,
-    pub(crate) notice: String,
+    /// Which, and what that means: a part of a sentence.
+    pub(crate) which: String,
+}
+
+/// Whether CUPTI's library is in this process because an earlier session of ours wanted it.
+pub(crate) fn is_ours() -> bool {
+    IS_OURS.load(Ordering::Relaxed)
 }
 
 /// Begins to record with CUPTI.
-pub(crate) fn open(settings: Settings) -> Result<Opened, NotUsed> {
+pub(crate) fn open(settings: Settings, driver: Driver) -> Result<Opened, NotUsed> {
     let session = Session::open(&settings)?;
-    let notice = format!(
-        "GPU kernels are recorded by CUPTI of CUDA {} ({}){}{}",
+    let which = format!(
+        "that of CUDA {}, {}, which {}{}",
         session.release(),
         session.path.display(),
         if session.calls.is_shared() {
-            ", other tools can use it too"
+            "other tools can use too"
         } else {
-            ", no other tool can use it meanwhile"
+            "no other tool can use meanwhile"
         },
         if session.has_all_driver_calls {
-            "; this release records all calls of the driver with them, which takes longer: from CUDA 12.5 on it need not"
+            "; before CUDA 12.5 it records every call of the driver's, too, which costs more"
         } else {
             ""
         }
@@ -154,17 +163,31 @@ pub(crate) fn open(settings: Settings) -> Result<Opened, NotUsed> {
         session,
         number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
         settings,
-        capture: CaptureState::find(),
+        driver,
         helper: Helper::start(),
         doors: Doors::default(),
         counts: Counts::default(),
         flushed: Arc::new(AtomicI32::new(0)),
         flush_began: Mutex::new(None),
     });
-    Ok(Opened { timing, notice })
+    Ok(Opened { timing, which })
 }
 
 impl Timing for Cupti {
+    fn communicator_begins(&self, _communicator: u64, _place: Place, out: &mut dyn Output) {
+        // Soon after the beginning: kernels before the first sample would be placed by the rate after it.
+        let taken = self.reading.lock().take();
+        if let Some(mut reading) = taken {
+            reading.sample_clock(out);
+            *self.reading.lock() = Some(reading);
+        }
+    }
+
+    fn communicator_ends(&self, _communicator: u64, out: &mut dyn Output, deadline: Instant) {
+        // Its context may go with it.
+        self.collect_until(deadline, out);
+    }
+
     fn begins(&self, launch: Launch) {
         if launch.id.kind() == Kind::CeColl && !self.settings.copies {
             return;
@@ -177,17 +200,7 @@ impl Timing for Cupti {
     }
 
     fn collect(&self, out: &mut dyn Output) {
-        let taken = self.reading.lock().take();
-        let Some(mut reading) = taken else {
-            return;
-        };
-        reading.sample_clock(out);
-        self.flush(&mut reading, 0, Instant::now() + FLUSH_PATIENCE, out);
-        let launches = self.take_counts(&mut reading, out);
-        reading.read_all(out);
-        reading.look_around(launches, out);
-        buffers::pool().top_up();
-        *self.reading.lock() = Some(reading);
+        self.collect_until(Instant::now() + FLUSH_PATIENCE, out);
     }
 
     fn finish(&self, out: &mut dyn Output, deadline: Instant) {
@@ -243,13 +256,25 @@ impl Timing for Cupti {
 }
 
 impl Cupti {
+    fn collect_until(&self, deadline: Instant, out: &mut dyn Output) {
+        let taken = self.reading.lock().take();
+        let Some(mut reading) = taken else {
+            return;
+        };
+        reading.sample_clock(out);
+        self.flush(&mut reading, 0, deadline, out);
+        let launches = self.take_counts(&mut reading, out);
+        reading.read_all(out);
+        reading.look_around(launches, out);
+        buffers::pool().top_up();
+        *self.reading.lock() = Some(reading);
+    }
+
     fn push(&self, launch: Launch) {
         let id = launch.id.get();
         let calls = self.session.calls;
-        self.counts.launches.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: NCCL launches on this stream with its next call, on this thread.
-        let is_capturing = |capture: CaptureState| unsafe { capture.is_capturing(launch.stream) };
-        let is_captured = self.capture.is_some_and(is_capturing);
+        count(&self.counts.launches);
+        let capturing = self.driver.is_capturing(Stream(launch.stream));
         marks::with(self.number, |marks| {
             if marks.is_full() {
                 // They were stopped on other threads, which NCCL does not do.
@@ -258,15 +283,18 @@ impl Cupti {
                 }
             }
             let mut is_pushed = false;
-            if is_captured {
+            match capturing {
                 // Nothing runs now; what the graph runs later has no id.
-                self.counts.captured.fetch_add(1, Ordering::Relaxed);
-            } else {
-                let code = calls.push(EXTERNAL_CUSTOM2, id);
-                is_pushed = code.is_success();
-                if !is_pushed {
-                    self.counts.refused.fetch_add(1, Ordering::Relaxed);
-                    self.counts.refusal.store(code.0, Ordering::Relaxed);
+                Ok(true) => count(&self.counts.captured),
+                Err(Refusal::NOT_PERMITTED) => count(&self.counts.on_callback_thread),
+                // Where the driver cannot say, nothing captures.
+                Ok(false) | Err(_) => {
+                    let code = calls.push(EXTERNAL_CUSTOM2, id);
+                    is_pushed = code.is_success();
+                    if !is_pushed {
+                        count(&self.counts.refused);
+                        self.counts.refusal.store(code.0, Ordering::Relaxed);
+                    }
                 }
             }
             marks.begin(Mark { id, is_pushed });
@@ -290,7 +318,7 @@ impl Cupti {
 
     fn take_away(&self, mark: Mark) {
         if mark.is_pushed && self.session.calls.pop(EXTERNAL_CUSTOM2) != Ok(mark.id) {
-            self.counts.disturbed.fetch_add(1, Ordering::Relaxed);
+            count(&self.counts.disturbed);
         }
     }
 
@@ -298,12 +326,14 @@ impl Cupti {
     fn take_counts(&self, reading: &mut Reading, out: &mut dyn Output) -> u64 {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
         let (captured, refused) = (take(&self.counts.captured), take(&self.counts.refused));
+        let on_callback_thread = take(&self.counts.on_callback_thread);
         // Last, so that no launch is counted as refused that is not counted yet.
         let launches = take(&self.counts.launches);
         out.count(GpuCount::Launches, launches);
         out.count(GpuCount::Captured, captured);
         out.count(GpuCount::Refused, refused);
-        let told = launches.saturating_sub(captured + refused);
+        out.count(GpuCount::OnCallbackThread, on_callback_thread);
+        let told = launches.saturating_sub(captured + refused + on_callback_thread);
         reading.expect(told);
         if refused > 0 {
             let code = Code(self.counts.refusal.load(Ordering::Relaxed));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use cupti_sys::constants::{
     ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_OF_BATCHES, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES,
@@ -120,6 +121,9 @@ impl Session {
             cuda_home: settings.cuda_home.clone(),
         };
         let library = cupti_sys::load(&search).map_err(NotUsed::Load)?;
+        if !library.was_mapped {
+            super::IS_OURS.store(true, Ordering::Relaxed);
+        }
         let (functions, path) = (library.functions, library.path);
         // Before the first thread of CUPTI's there is.
         calls::watch_forks();

@@ -52,6 +52,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     rank_environment: bool,
 
+    /// Play the recorded kernels to this double of libcupti (libfake_cupti.so), each when its launch ends
+    #[arg(long, value_name = "PATH")]
+    cupti: Option<PathBuf>,
+
     /// Print what was replayed as JSON, one object for each stream.
     #[arg(long)]
     json: bool,
@@ -108,8 +112,9 @@ fn replay_here(arguments: &Arguments, path: &Path) -> anyhow::Result<Report> {
         speed: arguments.speed,
         respect_mask: !arguments.all_events,
         finalize: !arguments.no_finalize,
+        double: arguments.cupti.as_deref(),
     };
-    let mut report = replay(&plugin, &stream, options).context("cannot make a thread")?;
+    let mut report = replay(&plugin, &stream, options).context("cannot replay")?;
     report.stream = path.display().to_string();
     Ok(report)
 }
@@ -137,6 +142,9 @@ fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Ch
         Speed::Full => "full",
     };
     command.args(["--speed", speed]);
+    if let Some(cupti) = &arguments.cupti {
+        command.arg("--cupti").arg(cupti);
+    }
     if arguments.all_events {
         command.arg("--all-events");
     }

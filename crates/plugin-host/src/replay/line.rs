@@ -36,6 +36,11 @@ pub(super) struct Line<'a> {
     pub(super) trans_size: Option<u64>,
     pub(super) steps: Option<i32>,
     pub(super) no_args: bool,
+    // Kernels.
+    pub(super) ext_corr_id: Option<u64>,
+    pub(super) device_id: Option<u32>,
+    pub(super) stream: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
 }
 
 /// When and where; times in µs, as written.

@@ -1,9 +1,12 @@
 //! Calls a plugin as a stream says.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::double::Double;
 use super::order::{Call, Callback, Ordered};
 use super::report::{Report, StreamGaps};
 use super::stream::Stream;
@@ -26,13 +29,15 @@ pub enum Speed {
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     /// How fast.
     pub speed: Speed,
     /// Whether kinds that the plugin's mask does not ask for are left out, as by NCCL.
     pub respect_mask: bool,
     /// Whether communicators are finalized: those that the recording did not finalize, at the end.
     pub finalize: bool,
+    /// The double of libcupti that is told of the recorded kernels.
+    pub double: Option<&'a Path>,
 }
 
 /// Below this a gap is waited out by looking at the clock: a sleep overshoots by about as much.
@@ -41,8 +46,8 @@ const SPIN: Duration = Duration::from_micros(80);
 /// Replays a stream and says what was replayed.
 ///
 /// # Errors
-/// When a thread cannot be made.
-pub fn replay(plugin: &Plugin, stream: &Stream, options: Options) -> std::io::Result<Report> {
+/// When a thread cannot be made, or the double cannot be loaded.
+pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io::Result<Report> {
     let ordered = Ordered::new(stream, options.finalize);
     let mut tids: Vec<i64> = Vec::new();
     let mut owners: Vec<usize> = Vec::with_capacity(ordered.callbacks.len());
@@ -58,7 +63,17 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options) -> std::io::Re
     for (turn, owner) in owners.iter().enumerate() {
         own[*owner].push(turn);
     }
+    let first_ns = ordered
+        .callbacks
+        .first()
+        .map_or(0, |callback| callback.when.at_ns);
+    let double = options
+        .double
+        .map(|path| Double::load(path, first_ns).map_err(std::io::Error::other))
+        .transpose()?;
     let replay = Replay {
+        double,
+        launches: launches(stream),
         plugin,
         stream,
         ordered: &ordered,
@@ -73,10 +88,6 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options) -> std::io::Re
     };
     let turn = Turn::new(tids.len(), owners, live);
     let begin = Instant::now();
-    let first_ns = ordered
-        .callbacks
-        .first()
-        .map_or(0, |callback| callback.when.at_ns);
     thread::scope(|scope| -> std::io::Result<()> {
         for (number, turns) in own.iter().enumerate() {
             let (replay, turn) = (&replay, &turn);
@@ -112,6 +123,15 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options) -> std::io::Re
     Ok(report)
 }
 
+/// Which launch each KernelLaunch event is, in the order in which they began.
+fn launches(stream: &Stream) -> BTreeMap<usize, u64> {
+    let mut places: Vec<usize> = (0..stream.events.len())
+        .filter(|place| stream.events[*place].kind == Kind::KERNEL_LAUNCH)
+        .collect();
+    places.sort_by_key(|place| stream.events[*place].start.at_ns);
+    places.into_iter().zip(1..).collect()
+}
+
 fn wait_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -128,10 +148,13 @@ fn wait_until(deadline: Instant) {
 
 /// What does not change during a replay.
 struct Replay<'a> {
+    double: Option<Double>,
+    /// The how-manieth launch an event is, from 1 on.
+    launches: BTreeMap<usize, u64>,
     plugin: &'a Plugin,
     stream: &'a Stream,
     ordered: &'a Ordered,
-    options: Options,
+    options: Options<'a>,
     recorded_pid: i32,
 }
 
@@ -285,6 +308,13 @@ impl Replay<'_> {
             live.report.left_out.stop_or_state_without_handle += 1;
             return;
         }
+        if let Some(double) = &self.double {
+            let launch = self.launches.get(&place).copied().unwrap_or(0);
+            let kernels = self.stream.kernels.iter();
+            for kernel in kernels.filter(|kernel| kernel.launch == launch) {
+                double.launch(kernel);
+            }
+        }
         let result = self.plugin.stop(handle);
         live.note("stopEvent", result);
         let kind = self.stream.events[place].kind;
@@ -294,6 +324,10 @@ impl Replay<'_> {
     fn finalize(&self, live: &mut Live, comm: usize) {
         if !self.options.finalize {
             return;
+        }
+        // Who ends a communicator has waited for its streams.
+        if let Some(double) = &self.double {
+            double.drain();
         }
         let result = self.plugin.finalize(live.contexts[comm]);
         logger::communicator_ends();

@@ -22,8 +22,25 @@ pub struct Stream {
     pub events: Vec<Event>,
     /// States.
     pub states: Vec<State>,
-    /// Lines that are no callbacks: CUPTI activities.
-    pub other_lines: u64,
+    /// Kernels that ran: no callbacks.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A recorded kernel. Times are ns of the recording's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Of the how-manieth KernelLaunch it is, from 1 on.
+    pub launch: u64,
+    /// CUPTI's number of the device.
+    pub device: u32,
+    /// CUPTI's number of the stream.
+    pub stream: u32,
+    /// When it began.
+    pub start_ns: u64,
+    /// When it ended.
+    pub stop_ns: u64,
+    /// Its name, mangled.
+    pub name: String,
 }
 
 /// When a callback was called and by whom. Times are ns of the recording's clock.
@@ -188,7 +205,7 @@ impl Stream {
                     who: who(&line)?,
                 })
             }
-            (Some("cuptiActivity"), ..) => self.other_lines += 1,
+            (Some("cuptiActivity"), Some("KERNEL"), _) => self.kernels.push(kernel(&line)?),
             (record, kind, func) => {
                 return Err(format!(
                     "unknown record (recordType {record:?}, type {kind:?}, func {func:?})"
@@ -197,6 +214,18 @@ impl Stream {
         }
         Ok(())
     }
+}
+
+fn kernel(line: &Line<'_>) -> Result<Kernel, String> {
+    let stream = line.stream.and_then(parse_number).ok_or("no stream")?;
+    Ok(Kernel {
+        launch: line.ext_corr_id.ok_or("no extCorrId")?,
+        device: line.device_id.ok_or("no deviceId")?,
+        stream: u32::try_from(stream).map_err(|error| error.to_string())?,
+        start_ns: moment(line.start.as_ref())?.at_ns,
+        stop_ns: moment(line.stop.as_ref())?.at_ns,
+        name: line.name.ok_or("no name")?.to_owned(),
+    })
 }
 
 fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, String> {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{Launched, Rig, scenario, settings};
+use super::rig::{Launched, Rig, refusal, scenario, settings};
 use crate::gpu::count::GpuCount;
-use crate::gpu::cupti::{Settings, open};
+use crate::gpu::cupti::Settings;
 
 /// Launches, collects in between, and ends.
 fn session(launches: u32) -> (Rig, Vec<Launched>) {
@@ -226,7 +226,7 @@ fn a_refusal_to_begin_says_why() {
         ),
     ] {
         scenario("faults::a_refusal_to_begin_says_why", &variables, || {
-            let refused = open(settings()).err().unwrap().to_string();
+            let refused = refusal(&settings());
             assert!(refused.contains(words), "{refused}");
         });
     }
@@ -259,11 +259,7 @@ fn a_driver_that_serves_one_tool_only_is_enough() {
         || {
             let (rig, launched) = session(300);
             rig.all_are_joined(&launched);
-            assert!(
-                rig.notice.contains("no other tool can use it"),
-                "{}",
-                rig.notice
-            );
+            assert!(rig.which.contains("no other tool can use"), "{}", rig.which);
         },
     );
 }
@@ -283,7 +279,7 @@ fn a_tool_that_traces_goes_first_where_it_is_not_insisted() {
                 yields: true,
                 ..settings()
             };
-            let refused = open(yielding).err().unwrap().to_string();
+            let refused = refusal(&yielding);
             assert!(refused.contains("NCCL_OTF2_GPU=cupti"), "{refused}");
         },
     );

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::rig::{
-    NCCL, OTHER, Rig, launch_of, next_id, scenario, scenario_without_driver, settings,
+    NCCL, OTHER, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings,
 };
 use crate::event::Kind;
 use crate::gpu::count::GpuCount;
-use crate::gpu::cupti::{Settings, open};
+use crate::gpu::cupti::Settings;
 use crate::gpu::way::Timing as _;
 
 #[test]
@@ -145,7 +145,7 @@ fn ids_of_other_tools_are_left_alone() {
 #[test]
 fn without_a_driver_cupti_is_not_touched() {
     scenario_without_driver("lives::without_a_driver_cupti_is_not_touched", || {
-        let refused = open(settings()).err().unwrap().to_string();
+        let refused = refusal(&settings());
         assert!(refused.contains("libcuda.so.1 is not loaded"), "{refused}");
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         assert!(!maps.contains("fake_cupti"));
@@ -158,7 +158,7 @@ fn with_a_stub_of_a_driver_cupti_is_not_touched() {
         "lives::with_a_stub_of_a_driver_cupti_is_not_touched",
         &[("FAKEGPU_DRIVER", "stub")],
         || {
-            let refused = open(settings()).err().unwrap().to_string();
+            let refused = refusal(&settings());
             assert!(refused.contains("stub of a CUDA toolkit"), "{refused}");
             let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
             assert!(!maps.contains("fake_cupti"));
@@ -173,9 +173,9 @@ fn a_library_that_is_not_there_is_named() {
             library: Some("/nowhere/libcupti.so.12".into()),
             ..Settings::default()
         };
-        let refused = open(named).err().unwrap().to_string();
+        let refused = refusal(&named);
         assert!(refused.contains("/nowhere/libcupti.so.12"), "{refused}");
-        let refused = open(Settings::default()).err().unwrap().to_string();
+        let refused = refusal(&Settings::default());
         assert!(
             refused.contains("libcupti was not found") && refused.contains("libcupti.so.12"),
             "{refused}"
@@ -184,7 +184,7 @@ fn a_library_that_is_not_there_is_named() {
             library: Some("libm.so.6".into()),
             ..Settings::default()
         };
-        let refused = open(none).err().unwrap().to_string();
+        let refused = refusal(&none);
         assert!(refused.contains("is not CUPTI"), "{refused}");
     });
 }

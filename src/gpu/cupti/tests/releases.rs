@@ -90,10 +90,10 @@ fn ten_thousand_kernels_are_joined_in_every_release() {
                 assert_eq!((count(c"pops_of_nothing"), count(c"misuses")), (0, 0));
                 assert_eq!(count(c"buffers_requested"), count(c"buffers_completed"));
                 assert!(rig.book.clocks.len() >= 3);
-                let is_shared = rig.notice.contains("other tools can use it too");
-                assert_eq!(is_shared, level >= 130_300, "{}", rig.notice);
-                let records_all = rig.notice.contains("all calls of the driver");
-                assert_eq!(records_all, level < 23, "{}", rig.notice);
+                let is_shared = rig.which.contains("other tools can use too");
+                assert_eq!(is_shared, level >= 130_300, "{}", rig.which);
+                let records_all = rig.which.contains("every call of the driver");
+                assert_eq!(records_all, level < 23, "{}", rig.which);
             },
         );
     }

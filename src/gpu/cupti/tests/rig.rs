@@ -11,7 +11,9 @@ use whole_plugin::built;
 
 use crate::event::{Kind, Name};
 use crate::gpu::count::GpuCount;
+use crate::gpu::cupti::session::Session;
 use crate::gpu::cupti::{Cupti, NotUsed, Settings, open};
+use crate::gpu::driver::Driver;
 use crate::gpu::record::{ClockSample, Copy, GpuRecord, Kernel, Way};
 use crate::gpu::way::{Launch, Output, Timing};
 use crate::id::{EventId, ProcessTag};
@@ -83,6 +85,11 @@ pub(super) fn settings() -> Settings {
         library: Some(built::fake_cupti()),
         ..Settings::default()
     }
+}
+
+/// Why CUPTI is not used.
+pub(super) fn refusal(settings: &Settings) -> String {
+    Session::open(settings).err().unwrap().to_string()
 }
 
 /// What was written down.
@@ -236,7 +243,7 @@ impl Double {
 /// A session with the double.
 pub(super) struct Rig {
     pub(super) timing: Arc<Cupti>,
-    pub(super) notice: String,
+    pub(super) which: String,
     pub(super) double: Double,
     pub(super) book: Book,
 }
@@ -248,10 +255,11 @@ impl Rig {
 
     pub(super) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
         crate::clock::select();
-        let opened = open(settings)?;
+        let driver = Driver::of_process().unwrap();
+        let opened = open(settings, driver)?;
         Ok(Self {
             timing: opened.timing,
-            notice: opened.notice,
+            which: opened.which,
             double: Double::mapped(),
             book: Book::default(),
         })
@@ -304,11 +312,7 @@ impl Rig {
 }
 
 pub(super) fn launch_of(id: EventId) -> Launch {
-    Launch {
-        id,
-        kind: id.kind(),
-        stream: 0,
-    }
+    Launch { id, stream: 0 }
 }
 
 /// The id of a new event.
