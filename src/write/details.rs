@@ -124,7 +124,8 @@ impl<'a> Details<'a> {
         }
         if figure.shape == Shape::Enqueue {
             let at_capture = scene.correlation.replays.is_at_capture(figure.operation);
-            return self.flag(Attribute::Captured, at_capture);
+            self.flag(Attribute::Captured, at_capture)?;
+            return self.external(at);
         }
         match operation.fields() {
             Fields::GroupApi {

@@ -9,6 +9,7 @@
 //!    collectives, messages, members    of each communicator
 //!    causes      what a host did before what others did later
 //!    parents     kernel channels within their operations
+//!    gpu_work    kernels and copies: within their operations, with their launches, on the right rows
 //!    drawn       events in the archive, counted by kind
 //!  account       the archive's own account of what was seen, written and lost
 //!  matching      what it says about ranks that do not call the same
@@ -22,6 +23,7 @@ mod definitions;
 mod drawn;
 mod files;
 mod findings;
+mod gpu_work;
 mod listing;
 mod matching;
 mod members;

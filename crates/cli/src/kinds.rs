@@ -39,6 +39,21 @@ pub(crate) fn regions(trace: &Trace) -> BTreeMap<RegionRef, Shows> {
     known.collect()
 }
 
+/// The regions of an archive that show what GPUs did, and whether it is a copy; none in archives of other writers.
+pub(crate) fn gpu_regions(trace: &Trace) -> BTreeMap<RegionRef, bool> {
+    let definitions = &trace.definitions;
+    let regions = definitions.regions.iter();
+    let known = regions.filter_map(|(reference, region)| {
+        let is_copy = match definitions.string(region.description)? {
+            "kernel" => false,
+            "copy by a GPU" => true,
+            _ => return None,
+        };
+        Some((*reference, is_copy))
+    });
+    known.collect()
+}
+
 fn is_p2p(function: &str) -> bool {
     matches!(function, "ncclSend" | "ncclRecv")
 }

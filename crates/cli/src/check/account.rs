@@ -7,6 +7,7 @@ use crate::units::plural;
 
 use super::causes;
 use super::findings::Findings;
+use super::gpu_work;
 use super::rules::Rule;
 
 /// How many problems the writer lists, however many there are.
@@ -45,6 +46,7 @@ pub(crate) fn check(archive: &Archive, account: &Completeness, findings: &mut Fi
         }
     }
     clocks(archive, account, findings);
+    gpu_work::statements(archive, findings);
 }
 
 fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings) {
@@ -54,6 +56,9 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
             || name.starts_with("NCCL::CLOCK::UNCERTAINTY")
             || name.starts_with("NCCL::CLOCK::ALIGNMENT::") && !name.ends_with("::LIST")
             || name.starts_with("NCCL::MISMATCH::") && !name.ends_with("::LIST")
+            || name.starts_with("NCCL::GPU::")
+                && !matches!(name.as_str(), "NCCL::GPU::WAY" | "NCCL::GPU::NOTICES")
+                && !name.ends_with("::LIST")
             || name.starts_with("NCCL::GPU_CLOCK::")
                 && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
             || matches!(

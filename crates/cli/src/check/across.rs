@@ -11,6 +11,7 @@ use super::causes::Causes;
 use super::collectives::{Collectives, Voice};
 use super::drawn::Drawn;
 use super::findings::Findings;
+use super::gpu_work::GpuWork;
 use super::members::Members;
 use super::messages::Messages;
 use super::parents::Parents;
@@ -23,7 +24,7 @@ pub(crate) struct Across<'a> {
     collectives: Collectives,
     messages: Messages,
     /// What needs the statements of this project's writer.
-    nccl: Option<(Parents<'a>, Drawn)>,
+    nccl: Option<(Parents<'a>, Drawn, GpuWork<'a>)>,
     causes: Option<Causes<'a>>,
     unreadable: BTreeSet<LocationRef>,
 }
@@ -31,7 +32,8 @@ pub(crate) struct Across<'a> {
 impl<'a> Across<'a> {
     /// Nothing seen yet.
     pub(crate) fn of(trace: &'a Trace, account: &'a Completeness) -> Self {
-        let nccl = is_nccl(&trace.archive).then(|| (Parents::of(trace), Drawn::of(trace)));
+        let nccl = is_nccl(&trace.archive)
+            .then(|| (Parents::of(trace), Drawn::of(trace), GpuWork::of(trace)));
         let causes = nccl.as_ref().and_then(|_| Causes::of(trace, account));
         Self {
             trace,
@@ -47,14 +49,16 @@ impl<'a> Across<'a> {
 
     /// The locations of the next process follow.
     pub(crate) fn next_process(&mut self) {
-        if let Some((parents, _)) = &mut self.nccl {
+        if let Some((parents, _, gpu_work)) = &mut self.nccl {
+            gpu_work.next_process();
             parents.next_process();
         }
     }
 
     /// The events of the next location follow.
     pub(crate) fn next_location(&mut self) {
-        if let Some((parents, drawn)) = &mut self.nccl {
+        if let Some((parents, drawn, gpu_work)) = &mut self.nccl {
+            gpu_work.next_location();
             parents.next_location();
             drawn.next_location();
         }
@@ -96,7 +100,8 @@ impl<'a> Across<'a> {
             }
             _ => {}
         }
-        if let Some((parents, drawn)) = &mut self.nccl {
+        if let Some((parents, drawn, gpu_work)) = &mut self.nccl {
+            gpu_work.event(location, event, findings);
             parents.event(location, event, findings);
             drawn.event(event);
         }
@@ -120,9 +125,10 @@ impl<'a> Across<'a> {
         if let Some(causes) = &mut self.causes {
             causes.end(findings);
         }
-        if let Some((parents, drawn)) = &self.nccl {
+        if let Some((parents, drawn, gpu_work)) = &self.nccl {
             parents.end(findings);
             if unreadable.is_empty() {
+                gpu_work.end(findings);
                 drawn.end(account, findings);
             }
         }

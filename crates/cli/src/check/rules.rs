@@ -94,6 +94,7 @@ rules! {
     AttributeType S14 Fault Any "Values of attributes have the type of their definition.";
     Metric S15 Fault Any "Metric events have a value for each member of their class, of its type.";
     LaneId S16 Fault Nccl "The place of a location in the list of communicating locations is its id.";
+    KernelRow S17 Fault Nccl "A kernel or copy is on a row of the GPU that the communicator of its operation uses.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";
@@ -126,6 +127,8 @@ rules! {
     EarlyReceive T08 Fault Nccl "Between hosts a message is received after it was sent, up to the stated uncertainty, unless the archive says that clocks are wrong.";
     EarlyExit T09 Fault Nccl "Between hosts nobody leaves a collective before all have entered it, up to the stated uncertainty, unless the archive says that clocks are wrong.";
     ClocksAdmitted T10 Remark Nccl "The clocks of all hosts could be brought together, and then no effect is before its cause.";
+    KernelTime T11 Fault Nccl "A kernel or copy lies within the operation that was timed by it.";
+    GpuWorkClock T12 Remark Nccl "All times of GPU work could be placed, on clocks that were not set meanwhile.";
 
     Account A01 Fault Nccl "Of every kind, events seen = written + not drawn + duplicate + left out.";
     Drawn A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
@@ -138,6 +141,8 @@ rules! {
     Twice A09 Remark Nccl "Every rank and every event was recorded once.";
     Started A10 Fault Nccl "As many events were seen or lost as began, unless the archive says that a recording could not be used.";
     LossSum A11 Fault Nccl "The stops and states that were lost are those of the kinds together.";
+    GpuWork A12 Fault Nccl "As many kernels and copies are in the archive, and as many of them without their launch, as it says.";
+    GpuWorkMissing A13 Remark Nccl "Where GPU work was to be timed, it is known of all launches when theirs ran.";
 }
 
 #[cfg(test)]

@@ -23,6 +23,12 @@ pub(crate) enum Step {
     EnterUnfinished(u64, RegionRef),
     /// Enters a kernel channel of the all-reduce that began then.
     EnterChannel(u64, u64),
+    /// Enters an operation whose kernels tell when it ran.
+    EnterByKernels(u64, RegionRef),
+    /// Enters a kernel of the operation in this region that began then, with this external id.
+    EnterKernel(u64, RegionRef, u64, u64),
+    /// Enters a launch with this external id.
+    EnterLaunch(u64, u64),
     Leave(u64, RegionRef),
     Begin(u64),
     /// With the bytes that this rank sends and receives.
@@ -44,6 +50,8 @@ pub(crate) const BROADCAST: RegionRef = RegionRef::new(1);
 pub(crate) const SEND: RegionRef = RegionRef::new(2);
 pub(crate) const RECEIVE: RegionRef = RegionRef::new(3);
 pub(crate) const CHANNEL: RegionRef = RegionRef::new(4);
+pub(crate) const KERNEL: RegionRef = RegionRef::new(5);
+pub(crate) const LAUNCH: RegionRef = RegionRef::new(6);
 
 /// The lane of a kernel's channel.
 const CHANNEL_LANE: u64 = 1 << 32;
@@ -69,6 +77,8 @@ pub(crate) struct Fixture {
     pub(crate) offsets: Vec<(u64, i64)>,
     /// Whether communicators' lanes are threads of the process, and only the channel's is the GPU's.
     pub(crate) cpu_lanes: bool,
+    /// Whether communicators' lanes are one GPU's, and the channel's another one's.
+    pub(crate) two_gpus: bool,
 }
 
 impl Fixture {
@@ -119,6 +129,7 @@ impl Fixture {
             two_hosts: false,
             offsets: Vec::new(),
             cpu_lanes: false,
+            two_gpus: false,
         }
     }
 
@@ -130,18 +141,19 @@ impl Fixture {
 
     /// What a writer says of what it wrote.
     fn account(&self) -> Vec<(&'static str, String)> {
-        let mut counts = [0_u32; 3];
+        let mut counts = [0_u32; 4];
         for step in self.ranks.iter().flatten().chain(&self.channel) {
             match step {
                 Step::Enter(_, SEND | RECEIVE, _) => counts[1] += 1,
-                Step::Enter(_, ALL_REDUCE | BROADCAST, _) | Step::EnterUnfinished(..) => {
-                    counts[0] += 1
-                }
+                Step::Enter(_, ALL_REDUCE | BROADCAST, _)
+                | Step::EnterUnfinished(..)
+                | Step::EnterByKernels(..) => counts[0] += 1,
                 Step::EnterChannel(..) => counts[2] += 1,
+                Step::EnterLaunch(..) => counts[3] += 1,
                 _ => {}
             }
         }
-        let [coll, p2p, channels] = counts.map(|count| count.to_string());
+        let [coll, p2p, channels, launches] = counts.map(|count| count.to_string());
         let ends = self.ranks.iter().map(|steps| {
             let ends = steps.iter().filter(|step| matches!(step, Step::End(..)));
             ends.count()
@@ -157,6 +169,8 @@ impl Fixture {
             ("NCCL::COUNT::P2P::WRITTEN", p2p),
             ("NCCL::COUNT::KERNELCH::SEEN", channels.clone()),
             ("NCCL::COUNT::KERNELCH::WRITTEN", channels),
+            ("NCCL::COUNT::KERNELLAUNCH::SEEN", launches.clone()),
+            ("NCCL::COUNT::KERNELLAUNCH::WRITTEN", launches),
             ("NCCL::COLLECTIVES_UNMATCHED", unmatched.to_string()),
         ];
         let unsaid = counts.into_iter().filter(|(name, _)| !said(name));
@@ -248,6 +262,12 @@ impl Fixture {
             "channel lane",
             "lane 1 (not recorded)",
             "samples",
+            "nccl.external_correlation",
+            "cupti",
+            "ncclDevKernel",
+            "kernel",
+            "ncclKernelLaunch",
+            "launch of a kernel",
         ];
         for (number, text) in (0..).zip(texts) {
             definitions.string(StringRef::new(number), text)?;
@@ -265,6 +285,7 @@ impl Fixture {
             ("nccl.event", AttributeType::U64),
             ("nccl.parent", AttributeType::U64),
             ("nccl.unfinished", AttributeType::U8),
+            ("nccl.external_correlation", AttributeType::U64),
         ]) {
             let attribute = Attribute {
                 name: string(name),
@@ -304,6 +325,20 @@ impl Fixture {
                 },
             )?;
         }
+        if self.two_gpus {
+            for number in [1, 2] {
+                definitions.location_group(
+                    LocationGroupRef::new(number),
+                    &LocationGroup {
+                        name: string("host"),
+                        group_type: LocationGroupType::Accelerator,
+                        system_tree_parent: SystemTreeNodeRef::new(0),
+                        creator: LocationGroupRef::new(0),
+                        properties: Vec::new(),
+                    },
+                )?;
+            }
+        }
         if self.two_hosts {
             definitions.system_tree_node(
                 SystemTreeNodeRef::new(1),
@@ -340,9 +375,11 @@ impl Fixture {
                     LocationType::AcceleratorStream
                 },
                 number_of_events: *events,
-                group: LocationGroupRef::new(u32::from(
-                    self.cpu_lanes && !is_of_process || self.two_hosts && reference.get() == 1,
-                )),
+                group: LocationGroupRef::new(
+                    u32::from(
+                        self.cpu_lanes && !is_of_process || self.two_hosts && reference.get() == 1,
+                    ) + u32::from(self.two_gpus) * (1 + u32::from(name == "channel lane")),
+                ),
                 properties: Vec::new(),
             };
             definitions.location(*reference, &location)?;
@@ -356,6 +393,12 @@ impl Fixture {
                 "ncclKernelChannel",
                 RegionRole::Artificial,
                 "channel of a kernel",
+            ),
+            ("ncclDevKernel", RegionRole::Function, "kernel"),
+            (
+                "ncclKernelLaunch",
+                RegionRole::Wrapper,
+                "launch of a kernel",
             ),
         ]) {
             let region = Region {
@@ -419,8 +462,10 @@ impl Step {
         const EVENT: AttributeRef = AttributeRef::new(2);
         const PARENT: AttributeRef = AttributeRef::new(3);
         const UNFINISHED: AttributeRef = AttributeRef::new(4);
+        const EXTERNAL: AttributeRef = AttributeRef::new(5);
         const PROXY: StringRef = StringRef::new(12);
         const KERNEL_CHANNELS: StringRef = StringRef::new(15);
+        const KERNELS: StringRef = StringRef::new(25);
         let comm = CommRef::new(0);
         let none = Attributes::NONE;
         // Two regions may begin at a time.
@@ -459,6 +504,27 @@ impl Step {
                     (PARENT, id(parent, ALL_REDUCE)),
                 ])?;
                 writer.enter(time, CHANNEL, &attributes)
+            }
+            Self::EnterByKernels(time, region) => {
+                let attributes = Attributes::try_from([
+                    (TIMING, AttributeValue::String(KERNELS)),
+                    (EVENT, id(time, region)),
+                ])?;
+                writer.enter(time, region, &attributes)
+            }
+            Self::EnterKernel(time, region, parent, external) => {
+                let attributes = Attributes::try_from([
+                    (PARENT, id(parent, region)),
+                    (EXTERNAL, AttributeValue::U64(external)),
+                ])?;
+                writer.enter(time, KERNEL, &attributes)
+            }
+            Self::EnterLaunch(time, external) => {
+                let attributes = Attributes::try_from([
+                    (EVENT, id(time, LAUNCH)),
+                    (EXTERNAL, AttributeValue::U64(external)),
+                ])?;
+                writer.enter(time, LAUNCH, &attributes)
             }
             Self::IrecvBytes(time, peer, request, bytes) => {
                 let message = Message {

@@ -8,7 +8,7 @@ use std::path::Path;
 use otf2::{AttributeType, CollectiveOp, MetricValue, RegionRef};
 use serde_json::Value;
 
-use super::fixture::{ALL_REDUCE, BROADCAST, CHANNEL, Fixture, Step};
+use super::fixture::{ALL_REDUCE, BROADCAST, CHANNEL, Fixture, KERNEL, LAUNCH, Step};
 use super::support::{Scratch, text};
 
 /// A rule and what breaks it.
@@ -73,6 +73,22 @@ fn patch_definitions(trace: &Path, from: &[u8], to: &[u8]) {
 fn set(fixture: &mut Fixture, rank: usize, wanted: impl Fn(&Step) -> bool, step: Step) {
     let mut steps = fixture.ranks[rank].iter_mut();
     *steps.find(|step| wanted(step)).expect("such a step") = step;
+}
+
+/// The broadcast of rank 1 is timed by a kernel that runs then, and launched.
+fn timed_by_kernel(fixture: &mut Fixture, from: u64, until: u64) {
+    let is_broadcast = |step: &Step| matches!(step, Step::Enter(300, ..));
+    set(
+        fixture,
+        1,
+        is_broadcast,
+        Step::EnterByKernels(300, BROADCAST),
+    );
+    let launch = [Step::EnterLaunch(455, 77), Step::Leave(455, LAUNCH)];
+    fixture.ranks[1].extend(launch);
+    let kernel = Step::EnterKernel(from, BROADCAST, 300, 77);
+    fixture.channel.extend([kernel, Step::Leave(until, KERNEL)]);
+    fixture.property("NCCL::GPU::KERNELS_JOINED", "1");
 }
 
 const CASES: &[Case] = &[
@@ -152,6 +168,10 @@ const CASES: &[Case] = &[
     spoiled("S16", |fixture| {
         fixture.listed = vec![1, 0];
         fixture.members = vec![1, 0];
+    }),
+    spoiled("S17", |fixture| {
+        timed_by_kernel(fixture, 300, 350);
+        fixture.two_gpus = true;
     }),
     spoiled("C01", |fixture| {
         fixture.ranks[0].retain(|step| !matches!(step, Step::Begin(300)));
@@ -300,6 +320,10 @@ const CASES: &[Case] = &[
         fixture.property("NCCL::CLOCK::ALIGNMENT::CONSTRAINTS", "8");
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
     }),
+    spoiled("T11", |fixture| timed_by_kernel(fixture, 310, 351)),
+    spoiled("T12", |fixture| {
+        fixture.property("NCCL::GPU::NOT_PLACED", "2");
+    }),
     spoiled("A01", |fixture| {
         fixture.property("NCCL::COUNT::COLL::SEEN", "5");
     }),
@@ -344,10 +368,35 @@ const CASES: &[Case] = &[
         fixture.property("NCCL::COUNT::COLL::STOPS_LOST", "2");
     })
     .with(&["A05"]),
+    // One that is not in the archive.
+    spoiled("A12", |fixture| {
+        timed_by_kernel(fixture, 300, 350);
+        fixture.property("NCCL::GPU::KERNELS_OTHER", "1");
+    }),
+    spoiled("A13", |fixture| {
+        timed_by_kernel(fixture, 300, 350);
+        fixture.property("NCCL::GPU::LAUNCHES", "3");
+        fixture.property("NCCL::GPU::CAPTURED", "1");
+        fixture.property("NCCL::GPU::LAUNCHES_TIMED", "1");
+    }),
 ];
 
 /// Rules that can be broken in another way as well.
 const OTHER_CASES: &[Case] = &[
+    spoiled("T12", |fixture| {
+        let clock =
+            "part: cupti: 4 samples, residual 0 ns, uncertainty 5 ns, pace +0 ppb, set 1 times";
+        fixture.property("NCCL::GPU::CLOCKS::LIST", clock);
+    }),
+    // Its launch is another one.
+    spoiled("A12", |fixture| {
+        timed_by_kernel(fixture, 300, 350);
+        let is_launch = |step: &Step| matches!(step, Step::EnterLaunch(..));
+        set(fixture, 1, is_launch, Step::EnterLaunch(455, 78));
+    }),
+    spoiled("A13", |fixture| {
+        fixture.property("NCCL::GPU::DROPPED_BY_CUPTI", "3");
+    }),
     // There is one that rank 1 does not have.
     spoiled("C13", |fixture| {
         fixture.property("NCCL::COUNT::COLL::LOST", "2");
