@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::check::Request as Check;
 use crate::dump::Request as Dump;
+use crate::export::Request as Export;
 use crate::finalize::Request as Finalize;
 use crate::hang::Request as Hang;
 use crate::info::Request as Info;
@@ -49,4 +50,6 @@ pub(crate) enum Verb {
     Print(Print),
     /// Put NCCL's archive into the trace that Score-P made of the same job
     Merge(Merge),
+    /// Make archives for tools that need them in another shape: Scalasca's analyser
+    Export(Export),
 }

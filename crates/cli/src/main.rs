@@ -19,6 +19,7 @@ mod check;
 mod completeness;
 mod dump;
 mod exit;
+mod export;
 mod finalize;
 mod hang;
 mod info;
@@ -30,6 +31,7 @@ mod place;
 mod print;
 mod progress;
 mod run;
+mod staging;
 mod summary;
 mod table;
 mod units;
@@ -64,5 +66,6 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Hang(request) => hang::hang(request),
         Verb::Print(request) => listing::print(request),
         Verb::Merge(request) => merge::merge(request),
+        Verb::Export(request) => export::export(request),
     }
 }

@@ -7,7 +7,7 @@
 //!  ids              the ids of NCCL's locations there
 //!  definitions      Score-P's as they are, NCCL's behind them under new numbers
 //!  said             what the anchor says
-//!  write, staging   Score-P's files are linked as they are, NCCL's under new names
+//!  write            Score-P's files are linked as they are, NCCL's under new names
 //!  verify           everything is read back before it is put in place
 //!  report           what people and programs are told
 //! ```
@@ -23,7 +23,6 @@ mod pairing;
 mod report;
 mod said;
 mod scorep;
-mod staging;
 mod verify;
 mod write;
 
@@ -39,12 +38,12 @@ use crate::place::ANCHOR;
 use crate::print;
 use crate::progress::Bar;
 
+use crate::staging::{self, Staging};
 use clocks::Local;
 use definitions::Merged;
 use nccl::Nccl;
 use pairing::{Pair, Wish};
 use scorep::ScoreP;
-use staging::Staging;
 use write::Appended;
 
 /// The property that says which process is which.

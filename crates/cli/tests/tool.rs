@@ -2,6 +2,7 @@
 
 mod tool {
     mod check;
+    mod export;
     mod finalize;
     mod fixture;
     mod hang;

@@ -11,8 +11,8 @@ use super::clocks::Local;
 use super::definitions::Numbers;
 use super::nccl::Nccl;
 use super::scorep::ScoreP;
-use super::staging::link;
 use crate::progress::Bar;
+use crate::staging::link;
 
 /// Name of the archive, as Score-P has it, too.
 pub(super) const TRACES: &str = "traces";

@@ -238,7 +238,7 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
         let name = definitions.attributes[&id].name;
         assert_eq!(
             (definitions.string(name), event),
-            (Some("nccl.event"), rank + 1)
+            (Some("nccl.event"), 100 + rank + 1)
         );
         let name = definitions.attributes[&attribute].name;
         assert_eq!(definitions.string(name), Some("nccl.timing"));

@@ -7,7 +7,7 @@ use otf2::verbatim::Definition;
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, Collective,
     CollectiveOp, CommRef, EventWriter, GroupRef, IoFileRef, IoHandleRef, IoParadigmRef,
-    LocationGroupRef, LocationRef, MappingType, MetricMemberRef, MetricRef, MetricValue,
+    LocationGroupRef, LocationRef, MappingType, Message, MetricMemberRef, MetricRef, MetricValue,
     ParameterRef, RegionRef, RmaAccess, RmaWinRef, SourceCodeLocationRef, StringRef,
     SystemTreeNodeRef,
 };
@@ -457,6 +457,20 @@ fn second(to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> ot
     to.rma_win_destroy(at(11), WINDOW, none)
 }
 
+/// One end of a message: requests are even when asked for, and odd when done.
+fn message(
+    to: &mut EventWriter<'_>,
+    (time, sends, request, message): (u64, bool, u64, Message),
+) -> otf2::Result<()> {
+    let none = Attributes::NONE;
+    match (sends, request % 2) {
+        (true, 0) => to.mpi_isend(time, &message, request, none),
+        (true, _) => to.mpi_isend_complete(time, request - 1, none),
+        (false, 0) => to.mpi_irecv_request(time, request, none),
+        (false, _) => to.mpi_irecv(time, &message, request - 1, none),
+    }
+}
+
 /// NCCL's archive of the same job.
 pub(crate) struct Nccl {
     /// Whether the launcher's ranks are known.
@@ -467,6 +481,16 @@ pub(crate) struct Nccl {
     pub(crate) has_anchors: bool,
     /// What the hosts were started earlier by.
     pub(crate) earlier: Moment,
+    /// All-reduces: when each rank enters, and when all leave.
+    pub(crate) calls: Vec<([Moment; 3], Moment)>,
+    /// Messages in the order of time: from, to, begin, end.
+    pub(crate) messages: Vec<(u64, u64, Moment, Moment)>,
+    /// Of rank 2, how many of its last calls are not there.
+    pub(crate) cut: usize,
+    /// Whether all ranks are on the first host.
+    pub(crate) one_clock: bool,
+    /// What else the archive says.
+    pub(crate) properties: Vec<(&'static str, &'static str)>,
 }
 
 /// When the ranks are in ncclAllReduce: 2 µs after the first MPI_Allreduce, and until 2 µs before the second.
@@ -479,13 +503,20 @@ impl Nccl {
             other_processes: 0,
             has_anchors: true,
             earlier: 0,
+            calls: vec![([NCCL.0; 3], NCCL.1)],
+            messages: Vec::new(),
+            cut: 0,
+            one_clock: false,
+            properties: Vec::new(),
         }
     }
 
     fn host(&self, rank: u64) -> Host {
-        let host = host(rank);
+        let host = host(if self.one_clock { 0 } else { rank });
         Host {
             began: host.began + self.earlier,
+            // A clock that runs right makes lengths what they are.
+            slew_ppb: if self.one_clock { 0 } else { host.slew_ppb },
             ..host
         }
     }
@@ -495,11 +526,13 @@ impl Nccl {
         std::fs::create_dir_all(directory).expect("a directory");
         let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive");
         archive.set_creator("a test").expect("a creator");
-        for (name, value) in [
+        let calls = (3 * self.calls.len() - self.cut).to_string();
+        let said = [
             ("NCCL::VERSION", "2.28.9"),
-            ("NCCL::COUNT::COLL::SEEN", "3"),
-            ("NCCL::COUNT::COLL::WRITTEN", "3"),
-        ] {
+            ("NCCL::COUNT::COLL::SEEN", &calls),
+            ("NCCL::COUNT::COLL::WRITTEN", &calls),
+        ];
+        for (name, value) in said.into_iter().chain(self.properties.iter().copied()) {
             archive.set_property(name, value).expect("a property");
         }
         let mut events = Vec::new();
@@ -522,25 +555,57 @@ impl Nccl {
         let at = |moment| number(self.host(rank).monotonic(moment));
         let none = Attributes::NONE;
         let region = RegionRef::new(0);
-        let mut attributes = Attributes::new();
-        // A string and an attribute by the numbers of the process, as the tables below have them.
-        attributes.add(
-            AttributeRef::new(1),
-            AttributeValue::String(StringRef::new(0)),
-        )?;
-        // `nccl.event`.
-        attributes.add(AttributeRef::new(0), AttributeValue::U64(rank + 1))?;
-        to.enter(at(NCCL.0), region, &attributes)?;
-        to.mpi_collective_begin(at(NCCL.0), none)?;
-        let collective = Collective {
-            op: CollectiveOp::Allreduce,
-            comm: CommRef::new(0),
-            root: None,
-            bytes_sent: 3 << 20,
-            bytes_received: 3 << 20,
-        };
-        to.mpi_collective_end(at(NCCL.1), &collective, none)?;
-        to.leave(at(NCCL.1), region, none)
+        let messages = self.messages.iter().enumerate();
+        let mut steps: Vec<(u64, bool, u64, Message)> = Vec::new();
+        for (request, (from, to, begin, end)) in messages {
+            let ends = [(*from, *to, true), (*to, *from, false)];
+            for (_, peer, sends) in ends.into_iter().filter(|(own, ..)| *own == rank) {
+                let message = Message {
+                    peer: u32::try_from(peer).expect("few"),
+                    comm: CommRef::new(0),
+                    tag: 0,
+                    bytes: 4096,
+                };
+                let request = 2 * request as u64;
+                steps.push((at(*begin), sends, request, message));
+                steps.push((at(*end), sends, request + 1, message));
+            }
+        }
+        steps.sort_by_key(|(time, ..)| *time);
+        let mut steps = steps.into_iter().peekable();
+        let kept = self.calls.len() - if rank == RANKS - 1 { self.cut } else { 0 };
+        for (call, (enter, leave)) in (1..).zip(&self.calls[..kept]) {
+            let enter = enter[usize::try_from(rank).expect("few")];
+            while let Some(step) = steps.next_if(|(time, ..)| *time < at(enter)) {
+                message(to, step)?;
+            }
+            let mut attributes = Attributes::new();
+            // A string and an attribute by the numbers of the process, as the tables below have them.
+            attributes.add(
+                AttributeRef::new(1),
+                AttributeValue::String(StringRef::new(0)),
+            )?;
+            // `nccl.event`.
+            attributes.add(
+                AttributeRef::new(0),
+                AttributeValue::U64(100 * call + rank + 1),
+            )?;
+            to.enter(at(enter), region, &attributes)?;
+            to.mpi_collective_begin(at(enter), none)?;
+            let collective = Collective {
+                op: CollectiveOp::Allreduce,
+                comm: CommRef::new(0),
+                root: None,
+                bytes_sent: 3 << 20,
+                bytes_received: 3 << 20,
+            };
+            to.mpi_collective_end(at(*leave), &collective, none)?;
+            to.leave(at(*leave), region, none)?;
+        }
+        for step in steps {
+            message(to, step)?;
+        }
+        Ok(())
     }
 
     fn local(&self, archive: &mut ArchiveWriter, location: LocationRef, rank: u64) {
@@ -553,7 +618,10 @@ impl Nccl {
             .expect("a table");
         let host = self.host(rank);
         let offset = host.realtime(0) - host.monotonic(0);
-        for time in [host.monotonic(NCCL.0), host.monotonic(NCCL.1) + 1] {
+        let first = self.calls.iter().flat_map(|(enter, _)| enter).min();
+        let last = self.calls.iter().map(|(_, leave)| leave).max();
+        let (first, last) = (first.expect("a call"), last.expect("a call"));
+        for time in [host.monotonic(*first), host.monotonic(*last) + 1] {
             let offset = i64::try_from(offset).expect("an offset");
             local
                 .clock_offset(number(time), offset, 0.0)

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 /// A directory beside the one that is wanted; removed unless it is put in its place.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(crate) struct Staging {
     path: PathBuf,
     wanted: PathBuf,
     is_in_place: bool,
@@ -19,7 +19,7 @@ impl Staging {
     /// # Errors
     ///
     /// When what is wanted exists, or the directory cannot be made.
-    pub(super) fn create(wanted: &Path) -> Result<Self> {
+    pub(crate) fn create(wanted: &Path) -> Result<Self> {
         refuse_existing(wanted)?;
         let parent = match wanted.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -40,7 +40,7 @@ impl Staging {
     }
 
     /// The directory.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -49,7 +49,7 @@ impl Staging {
     /// # Errors
     ///
     /// When something of that name is there meanwhile.
-    pub(super) fn put_in_place(mut self) -> Result<()> {
+    pub(crate) fn put_in_place(mut self) -> Result<()> {
         refuse_existing(&self.wanted)?;
         fs::rename(&self.path, &self.wanted)
             .with_context(|| format!("cannot put {} in place", self.wanted.display()))?;
@@ -72,7 +72,7 @@ impl Drop for Staging {
 /// # Errors
 ///
 /// When there is something.
-pub(super) fn refuse_existing(wanted: &Path) -> Result<()> {
+pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     if fs::symlink_metadata(wanted).is_ok() {
         bail!(
             "{} exists already; name another directory with -o, or remove it",
@@ -87,7 +87,7 @@ pub(super) fn refuse_existing(wanted: &Path) -> Result<()> {
 /// # Errors
 ///
 /// When that fails, too.
-pub(super) fn link(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
     if fs::hard_link(from, to).is_err() {
         fs::copy(from, to)
             .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
