@@ -20,7 +20,6 @@ impl std::error::Error for Trouble {}
 const DT_SYMTAB: u64 = 6;
 const DT_STRTAB: u64 = 5;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
-const PAGE: usize = 4096;
 
 /// `Elf64_Dyn`
 #[repr(C)]
@@ -104,9 +103,15 @@ fn address(value: u64) -> usize {
     value as usize
 }
 
+fn page_len() -> usize {
+    // SAFETY: asks for a constant of the system.
+    let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(len).unwrap_or(4096)
+}
+
 /// Makes `dlsym` miss the symbol at this place of the table.
 fn blank(at: usize, mut symbol: Symbol) -> Result<(), Trouble> {
-    let page = at & !(PAGE - 1);
+    let page = at & !(page_len() - 1);
     let len = at + size_of::<Symbol>() - page;
     // SAFETY: pages of the library's own symbol table, private to the process; they become writable besides.
     let writable = unsafe {
