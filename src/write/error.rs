@@ -81,6 +81,12 @@ pub enum Error {
         /// The file that says so.
         path: PathBuf,
     },
+    /// Another process took over.
+    #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]
+    TakenOver {
+        /// The file that says who has it now, if it is there.
+        path: PathBuf,
+    },
 }
 
 /// Says what was being done with which file when the system refused.

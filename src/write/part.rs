@@ -20,7 +20,7 @@ use super::anchors;
 use super::assemble::Assembler;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
-use super::claim::Claim;
+use super::claim::{Claim, still_ours};
 use super::clocks::HostClock;
 use super::counts::Counts;
 use super::definitions::Tables;
@@ -361,6 +361,7 @@ fn commit(
     provisional: bool,
 ) -> Result<(), Error> {
     write_sidecar(&staging.path().join(DEFINITIONS), sidecar)?;
+    still_ours(&directory.join(CLAIM))?;
     // Without `done` what is in place may be half of an older attempt: it goes first.
     let done = directory.join(DONE);
     match fs::remove_file(&done) {

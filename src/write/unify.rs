@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::archive::{self, ArchiveSize};
-use super::claim::Claim;
+use super::claim::{Claim, still_ours};
 use super::counts::Counts;
 use super::error::{Error, io_error};
 use super::job::{Process, align_clocks, processes};
@@ -171,6 +171,7 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(),
     if is_same_archive(staging.path(), out) {
         return Ok(());
     }
+    still_ours(&out.join(CLAIM))?;
     let anchor = out.join(ANCHOR);
     match fs::remove_file(&anchor) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
