@@ -118,3 +118,81 @@ fn a_callback_takes_few_instructions() {
         );
     }
 }
+
+/// Most instructions that timing a launch by CUDA events may take on the launching thread, the driver's own left out.
+/// When this was written 496 were measured (rustc 1.95, x86-64).
+const MOST_OF_LAUNCH: f64 = 550.0;
+/// Fewer launches than there are events at first: so each is timed, however slow the worker is here.
+const LAUNCHES: [u32; 2] = [50, 450];
+
+/// A driver that does nothing, as a library to preload.
+fn quick_driver(scratch: &Scratch) -> PathBuf {
+    let library = scratch.path().join("libcuda.so.1");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
+    compiler.arg(&library);
+    compiler.arg(built::root().join("tests/c/quick_driver.c"));
+    let _ = run_within(Duration::from_secs(60), &mut compiler).with_code(0);
+    library
+}
+
+/// Instructions of the thread that has the most, which is the one that calls.
+fn of_calling_thread(plugin: &Path, way: &str, launches: u32) -> f64 {
+    let scratch = Scratch::new();
+    let driver = quick_driver(&scratch);
+    let mut command = scratch.command("valgrind");
+    command.args(["--tool=callgrind", "--separate-threads=yes"]);
+    command.arg("--callgrind-out-file=threads");
+    command.arg(built::plugin_host()).arg("bench").arg(plugin);
+    command.args([
+        "--no-timing",
+        "--no-compare",
+        "--iterations",
+        &launches.to_string(),
+    ]);
+    command
+        .env("LD_PRELOAD", driver)
+        .env("NCCL_OTF2_GPU", way)
+        .env("NCCL_OTF2_FINALIZE", "offline");
+    let _ = run_within(Duration::from_secs(120), &mut command).with_code(0);
+    let files = std::fs::read_dir(scratch.path()).expect("the folder");
+    files
+        .filter_map(|file| {
+            let file = file.expect("a file").path();
+            let name = file.file_name()?.to_str()?;
+            let text = name
+                .starts_with("threads-")
+                .then(|| std::fs::read_to_string(&file))?;
+            let text = text.expect("text");
+            let totals = text.lines().rev().find_map(|line| {
+                let totals = line.strip_prefix("totals:")?;
+                totals.trim().parse::<f64>().ok()
+            });
+            totals
+        })
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn timing_a_launch_takes_few_instructions() {
+    if !has("valgrind") || !has("cc") {
+        skip("there is no valgrind or no compiler");
+        return;
+    }
+    let plugin = optimised_plugin();
+    let [few, many] = LAUNCHES;
+    let of_launch = |way: &str| {
+        let more = of_calling_thread(&plugin, way, many) - of_calling_thread(&plugin, way, few);
+        more / f64::from(many - few)
+    };
+    let timing = of_launch("events") - of_launch("off");
+    eprintln!("{timing:.1} instructions a launch");
+    assert!(
+        timing > 50.0,
+        "nothing can be timed with {timing:.1} instructions"
+    );
+    assert!(
+        timing < MOST_OF_LAUNCH,
+        "{timing:.1} instructions a launch are too many: the bound is {MOST_OF_LAUNCH}"
+    );
+}
