@@ -227,9 +227,7 @@ impl Work {
                     return Some(timing);
                 }
                 Err(why) => {
-                    let text = format!(
-                        "GPU work is timed by CUDA events, for CUPTI cannot be used: {why}"
-                    );
+                    let text = format!("GPU work is timed by CUDA events, not by CUPTI: {why}");
                     let is_fault = self.settings.wish == Wish::Cupti;
                     self.book.say(Way::Events, &text, is_fault);
                     return Some(Arc::new(Events::new(self.driver)));

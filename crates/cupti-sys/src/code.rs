@@ -103,17 +103,16 @@ impl Code {
     pub const fn remedy(self) -> Option<&'static str> {
         Some(match self {
             Self::NOT_COMPATIBLE => {
-                "another component of the program uses CUPTI's other family of functions, as torch.profiler does: \
-                 run without it"
+                "run without the component that uses CUPTI's other family of functions, as torch.profiler does"
             }
             Self::NOT_INITIALIZED => {
                 "this libcupti is newer than the GPU driver allows: use the libcupti of the CUDA release that the \
                  driver is of, or a newer driver"
             }
             Self::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {
-                "another tool uses CUPTI (nsys, ncu, a debugger, torch.profiler, Score-P): run without it"
+                "run without the other tool that uses CUPTI (nsys, ncu, a debugger, torch.profiler, Score-P)"
             }
-            Self::MAX_LIMIT_REACHED => "another tool uses CUPTI: run without it",
+            Self::MAX_LIMIT_REACHED => "run without the other tool that uses CUPTI",
             Self::INSUFFICIENT_PRIVILEGES => {
                 "the driver lets only the administrator profile (NVreg_RestrictProfilingToAdminUsers): ask for that to \
                  be changed"

@@ -1,10 +1,14 @@
-//! The kernels of a recording, played to the double of libcupti (`crates/fake-cupti`) as if they were launched here.
+//! The kernels of a recording, played to the double of libcupti (`crates/fake-cupti`) as if they were launched here, on
+//! the devices of the driver that the process has: the stand-in's (`crates/fake-gpu`).
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// `RTLD_NOLOAD`: only what is loaded already.
+const RTLD_NOLOAD: c_int = libc::RTLD_NOLOAD;
 
 use super::stream::Kernel;
 
@@ -13,12 +17,16 @@ const LAUNCH: u32 = 652;
 
 type Launch = unsafe extern "C" fn(u32, u32, u32, u32, *const c_char, u64, u64, u64) -> u32;
 type Drain = unsafe extern "C" fn();
+type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
+type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// The double, mapped for the rest of the process's life.
 #[derive(Debug)]
 pub struct Double {
     launch: Launch,
     drain: Drain,
+    /// `cuDevicePrimaryCtxRetain` and `cuCtxSetCurrent`, where the process has a driver.
+    driver: Option<(Retain, SetCurrent)>,
     /// From the recording's clock to the wall clock.
     offset_ns: i128,
 }
@@ -44,8 +52,23 @@ impl Double {
         Ok(Self {
             launch,
             drain,
+            driver: driver(),
             offset_ns: now_ns - i128::from(first_ns),
         })
+    }
+
+    /// Makes a device current on this thread, as a program does before it makes a communicator.
+    pub fn use_device(&self, device: u32) {
+        let Some((retain, set_current)) = self.driver else {
+            return;
+        };
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the driver's function, which writes the context.
+        let kept = unsafe { retain(&raw mut context, device.cast_signed()) };
+        if kept == 0 {
+            // SAFETY: the driver's function, and its context.
+            let _refused = unsafe { set_current(context) };
+        }
     }
 
     /// Launches a kernel on this thread, which runs when it ran in the recording.
@@ -72,4 +95,16 @@ impl Double {
         // SAFETY: the double's function, without arguments.
         unsafe { (self.drain)() };
     }
+}
+
+/// The driver's functions, if there is one in the process.
+fn driver() -> Option<(Retain, SetCurrent)> {
+    // SAFETY: loads nothing.
+    let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_NOLOAD) }.ok()?;
+    // SAFETY: the type of this function in cuda.h.
+    let retain = *unsafe { library.get::<Retain>(b"cuDevicePrimaryCtxRetain\0") }.ok()?;
+    // SAFETY: as above.
+    let set_current = *unsafe { library.get::<SetCurrent>(b"cuCtxSetCurrent\0") }.ok()?;
+    let _stays = library.into_raw();
+    Some((retain, set_current))
 }

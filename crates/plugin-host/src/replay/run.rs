@@ -1,6 +1,5 @@
 //! Calls a plugin as a stream says.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process;
 use std::thread;
@@ -73,7 +72,6 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io
         .transpose()?;
     let replay = Replay {
         double,
-        launches: launches(stream),
         plugin,
         stream,
         ordered: &ordered,
@@ -123,15 +121,6 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io
     Ok(report)
 }
 
-/// Which launch each KernelLaunch event is, in the order in which they began.
-fn launches(stream: &Stream) -> BTreeMap<usize, u64> {
-    let mut places: Vec<usize> = (0..stream.events.len())
-        .filter(|place| stream.events[*place].kind == Kind::KERNEL_LAUNCH)
-        .collect();
-    places.sort_by_key(|place| stream.events[*place].start.at_ns);
-    places.into_iter().zip(1..).collect()
-}
-
 fn wait_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -149,8 +138,6 @@ fn wait_until(deadline: Instant) {
 /// What does not change during a replay.
 struct Replay<'a> {
     double: Option<Double>,
-    /// The how-manieth launch an event is, from 1 on.
-    launches: BTreeMap<usize, u64>,
     plugin: &'a Plugin,
     stream: &'a Stream,
     ordered: &'a Ordered,
@@ -194,6 +181,11 @@ impl Replay<'_> {
 
     fn init(&self, live: &mut Live, comm: usize) {
         let init = &self.ordered.comms[comm];
+        if let Some(double) = &self.double
+            && let Some(device) = self.stream.device_of(init.who)
+        {
+            double.use_device(device);
+        }
         let mut context = 0;
         logger::communicator_begins();
         let arguments = InitArguments {
@@ -309,9 +301,9 @@ impl Replay<'_> {
             return;
         }
         if let Some(double) = &self.double {
-            let launch = self.launches.get(&place).copied().unwrap_or(0);
-            let kernels = self.stream.kernels.iter();
-            for kernel in kernels.filter(|kernel| kernel.launch == launch) {
+            let event = &self.stream.events[place];
+            let kernels = self.stream.kernels_of(event);
+            for kernel in kernels {
                 double.launch(kernel);
             }
         }

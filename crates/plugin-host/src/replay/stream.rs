@@ -29,7 +29,7 @@ pub struct Stream {
 /// A recorded kernel. Times are ns of the recording's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Of the how-manieth KernelLaunch it is, from 1 on.
+    /// The external id that its launch has, too.
     pub launch: u64,
     /// CUPTI's number of the device.
     pub device: u32,
@@ -104,6 +104,8 @@ pub struct Event {
     pub group: u64,
     /// Its communicator.
     pub who: CommRank,
+    /// The external id of what it launched; 0 for none.
+    pub launch: u64,
     /// The descriptor's fields.
     pub fields: Fields,
 }
@@ -182,6 +184,20 @@ impl Stream {
         Ok(stream)
     }
 
+    /// The kernels that an event launched.
+    pub fn kernels_of(&self, event: &Event) -> impl Iterator<Item = &Kernel> {
+        let launch = event.launch;
+        let is_its = move |kernel: &&Kernel| launch != 0 && kernel.launch == launch;
+        self.kernels.iter().filter(is_its)
+    }
+
+    /// The device of a rank: where its kernels ran.
+    #[must_use]
+    pub fn device_of(&self, who: CommRank) -> Option<u32> {
+        let mut its = self.events.iter().filter(|event| event.who == who);
+        its.find_map(|event| Some(self.kernels_of(event).next()?.device))
+    }
+
     fn take(&mut self, text: &str, strings: &mut Strings) -> Result<(), String> {
         let line: Line<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
         match (line.record_type, line.kind, line.func) {
@@ -249,6 +265,7 @@ fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, St
         parent: handle(line.parent_obj)?,
         group: handle(details.parent_group)?,
         who: who(line)?,
+        launch: line.ext_corr_id.unwrap_or(0),
         fields: Fields {
             func: strings.get(details.func.as_deref()),
             count: details.count,

@@ -123,12 +123,22 @@ impl Output for Book {
     }
 
     fn notice(&mut self, _way: Way, text: &str) {
-        self.notices.push(text.to_owned());
+        self.notices.push(whole(text));
     }
 
     fn fault(&mut self, _way: Way, text: &str) {
-        self.faults.push(text.to_owned());
+        self.faults.push(whole(text));
     }
+}
+
+/// The line, which the archive keeps only so much of.
+fn whole(text: &str) -> String {
+    assert!(
+        text.len() <= Name::MAX_BYTES,
+        "{} bytes: {text}",
+        text.len()
+    );
+    text.to_owned()
 }
 
 impl Book {
