@@ -269,13 +269,19 @@ fn journals_of_processes_are_put_together() {
     for line in together.lines() {
         let record: Value = serde_json::from_str(line).expect("JSON");
         let moment = match (&record["recordType"], &record["type"]) {
-            (kind, _) if kind == "state" => &record,
+            (kind, _) if kind == "state" || kind == "gpu" => &record,
             // Of a communicator the beginning counts, of an event the end.
             (_, kind) if kind == "ProfilerLifecycle" => &record["start"],
             _ => &record["stop"],
         };
         pids.insert(moment["pid"].to_string());
-        written.push(moment["ts"].as_f64().expect("a time"));
+        // A GPU's work comes when it ended, too.
+        let began = moment["ts"].as_f64().expect("a time");
+        let took = match record["recordType"] == "gpu" {
+            true => record["duration"].as_f64().unwrap_or(0.0),
+            false => 0.0,
+        };
+        written.push(began + took);
     }
     assert_eq!((written.len(), pids.len()), (apart, 2));
     assert!(written.is_sorted(), "{together}");

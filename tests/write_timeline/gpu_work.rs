@@ -521,6 +521,38 @@ fn cupti_may_number_devices_otherwise() {
 }
 
 #[test]
+fn where_devices_contradict_what_ran_there_is_believed() {
+    let mut stream = Stream::default();
+    for (number, device) in (0..).zip([3, 2]) {
+        let context = CONTEXT + number;
+        stream.init(context, 5, 2, i32::try_from(number).expect("small"));
+        gpu(
+            &mut stream,
+            0,
+            context,
+            GpuRecord::DeviceOfCommunicator { ordinal: 0 },
+        );
+        let launch = Fields::KernelLaunch { stream: 0x70 };
+        stream.event_of(context, 10 + number, 0, (5, Some(6)), launch);
+        let kernel = Kernel {
+            device,
+            ..kernel(&mut stream, (100, 200))
+        };
+        gpu(&mut stream, 9000, 10 + number, GpuRecord::Kernel(kernel));
+    }
+    let drawn = stream.draw();
+    let comms = &drawn.timeline.comms;
+    let gpus: Vec<_> = comms
+        .members
+        .iter()
+        .map(|member| comms.gpus[member.gpu as usize])
+        .collect();
+    assert_eq!([gpus[0].ordinal, gpus[1].ordinal], [Some(3), Some(2)]);
+    let said = drawn.timeline.correlation.gpu.definition(&stream.symbols);
+    assert!(said.notices[0].contains("believed"), "{said:?}");
+}
+
+#[test]
 fn notices_and_totals_are_kept() {
     let mut stream = stream();
     for (way, text) in [(Way::Cupti, "all is well"), (Way::Events, "it was taken")] {

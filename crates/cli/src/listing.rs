@@ -4,6 +4,7 @@ mod archive;
 mod beginning;
 mod fields;
 mod filter;
+mod gpu;
 mod lines;
 mod output;
 mod states;
@@ -43,7 +44,7 @@ dot before their names. Several journals are put together in the order of time.
   nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
                                                    a stream of callbacks, to be replayed
 
---kind takes NCCL's kinds of events. In archives they stand for the regions that show such events and for all records in \
+--kind takes NCCL's kinds of events, and Gpu for what a journal says of GPUs. In archives they stand for the regions that show such events and for all records in \
 them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for records. --comm and --rank leave the rows of threads \
 out of archives, whose calls may be for any communicator; a communicator that the user named is asked for by its name there. \
 Of a journal, communicators' beginnings and ends stay whatever the kind and time, and a state is printed when its event's \
@@ -94,10 +95,12 @@ pub(crate) fn print(request: &Request) -> Result<Exit> {
 /// Prints journals, in the order of time over all of them.
 fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     let filter = &request.filter;
-    let unknown =
-        filter.unknown_kinds(|single| Kind::ALL.iter().any(|kind| single.wants_kind(kind.name())));
+    let unknown = filter.unknown_kinds(|single| {
+        single.wants_kind(gpu::KIND) || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
+    });
     if let Some(kind) = unknown.first() {
-        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let names = Kind::ALL.iter().map(|kind| kind.name());
+        let names: Vec<&str> = names.chain([gpu::KIND]).collect();
         bail!(
             "--kind {kind}: there is no such kind; there are {}",
             names.join(", ")

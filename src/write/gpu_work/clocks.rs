@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::sample_clock::{Placed, Sample, SampleClock};
-use crate::gpu::record::{ALL_DEVICES, GpuClock, GpuRecord};
+use crate::gpu::record::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord};
 use crate::write::assembly::Assembly;
 
 /// By clock and device.
@@ -17,14 +17,20 @@ impl Clocks {
     /// Those that samples were recorded of. Times must be nanoseconds already.
     #[must_use]
     pub fn of(assembly: &Assembly) -> Self {
+        Self::of_samples(assembly.gpu.iter().filter_map(|at| match at.record {
+            GpuRecord::Clock(sample) => Some((at.time, sample)),
+            _ => None,
+        }))
+    }
+
+    /// Those of these samples, each with its time on the host's clock; their uncertainty is in nanoseconds, too.
+    #[must_use]
+    pub fn of_samples(all: impl Iterator<Item = (u64, ClockSample)>) -> Self {
         let mut samples: BTreeMap<(GpuClock, u32), Vec<Sample>> = BTreeMap::new();
-        for at in &assembly.gpu {
-            let GpuRecord::Clock(sample) = at.record else {
-                continue;
-            };
+        for (host_ns, sample) in all {
             let of_clock = samples.entry((sample.clock, sample.ordinal)).or_default();
             of_clock.push(Sample {
-                host_ns: at.time,
+                host_ns,
                 gpu_ns: sample.gpu_ns,
                 uncertainty_ns: sample.uncertainty_ticks,
             });

@@ -159,10 +159,14 @@ impl GpuWork {
         let counts = counts.filter(|&(_, number)| number > 0);
         let facts = self.devices.facts.values();
         let notices = self.notices.iter();
+        let contradicted = self.devices.is_contradicted.then(|| {
+            "kernels ran on other devices than their communicators were said to use: the kernels are believed".to_owned()
+        });
         GpuWorkDefinition {
             way: self.way().map_or("", |way| way.name()).to_owned(),
             notices: notices
                 .map(|&(way, text)| format!("{}: {}", way.name(), symbols.text(text)))
+                .chain(contradicted)
                 .collect(),
             counts: counts
                 .map(|(name, number)| (name.to_owned(), number))

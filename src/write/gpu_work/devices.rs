@@ -18,6 +18,8 @@ pub struct Devices {
     renumbered: BTreeMap<u32, u32>,
     /// Those with kernels or copies, by ordinal.
     pub with_work: BTreeSet<u32>,
+    /// Whether the kernels of communicators ran on other devices than those were said to use.
+    pub is_contradicted: bool,
 }
 
 impl Devices {
@@ -55,14 +57,7 @@ impl Devices {
             }
             devices.put(context, device);
         }
-        for (device, ordinals) in of_cupti {
-            let mut ordinals = ordinals.into_iter();
-            if let (Some(ordinal), None) = (ordinals.next(), ordinals.next())
-                && ordinal != device
-            {
-                devices.renumbered.insert(device, ordinal);
-            }
-        }
+        devices.renumber(assembly, &of_cupti);
         for at in &assembly.gpu {
             let device = match at.record {
                 GpuRecord::Kernel(kernel) => kernel.device,
@@ -72,6 +67,34 @@ impl Devices {
             devices.with_work.insert(devices.ordinal(device));
         }
         devices
+    }
+
+    /// Finds the ordinals of CUPTI's devices by those that communicators use. Where two devices would be one or one would
+    /// be two, what ran where is believed.
+    fn renumber(&mut self, assembly: &Assembly, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
+        let mut ordinals: BTreeSet<u32> = BTreeSet::new();
+        let mut numbers = of_cupti.values();
+        if numbers.all(|of| of.len() == 1 && of.iter().all(|&ordinal| ordinals.insert(ordinal))) {
+            for (&device, of) in of_cupti {
+                self.renumbered
+                    .extend(of.iter().map(|&ordinal| (device, ordinal)));
+            }
+            return;
+        }
+        self.is_contradicted = true;
+        for at in &assembly.gpu {
+            let device = match at.record {
+                GpuRecord::Kernel(kernel) => kernel.device,
+                GpuRecord::Copy(copy) => copy.device,
+                _ => continue,
+            };
+            let launch = assembly.find(at.id).and_then(|at| assembly.operation(at));
+            let context = launch.and_then(|launch| assembly.find_context(launch.context));
+            let of_context = context.and_then(|at| self.of_context.get_mut(index(at)));
+            if let Some(of_context) = of_context {
+                *of_context = Some(device);
+            }
+        }
     }
 
     fn put(&mut self, context: Option<u32>, ordinal: u32) {

@@ -12,6 +12,7 @@ use nccl_profiler_otf2::process::ProcessInfo;
 use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
 
 use super::filter::Filter;
+use super::gpu;
 use crate::print;
 use crate::units::plural;
 
@@ -99,6 +100,8 @@ pub(crate) struct Story {
     pub(crate) events: Vec<Event>,
     /// States, in the order of time.
     pub(crate) states: Vec<State>,
+    /// What was found out about GPUs, in the order of time.
+    pub(crate) gpu: Vec<gpu::Said>,
     /// Stops of events that are not here.
     orphan_stops: u64,
     /// Strings, problems and losses.
@@ -158,14 +161,20 @@ impl Story {
             finalizes: Vec::new(),
             events: Vec::new(),
             states: Vec::new(),
+            gpu: Vec::new(),
             orphan_stops: 0,
             outcome,
             calibration: clock.quality.calibration,
         };
         let mut places = BTreeMap::new();
+        let of_gpus = said.iter().map(|(_, record)| record);
+        let of_gpus = of_gpus.filter(|record| matches!(record.body, RecordBody::Gpu(_)));
+        let ticks: Vec<u64> = of_gpus.map(|record| record.ticks).collect();
         for (tid, record) in said {
             story.take(tid, record, &clock, &mut places);
         }
+        gpu::place(&mut story.gpu, &ticks, &clock);
+        story.gpu.sort_by_key(|said| said.when.ns);
         Ok(story)
     }
 
@@ -224,8 +233,13 @@ impl Story {
             | RecordBody::ThreadEnd
             | RecordBody::ClockPair { .. }
             | RecordBody::Switch(_)
-            | RecordBody::NotWanted(_)
-            | RecordBody::Gpu(_) => {}
+            | RecordBody::NotWanted(_) => {}
+            RecordBody::Gpu(said) => self.gpu.push(gpu::Said {
+                when,
+                duration_ns: None,
+                id: record.id,
+                record: said,
+            }),
         }
     }
 
@@ -262,6 +276,23 @@ impl Story {
             let stray = !filter.is_about_events();
             of_events.get(&event).copied().unwrap_or(stray)
         };
+        let events = self.events.iter().filter(|_| !self.gpu.is_empty());
+        let launches: BTreeMap<u64, u64> = events
+            .map(|event| (event.id, event.record.context))
+            .collect();
+        self.gpu.retain(|said| {
+            // It is of its launch's rank, or its communicator's.
+            let context = launches.get(&said.id).copied().unwrap_or(said.id);
+            let is_wanted = wanted
+                .get(&context)
+                .copied()
+                .unwrap_or_else(|| foreign && filter.wants_rank(None));
+            let ns = said.when.ns;
+            let end_ns = ns.saturating_add(said.duration_ns.unwrap_or(0));
+            is_wanted
+                && filter.wants_kind(gpu::KIND)
+                && filter.wants_time(begin_ns, ns, Some(end_ns))
+        });
         self.events.retain(|event| {
             let stop = event.stop.map(|stop| stop.ns);
             is_of_wanted(event.id) && filter.wants_time(begin_ns, event.start.ns, stop)

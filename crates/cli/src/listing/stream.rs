@@ -5,6 +5,7 @@ use nccl_profiler_otf2::event::StateArgs;
 use nccl_profiler_otf2::journal::record::Fields;
 
 use super::fields::{arguments, details};
+use super::gpu::Said;
 use super::lines::Object;
 use super::output::Output;
 use super::states;
@@ -16,6 +17,7 @@ enum Line<'a> {
     State(&'a State),
     Event(&'a Event),
     Finalize(&'a Finalize),
+    Gpu(&'a Said),
 }
 
 impl Line<'_> {
@@ -25,6 +27,7 @@ impl Line<'_> {
             Self::State(state) => state.when.ns,
             Self::Event(event) => event.stop.map_or(u64::MAX, |stop| stop.ns),
             Self::Finalize(finalize) => finalize.begin.ns,
+            Self::Gpu(said) => said.when.ns.saturating_add(said.duration_ns.unwrap_or(0)),
         }
     }
 }
@@ -42,7 +45,8 @@ pub(crate) fn print(stories: &[Story], output: &mut Output) -> Result<()> {
             .map(Line::Init)
             .chain(story.states.iter().map(Line::State))
             .chain(story.events.iter().map(Line::Event))
-            .chain(story.finalizes.iter().map(Line::Finalize));
+            .chain(story.finalizes.iter().map(Line::Finalize))
+            .chain(story.gpu.iter().map(Line::Gpu));
         lines.extend(own.map(|line| {
             let after_ns = match line.written_ns() {
                 u64::MAX => u64::MAX,
@@ -58,6 +62,7 @@ pub(crate) fn print(stories: &[Story], output: &mut Output) -> Result<()> {
             Line::State(said) => state(story, said),
             Line::Event(said) => event(story, said),
             Line::Finalize(said) => finalize(story, said),
+            Line::Gpu(said) => gpu(story, said),
         };
         if !output.line(&object.end())? {
             break;
@@ -127,6 +132,22 @@ fn finalize(story: &Story, said: &Finalize) -> Object {
     span(object, story, said.begin, Some(stop))
         .address("ctx", said.context)
         .object("details", Object::new())
+}
+
+fn gpu(story: &Story, said: &Said) -> Object {
+    let object = Object::new()
+        .text("recordType", "gpu")
+        .text("type", said.kind())
+        .microseconds("ts", said.when.ns);
+    let object = match said.duration_ns {
+        Some(duration_ns) => object.microseconds("duration", duration_ns),
+        None => object,
+    };
+    let details = said.details(&story.outcome.symbols);
+    object
+        .number("pid", story.pid)
+        .address("eventAddr", said.id)
+        .object("details", Object::new().list(&details))
 }
 
 fn event(story: &Story, event: &Event) -> Object {

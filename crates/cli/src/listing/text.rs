@@ -169,6 +169,14 @@ fn rows_of(story: &Story, names: &Names, rows: &mut Vec<Row>) {
         );
         rows.push(row(state.when, None, depth, what));
     }
+    for said in story.gpu.iter().filter(|said| said.is_for_people()) {
+        let depth = depths.get(&said.id).map_or(0, |depth| depth + 1);
+        let details = said.details(&story.outcome.symbols);
+        let what = with_fields(format!("GPU {}", said.kind()), &details);
+        let mut line = row(said.when, None, depth, what);
+        line.duration = said.duration_ns.map(units::time);
+        rows.push(line);
+    }
     for said in &story.finalizes {
         let mut line = row(
             said.begin,

@@ -222,6 +222,8 @@ impl Stream {
                 })
             }
             (Some("cuptiActivity"), Some("KERNEL"), _) => self.kernels.push(kernel(&line)?),
+            // What was found out about GPUs is no callback.
+            (Some("gpu"), ..) => {}
             (record, kind, func) => {
                 return Err(format!(
                     "unknown record (recordType {record:?}, type {kind:?}, func {func:?})"
