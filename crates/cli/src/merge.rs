@@ -3,6 +3,7 @@
 //! ```text
 //!  scorep, nccl     what is in the archives: processes, clocks
 //!  pairing          which process of one is which of the other
+//!  several          traces of Score-P's, one a process, become one
 //!  clock, clocks    from the time of NCCL's events to that of the trace
 //!  ids              the ids of NCCL's locations there
 //!  definitions      Score-P's as they are, NCCL's behind them under new numbers
@@ -23,18 +24,20 @@ mod pairing;
 mod report;
 mod said;
 mod scorep;
+mod several;
 mod verify;
 mod write;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use otf2::LocationRef;
+use otf2::Archive;
 
+use crate::archive::{is_merged, is_nccl};
 use crate::exit::Exit;
-use crate::place::ANCHOR;
+use crate::place::{self, ANCHOR};
 use crate::print;
 use crate::progress::Bar;
 
@@ -55,6 +58,7 @@ const EXAMPLES: &str = "\
 Examples:
   nccl-otf2 merge --dry-run scorep-20261121_1200_1234 trace
   nccl-otf2 merge scorep-20261121_1200_1234 trace -o merged
+  nccl-otf2 merge scorep-of-rank-* trace -o merged
   nccl-otf2 merge --map 3=0 --map node7:4711=1 scorep-20261121_1200_1234 trace -o merged
 
 Both are of the same run of a job: Score-P's experiment directory (with SCOREP_ENABLE_TRACING=true) and the \
@@ -83,13 +87,10 @@ New fields may be added; `format` changes when one changes or goes.";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// Score-P's experiment directory, or the anchor file of its archive
-    #[arg(value_name = "SCOREP_DIR")]
-    scorep: PathBuf,
-
-    /// NCCL's archives of the same job: a directory or anchor file each
-    #[arg(value_name = "NCCL_DIR", required = true)]
-    nccl: Vec<PathBuf>,
+    /// Score-P's experiment directory and NCCL's archives of the same job, or their anchor files.
+    /// Where every process has a trace of Score-P's (torchrun): all of them
+    #[arg(value_name = "SCOREP_DIR|NCCL_DIR", required = true, num_args = 2..)]
+    archives: Vec<PathBuf>,
 
     /// The directory to make; it must not exist
     #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
@@ -163,14 +164,50 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
+/// Opens all archives: each is Score-P's or NCCL's.
+fn open(paths: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
+    let (mut scoreps, mut nccls) = (Vec::new(), Vec::new());
+    for path in paths {
+        let anchor = place::anchor(path)?;
+        let archive = Archive::open(&anchor).context("cannot open an archive")?;
+        if is_merged(&archive) {
+            bail!(
+                "{} is merged already; merge Score-P's own archive with all of NCCL's at once",
+                anchor.display()
+            );
+        }
+        match is_nccl(&archive) {
+            true => nccls.push(Nccl::open(archive)?),
+            false => scoreps.push(ScoreP::open(archive)?),
+        }
+    }
+    if scoreps.is_empty() {
+        bail!(
+            "all of these archives are NCCL's, none is Score-P's (which traces with SCOREP_ENABLE_TRACING=true only)"
+        );
+    }
+    if nccls.is_empty() {
+        bail!("none of these archives is NCCL's");
+    }
+    Ok((scoreps, nccls))
+}
+
 impl Plan {
     fn of(request: &Request) -> Result<Self> {
-        let scoreps = vec![ScoreP::open(&request.scorep)?];
-        let nccls: Result<Vec<Nccl>> = request.nccl.iter().map(|path| Nccl::open(path)).collect();
-        let nccls = nccls?;
-        let pairs = pairing::pairs(&scoreps, &nccls, &request.map)?;
+        let (mut scoreps, nccls) = open(&request.archives)?;
+        if scoreps.len() > 1 {
+            if request.align_start.is_some() {
+                bail!("--align-start is for one trace of Score-P's");
+            }
+            several::refuse(&scoreps)?;
+        }
+        let mut pairs = pairing::pairs(&scoreps, &nccls, &request.map)?;
         let locals: Result<Vec<Vec<Local>>> = nccls.iter().map(clocks::locals).collect();
         let mut locals = locals?;
+        if scoreps.len() > 1 {
+            several::order(&mut scoreps, &nccls, &mut pairs);
+            several::align(&mut scoreps, &nccls, &pairs, &locals)?;
+        }
         match (request.align_start, scoreps.first()) {
             (Some(Seconds(seconds)), Some(scorep)) => {
                 clocks::by_guess(scorep, &mut locals, seconds);
@@ -202,13 +239,28 @@ impl Plan {
             .context("there is no trace of Score-P's")?;
         let staging = Staging::create(out)?;
         let mut merged = Merged::new(scorep.verbatim.clone());
-        let mut ids = ids::Ids::beside(&self.scoreps);
+        let mut ids = ids::Ids::beside(scorep);
         let mut appended = Vec::new();
+        let others: Result<Vec<Vec<Local>>> = self.scoreps.iter().map(several::locals).collect();
+        let others = others?;
+        let mut places = ids::Places::of(scorep);
+        for (archive, locals) in self.scoreps.iter().zip(&others).skip(1) {
+            let common = ids.of_another(archive)?;
+            let numbers = merged.append(&archive.verbatim, &common)?;
+            places.add(archive, &numbers);
+            appended.push(Appended {
+                archive: &archive.archive,
+                definitions: &archive.definitions,
+                numbers,
+                locals,
+            });
+        }
         for (number, (nccl, locals)) in self.nccls.iter().zip(&self.locals).enumerate() {
-            let common = ids.in_common(&self.scoreps, nccl, number, &self.pairs)?;
+            let common = ids.in_common(&places, nccl, number, &self.pairs)?;
             let numbers = merged.append(&nccl.verbatim, &common)?;
             appended.push(Appended {
-                nccl,
+                archive: &nccl.archive,
+                definitions: &nccl.definitions,
                 numbers,
                 locals,
             });
@@ -222,10 +274,8 @@ impl Plan {
         let said = said::said(&self.scoreps, &self.nccls, &lines, self.clock());
         let bar = Bar::new();
         write::write(staging.path(), scorep, &appended, &definitions, &said, &bar)?;
-        let theirs = &scorep.definitions.locations;
-        let is_ours = |location: LocationRef| !theirs.contains_key(&location);
         let anchor = staging.path().join(ANCHOR);
-        let read = verify::verify(&anchor, &definitions, is_ours, &bar)
+        let read = verify::verify(&anchor, &definitions, ids::is_ours, &bar)
             .context("the merged archive is not sound, and was not put in place")?;
         drop(bar);
         staging.put_in_place()?;

@@ -93,7 +93,7 @@ rules! {
     Reference S13 Fault Any "Events refer only to what is defined.";
     AttributeType S14 Fault Any "Values of attributes have the type of their definition.";
     Metric S15 Fault Any "Metric events have a value for each member of their class, of its type.";
-    LaneId S16 Fault Nccl "The place of a location in the list of communicating locations is its id.";
+    LaneId S16 Fault Nccl "The place of a location in the list of communicating locations is its id (not in merged archives).";
     KernelRow S17 Fault Nccl "A kernel or copy is on a row of the GPU that the communicator of its operation uses.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";

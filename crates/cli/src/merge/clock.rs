@@ -58,7 +58,7 @@ impl Curve {
     }
 
     /// Where the value is `y`.
-    fn inverse(&self, y: i128) -> i128 {
+    pub(super) fn inverse(&self, y: i128) -> i128 {
         let ((x0, y0), (x1, y1)) = self.line(|(_, knot)| *knot <= y);
         x0 + divided((y - y0) * (x1 - x0), (y1 - y0).max(1))
     }
@@ -167,6 +167,41 @@ pub(super) fn composed(
     offsets(knots, trace_ticks)
 }
 
+/// Our time to the one that NCCL's archive has for all hosts, in nanoseconds; `None` with fewer than two offsets.
+pub(super) fn common_curve(offsets: &[ClockOffset]) -> Option<Curve> {
+    let knots = offsets.iter().map(|offset| {
+        let time = i128::from(offset.time);
+        (time, time + i128::from(offset.offset))
+    });
+    Curve::new(knots.collect(), false)
+}
+
+/// The clock offsets that bring the ticks of one of Score-P's timers onto those of another: each has a curve from
+/// the time of its process, and the time of that one to a common one. `span` are the ticks that are covered.
+pub(super) fn onto(
+    (local, common): (&Curve, &Curve),
+    (first_local, first_common): (&Curve, &Curve),
+    span: (u64, u64),
+) -> Vec<ClockOffset> {
+    let ticks = |tick: i128| {
+        let ns = common.at(local.inverse(tick * PARTS));
+        divided(first_local.at(first_common.inverse(ns)), PARTS)
+    };
+    let own_times = |curve: &Curve| curve.knots.iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
+    let first_times = own_times(first_local)
+        .into_iter()
+        .chain(own_times(first_common));
+    let bends = first_times.map(|ns| common.inverse(first_common.at(ns)));
+    let bends = bends.chain(own_times(local)).chain(own_times(common));
+    let (first, last) = (i128::from(span.0), i128::from(span.1.max(span.0 + 1)));
+    let mut knots: BTreeSet<i128> = bends
+        .map(|ns| divided(local.at(ns), PARTS))
+        .filter(|tick| (first..=last).contains(tick))
+        .collect();
+    knots.extend([first, last]);
+    offsets(knots, ticks)
+}
+
 /// The clock offsets that lay our own common time onto another trace's, by a guess: at `from_ns` it is `to_ticks`.
 pub(super) fn guessed(
     ours: &[ClockOffset],
@@ -174,15 +209,10 @@ pub(super) fn guessed(
     to_ticks: u64,
     ticks_per_second: u64,
 ) -> Vec<ClockOffset> {
-    let knots = ours.iter().map(|offset| {
-        let time = i128::from(offset.time);
-        (time, time + i128::from(offset.offset))
-    });
-    let knots: Vec<_> = knots.collect();
-    let times = knots.iter().map(|(time, _)| *time).collect();
-    let Some(common) = Curve::new(knots, false) else {
+    let Some(common) = common_curve(ours) else {
         return Vec::new();
     };
+    let times = common.knots.iter().map(|(time, _)| *time).collect();
     offsets(times, |ns| {
         let later_ns = common.at(ns) - from_ns;
         i128::from(to_ticks) + divided(later_ns * i128::from(ticks_per_second), 1_000_000_000)
@@ -202,12 +232,8 @@ fn offsets(knots: BTreeSet<i128>, ticks: impl Fn(i128) -> i128) -> Vec<ClockOffs
 
 /// What readers make of a time.
 pub(super) fn applied(offsets: &[ClockOffset], time: u64) -> i128 {
-    let knots = offsets.iter().map(|offset| {
-        let time = i128::from(offset.time);
-        (time, time + i128::from(offset.offset))
-    });
-    let curve = Curve::new(knots.collect(), false);
-    curve.map_or(i128::from(time), |curve| curve.at(i128::from(time)))
+    let time = i128::from(time);
+    common_curve(offsets).map_or(time, |curve| curve.at(time))
 }
 
 #[cfg(test)]

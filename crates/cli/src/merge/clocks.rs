@@ -19,6 +19,8 @@ const MOST_PPM: u64 = 1000;
 /// Locations of an archive of NCCL's that have the same local definitions.
 #[derive(Debug)]
 pub(super) struct Local {
+    /// Whether they are of a trace of Score-P's.
+    pub(super) is_scorep: bool,
     /// The process, by its group; none for ranks without a part.
     pub(super) process: Option<LocationGroupRef>,
     /// Its locations: the first of them has the file that is read.
@@ -68,6 +70,7 @@ pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
         let mut before = read.context("cannot read local definitions")?.clock_offsets;
         before.sort_by_key(|offset| offset.time);
         let local = Local {
+            is_scorep: false,
             process,
             locations: vec![*location],
             events: definition.number_of_events,
@@ -116,7 +119,7 @@ pub(super) fn by_anchors(
     Ok(())
 }
 
-fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<clock::Curve> {
+pub(super) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<clock::Curve> {
     let name = &ours.name;
     let timer = scorep.timer;
     if ours.anchors.is_empty() {
@@ -162,7 +165,12 @@ fn is_same_rate(scorep: &ScoreP, ours: &nccl::Process) -> bool {
 
 fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()> {
     let margin = i128::from(MARGIN_SECONDS * scorep.ticks_per_second);
-    let trace = (i128::from(scorep.span.0), i128::from(scorep.span.1));
+    let trace = [scorep.span.0, scorep.span.1];
+    let trace = trace.map(|tick| match &scorep.onto {
+        None => i128::from(tick),
+        Some(onto) => clock::applied(onto, tick),
+    });
+    let trace = (trace[0], trace[1]);
     if span.1 >= trace.0 - margin && span.0 <= trace.1 + margin {
         return Ok(());
     }
@@ -203,7 +211,18 @@ pub(super) fn by_guess(scorep: &ScoreP, locals: &mut [Vec<Local>], seconds: f64)
 
 /// First and last tick of everything.
 pub(super) fn span(scoreps: &[ScoreP], locals: &[Vec<Local>]) -> (u64, u64) {
-    let first = scoreps.first().map_or((0, 0), |scorep| scorep.span);
+    let traces = scoreps.iter().map(|scorep| match &scorep.onto {
+        None => scorep.span,
+        Some(onto) => {
+            let tick = |tick: u64| {
+                let tick = clock::applied(onto, tick);
+                u64::try_from(tick.max(0)).unwrap_or(u64::MAX)
+            };
+            (tick(scorep.span.0), tick(scorep.span.1))
+        }
+    });
+    let first = traces.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let first = first.unwrap_or_default();
     let spans = locals.iter().flatten().filter_map(Local::span);
     spans.fold(first, |all, span| {
         let tick = |tick: i128| u64::try_from(tick.max(0)).unwrap_or(u64::MAX);

@@ -4,7 +4,7 @@
 //! gets the next free numbers; what they have in common with the first (texts, hosts, processes, paradigms, lists of
 //! communicating locations) becomes the first's.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use anyhow::{Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
@@ -29,6 +29,8 @@ pub(super) struct Numbers {
     new: HashMap<(ReferenceKind, u64), u64>,
     /// One more than the highest old number.
     ends: HashMap<ReferenceKind, u64>,
+    /// New numbers of what is there already.
+    shared: HashSet<(ReferenceKind, u64)>,
 }
 
 impl Numbers {
@@ -63,6 +65,8 @@ pub(super) struct Merged {
     paradigms: BTreeSet<u8>,
     /// For each paradigm its list of communicating locations: which definition, and its reference.
     lists: BTreeMap<u8, (usize, GroupRef)>,
+    /// Definitions of which one is enough, without their numbers.
+    alike: HashMap<String, u64>,
     /// Names of properties that are taken: of nodes, and of groups of locations.
     properties: BTreeSet<(ReferenceKind, u64, StringRef)>,
 }
@@ -77,6 +81,7 @@ impl Merged {
             texts: HashMap::new(),
             paradigms: BTreeSet::new(),
             lists: BTreeMap::new(),
+            alike: HashMap::new(),
             properties: BTreeSet::new(),
         };
         for definition in first {
@@ -90,6 +95,10 @@ impl Merged {
         if let Some((kind, number)) = definition.defines() {
             let next = self.next.entry(kind).or_default();
             *next = (*next).max(number.saturating_add(1));
+            if is_once(&definition) {
+                let alike = without_number(&definition, |_, number| number);
+                self.alike.entry(alike).or_insert(number);
+            }
         }
         match &definition {
             Definition::String { this, text } => {
@@ -170,6 +179,19 @@ impl Merged {
                 }
                 kind => numbers.get(kind, old).unwrap_or(u64::MAX),
             });
+            let is_shared = definition
+                .defines()
+                .is_some_and(|it| numbers.shared.contains(&it));
+            let is_of_shared = match &definition {
+                Definition::SystemTreeNodeDomain { of, .. } => {
+                    let node = (ReferenceKind::SystemTreeNode, of.get().into());
+                    numbers.shared.contains(&node)
+                }
+                _ => false,
+            };
+            if is_shared || is_of_shared {
+                continue;
+            }
             if self.takes(&mut definition, common, &new_paradigms) {
                 kept.push(definition);
             }
@@ -184,11 +206,17 @@ impl Merged {
     fn numbers(&mut self, others: &[Definition], common: &InCommon) -> Result<Numbers> {
         let mut numbers = Numbers::default();
         for definition in others {
+            if let Definition::String { this, text } = definition {
+                let new = self.string(text);
+                numbers.set(ReferenceKind::String, this.get().into(), new.get().into());
+            }
+        }
+        for definition in others {
             let Some((kind, old)) = definition.defines() else {
                 continue;
             };
             let known = match definition {
-                Definition::String { text, .. } => Some(u64::from(self.string(text).get())),
+                Definition::String { .. } => continue,
                 Definition::SystemTreeNode { this, .. } => {
                     common.nodes.get(this).map(|node| node.get().into())
                 }
@@ -218,6 +246,16 @@ impl Merged {
                 }
                 _ => None,
             };
+            let known = known.or_else(|| {
+                let alike = is_once(definition).then(|| {
+                    without_number(definition, |kind, old| {
+                        numbers.get(kind, old).unwrap_or(u64::MAX)
+                    })
+                });
+                let alike = self.alike.get(&alike?).copied()?;
+                numbers.shared.insert((kind, alike));
+                Some(alike)
+            });
             let new = match known {
                 Some(known) => known,
                 None => self.free(kind),
@@ -360,6 +398,36 @@ impl Merged {
         all.extend(placed.map(|(.., definition)| definition));
         all
     }
+}
+
+/// Whether a definition that is alike but for its number means the same.
+fn is_once(definition: &Definition) -> bool {
+    matches!(
+        definition,
+        Definition::SystemTreeNode { .. }
+            | Definition::Region { .. }
+            | Definition::Attribute { .. }
+            | Definition::Parameter { .. }
+            | Definition::MetricMember { .. }
+    )
+}
+
+/// A definition in words, its own number left out.
+fn without_number(
+    definition: &Definition,
+    mut number: impl FnMut(ReferenceKind, u64) -> u64,
+) -> String {
+    let own = definition.defines();
+    let mut is_first = true;
+    let mut copy = definition.clone();
+    copy.renumber(|kind, old| match own == Some((kind, old)) && is_first {
+        true => {
+            is_first = false;
+            u64::MAX
+        }
+        false => number(kind, old),
+    });
+    format!("{copy:?}")
 }
 
 fn is_list(group_type: u8) -> bool {

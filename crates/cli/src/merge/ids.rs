@@ -6,17 +6,64 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
+use otf2::verbatim::ReferenceKind;
 use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 
-use super::definitions::InCommon;
+use super::definitions::{InCommon, Numbers};
 use super::nccl::Nccl;
 use super::pairing::Pair;
-use super::scorep::{self, ScoreP};
+use super::scorep::ScoreP;
 
 /// The bit that Score-P's numbers do not reach.
 const OURS: u64 = 0x8000_0000;
 /// In the place of a rank: of locations that belong to none.
 const NO_RANK: u32 = u32::MAX;
+
+/// Whether a location of the merged archive is NCCL's.
+pub(super) fn is_ours(location: LocationRef) -> bool {
+    location.get() >> 32 & OURS != 0
+}
+
+/// Where Score-P's processes are in the merged archive.
+#[derive(Debug)]
+pub(super) struct Places(Vec<Vec<(LocationGroupRef, SystemTreeNodeRef, u32)>>);
+
+impl Places {
+    /// Those of the first trace, which keeps its numbers.
+    pub(super) fn of(first: &ScoreP) -> Self {
+        let processes = first.processes.iter();
+        Self(vec![
+            processes.map(|it| (it.group, it.node, it.rank)).collect(),
+        ])
+    }
+
+    /// Those of the next one, by its new numbers.
+    pub(super) fn add(&mut self, scorep: &ScoreP, numbers: &Numbers) {
+        let new = |kind, old: u32| {
+            let number = numbers.get(kind, old.into());
+            number
+                .and_then(|number| u32::try_from(number).ok())
+                .unwrap_or(u32::MAX)
+        };
+        let processes = scorep.processes.iter().map(|it| {
+            let group = new(ReferenceKind::LocationGroup, it.group.get());
+            let node = new(ReferenceKind::SystemTreeNode, it.node.get());
+            (
+                LocationGroupRef::new(group),
+                SystemTreeNodeRef::new(node),
+                it.rank,
+            )
+        });
+        self.0.push(processes.collect());
+    }
+
+    fn get(
+        &self,
+        (archive, process): (usize, usize),
+    ) -> Option<(LocationGroupRef, SystemTreeNodeRef, u32)> {
+        self.0.get(archive)?.get(process).copied()
+    }
+}
 
 /// Gives ids.
 #[derive(Debug)]
@@ -28,19 +75,44 @@ pub(super) struct Ids {
 
 impl Ids {
     /// Beside those that Score-P gave.
-    pub(super) fn beside(scoreps: &[ScoreP]) -> Self {
-        let locations = scoreps
-            .iter()
-            .flat_map(|it| it.definitions.locations.keys());
-        let nodes = scoreps
-            .iter()
-            .flat_map(|it| &it.definitions.system_tree_nodes);
+    pub(super) fn beside(scorep: &ScoreP) -> Self {
+        let nodes = scorep.definitions.system_tree_nodes.iter();
         let mut roots = nodes.filter(|(_, node)| !node.parent.is_defined());
         Self {
-            theirs: locations.copied().collect(),
+            theirs: scorep.definitions.locations.keys().copied().collect(),
             next: BTreeMap::new(),
             root: roots.next().map(|(root, _)| *root).unwrap_or_default(),
         }
+    }
+
+    /// The new ids of another of Score-P's traces: its rank instead of 0.
+    ///
+    /// # Errors
+    ///
+    /// When an id is taken.
+    pub(super) fn of_another(&mut self, scorep: &ScoreP) -> Result<InCommon> {
+        let mut common = InCommon::default();
+        let rank = scorep
+            .processes
+            .first()
+            .map_or(NO_RANK, |process| process.rank);
+        common.prefix = format!("rank {rank}: ");
+        for location in scorep.definitions.locations.keys() {
+            let id = LocationRef::new(location.get() & !u64::from(u32::MAX) | u64::from(rank));
+            if is_ours(id) || !self.theirs.insert(id) {
+                bail!(
+                    "two locations of Score-P's traces would have the id {}",
+                    id.get()
+                );
+            }
+            common.locations.insert(*location, id);
+        }
+        for (node, definition) in &scorep.definitions.system_tree_nodes {
+            if !definition.parent.is_defined() {
+                common.nodes.insert(*node, self.root);
+            }
+        }
+        Ok(common)
     }
 
     /// What an archive of NCCL's has in common with Score-P's, and its new ids.
@@ -50,27 +122,23 @@ impl Ids {
     /// When an id is taken.
     pub(super) fn in_common(
         &mut self,
-        scoreps: &[ScoreP],
+        places: &Places,
         nccl: &Nccl,
         number: usize,
         pairs: &[Pair],
     ) -> Result<InCommon> {
         let mut common = InCommon::default();
-        let mut processes: BTreeMap<LocationGroupRef, &scorep::Process> = BTreeMap::new();
+        let mut ranks: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
         for pair in pairs.iter().filter(|pair| pair.nccl.0 == number) {
             let ours = nccl.processes.get(pair.nccl.1);
-            let theirs = scoreps.get(pair.scorep.0);
-            let theirs = theirs.and_then(|it| it.processes.get(pair.scorep.1));
-            if let (Some(ours), Some(theirs)) = (ours, theirs) {
-                processes.insert(ours.group, theirs);
-            }
-        }
-        for (ours, theirs) in &processes {
-            common.groups.insert(*ours, theirs.group);
-            if let Some(group) = nccl.definitions.location_groups.get(ours) {
-                // A host of NCCL's archive can be several of Score-P's (containers): the first stands for it.
-                let node = group.system_tree_parent;
-                common.nodes.entry(node).or_insert(theirs.node);
+            if let (Some(ours), Some((group, node, rank))) = (ours, places.get(pair.scorep)) {
+                ranks.insert(ours.group, rank);
+                common.groups.insert(ours.group, group);
+                if let Some(group) = nccl.definitions.location_groups.get(&ours.group) {
+                    // A host of NCCL's archive can be several of Score-P's (containers): the first stands for it.
+                    let parent = group.system_tree_parent;
+                    common.nodes.entry(parent).or_insert(node);
+                }
             }
         }
         for (node, definition) in &nccl.definitions.system_tree_nodes {
@@ -80,8 +148,8 @@ impl Ids {
         }
         for location in nccl.definitions.locations.keys() {
             let process = nccl.process_of(*location);
-            let process = process.and_then(|process| processes.get(&process));
-            let rank = process.map_or(NO_RANK, |process| process.rank);
+            let rank = process.and_then(|process| ranks.get(&process));
+            let rank = rank.copied().unwrap_or(NO_RANK);
             let next = self.next.entry(rank).or_default();
             let id = LocationRef::new((OURS | *next) << 32 | u64::from(rank));
             *next += 1;

@@ -1,7 +1,6 @@
 //! An archive of NCCL's that is to be merged: its processes and their clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use nccl_profiler_otf2::write::anchors::{self, Anchor};
@@ -11,9 +10,6 @@ use otf2::{
     Archive, AttributeValue, Definitions, GroupType, LocationGroupRef, LocationGroupType,
     LocationRef,
 };
-
-use crate::archive::{is_merged, is_nccl};
-use crate::place;
 
 /// An archive that this project wrote.
 #[derive(Debug)]
@@ -60,18 +56,8 @@ impl Nccl {
     /// # Errors
     ///
     /// When there is no archive, it is damaged, or one that cannot be merged.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let anchor = place::anchor(path)?;
-        let archive = Archive::open(&anchor).context("cannot open NCCL's archive")?;
-        let shown = anchor.display();
-        if is_merged(&archive) {
-            bail!("{shown} is merged already; name the archive that was merged into it");
-        }
-        if !is_nccl(&archive) {
-            bail!(
-                "{shown} is not an archive of NCCL's: the first directory is Score-P's, the others are NCCL's"
-            );
-        }
+    pub(super) fn open(archive: Archive) -> Result<Self> {
+        let shown = archive.anchor_file().display();
         if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
             bail!(
                 "{shown} has event chunks of {} bytes, Score-P's have {}: readers would never end. `nccl-otf2 finalize` \

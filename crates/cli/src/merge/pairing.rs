@@ -181,9 +181,16 @@ fn matched(
                 is_same_host(&process.host, host) && process.process_id == Some(*id)
             }
         };
-        let Some(scorep) = theirs.iter().find(|(_, it)| is_named(it, &wish.scorep)) else {
+        let mut named = theirs.iter().filter(|(_, it)| is_named(it, &wish.scorep));
+        let Some(scorep) = named.next() else {
             bail!("--map: there is no {} in Score-P's trace", wish.scorep);
         };
+        if named.next().is_some() {
+            bail!(
+                "--map: several processes are {} of a trace of Score-P's; name them by HOST:PROCESS_ID",
+                wish.scorep
+            );
+        }
         let mut is_there = false;
         for ((_, process), found) in ours.iter().zip(&mut found) {
             if is_meant(process) {

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::Definition;
 use otf2::{
-    Archive, AttributeValue, Definitions, EventKind, GroupType, LocationGroupRef,
+    Archive, AttributeValue, ClockOffset, Definitions, EventKind, GroupType, LocationGroupRef,
     LocationGroupType, LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
 };
 
 use super::clock::{Correction, Timer};
-use crate::archive::{is_merged, is_nccl};
-use crate::place;
 
 /// The attribute of PROGRAM_BEGIN with the process's number.
 const PROCESS_ID: &str = "ProcessId";
@@ -39,6 +37,8 @@ pub(super) struct ScoreP {
     pub(super) span: (u64, u64),
     /// Its processes.
     pub(super) processes: Vec<Process>,
+    /// Of one of several: the clock offsets that bring it onto the clock of the first.
+    pub(super) onto: Option<Vec<ClockOffset>>,
 }
 
 /// A process that Score-P measured.
@@ -74,10 +74,9 @@ impl ScoreP {
     /// # Errors
     ///
     /// When there is no archive, it is damaged, or one that cannot be merged.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let anchor = anchor(path)?;
-        let archive = Archive::open(&anchor).context("cannot open Score-P's archive")?;
+    pub(super) fn open(archive: Archive) -> Result<Self> {
         refuse(&archive)?;
+        let anchor = archive.anchor_file().to_owned();
         let verbatim = archive
             .verbatim_definitions()
             .context("cannot read all of Score-P's definitions")?;
@@ -98,6 +97,7 @@ impl ScoreP {
                 clock.global_offset.saturating_add(clock.trace_length),
             ),
             processes: Vec::new(),
+            onto: None,
             definitions,
         };
         opened.processes = opened.find_processes()?;
@@ -107,12 +107,15 @@ impl ScoreP {
         Ok(opened)
     }
 
-    /// Score-P's clock offsets of a process: the same for all its locations.
+    /// From the ticks of a process to those of the trace: Score-P's clock offsets, the same for all its locations.
     ///
     /// # Errors
     ///
     /// When the local definitions cannot be read.
     pub(super) fn correction(&self, process: &Process) -> Result<Correction> {
+        if let Some(onto) = &self.onto {
+            return Ok(Correction::new(onto));
+        }
         let local = self.archive.local_definitions(process.master)?;
         Ok(Correction::new(&local.clock_offsets))
     }
@@ -211,24 +214,9 @@ impl ScoreP {
     }
 }
 
-fn anchor(path: &Path) -> Result<PathBuf> {
-    place::anchor(path).with_context(|| {
-        format!(
-            "no archive of Score-P's in {} (tracing is off unless SCOREP_ENABLE_TRACING=true)",
-            path.display()
-        )
-    })
-}
-
 /// What cannot be merged, and what to do about it.
 fn refuse(archive: &Archive) -> Result<()> {
     let anchor = archive.anchor_file().display();
-    if is_merged(archive) {
-        bail!("{anchor} is merged already; merge Score-P's own archive with all of NCCL's at once");
-    }
-    if is_nccl(archive) {
-        bail!("{anchor} is an archive of NCCL's; the first directory is Score-P's");
-    }
     if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
         bail!(
             "{anchor} has event chunks of {} bytes, NCCL's have {}: readers would never end. Score-P 7 to 9 write \

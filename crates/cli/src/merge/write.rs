@@ -1,15 +1,15 @@
 //! Writes the merged archive: files of both are linked, definitions and the anchor are new.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use nccl_profiler_otf2::write::progress::Progress as _;
 use otf2::verbatim::{Definition, ReferenceKind};
-use otf2::{Archive, ArchiveWriter, LocalDefWriter, LocationRef, MappingType};
+use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, MappingType};
 
 use super::clocks::Local;
 use super::definitions::Numbers;
-use super::nccl::Nccl;
 use super::scorep::ScoreP;
 use crate::progress::Bar;
 use crate::staging::link;
@@ -17,11 +17,13 @@ use crate::staging::link;
 /// Name of the archive, as Score-P has it, too.
 pub(super) const TRACES: &str = "traces";
 
-/// What an archive of NCCL's becomes.
+/// An archive that is put behind the first.
 #[derive(Debug)]
 pub(super) struct Appended<'a> {
     /// The archive.
-    pub(super) nccl: &'a Nccl,
+    pub(super) archive: &'a Archive,
+    /// Its definitions.
+    pub(super) definitions: &'a Definitions,
     /// Its new numbers.
     pub(super) numbers: Numbers,
     /// Its locations, with their clocks.
@@ -59,9 +61,7 @@ pub(super) fn write(
         writer.set_property(name, value)?;
     }
     let theirs = scorep.definitions.locations.len();
-    let ours = appended
-        .iter()
-        .map(|it| it.nccl.definitions.locations.len());
+    let ours = appended.iter().map(|it| it.definitions.locations.len());
     bar.begin("locations", (theirs + ours.sum::<usize>()) as u64);
     link_theirs(&writer, scorep, bar)?;
     for archive in appended {
@@ -129,15 +129,14 @@ fn link_events(from: &Path, events: u64, writer: &ArchiveWriter, to: LocationRef
 
 /// The events of NCCL's archive as they are, under new names, and what makes them mean the same there.
 fn link_ours(writer: &mut ArchiveWriter, archive: &Appended<'_>, bar: &Bar) -> Result<()> {
-    let nccl = archive.nccl;
     for local in archive.locals {
         let mut first: Option<LocationRef> = None;
         for old in &local.locations {
             let number = archive.numbers.get(ReferenceKind::Location, old.get());
             let new = LocationRef::new(number.unwrap_or(u64::MAX));
-            let events = nccl.definitions.locations.get(old);
+            let events = archive.definitions.locations.get(old);
             let events = events.map_or(0, |location| location.number_of_events);
-            link_events(&nccl.archive.event_file(*old), events, writer, new)?;
+            link_events(&archive.archive.event_file(*old), events, writer, new)?;
             match first {
                 Some(first) => link(&writer.definition_file(first), &writer.definition_file(new))?,
                 None => {
@@ -158,7 +157,7 @@ fn write_local(
     local: &Local,
 ) -> Result<()> {
     let before = match local.locations.first() {
-        Some(old) => archive.nccl.archive.local_definitions(*old)?,
+        Some(old) => archive.archive.local_definitions(*old)?,
         None => otf2::LocalDefinitions::default(),
     };
     let mut to = writer.local_definitions(location)?;
@@ -166,13 +165,16 @@ fn write_local(
         let table = before.mapping_tables.get(mapping);
         map(&mut to, *mapping, &archive.numbers.all(*kind), table)?;
     }
+    if local.is_scorep {
+        map_locations(&mut to, archive, &before)?;
+    }
     for offset in &local.after {
         to.clock_offset(offset.time, offset.offset, offset.standard_deviation)?;
     }
     Ok(to.close()?)
 }
 
-/// What events refer to by numbers of the process. Those of this project's writer refer to no locations.
+/// What events refer to by numbers of the process, but for locations: those of NCCL's archive refer to none.
 const MAPPED: &[(MappingType, ReferenceKind)] = &[
     (MappingType::String, ReferenceKind::String),
     (MappingType::Attribute, ReferenceKind::Attribute),
@@ -182,7 +184,38 @@ const MAPPED: &[(MappingType, ReferenceKind)] = &[
     (MappingType::Comm, ReferenceKind::Comm),
     (MappingType::Parameter, ReferenceKind::Parameter),
     (MappingType::RmaWin, ReferenceKind::RmaWin),
+    (
+        MappingType::SourceCodeLocation,
+        ReferenceKind::SourceCodeLocation,
+    ),
+    (MappingType::CallingContext, ReferenceKind::CallingContext),
+    (
+        MappingType::InterruptGenerator,
+        ReferenceKind::InterruptGenerator,
+    ),
+    (MappingType::IoFile, ReferenceKind::IoFile),
+    (MappingType::IoHandle, ReferenceKind::IoHandle),
 ];
+
+/// Locations and their groups: a trace of a single process has few.
+fn map_locations(
+    to: &mut LocalDefWriter<'_>,
+    archive: &Appended<'_>,
+    before: &otf2::LocalDefinitions,
+) -> Result<()> {
+    let numbers = &archive.numbers;
+    let new = |old: u64| numbers.get(ReferenceKind::Location, old).unwrap_or(old);
+    let all = archive.definitions.locations.keys();
+    let mut pairs: BTreeMap<u64, u64> = all.map(|it| (it.get(), new(it.get()))).collect();
+    if let Some(table) = before.mapping_tables.get(&MappingType::Location) {
+        pairs.extend(table.pairs.iter().map(|(local, old)| (*local, new(*old))));
+    }
+    let pairs: Vec<(u64, u64)> = pairs.into_iter().collect();
+    to.mapping_table_sparse(MappingType::Location, &pairs)?;
+    let table = before.mapping_tables.get(&MappingType::LocationGroup);
+    let groups = numbers.all(ReferenceKind::LocationGroup);
+    map(to, MappingType::LocationGroup, &groups, table)
+}
 
 /// A local number stood for one of the archive's, which has become another.
 fn map(

@@ -77,6 +77,17 @@ impl Host {
     }
 }
 
+/// How much later something of the last host is by the wall clocks, in ticks of the first host's timer.
+pub(crate) fn wall_clocks_differ(timer: Timer, at: Moment) -> Moment {
+    let [alpha, beta] = HOSTS;
+    // The moment at which the first host's wall clock shows what the last one's shows.
+    let shown = beta.realtime(at);
+    let by_offset = alpha.realtime(0) - alpha.monotonic(0);
+    let monotonic = shown - by_offset;
+    let moment = (monotonic - alpha.began) * SECOND / (SECOND + alpha.slew_ppb);
+    alpha.timer(timer, moment) - alpha.timer(timer, at)
+}
+
 /// The host of a rank: the last one has one of its own.
 pub(crate) fn host(rank: u64) -> Host {
     HOSTS[usize::from(rank == RANKS - 1)]
@@ -123,6 +134,8 @@ pub(crate) struct ScoreP {
     pub(crate) has_settings: bool,
     /// Whether PROGRAM_BEGIN has the process's number.
     pub(crate) has_process_ids: bool,
+    /// The one process that it is of, by its rank: without MPI.
+    pub(crate) only: Option<u64>,
 }
 
 /// When MPI_Allreduce is called and left by all ranks, twice.
@@ -143,6 +156,7 @@ impl ScoreP {
             timer,
             has_settings: true,
             has_process_ids: true,
+            only: None,
         }
     }
 
@@ -151,9 +165,14 @@ impl ScoreP {
         number(host(0).timer(self.timer, at))
     }
 
+    /// The host whose clock is that of the trace.
+    fn clock(&self) -> Host {
+        host(self.only.unwrap_or(0))
+    }
+
     fn resolution(&self) -> u64 {
         match self.timer {
-            Timer::Counter => number(host(0).ticks_per_second),
+            Timer::Counter => number(self.clock().ticks_per_second),
             Timer::MonotonicRaw => 1_000_000_000,
             Timer::Realtime => 1_000_000,
         }
@@ -179,14 +198,15 @@ impl ScoreP {
             .set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true")
             .expect("a property");
         let mut events = Vec::new();
-        for rank in 0..RANKS {
+        for rank in (0..RANKS).filter(|rank| self.only.is_none_or(|only| only == *rank)) {
             for thread in 0..2 {
-                let location = LocationRef::new(thread << 32 | rank);
+                let in_id = if self.only.is_some() { 0 } else { rank };
+                let location = LocationRef::new(thread << 32 | in_id);
                 let mut writer = archive.event_writer(location).expect("a writer");
                 let at = |moment| number(host(rank).timer(self.timer, moment));
                 match thread {
                     0 => self.master(&mut writer, rank, at),
-                    _ => second(&mut writer, rank, at),
+                    _ => self.second(&mut writer, rank, at),
                 }
                 .expect("events");
                 events.push((location, writer.close().expect("events")));
@@ -206,7 +226,7 @@ impl ScoreP {
         // As Score-P does it: at MPI_Init and when it ends.
         for at in [SECOND + 500_000_000, 5 * SECOND] {
             let own = host(rank).timer(self.timer, at);
-            let all = host(0).timer(self.timer, at);
+            let all = self.clock().timer(self.timer, at);
             let offset = i64::try_from(all - own).expect("an offset");
             local
                 .clock_offset(number(own), offset, 0.0)
@@ -234,6 +254,10 @@ impl ScoreP {
         to.enter(at(begin + 1000), MAIN, none)?;
         for (enter, leave) in MPI {
             to.enter(at(enter), ALLREDUCE, none)?;
+            if self.only.is_some() {
+                to.leave(at(leave), ALLREDUCE, none)?;
+                continue;
+            }
             to.mpi_collective_begin(at(enter), none)?;
             let collective = Collective {
                 op: CollectiveOp::Allreduce,
@@ -249,21 +273,59 @@ impl ScoreP {
         to.program_end(at(6 * SECOND), 0, none)
     }
 
+    /// What a thread beside MPI does: all that archives of Score-P's can have besides.
+    fn second(
+        &self,
+        to: &mut EventWriter<'_>,
+        rank: u64,
+        at: impl Fn(Moment) -> u64,
+    ) -> otf2::Result<()> {
+        let none = Attributes::NONE;
+        let at = |step: Moment| at(3 * SECOND + step * 1000);
+        to.enter(at(0), WORK, none)?;
+        to.parameter_u64(at(0), ParameterRef::new(0), rank, none)?;
+        to.metric(at(1), MetricRef::new(0), &[MetricValue::U64(4096)], none)?;
+        to.io_create_handle(at(2), IoHandleRef::new(0), (1, 0, 0), none)?;
+        to.io_operation_begin(at(3), IoHandleRef::new(0), 1, (512, 7), none)?;
+        to.io_operation_complete(at(4), IoHandleRef::new(0), (512, 7), none)?;
+        to.io_destroy_handle(at(5), IoHandleRef::new(0), none)?;
+        to.leave(at(5), WORK, none)?;
+        to.calling_context_enter(at(6), CallingContextRef::new(0), 2, none)?;
+        to.calling_context_leave(at(7), CallingContextRef::new(0), none)?;
+        if self.only.is_some() {
+            return Ok(());
+        }
+        to.rma_win_create(at(8), WINDOW, none)?;
+        let access = RmaAccess {
+            win: WINDOW,
+            remote: 0,
+            bytes: 8,
+            matching: 1,
+        };
+        to.rma_put(at(9), &access, none)?;
+        to.rma_op_complete_blocking(at(10), WINDOW, 1, none)?;
+        to.rma_win_destroy(at(11), WINDOW, none)
+    }
+
     fn definitions(&self, events: &[(LocationRef, u64)]) -> Vec<Definition> {
         let mut texts = Texts::default();
         let mut text = |text: &str| texts.get(text);
         let program = text("train");
         assert_eq!(program, StringRef::new(0));
-        let mut all = vec![Definition::Paradigm {
-            paradigm: 4,
-            name: text("MPI"),
-            class: 0,
-        }];
-        all.push(Definition::ParadigmProperty {
-            paradigm: 4,
-            property: 0,
-            value: AttributeValue::String(text("Comm ${id}")),
-        });
+        let mut all = Vec::new();
+        let has_mpi = self.only.is_none();
+        if has_mpi {
+            all.push(Definition::Paradigm {
+                paradigm: 4,
+                name: text("MPI"),
+                class: 0,
+            });
+            all.push(Definition::ParadigmProperty {
+                paradigm: 4,
+                property: 0,
+                value: AttributeValue::String(text("Comm ${id}")),
+            });
+        }
         all.push(Definition::IoParadigm {
             this: IoParadigmRef::new(0),
             identification: text("POSIX"),
@@ -291,10 +353,15 @@ impl ScoreP {
                 domain: 1,
             });
         }
-        for rank in 0..RANKS {
+        for group in 0..if has_mpi { RANKS } else { 1 } {
+            let rank = self.only.unwrap_or(group);
+            let name = match self.only {
+                None => format!("MPI Rank {rank}"),
+                Some(_) => "Process".to_owned(),
+            };
             all.push(Definition::LocationGroup {
-                this: LocationGroupRef::new(u32::try_from(rank).expect("few")),
-                name: text(&format!("MPI Rank {rank}")),
+                this: LocationGroupRef::new(u32::try_from(group).expect("few")),
+                name: text(&name),
                 group_type: 1,
                 parent: SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 }),
                 creator: LocationGroupRef::UNDEFINED,
@@ -330,11 +397,12 @@ impl ScoreP {
             });
         }
         // In the order of ranks, as Score-P lists masters only.
-        for (number, group_type, members) in [
+        let groups = [
             (0, 4, vec![0, 1, 2]),
             (1, 5, vec![0, 1, 2]),
             (2, 6, Vec::new()),
-        ] {
+        ];
+        for (number, group_type, members) in groups.into_iter().filter(|_| has_mpi) {
             all.push(Definition::Group {
                 this: GroupRef::new(number),
                 name: text(""),
@@ -344,7 +412,8 @@ impl ScoreP {
                 members,
             });
         }
-        for (number, name, group) in [(0, "MPI_COMM_WORLD", 1), (1, "MPI_COMM_SELF", 2)] {
+        let comms = [(0, "MPI_COMM_WORLD", 1), (1, "MPI_COMM_SELF", 2)];
+        for (number, name, group) in comms.into_iter().filter(|_| has_mpi) {
             all.push(Definition::Comm {
                 this: CommRef::new(number),
                 name: text(name),
@@ -353,12 +422,14 @@ impl ScoreP {
                 flags: 0,
             });
         }
-        all.push(Definition::RmaWin {
-            this: WINDOW,
-            name: text("Win 0"),
-            comm: WORLD,
-            flags: 1,
-        });
+        if has_mpi {
+            all.push(Definition::RmaWin {
+                this: WINDOW,
+                name: text("Win 0"),
+                comm: WORLD,
+                flags: 1,
+            });
+        }
         all.push(Definition::MetricMember {
             this: MetricMemberRef::new(0),
             name: text("ru_maxrss"),
@@ -419,42 +490,17 @@ impl ScoreP {
             comm: CommRef::UNDEFINED,
             parent: IoHandleRef::UNDEFINED,
         });
+        let own = |at| number(self.clock().timer(self.timer, at));
         let mut definitions = vec![Definition::ClockProperties {
             timer_resolution: self.resolution(),
-            global_offset: self.time(SECOND),
-            trace_length: self.time(6 * SECOND) - self.time(SECOND) + 1,
+            global_offset: own(SECOND),
+            trace_length: own(6 * SECOND) - own(SECOND) + 1,
             realtime_timestamp: u64::MAX,
         }];
         definitions.extend(texts.definitions());
         definitions.extend(all);
         definitions
     }
-}
-
-/// What a thread beside MPI does: all that archives of Score-P's can have besides.
-fn second(to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
-    let none = Attributes::NONE;
-    let at = |step: Moment| at(3 * SECOND + step * 1000);
-    to.enter(at(0), WORK, none)?;
-    to.parameter_u64(at(0), ParameterRef::new(0), rank, none)?;
-    to.metric(at(1), MetricRef::new(0), &[MetricValue::U64(4096)], none)?;
-    to.io_create_handle(at(2), IoHandleRef::new(0), (1, 0, 0), none)?;
-    to.io_operation_begin(at(3), IoHandleRef::new(0), 1, (512, 7), none)?;
-    to.io_operation_complete(at(4), IoHandleRef::new(0), (512, 7), none)?;
-    to.io_destroy_handle(at(5), IoHandleRef::new(0), none)?;
-    to.leave(at(5), WORK, none)?;
-    to.calling_context_enter(at(6), CallingContextRef::new(0), 2, none)?;
-    to.calling_context_leave(at(7), CallingContextRef::new(0), none)?;
-    to.rma_win_create(at(8), WINDOW, none)?;
-    let access = RmaAccess {
-        win: WINDOW,
-        remote: 0,
-        bytes: 8,
-        matching: 1,
-    };
-    to.rma_put(at(9), &access, none)?;
-    to.rma_op_complete_blocking(at(10), WINDOW, 1, none)?;
-    to.rma_win_destroy(at(11), WINDOW, none)
 }
 
 /// One end of a message: requests are even when asked for, and odd when done.
