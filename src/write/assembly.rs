@@ -11,6 +11,7 @@ use super::pxn::Help;
 use super::seen::Seen;
 use crate::clock::ClockPair;
 use crate::event::Kind;
+use crate::event::state::LAST;
 use crate::gpu::record::GpuRecord;
 use crate::id::{ContextId, EventId};
 use crate::journal::reader::NotKept;
@@ -301,6 +302,10 @@ impl Assembly {
     /// When an operation first entered a state.
     #[must_use]
     pub fn state_time(&self, at: u32, state: u32) -> Option<u64> {
+        // The operation is at hand, its states are elsewhere.
+        if state <= LAST && !self.operation(at)?.saw(state) {
+            return None;
+        }
         let changes = self.states_of(at).iter();
         changes
             .filter(|change| change.state == state)

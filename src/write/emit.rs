@@ -1,5 +1,7 @@
 //! One lane's happenings as OTF2 events.
 
+use std::hint::black_box;
+
 use otf2::{
     Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
 };
@@ -39,6 +41,15 @@ impl<'a> Emitter<'a> {
             details: Details::new(scene, tables),
             entered: Vec::new(),
             fixed: [None; FIXED],
+        }
+    }
+
+    /// Asks memory for what an event that comes soon is about. Events come lane by lane, operations lie in the order of
+    /// threads: without this each would wait for it.
+    pub fn expect(&self, happening: &Happening) {
+        if let What::Enter(figure) = happening.what {
+            let operation = self.scene.assembly.operation(figure.operation);
+            black_box(operation.map(|operation| operation.id));
         }
     }
 
@@ -128,11 +139,8 @@ impl<'a> Emitter<'a> {
         if !figure.is_step() {
             return Ok(());
         }
-        if !steps::is_last(self.scene, figure) {
-            return Ok(());
-        }
         let put = steps::put(self.scene, figure.operation).filter(|put| put.completes);
-        let Some(put) = put else {
+        let Some(put) = put.filter(|_| steps::is_last(self.scene, figure)) else {
             return Ok(());
         };
         let (win, matching) = (RmaWinRef::new(put.comm), u64::from(figure.operation));

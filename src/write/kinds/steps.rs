@@ -82,7 +82,7 @@ pub(in crate::write) struct Put {
 #[must_use]
 pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
     let step = scene.assembly.operation(at)?;
-    if !sends(scene.assembly, at, step) {
+    if !sends(step) {
         return None;
     }
     let parent = scene.assembly.operation(step.parent_at()?)?;
@@ -108,9 +108,8 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
 
 /// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
 /// be made up.
-fn sends(assembly: &Assembly, at: u32, step: &Operation) -> bool {
-    let mut states = assembly.states_of(at).iter();
-    step.value > 0 && states.any(|change| change.state == state::PROXY_STEP_SEND_WAIT)
+const fn sends(step: &Operation) -> bool {
+    step.value > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
 }
 
 /// The lane of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not
@@ -146,7 +145,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             canvas.counts.closed += u64::from(closed.is_some());
             let end = closed.unwrap_or_else(|| scene.end(operation));
             let is_own = matches!(key, LaneKey::Step(Owner::Context(_), ..));
-            if is_own && sends(scene.assembly, at, operation) && put(scene, at).is_none() {
+            if is_own && sends(operation) && put(scene, at).is_none() {
                 canvas.counts.messages_without_peer += 1;
             }
             order.add(key, (operation.start, at, end.max(operation.start)));
