@@ -105,6 +105,21 @@ pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
+/// The processor's counter, also where it is not the tick source: another tool may have chosen it.
+pub(crate) fn processor_counter() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: RDTSC has no preconditions in user mode.
+        Some(unsafe { std::arch::x86_64::_rdtsc() })
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        Some(cntvct())
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    None
+}
+
 #[cfg(target_arch = "aarch64")]
 #[inline]
 fn cntvct() -> u64 {

@@ -149,12 +149,29 @@ pub const VARIABLES: &[Variable] = &[
         doc: "With CUPTI: the file of its library.",
     },
     Variable {
+        name: "NCCL_OTF2_SCOREP",
+        values: "`auto`, `on` or `off`",
+        default: "`auto`",
+        doc: "Whether calls and operations are shown in a measurement of Score-P that runs in the same process ([SCOREP.md](SCOREP.md)), beside our own archive. `on` warns where that cannot be done.",
+    },
+    Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
         doc: "`normal`: one line at start and one at the end through NCCL's log (`NCCL_DEBUG=INFO` shows them), warnings on stderr as well. `quiet`: warnings only. `verbose`: both lines on stderr too, and what was decided; below NCCL 2.27, which lends plugins no log, only this shows them.",
     },
 ];
+
+/// Whether Score-P is shown what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScorepMode {
+    /// Where it is in the process.
+    Auto,
+    /// Likewise, and it is a fault where it is not.
+    On,
+    /// Never.
+    Off,
+}
 
 /// When the archive is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,6 +228,8 @@ pub struct Config {
     pub archive: ArchiveOptions,
     /// What is to be known of GPUs.
     pub gpu: GpuSettings,
+    /// Whether Score-P is shown what happens, where it is there.
+    pub scorep: ScorepMode,
     /// How much is said.
     pub verbosity: Verbosity,
     /// What was wrong with the variables: one line each.
@@ -269,6 +288,7 @@ impl Default for Config {
             keep_journal: false,
             archive: ArchiveOptions::default(),
             gpu: GpuSettings::default(),
+            scorep: ScorepMode::Auto,
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),
         }
@@ -406,6 +426,14 @@ impl Config {
             }
             "NCCL_OTF2_CUPTI_LIB" => {
                 self.gpu.cupti_library = Some(value.to_owned()).filter(|path| !path.is_empty());
+            }
+            "NCCL_OTF2_SCOREP" => {
+                let modes = [
+                    ("auto", ScorepMode::Auto),
+                    ("on", ScorepMode::On),
+                    ("off", ScorepMode::Off),
+                ];
+                self.scorep = choice(value, &modes)?;
             }
             "NCCL_OTF2_VERBOSITY" => {
                 self.verbosity = choice(

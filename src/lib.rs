@@ -34,6 +34,7 @@ pub mod late;
 mod private;
 pub mod process;
 pub mod recorder;
+pub mod scorep;
 pub mod session;
 pub mod snapshot;
 mod test_clock;

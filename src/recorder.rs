@@ -18,6 +18,7 @@ use crate::gpu;
 use crate::id::EventId;
 use crate::journal::writer::{Cursor, Lost, Registry};
 use crate::late::LateCallbacks;
+use crate::scorep;
 
 /// Which recording is on: 0 for none. Read first in every callback.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
@@ -128,6 +129,9 @@ fn record_start(event: &Start<'_>) -> EventId {
     if let Some(stream) = event.body.stream_of_launch() {
         gpu::launch_begins(id, stream);
     }
+    if scorep::is_on() {
+        scorep::started(event, id);
+    }
     id
 }
 
@@ -137,6 +141,9 @@ pub fn stop(event: u64) {
     if event != 0 && event != EventId::NOT_WANTED.get() {
         with_cursor(Lost::Stop(event), |cursor| cursor.stop(event));
         gpu::event_ends(EventId::from_raw(event));
+        if scorep::is_on() {
+            scorep::stopped(event);
+        }
     }
 }
 
@@ -145,6 +152,9 @@ pub fn stop(event: u64) {
 pub fn state(state: &State) {
     if state.event != 0 {
         with_cursor(Lost::State(state.event), |cursor| cursor.state(state));
+        if scorep::is_on() {
+            scorep::changed(state);
+        }
     }
 }
 

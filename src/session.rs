@@ -33,6 +33,7 @@ use crate::keeper::{KEEPER_NAME, Keeper};
 use crate::private;
 use crate::process::{self, PROCESS_FORMAT, ProcessInfo};
 use crate::recorder;
+use crate::scorep::{self, substrate};
 use crate::snapshot::Maker;
 use crate::test_clock::TestClock;
 
@@ -110,6 +111,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     recorder::with_cursor(Lost::Communicator, |cursor| {
         cursor.comm_init(context.get(), begin_ticks, repetition, comm)
     });
+    scorep::communicator(context.get(), comm);
     for (context, switch) in session.ledger.begin(context, repetition, comm) {
         recorder::record_turn(context, &switch);
     }
@@ -209,7 +211,10 @@ fn begin(slot: &mut Slot, comm: &CommInit<'_>) {
 
 impl Session {
     fn begin(config: Config, comm: &CommInit<'_>) -> Result<Self, String> {
-        let environment = JobEnvironment::of_process();
+        let mut environment = JobEnvironment::of_process();
+        if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {
+            (environment.rank, environment.size) = (Some(rank), Some(size));
+        }
         let test_clock = TestClock::from_environment()?;
         let played = test_clock.as_ref().map(|clock| clock.boot_id.clone());
         let place = Place {
@@ -310,6 +315,11 @@ impl Session {
             notes: keeper.notes(),
         });
         say_start(&config, &out);
+        match scorep::begin(config.scorep) {
+            scorep::Beginning::Silent => {}
+            scorep::Beginning::On(line) => say(&config, &line),
+            scorep::Beginning::Refused(line) => logger::warn(&line),
+        }
         let asked = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
         // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
         if asked && comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
@@ -350,10 +360,14 @@ fn say_start(config: &Config, out: &Path) {
         VERSION,
         out.display()
     );
+    say(config, &line);
+}
+
+fn say(config: &Config, line: &str) {
     match config.verbosity {
         Verbosity::Quiet => {}
-        Verbosity::Normal => logger::info(&line),
-        Verbosity::Verbose => logger::warn(&line),
+        Verbosity::Normal => logger::info(line),
+        Verbosity::Verbose => logger::warn(line),
     }
 }
 
@@ -367,12 +381,15 @@ fn describe(stop: &Stop) -> String {
 
 fn output_directory(config: &Config, place: &Place, now_ns: u64) -> Result<PathBuf, String> {
     let relative = match (&config.directory, &place.job) {
-        (Some(template), _) => config::expand(template, place),
-        (None, Some(_)) => config::expand("nccl-otf2-%j", place),
-        (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)),
+        (Some(template), _) => config::expand(template, place).into(),
+        (None, job) => match (substrate::archive_directory(), job) {
+            (Some(directory), _) => directory,
+            (None, Some(_)) => config::expand("nccl-otf2-%j", place).into(),
+            (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)).into(),
+        },
     };
     let path = std::path::absolute(&relative)
-        .map_err(|error| format!("NCCL_OTF2_DIR={relative}: {error}"))?;
+        .map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
     let parts = path.join("parts");
     foreign::refuse(&path, "NCCL_OTF2_DIR")?;
     foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
@@ -412,10 +429,16 @@ extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
     recorder::disable();
     gpu::disable();
+    scorep::disable();
 }
 
 /// The process exits and NCCL has not finalized its communicators: write what there is.
 extern "C" fn at_exit() {
+    end_of_program();
+}
+
+/// The same for Score-P, which tells when the program ends before it is gone itself. What is done is not done again.
+pub(crate) fn end_of_program() {
     let ended = std::panic::catch_unwind(|| {
         if FORKED.load(Ordering::Relaxed) {
             return;

@@ -5,6 +5,10 @@ set(plugin_name "libnccl-profiler-otf2.so")
 
 install(FILES "${plugin_built}" RENAME "${plugin_name}" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+# SCOREP_SUBSTRATE_PLUGINS=nccl_otf2 makes Score-P look for this name: the same file, so that a process has it once.
+install(CODE "
+  file(CREATE_LINK \"${plugin_name}\"
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libscorep_substrate_nccl_otf2.so\" SYMBOLIC)")
 install(PROGRAMS "${tool_built}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(FILES
   "${source}/README.md" "${source}/CHANGELOG.md" "${source}/LICENSE-APACHE" "${source}/LICENSE-MIT"

@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::{Session, describe};
+use super::{Session, describe, say};
 use crate::abi::logger;
 use crate::config::{Config, Finalize, Verbosity};
-use crate::recorder;
 use crate::write::counts::Counts;
 use crate::write::finisher::last_finisher;
 use crate::write::part::{self, PartSummary, WriteOptions};
 use crate::write::progress::Silent;
 use crate::write::unify::{ArchiveSummary, unify};
+use crate::{recorder, scorep};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
 /// and the time limit would hardly be kept.
@@ -39,6 +39,7 @@ pub(super) enum Moment {
 /// Ends the session. Runs inside the host's last `finalize` or its exit.
 pub(super) fn close(session: Session, moment: Moment) {
     recorder::end();
+    let forwarded = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
     let Session {
         config,
@@ -53,6 +54,15 @@ pub(super) fn close(session: Session, moment: Moment) {
         gpus.end();
     }
     keeper.stop();
+    if let Some(report) = forwarded {
+        if let Err(error) = report.write(&part) {
+            logger::warn(&format!(
+                "{}: {error}; the archive does not say what Score-P got",
+                part.display()
+            ));
+        }
+        say(&config, &report.summary());
+    }
     if let Some(stop) = registry.stop_reason() {
         logger::warn(&format!(
             "not everything was recorded: {}; what is missing is counted in the trace",
@@ -222,13 +232,5 @@ fn say_of_open_end(config: &Config, line: &str) {
         logger::warn(line);
     } else {
         say(config, line);
-    }
-}
-
-fn say(config: &Config, line: &str) {
-    match config.verbosity {
-        Verbosity::Quiet => {}
-        Verbosity::Normal => logger::info(line),
-        Verbosity::Verbose => logger::warn(line),
     }
 }

@@ -48,6 +48,7 @@ mod error;
 pub mod figure;
 pub mod finalize;
 pub mod finisher;
+mod forwarded;
 pub mod gpu_clock;
 pub mod gpu_work;
 pub mod gpus;

@@ -39,6 +39,7 @@ use super::staging::{Staging, put_in_place};
 use super::timeline::{Timeline, draw};
 use crate::journal::reader::{Journal, Outcome};
 use crate::private;
+use crate::scorep::report::ScorepReport;
 
 pub use super::part_files::{
     DEFINITIONS, DONE, JOURNAL, PROCESS, TRACES, assemble, is_done, is_provisional, part_name,
@@ -218,6 +219,7 @@ pub(super) fn write_claimed(
         counts,
         kept_since_ns,
         switches: measurement::definitions(&assembly),
+        scorep: ScorepReport::read(directory),
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.
         started: outcome.started.filter(|_| !options.provisional),

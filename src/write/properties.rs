@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::alignment::{Alignment, statement};
 use super::blind_spots;
 use super::counts::Counts;
+use super::forwarded;
 use super::gpu_clock::GpuCalibration;
 use super::gpu_work;
 use super::job::Process;
@@ -80,6 +81,9 @@ pub fn properties(
         list.add(&name, value);
     }
     for (name, value) in measurement::of_archive(processes) {
+        list.add(&name, value);
+    }
+    for (name, value) in forwarded::of_archive(processes) {
         list.add(&name, value);
     }
     problems(&mut list, processes);

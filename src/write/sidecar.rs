@@ -23,6 +23,7 @@ use super::measurement::SwitchDefinition;
 use super::options::ArchiveOptions;
 use super::pxn::{Offered, Work};
 use crate::process::ProcessInfo;
+use crate::scorep::report::ScorepReport;
 
 /// Version of the file. Unify refuses a higher one.
 pub const SIDECAR_FORMAT: u32 = 2;
@@ -94,6 +95,9 @@ pub struct Sidecar {
     /// What was switched while the process recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchDefinition>,
+    /// What Score-P was shown meanwhile, where it was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scorep: Option<ScorepReport>,
     /// Records read.
     pub records: u64,
     /// How many events were given an id, where the journal tells: those seen and those lost.

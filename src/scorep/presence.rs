@@ -1,0 +1,160 @@
+//! Whether Score-P is in this process, and how it can be called.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use super::guard::Phase;
+use super::symbols::{AtExit, Inside, Internal, Recording, Threads, User, find, library_of};
+
+/// What can be forwarded.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tier {
+    /// Calls, operations, attributes.
+    Internal(Internal),
+    /// Calls.
+    User(User),
+}
+
+/// Score-P as it is in this process.
+#[derive(Clone, Debug)]
+pub(super) struct Presence {
+    pub(super) phase: Phase,
+    pub(super) tier: Tier,
+    /// Absent without a thread model: only the main thread is known then.
+    pub(super) threads: Option<Threads>,
+    pub(super) inside: Option<Inside>,
+    pub(super) recording: Option<Recording>,
+    /// Absent where there is only one place for it and it may be taken.
+    pub(super) at_exit: Option<AtExit>,
+    library: String,
+    thread_model: &'static str,
+}
+
+/// Why nothing can be forwarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// There is no Score-P, or one that is linked statically, which shows no symbols.
+    NotThere,
+    /// There is one that lacks what is needed.
+    Incomplete(String),
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThere => out.write_str(
+                "Score-P is not in this process, or linked statically, which shows no functions (build it with --enable-shared); the archive is written all the same",
+            ),
+            Self::Incomplete(reason) => write!(
+                out,
+                "nothing is forwarded to Score-P: {reason}; the archive is written all the same"
+            ),
+        }
+    }
+}
+
+impl Presence {
+    /// Which one it is.
+    pub(super) fn name(&self) -> String {
+        let tier = match self.tier {
+            Tier::Internal(_) => "internal functions",
+            Tier::User(_) => "user functions",
+        };
+        format!("Score-P ({}, {tier}, {})", self.library, self.thread_model)
+    }
+}
+
+/// Looks for Score-P among what the program and its libraries show.
+pub(super) fn probe() -> Result<Presence, Absence> {
+    let phase = find(c"scorep_measurement_phase").ok_or(Absence::NotThere)?;
+    Ok(Presence {
+        phase: Phase(phase.cast()),
+        tier: tier()?,
+        threads: Threads::find().ok(),
+        inside: Inside::find().ok(),
+        recording: Recording::find().ok(),
+        at_exit: free_exit_callback(),
+        library: library_of(c"SCOREP_EnterRegion")
+            .unwrap_or_else(|| "of an unknown library".to_owned()),
+        thread_model: thread_model(),
+    })
+}
+
+fn tier() -> Result<Tier, Absence> {
+    // New in 8.0, when the functions that we need got their arguments of today.
+    let missing = if find(c"SCOREP_AcceleratorMgmt_CreateContext").is_some() {
+        match Internal::find() {
+            Ok(internal) => return Ok(Tier::Internal(internal)),
+            Err(missing) => missing,
+        }
+    } else {
+        "SCOREP_AcceleratorMgmt_CreateContext"
+    };
+    match User::find() {
+        Ok(user) if is_user_adapter_initialised() => Ok(Tier::User(user)),
+        Ok(_) => Err(Absence::Incomplete(format!(
+            "it has no {missing}, and its user adapter is loaded but not part of the measurement"
+        ))),
+        Err(_) => Err(Absence::Incomplete(format!(
+            "it has no {missing} (Score-P 8.0 and later have), and no user adapter (scorep --user)"
+        ))),
+    }
+}
+
+/// Whether the user adapter is among the subsystems that the program was linked with: one that was only loaded is never
+/// initialised, and ends the program when it is called.
+fn is_user_adapter_initialised() -> bool {
+    let (Some(adapter), Some(subsystems), Some(number)) = (
+        find(c"SCOREP_Subsystem_UserAdapter"),
+        find(c"scorep_subsystems"),
+        find(c"scorep_number_of_subsystems"),
+    ) else {
+        return false;
+    };
+    let number: NonNull<usize> = number.cast();
+    // SAFETY: Score-P declares it as a constant size_t.
+    let number = unsafe { number.read() };
+    let subsystems: NonNull<*const std::ffi::c_void> = subsystems.cast();
+    (0..number.min(MOST_SUBSYSTEMS)).any(|place| {
+        // SAFETY: Score-P declares an array of so many pointers.
+        let subsystem = unsafe { subsystems.add(place) };
+        // SAFETY: in the array, see above.
+        let subsystem = unsafe { subsystem.read() };
+        std::ptr::eq(subsystem, adapter.as_ptr())
+    })
+}
+
+/// Score-P has two dozen.
+const MOST_SUBSYSTEMS: usize = 256;
+
+/// There is one place for a callback, and who takes a second one ends the program: TAU and Score-P's own CUDA adapter may
+/// have it.
+fn free_exit_callback() -> Option<AtExit> {
+    let has_tau = find(c"Tau_init").is_some() || find(c"Tau_start").is_some();
+    if has_tau || has_cuda_adapter() {
+        return None;
+    }
+    AtExit::find().ok()
+}
+
+fn has_cuda_adapter() -> bool {
+    find(c"scorep_cupti_activity_init").is_some()
+        || find(c"scorep_cupti_callbacks_init").is_some()
+        || find(c"SCOREP_Subsystem_CudaAdapter").is_some()
+}
+
+/// The thread model by the library that implements it.
+fn thread_model() -> &'static str {
+    let library = library_of(c"SCOREP_Location_GetCurrentCPULocation").unwrap_or_default();
+    let models = [
+        ("create_wait_pthread", "pthread threads"),
+        ("fork_join_omp", "OpenMP threads"),
+        ("mockup", "main thread only"),
+    ];
+    let found = models.iter().find(|(part, _)| library.contains(part));
+    match (found, Threads::find()) {
+        (Some((_, model)), _) => model,
+        (None, Ok(_)) => "threads that Score-P made known",
+        (None, Err(_)) => "main thread only",
+    }
+}

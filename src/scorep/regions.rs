@@ -1,0 +1,199 @@
+//! What is forwarded, in Score-P's words: regions, roles, attributes. Names are those of our own archive.
+
+use std::ffi::{CStr, c_int};
+
+/// `SCOREP_PARADIGM_USER`: NCCL has none, and that of CUDA has a meaning for Score-P.
+pub(super) const PARADIGM: c_int = 1;
+const FUNCTION: c_int = 1;
+const ONE_TO_ALL: c_int = 11;
+const ALL_TO_ONE: c_int = 12;
+const ALL_TO_ALL: c_int = 13;
+const COLLECTIVE: c_int = 14;
+const POINT_TO_POINT: c_int = 15;
+const KERNEL_LAUNCH: c_int = 45;
+
+/// A function of NCCL: a place in the tables here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Function(u8);
+
+/// NCCL's name, the call's region, the operation's region, the role of both.
+const FUNCTIONS: [(&[u8], &CStr, &CStr, c_int); 11] = [
+    (b"AllReduce", c"ncclAllReduce", c"AllReduce", ALL_TO_ALL),
+    (b"AllGather", c"ncclAllGather", c"AllGather", ALL_TO_ALL),
+    (
+        b"ReduceScatter",
+        c"ncclReduceScatter",
+        c"ReduceScatter",
+        ALL_TO_ALL,
+    ),
+    (b"AlltoAll", c"ncclAlltoAll", c"AlltoAll", ALL_TO_ALL),
+    (b"Broadcast", c"ncclBroadcast", c"Broadcast", ONE_TO_ALL),
+    (b"Scatter", c"ncclScatter", c"Scatter", ONE_TO_ALL),
+    (b"Reduce", c"ncclReduce", c"Reduce", ALL_TO_ONE),
+    (b"Gather", c"ncclGather", c"Gather", ALL_TO_ONE),
+    (b"Send", c"ncclSend", c"Send", POINT_TO_POINT),
+    (b"Recv", c"ncclRecv", c"Recv", POINT_TO_POINT),
+    // The last one stands for all that this version does not know.
+    (b"", c"nccl function", c"NCCL operation", COLLECTIVE),
+];
+
+impl Function {
+    /// How many there are.
+    pub(super) const NUMBER: usize = FUNCTIONS.len();
+
+    /// The one that NCCL calls so.
+    pub(super) fn named(name: &[u8]) -> Self {
+        let known = FUNCTIONS.iter().position(|(known, ..)| *known == name);
+        let place = known.unwrap_or(Self::NUMBER - 1);
+        Self(u8::try_from(place).unwrap_or(0))
+    }
+
+    pub(super) const fn from_number(number: u8) -> Self {
+        Self(number)
+    }
+
+    pub(super) const fn number(self) -> u8 {
+        self.0
+    }
+
+    pub(super) const fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a thread calls that has no function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// A call outside of a user's group, with all that it does.
+    Group,
+    /// `ncclGroupEnd`.
+    GroupEnd,
+    /// The launch of a kernel.
+    Launch,
+    /// The enqueueing of what one kernel does.
+    Plan,
+}
+
+const OTHERS: [(&CStr, c_int); 4] = [
+    (c"ncclGroup", FUNCTION),
+    (c"ncclGroupEnd", FUNCTION),
+    (c"ncclKernelLaunch", KERNEL_LAUNCH),
+    (c"ncclLaunchPlan", FUNCTION),
+];
+
+/// A region on the row of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallRegion {
+    Of(Function),
+    Other(Other),
+}
+
+/// How many regions of calls there are.
+pub(super) const CALLS: usize = FUNCTIONS.len() + OTHERS.len();
+
+impl CallRegion {
+    /// Its place among the regions of calls.
+    pub(super) const fn place(self) -> usize {
+        match self {
+            Self::Of(function) => function.place(),
+            Self::Other(other) => FUNCTIONS.len() + other as usize,
+        }
+    }
+}
+
+/// Name and role of the regions of calls, by place.
+pub(super) fn calls() -> impl Iterator<Item = (&'static CStr, c_int)> {
+    let functions = FUNCTIONS.iter().map(|(_, call, _, role)| (*call, *role));
+    functions.chain(OTHERS)
+}
+
+/// Name and role of the regions of operations, by place.
+pub(super) fn operations() -> impl Iterator<Item = (&'static CStr, c_int)> {
+    FUNCTIONS.iter().map(|(_, _, name, role)| (*name, *role))
+}
+
+/// A word that operations carry, of a list that is made known beforehand; NCCL has no others.
+pub(super) const ALGORITHMS: [&CStr; 7] = [
+    c"TREE",
+    c"RING",
+    c"COLLNET_DIRECT",
+    c"COLLNET_CHAIN",
+    c"NVLS",
+    c"NVLS_TREE",
+    c"PAT",
+];
+
+/// What the interval of an operation was measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timing {
+    /// To the last kernel channel's stop, as the host was told.
+    Channels,
+    /// To the last proxy operation's stop.
+    Proxy,
+    /// The enqueueing only.
+    Enqueue,
+}
+
+/// Their names, in their order: as in our archive.
+pub(super) const TIMINGS: [&CStr; 3] = [c"kernelch-host", c"proxy", c"enqueue"];
+
+const UINT64: c_int = 7;
+const STRING: c_int = 10;
+
+/// An attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attribute {
+    Bytes,
+    Sequence,
+    CommId,
+    Peer,
+    Algorithm,
+    Timing,
+    StartMoved,
+    Unfinished,
+}
+
+/// Name, meaning, type; in their order. On ENTER, in the trace only: a profile would have a node for each value of a
+/// parameter.
+pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
+    (
+        c"nccl.bytes",
+        c"Number of elements times their size, in bytes",
+        UINT64,
+    ),
+    (
+        c"nccl.seq",
+        c"Sequence number of the operation, by function and communicator",
+        UINT64,
+    ),
+    (c"nccl.comm_id", c"NCCL's id of the communicator", UINT64),
+    (c"nccl.peer", c"Rank of the other end", UINT64),
+    (c"nccl.algo", c"Algorithm", STRING),
+    (
+        c"nccl.timing",
+        c"What tells the end: kernelch-host, proxy, or enqueue (then it is the enqueueing)",
+        STRING,
+    ),
+    (
+        c"nccl.start_moved_ticks",
+        c"Time from its start to the one shown here: the operation before it on this row had not ended, in ticks of this archive's clock",
+        UINT64,
+    ),
+    (
+        c"nccl.unfinished",
+        c"1: its end was not seen; shown up to the last time seen",
+        UINT64,
+    ),
+];
+
+/// Bytes of an element by NCCL's name of the type; 0 for one that this version does not know.
+pub(super) fn element_bytes(datatype: &[u8]) -> u64 {
+    let name = datatype.strip_prefix(b"nccl").unwrap_or(datatype);
+    match name {
+        b"Int8" | b"Char" | b"Uint8" | b"Float8e4m3" | b"Float8e5m2" => 1,
+        b"Float16" | b"Half" | b"Bfloat16" => 2,
+        b"Int32" | b"Int" | b"Uint32" | b"Float32" | b"Float" => 4,
+        b"Int64" | b"Uint64" | b"Float64" | b"Double" => 8,
+        _ => 0,
+    }
+}

@@ -1,0 +1,208 @@
+//! The plugin as a substrate plugin of Score-P's (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
+//! name, so one copy of it in the process.
+//!
+//! Score-P tells us then what it only shows else: the experiment directory, the rank, and the end of the program while
+//! that directory still has its name. It writes no events for us; that is what [`super`] does.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::panic::catch_unwind;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::at_end_of_measurement;
+use crate::session;
+
+/// Version of the interface, the same in 7.1, 8.4 and 9.0.
+const VERSION: u32 = 3;
+/// Functions that later versions may add.
+const UNDECLARED: usize = 99;
+/// `SCOREP_EVENT_PROGRAM_END`.
+const PROGRAM_END: usize = 64;
+/// `SCOREP_SUBSTRATES_REQUIREMENT_CREATE_EXPERIMENT_DIRECTORY`.
+const NEEDS_DIRECTORY: c_int = 0;
+
+type Unused = Option<unsafe extern "C" fn()>;
+
+/// `SCOREP_SubstratePluginInfo`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SubstratePluginInfo {
+    plugin_version: u32,
+    init: Unused,
+    assign_id: Unused,
+    init_mpp: Option<extern "C" fn()>,
+    finalize: Unused,
+    create_location: Unused,
+    activate_cpu_location: Unused,
+    deactivate_cpu_location: Unused,
+    delete_location: Unused,
+    pre_unify: Unused,
+    write_data: Unused,
+    core_task_create: Unused,
+    core_task_complete: Unused,
+    new_definition_handle: Unused,
+    get_event_functions: Option<unsafe extern "C" fn(c_int, *mut *mut EventFunction) -> usize>,
+    set_callbacks: Option<unsafe extern "C" fn(*const Callbacks, usize)>,
+    get_requirement: Option<extern "C" fn(c_int) -> bool>,
+    dump_manifest: Unused,
+    undeclared: [Unused; UNDECLARED],
+}
+
+const _: () = assert!(size_of::<SubstratePluginInfo>() == 8 * (1 + 17 + UNDECLARED));
+
+type EventFunction = Option<extern "C" fn(*mut c_void, u64, c_int, u32)>;
+
+/// The beginning of `SCOREP_SubstratePluginCallbacks`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Callbacks {
+    experiment_directory: Option<unsafe extern "C" fn() -> *const c_char>,
+    size: Option<unsafe extern "C" fn() -> c_int>,
+    rank: Option<unsafe extern "C" fn() -> c_int>,
+}
+
+/// What Score-P told.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    directory: Option<PathBuf>,
+    rank: Option<u32>,
+    size: Option<u32>,
+}
+
+static CALLBACKS: Mutex<Option<Callbacks>> = Mutex::new(None);
+static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// Whether Score-P loaded us as its plugin.
+pub(super) fn is_active() -> bool {
+    ACTIVE.load(Ordering::Acquire)
+}
+
+/// Where archives go when nobody says otherwise: into the experiment directory.
+pub(crate) fn archive_directory() -> Option<PathBuf> {
+    let told = TOLD.lock();
+    let directory = told.as_ref()?.directory.as_ref()?;
+    Some(directory.join("nccl-otf2"))
+}
+
+/// The rank of this process and how many there are. None where there is one: Score-P without MPI says so of every process
+/// of a job.
+pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
+    let told = TOLD.lock();
+    let told = told.as_ref()?;
+    let (rank, size) = (told.rank?, told.size?);
+    (size > 1).then_some((rank, size))
+}
+
+/// What Score-P asks a substrate plugin for, by this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn SCOREP_SubstratePlugin_nccl_otf2_get_info() -> SubstratePluginInfo {
+    SubstratePluginInfo {
+        plugin_version: VERSION,
+        init: None,
+        assign_id: None,
+        init_mpp: Some(init_mpp),
+        finalize: None,
+        create_location: None,
+        activate_cpu_location: None,
+        deactivate_cpu_location: None,
+        delete_location: None,
+        pre_unify: None,
+        write_data: None,
+        core_task_create: None,
+        core_task_complete: None,
+        new_definition_handle: None,
+        get_event_functions: Some(get_event_functions),
+        set_callbacks: Some(set_callbacks),
+        get_requirement: Some(get_requirement),
+        dump_manifest: None,
+        undeclared: [None; UNDECLARED],
+    }
+}
+
+/// Called before all others.
+///
+/// # Safety
+/// `callbacks` points to as many bytes as `size` says.
+unsafe extern "C" fn set_callbacks(callbacks: *const Callbacks, size: usize) {
+    if callbacks.is_null() || size < size_of::<Callbacks>() {
+        return;
+    }
+    // SAFETY: not NULL and large enough (contract).
+    let callbacks = unsafe { callbacks.read() };
+    *CALLBACKS.lock() = Some(callbacks);
+    ACTIVE.store(true, Ordering::Release);
+}
+
+/// Called when ranks are known, which without MPI is at the start.
+extern "C" fn init_mpp() {
+    let Some(callbacks) = *CALLBACKS.lock() else {
+        return;
+    };
+    let directory = callbacks.experiment_directory.map_or(ptr::null(), |ask| {
+        // SAFETY: Score-P lets this be called from here on.
+        unsafe { ask() }
+    });
+    let directory = (!directory.is_null()).then(|| {
+        // SAFETY: not NULL, so it is Score-P's name of the directory, which it keeps.
+        let name = unsafe { CStr::from_ptr(directory) };
+        PathBuf::from(OsStr::from_bytes(name.to_bytes()))
+    });
+    let number = |ask: Option<unsafe extern "C" fn() -> c_int>| {
+        ask.and_then(|ask| {
+            // SAFETY: as above.
+            let number = unsafe { ask() };
+            u32::try_from(number).ok()
+        })
+    };
+    *TOLD.lock() = Some(Told {
+        directory: directory.and_then(|directory| std::path::absolute(directory).ok()),
+        rank: number(callbacks.rank),
+        size: number(callbacks.size),
+    });
+}
+
+/// Which events we want, for both modes of recording: the end of the program.
+///
+/// # Safety
+/// `functions` is where the address of a list goes.
+unsafe extern "C" fn get_event_functions(
+    _mode: c_int,
+    functions: *mut *mut EventFunction,
+) -> usize {
+    const LENGTH: usize = PROGRAM_END + 1;
+    if functions.is_null() {
+        return 0;
+    }
+    // From C's allocator: Score-P may free it.
+    // SAFETY: asks for zeroed memory, which is a list of no functions.
+    let list: *mut EventFunction =
+        unsafe { libc::calloc(LENGTH, size_of::<EventFunction>()) }.cast();
+    if list.is_null() {
+        return 0;
+    }
+    // SAFETY: the list has one place more than this.
+    let last = unsafe { list.add(PROGRAM_END) };
+    // SAFETY: in the list.
+    unsafe { last.write(Some(program_end)) };
+    // SAFETY: not NULL, so Score-P waits for the address there (contract).
+    unsafe { functions.write(list) };
+    LENGTH
+}
+
+extern "C" fn get_requirement(flag: c_int) -> bool {
+    flag == NEEDS_DIRECTORY
+}
+
+/// The program ends: events can still be written, and the directory has its name. In a forked child it is not our program.
+extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _region: u32) {
+    // A panic must not get into Score-P.
+    let _caught = catch_unwind(|| {
+        at_end_of_measurement();
+        session::end_of_program();
+    });
+}

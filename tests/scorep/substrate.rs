@@ -1,0 +1,61 @@
+//! The plugin as a substrate plugin of Score-P's.
+
+use fake_scorep::Variant;
+use whole_plugin::archive::Archive;
+
+use crate::job::{Job, ROW, all_reduces, counts, substrate_folder};
+
+fn job(script: &str) -> Job {
+    let mut job = Job::script(Variant::USUAL, script);
+    let folder = substrate_folder(&job.scratch);
+    job.command.env_remove("NCCL_OTF2_DIR");
+    job.command.env("LD_LIBRARY_PATH", folder);
+    job.env("SCOREP_SUBSTRATE_PLUGINS", "nccl_otf2")
+}
+
+#[test]
+fn the_archive_lies_in_the_experiment_directory() {
+    let job = job(&all_reduces(20))
+        .env("SCOREP_EXPERIMENT_DIRECTORY", "experiment")
+        .run();
+    let archive = Archive::open(&job.scratch.path().join("experiment/nccl-otf2"));
+    assert_eq!(archive.check()["faults"], 0);
+    assert_eq!(counts(&archive)["OPERATIONS"], 20);
+    assert_eq!(job.log().on(ROW).count(), 20);
+}
+
+/// Score-P gives its directory another name at the end of the program, before our own handler at exit runs.
+#[test]
+fn the_archive_is_made_before_the_directory_is_renamed() {
+    let script = all_reduces(20).replace("sleep 5ms\nfinalize c\n", "");
+    let job = job(&script).env("FAKE_SCOREP_REGISTER_AT", "2").run();
+    let archive = Archive::open(&job.scratch.path().join("scorep-finished/nccl-otf2"));
+    assert_eq!(archive.check()["faults"], 0);
+    // Without a callback at exit of our own: the end of the program is told.
+    assert_eq!(counts(&archive)["OPERATIONS"], 20);
+    assert_eq!(job.log().on(ROW).count(), 20);
+    assert!(!job.scratch.path().join("scorep-measurement-tmp").exists());
+}
+
+#[test]
+fn who_says_where_the_archive_goes_is_obeyed() {
+    let job = job(&all_reduces(2));
+    let out = job.scratch.out();
+    let job = job.env("NCCL_OTF2_DIR", &out.display().to_string()).run();
+    assert_eq!(job.scratch.archive().check()["faults"], 0);
+}
+
+#[test]
+fn the_rank_is_score_ps() {
+    let job = job(&all_reduces(2)).env("FAKE_SCOREP_RANKS", "3 4").run();
+    let parts = job.scratch.path().join("scorep-finished/nccl-otf2/parts");
+    let part = std::fs::read_dir(parts)
+        .expect("parts")
+        .next()
+        .expect("a part")
+        .expect("an entry");
+    let process = std::fs::read_to_string(part.path().join("process.json")).expect("process.json");
+    let process: serde_json::Value = serde_json::from_str(&process).expect("JSON");
+    assert_eq!(process["environment"]["rank"], 3, "{process:#}");
+    assert_eq!(process["environment"]["size"], 4, "{process:#}");
+}
