@@ -1,4 +1,4 @@
-//! `docs/ENVIRONMENT.md` lists the plugin's variables as `src/config.rs` defines them.
+//! `docs/ENVIRONMENT.md` lists the plugin's variables as `src/config/variables.rs` defines them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn the_page_lists_the_variables_of_the_table() {
     }
     assert!(
         page == current,
-        "{PAGE} differs from src/config.rs: {UPDATE}=1 cargo test --test environment_page"
+        "{PAGE} differs from src/config/variables.rs: {UPDATE}=1 cargo test --test environment_page"
     );
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::event::Kind;
 
 fn read(pairs: &[(&str, &str)]) -> Config {
     Config::from_variables(

@@ -4,16 +4,17 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::error::{Error, io_error};
 use super::staging::Staging;
 use crate::private;
 use crate::process::start_ticks;
+
+mod refreshing;
+
+use refreshing::Refreshing;
 
 /// How often it is looked whether who has a claim is dead.
 const LOOK: Duration = Duration::from_millis(500);
@@ -103,57 +104,6 @@ pub(super) fn still_ours(path: &Path) -> Result<(), Error> {
         Err(Error::TakenOver {
             path: path.to_owned(),
         })
-    }
-}
-
-/// Touches a claim until it is dropped.
-#[derive(Debug)]
-struct Refreshing {
-    /// Takes the file and what is in it; closed at the end.
-    file: Option<Sender<(File, Vec<u8>)>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Refreshing {
-    /// `None` where the system refuses a thread.
-    fn start(interval: Duration) -> Option<Self> {
-        let (file, wanted) = mpsc::channel::<(File, Vec<u8>)>();
-        let touch = move || {
-            let Ok((file, text)) = wanted.recv() else {
-                return;
-            };
-            while matches!(
-                wanted.recv_timeout(interval),
-                Err(RecvTimeoutError::Timeout)
-            ) {
-                // The same bytes: whoever reads meanwhile sees no change. To the server at once, whose clock
-                // gives the time. By the handle: under the name there may be another's file by now.
-                let _not_now = file.write_all_at(&text, 0).and_then(|()| file.sync_all());
-            }
-        };
-        let thread = crate::hooks::without_signals(|| {
-            let builder = std::thread::Builder::new().name("nccl-otf2-claim".to_owned());
-            builder.stack_size(256 * 1024).spawn(touch).ok()
-        });
-        thread.map(|thread| Self {
-            file: Some(file),
-            thread: Some(thread),
-        })
-    }
-
-    fn begin(&mut self, file: File, text: Vec<u8>) {
-        if let Some(channel) = &self.file {
-            let _thread_is_there = channel.send((file, text));
-        }
-    }
-}
-
-impl Drop for Refreshing {
-    fn drop(&mut self) {
-        drop(self.file.take());
-        if let Some(thread) = self.thread.take() {
-            let _never_panics = thread.join();
-        }
     }
 }
 
