@@ -164,11 +164,10 @@ fn of_calling_thread(plugin: &Path, way: &str, launches: u32) -> f64 {
                 .starts_with("threads-")
                 .then(|| std::fs::read_to_string(&file))?;
             let text = text.expect("text");
-            let totals = text.lines().rev().find_map(|line| {
+            text.lines().rev().find_map(|line| {
                 let totals = line.strip_prefix("totals:")?;
                 totals.trim().parse::<f64>().ok()
-            });
-            totals
+            })
         })
         .fold(0.0, f64::max)
 }

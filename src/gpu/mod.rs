@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::abi::logger;
+use crate::clock::ticks;
 use crate::config::Verbosity;
+use crate::event::Name;
 use crate::hooks;
 use crate::journal::writer::Registry;
 use crate::keeper::Notes;
@@ -42,6 +44,7 @@ use decide::{Decision, Surroundings, decide};
 use devices::Place;
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
+use record::{GpuRecord, Way};
 use settings::{GpuSettings, Wish};
 use worker::{Mailbox, Message, Work};
 
@@ -72,6 +75,7 @@ pub(crate) struct Gpus {
     driver: Driver,
     mailbox: Arc<Mailbox>,
     is_closed: Arc<AtomicBool>,
+    notes: Notes,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -90,7 +94,7 @@ impl Gpus {
             return None;
         }
         let is_closed = Arc::new(AtomicBool::new(false));
-        let mut book = Book::new(registry, notes, verbosity, Arc::clone(&is_closed));
+        let mut book = Book::new(registry, notes.clone(), verbosity, Arc::clone(&is_closed));
         let Some(driver) = Driver::of_process() else {
             let there = Surroundings {
                 maps: &[],
@@ -128,6 +132,7 @@ impl Gpus {
                 driver,
                 mailbox,
                 is_closed,
+                notes,
                 thread: Mutex::new(Some(thread)),
             }),
             Err(error) => {
@@ -170,9 +175,13 @@ impl Gpus {
         if has_ended {
             let _panicked = thread.map(JoinHandle::join);
         } else {
-            logger::warn(
-                "the CUDA driver did not answer at the end: times of the last launches are missing",
-            );
+            let text = c"the CUDA driver did not answer at the end: times of the last launches are missing";
+            let notice = GpuRecord::Notice {
+                way: Way::Off,
+                text: Name::from_cstr(text),
+            };
+            let _has_room = self.notes.put(ticks(), 0, &notice);
+            logger::warn(&text.to_string_lossy());
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::gpu::devices::Place;
 use crate::gpu::driver::{Driver, Refusal};
 use crate::gpu::record::{GpuRecord, LaunchTime};
 use crate::gpu::way::Output;
+use crate::id::EventId;
 
 /// Pairs of events to begin with; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;
@@ -154,14 +155,22 @@ impl Context {
         out: &mut dyn Output,
     ) -> Result<Seen, Refusal> {
         let mut seen = Seen::default();
-        for left in pool.left() {
-            if driver.is_past(left.pair.after)?
+        let mut left: Vec<Left> = pool.left().collect();
+        // A stream comes to the launches of one thread in their order: behind one that it has not come to, none is
+        // asked for.
+        left.sort_unstable_by_key(|left| (left.stream, left.launch));
+        let line = |left: &Left| (left.stream, EventId::from_raw(left.launch).slot());
+        let mut waits_in = None;
+        for left in left {
+            if waits_in != Some(line(&left))
+                && driver.is_past(left.pair.after)?
                 && let Some(time) = self.time(driver, &left)?
             {
                 out.record(ticks(), left.launch, &GpuRecord::LaunchTime(time));
                 pool.put_back(left.pair);
                 seen.placed += 1;
             } else {
+                waits_in = Some(line(&left));
                 seen.under_way += 1;
             }
         }

@@ -1,0 +1,141 @@
+//! What programs do to themselves while their launches are timed: many sessions, forks, a driver that hangs.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use whole_plugin::built;
+use whole_plugin::machine::{has, skip};
+use whole_plugin::process::{Ended, run, run_within};
+use whole_plugin::scratch::Scratch;
+
+/// Runs a script with a driver that watches what is done to it. None without a compiler.
+fn watched(scratch: &Scratch, script: &str, hangs: &str) -> Option<Ended> {
+    if !has("cc") {
+        skip("there is no C compiler");
+        return None;
+    }
+    let driver: PathBuf = scratch.path().join("libcuda.so.1");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
+    compiler.arg(&driver);
+    compiler.arg(built::root().join("tests/c/watchful_driver.c"));
+    let _ = run(&mut compiler).with_code(0);
+    let mut job = scratch.script(script);
+    job.env("LD_PRELOAD", &driver)
+        .env("NCCL_OTF2_GPU", "events")
+        .env("WATCHFUL_REPORT", scratch.path().join("report"))
+        .env("WATCHFUL_HANG", hangs);
+    Some(run_within(Duration::from_secs(60), &mut job))
+}
+
+/// What the driver noted about a process.
+fn report(scratch: &Scratch, process: &str) -> Vec<(String, u64)> {
+    let text = std::fs::read_to_string(scratch.path().join("report")).expect("a report");
+    let line = text.lines().find_map(|line| line.strip_prefix(process));
+    let line = line.unwrap_or_else(|| panic!("nothing of the {process}: {text}"));
+    line.split_whitespace()
+        .map(|word| {
+            let (name, number) = word.split_once('=').expect("name=number");
+            (name.to_owned(), number.parse().expect("a number"))
+        })
+        .collect()
+}
+
+fn number(report: &[(String, u64)], name: &str) -> u64 {
+    let found = report.iter().find(|(other, _)| other == name);
+    found.unwrap_or_else(|| panic!("no {name}: {report:?}")).1
+}
+
+#[test]
+fn sessions_leave_nothing_and_children_call_nothing() {
+    let scratch = Scratch::new();
+    let script = "
+        repeat 20 {
+          load
+          init c ranks=1 rank=0
+          repeat 5 {
+            start l KernelLaunch ctx=c
+            stop l
+          }
+          finalize c
+          unload
+        }
+        load
+        init c ranks=1 rank=0
+        start l KernelLaunch ctx=c
+        fork status=7 {
+          stop l
+          start m KernelLaunch ctx=c
+          stop m
+          init d ranks=1 rank=0
+          finalize d
+          finalize c
+          exit 7
+        }
+        stop l
+        start open KernelLaunch ctx=c
+    ";
+    let Some(ended) = watched(&scratch, script, "") else {
+        return;
+    };
+    let _ended = ended.undisturbed(&[]);
+    let owner = report(&scratch, "owner");
+    assert_eq!(number(&report(&scratch, "child"), "in_child"), 0);
+    let (made, destroyed) = (number(&owner, "made"), number(&owner, "destroyed"));
+    assert_eq!(
+        destroyed,
+        made / 21 * 20,
+        "those of the session that the exit ended are left to the driver"
+    );
+    // One launch has not ended.
+    let launches = 20 * 5 + 2;
+    assert!(number(&owner, "recorded") >= 2 * launches - 1);
+    let archive = scratch.archive();
+    archive.validate();
+    let checked = archive.check();
+    assert_eq!(checked["faults"], 0, "{checked:#}");
+    let properties = archive.properties();
+    let counted = |name: &str| -> u64 {
+        let value = properties.get(&format!("NCCL::GPU::{name}"));
+        value.map_or(0, |value| value.parse().expect("a number"))
+    };
+    assert_eq!(counted("LAUNCHES"), launches);
+    assert_eq!(counted("UNFINISHED"), 1);
+    for count in ["REFUSED", "NO_EVENT_LEFT", "CAPTURED", "NO_ROOM"] {
+        assert_eq!(counted(count), 0, "{count}");
+    }
+}
+
+#[test]
+fn a_driver_that_hangs_holds_up_nobody_for_long() {
+    for hangs in ["cuEventQuery", "cuDriverGetVersion", "cuEventDestroy_v2"] {
+        let scratch = Scratch::new();
+        let script = "
+            init c ranks=1 rank=0
+            start l KernelLaunch ctx=c
+            stop l
+            finalize c
+            init c ranks=1 rank=0
+            start l KernelLaunch ctx=c
+            stop l
+            finalize c
+        ";
+        let began = Instant::now();
+        let Some(ended) = watched(&scratch, script, hangs) else {
+            return;
+        };
+        let took = began.elapsed();
+        assert_eq!(ended.status.code(), Some(0), "{hangs}: {ended}");
+        assert!(took < Duration::from_secs(12), "{hangs}: {took:?}");
+        let lines = ended.our_lines();
+        let said = lines.iter().filter(|line| line.contains("did not answer"));
+        let said = said.count();
+        assert_eq!(said, 2, "{hangs}: once a session: {ended}");
+        let archive = scratch.archive();
+        archive.validate();
+        assert_eq!(archive.count("KERNELLAUNCH::WRITTEN"), 2, "{hangs}");
+        let notices = &archive.properties()["NCCL::GPU::NOTICES"];
+        assert!(notices.contains("did not answer"), "{hangs}: {notices}");
+    }
+}
