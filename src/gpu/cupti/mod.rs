@@ -154,22 +154,7 @@ pub(crate) fn open(settings: Settings, driver: Driver) -> Result<Opened, NotUsed
             ""
         }
     );
-    let timing = Arc::new(Cupti {
-        reading: Mutex::new(Some(Box::new(Reading::new(
-            session.calls,
-            session.version,
-            settings.all_kernels,
-        )))),
-        session,
-        number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
-        settings,
-        driver,
-        helper: Helper::start(),
-        doors: Doors::default(),
-        counts: Counts::default(),
-        flushed: Arc::new(AtomicI32::new(0)),
-        flush_began: Mutex::new(None),
-    });
+    let timing = Arc::new(Cupti::new(session, settings, driver));
     Ok(Opened { timing, which })
 }
 
@@ -245,6 +230,9 @@ impl Timing for Cupti {
             GpuCount::LateBuffers,
             u64::try_from(late).unwrap_or(u64::MAX),
         );
+        if !flushes {
+            reading.say_hangs(out);
+        }
         // A subscription must not end under a thread that is about to use it.
         if flushes && everybody_is_out {
             let calls = self.session.calls;
@@ -256,6 +244,25 @@ impl Timing for Cupti {
 }
 
 impl Cupti {
+    fn new(session: Session, settings: Settings, driver: Driver) -> Self {
+        Self {
+            reading: Mutex::new(Some(Box::new(Reading::new(
+                session.calls,
+                session.version,
+                settings.all_kernels,
+            )))),
+            session,
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
+            settings,
+            driver,
+            helper: Helper::start(),
+            doors: Doors::default(),
+            counts: Counts::default(),
+            flushed: Arc::new(AtomicI32::new(0)),
+            flush_began: Mutex::new(None),
+        }
+    }
+
     fn collect_until(&self, deadline: Instant, out: &mut dyn Output) {
         let taken = self.reading.lock().take();
         let Some(mut reading) = taken else {

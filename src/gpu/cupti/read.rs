@@ -367,7 +367,7 @@ impl Reading {
         if first(&mut self.said.hangs) {
             out.fault(
                 Way::Cupti,
-                "cuptiActivityFlushAll does not come back: it is not waited for, and kernels are missing",
+                "CUPTI has not given its records back in time (cuptiActivityFlushAll): it is not waited for, and kernels may be missing",
             );
         }
     }

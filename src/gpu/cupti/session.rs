@@ -157,6 +157,18 @@ impl Session {
         }
     }
 
+    /// One that nothing was turned on for.
+    #[cfg(test)]
+    pub(super) fn of(calls: Calls) -> Self {
+        Self {
+            calls,
+            version: 24,
+            path: PathBuf::new(),
+            has_all_driver_calls: false,
+            on: On::default(),
+        }
+    }
+
     /// What was turned on.
     pub(super) fn on(&self) -> On {
         self.on.clone()

@@ -323,6 +323,7 @@ mod tests {
             parent,
             group: 0,
             who: WHO,
+            launch: 0,
             fields: Fields::default(),
         }
     }

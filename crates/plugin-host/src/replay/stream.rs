@@ -221,7 +221,8 @@ impl Stream {
                     who: who(&line)?,
                 })
             }
-            (Some("cuptiActivity"), Some("KERNEL"), _) => self.kernels.push(kernel(&line)?),
+            // No callback: one that does not say all, or of another kind, is of no use and does no harm.
+            (Some("cuptiActivity"), ..) => self.kernels.extend(kernel(&line)),
             // What was found out about GPUs is no callback.
             (Some("gpu"), ..) => {}
             (record, kind, func) => {
@@ -234,15 +235,15 @@ impl Stream {
     }
 }
 
-fn kernel(line: &Line<'_>) -> Result<Kernel, String> {
-    let stream = line.stream.and_then(parse_number).ok_or("no stream")?;
-    Ok(Kernel {
-        launch: line.ext_corr_id.ok_or("no extCorrId")?,
-        device: line.device_id.ok_or("no deviceId")?,
-        stream: u32::try_from(stream).map_err(|error| error.to_string())?,
-        start_ns: moment(line.start.as_ref())?.at_ns,
-        stop_ns: moment(line.stop.as_ref())?.at_ns,
-        name: line.name.ok_or("no name")?.to_owned(),
+fn kernel(line: &Line<'_>) -> Option<Kernel> {
+    let stream = line.stream.and_then(parse_number)?;
+    Some(Kernel {
+        launch: line.ext_corr_id?,
+        device: line.device_id?,
+        stream: u32::try_from(stream).ok()?,
+        start_ns: moment(line.start.as_ref()).ok()?.at_ns,
+        stop_ns: moment(line.stop.as_ref()).ok()?.at_ns,
+        name: line.name?.to_owned(),
     })
 }
 

@@ -2,6 +2,7 @@
 //! double, like CUPTI, can be used once in a process, and is told by variables what to play.
 
 mod faults;
+mod hang;
 mod lives;
 mod releases;
 mod rig;

@@ -1,0 +1,66 @@
+//! Calls that do not come back. The double has none: here functions of the test's own stand in CUPTI's place.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use cupti_sys::Functions;
+use cupti_sys::functions::{Callback, Subscriber};
+
+use super::rig::{Book, launch_of, next_id};
+use crate::event::Kind;
+use crate::gpu::count::GpuCount;
+use crate::gpu::cupti::calls::Calls;
+use crate::gpu::cupti::session::Session;
+use crate::gpu::cupti::{Cupti, Settings};
+use crate::gpu::driver::{self, Driver};
+use crate::gpu::way::Timing as _;
+
+static UNSUBSCRIBED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn subscribe(_: *mut Subscriber, _: Callback, _: *mut c_void) -> c_int {
+    0
+}
+
+extern "C" fn unsubscribe(_: Subscriber) -> c_int {
+    UNSUBSCRIBED.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
+extern "C" fn push(_: u32, _: u64) -> c_int {
+    0
+}
+
+extern "C" fn hang(_: u32) -> c_int {
+    std::thread::sleep(Duration::from_secs(3600));
+    0
+}
+
+#[test]
+fn a_flush_that_hangs_holds_nobody_up() {
+    let functions = Functions {
+        subscribe: Some(subscribe),
+        unsubscribe: Some(unsubscribe),
+        push: Some(push),
+        flush_all: Some(hang),
+        ..Functions::default()
+    };
+    let calls = Calls::subscribe_global(functions).unwrap();
+    let cupti = Cupti::new(
+        Session::of(calls),
+        Settings::default(),
+        Driver::new(driver::Functions::default()),
+    );
+    let mut book = Book::default();
+    cupti.begins(launch_of(next_id(Kind::KernelLaunch)));
+    let began = Instant::now();
+    cupti.collect(&mut book);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let began = Instant::now();
+    cupti.finish(&mut book, began + Duration::from_millis(300));
+    assert!(began.elapsed() < Duration::from_secs(5));
+    book.one_fault("has not given its records back");
+    assert_eq!(book.get(GpuCount::Unfinished), 1);
+    // What hangs in CUPTI may still need the subscription.
+    assert_eq!(UNSUBSCRIBED.load(Ordering::Relaxed), 0);
+}
