@@ -6,7 +6,8 @@
 //!  several          traces of Score-P's, one a process, become one
 //!  clock, clocks    from the time of NCCL's events to that of the trace
 //!  ids              the ids of NCCL's locations there
-//!  definitions      Score-P's as they are, NCCL's behind them under new numbers
+//!  definitions, order
+//!                   Score-P's as they are, NCCL's behind them under new numbers
 //!  said             what the anchor says
 //!  write            Score-P's files are linked as they are, NCCL's under new names
 //!  verify           everything is read back before it is put in place
@@ -20,6 +21,7 @@ mod clocks;
 mod definitions;
 mod ids;
 mod nccl;
+mod order;
 mod pairing;
 mod report;
 mod said;

@@ -7,7 +7,10 @@ mod tool {
     mod fixture;
     mod hang;
     mod info;
+    mod made_up;
     mod merge;
+    mod merge_several;
+    mod nccl;
     mod recording;
     mod rules;
     mod run;

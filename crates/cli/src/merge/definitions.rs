@@ -10,6 +10,8 @@ use anyhow::{Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
 
+use super::order;
+
 /// What another archive has in common with what is there already.
 #[derive(Debug, Default)]
 pub(super) struct InCommon {
@@ -361,42 +363,8 @@ impl Merged {
                 *trace_length = span.1.saturating_sub(span.0);
             }
         }
-        // Where each stage of the first archive ends: what is appended of it or before comes behind that.
-        let mut ends = [0; STAGES];
-        for (place, definition) in first.iter().enumerate() {
-            if let Some(end) = ends.get_mut(stage(definition)) {
-                *end = place + 1;
-            }
-        }
-        // A list that got members of other archives comes behind their definitions.
-        let lists = self.lists.values();
-        let is_late = lists.clone().all(|(place, _)| *place >= ends[LOCATIONS]);
-        if !is_late {
-            first.extend(appended);
-            first.sort_by_key(stage);
-            return first;
-        }
-        let mut end = 0;
-        for stage in &mut ends {
-            end = end.max(*stage);
-            *stage = end;
-        }
-        let mut placed: Vec<(usize, usize, Definition)> = Vec::new();
-        for definition in appended {
-            let stage = stage(&definition);
-            placed.push((ends.get(stage).copied().unwrap_or(end), stage, definition));
-        }
-        placed.sort_by_key(|(place, stage, _)| (*place, *stage));
-        let mut placed = placed.into_iter().peekable();
-        let mut all = Vec::with_capacity(first.len() + placed.len());
-        for (place, definition) in first.into_iter().enumerate() {
-            while let Some((.., definition)) = placed.next_if(|(at, ..)| *at <= place) {
-                all.push(definition);
-            }
-            all.push(definition);
-        }
-        all.extend(placed.map(|(.., definition)| definition));
-        all
+        let lists: Vec<usize> = self.lists.values().map(|(place, _)| *place).collect();
+        order::together(first, appended, &lists)
     }
 }
 
@@ -438,48 +406,5 @@ fn members(definition: Option<&Definition>) -> u64 {
     match definition {
         Some(Definition::Group { members, .. }) => members.len() as u64,
         _ => 0,
-    }
-}
-
-/// Definitions of a stage refer to earlier ones, and to earlier ones of their own.
-const STAGES: usize = 15;
-/// The one of locations.
-const LOCATIONS: usize = 5;
-
-fn stage(definition: &Definition) -> usize {
-    match definition {
-        Definition::ClockProperties { .. } => 0,
-        Definition::String { .. } => 1,
-        Definition::Paradigm { .. } | Definition::ParadigmProperty { .. } => 2,
-        Definition::SystemTreeNode { .. }
-        | Definition::SystemTreeNodeProperty { .. }
-        | Definition::SystemTreeNodeDomain { .. } => 3,
-        Definition::LocationGroup { .. } | Definition::LocationGroupProperty { .. } => 4,
-        Definition::Location { .. } | Definition::LocationProperty { .. } => LOCATIONS,
-        Definition::Attribute { .. } | Definition::Parameter { .. } | Definition::Region { .. } => {
-            6
-        }
-        Definition::Group { .. } => 7,
-        Definition::Comm { .. } | Definition::InterComm { .. } => 8,
-        Definition::RmaWin { .. } => 9,
-        Definition::MetricMember { .. } => 10,
-        Definition::MetricClass { .. }
-        | Definition::MetricInstance { .. }
-        | Definition::MetricClassRecorder { .. } => 11,
-        Definition::Callpath { .. }
-        | Definition::CallpathParameter { .. }
-        | Definition::Callsite { .. }
-        | Definition::SourceCodeLocation { .. }
-        | Definition::InterruptGenerator { .. }
-        | Definition::CartDimension { .. }
-        | Definition::IoParadigm { .. }
-        | Definition::IoRegularFile { .. }
-        | Definition::IoDirectory { .. } => 12,
-        Definition::CallingContext { .. }
-        | Definition::CallingContextProperty { .. }
-        | Definition::CartTopology { .. }
-        | Definition::IoFileProperty { .. }
-        | Definition::IoHandle { .. } => 13,
-        _ => STAGES - 1,
     }
 }

@@ -25,6 +25,16 @@ pub(super) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
                 scorep.processes.len()
             );
         }
+        if scorep
+            .archive
+            .anchor_file()
+            .with_extension("marker")
+            .exists()
+        {
+            bail!(
+                "{anchor} has markers, which would be lost; one trace of Score-P's alone keeps them"
+            );
+        }
     }
     Ok(())
 }

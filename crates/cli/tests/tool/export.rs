@@ -11,7 +11,8 @@ use otf2::{
 };
 use serde_json::Value;
 
-use super::score_p::{Moment, Nccl, SECOND};
+use super::made_up::{Moment, SECOND};
+use super::nccl::Nccl;
 use super::support::{Scratch, text};
 
 const MILLISECOND: Moment = 1_000_000;

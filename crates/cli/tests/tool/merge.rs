@@ -9,14 +9,16 @@ use otf2::verbatim::Definition;
 use otf2::{Archive, AttributeValue, Event, EventKind, GroupType, LocationRef, Paradigm};
 use serde_json::Value;
 
-use super::score_p::{ALLREDUCE, MPI, NCCL, Nccl, RANKS, ScoreP, Timer, process_id};
+use super::made_up::{self, RANKS, SECOND, Timer, process_id};
+use super::nccl::{NCCL, Nccl};
+use super::score_p::{ALLREDUCE, MPI, ScoreP};
 use super::support::{Scratch, text};
 
-fn open(directory: &Path) -> Archive {
+pub(crate) fn open(directory: &Path) -> Archive {
     Archive::open(&directory.join("traces.otf2")).expect("an archive")
 }
 
-fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
+pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
     let definitions = archive.definitions().expect("definitions");
     let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
     let mut events: BTreeMap<LocationRef, Vec<Event>> = BTreeMap::new();
@@ -77,7 +79,7 @@ impl Job {
     }
 }
 
-fn checked(scratch: &Scratch, directory: &Path) {
+pub(crate) fn checked(scratch: &Scratch, directory: &Path) {
     let output = scratch
         .tool()
         .arg("check")
@@ -89,7 +91,7 @@ fn checked(scratch: &Scratch, directory: &Path) {
 }
 
 /// NCCL's location of a rank.
-fn ours(rank: u64) -> LocationRef {
+pub(crate) fn ours(rank: u64) -> LocationRef {
     LocationRef::new(0x8000_0000 << 32 | rank)
 }
 
@@ -380,7 +382,7 @@ fn what_does_not_fit_is_refused() {
     let job = Job::new(
         &scorep,
         &Nccl {
-            earlier: 3_600 * super::score_p::SECOND,
+            earlier: 3_600 * SECOND,
             ..Nccl::new()
         },
     );
@@ -390,9 +392,9 @@ fn what_does_not_fit_is_refused() {
     let first = open(&job.scratch.join("out"));
     assert_eq!(first.property("NCCL::MERGED::CLOCK"), Some("guess"));
     let begin = events(&first)[&ours(0)][0].time;
-    let second = u64::try_from(super::score_p::HOSTS[0].ticks_per_second).expect("a rate");
+    let second = u64::try_from(made_up::HOSTS[0].ticks_per_second).expect("a rate");
     // Rank 2 is on the host whose wall clock is behind, and so the first.
-    let behind = begin - scorep.time(super::score_p::SECOND) - second / 2;
+    let behind = begin - scorep.time(SECOND) - second / 2;
     assert!(
         behind.abs_diff(second / 1000 * 8) < second / 1000,
         "{behind}"
@@ -420,141 +422,6 @@ fn what_does_not_fit_is_refused() {
         .collect();
     // The plugin of all tests of the tool, both archives and the merged one.
     assert_eq!(left.len(), 4, "{left:?}");
-}
-
-/// As torchrun's jobs: every process has a trace of its own, with the clock of its host.
-#[test]
-fn traces_of_single_processes_become_one() {
-    for (timer, most) in [
-        (Timer::Counter, 12),
-        (Timer::MonotonicRaw, 6),
-        (Timer::Realtime, 3),
-    ] {
-        let scratch = Scratch::new();
-        Nccl::new().write(&scratch.join("nccl"));
-        let single = |rank| ScoreP {
-            only: Some(rank),
-            ..ScoreP::new(timer)
-        };
-        // Not in the order of ranks.
-        for rank in [1, 2, 0] {
-            single(rank).write(&scratch.join(&format!("s{}", 9 - rank)));
-        }
-        let words = ["merge", "nccl", "s7", "s8", "s9", "-o", "out"];
-        let output = scratch.tool().args(words).output().expect("the tool runs");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let merged = scratch.join("out");
-        checked(&scratch, &merged);
-        let archive = open(&merged);
-        let definitions = archive.definitions().expect("definitions");
-        let events = events(&archive);
-        for rank in 0..RANKS {
-            let master = &definitions.locations[&LocationRef::new(rank)];
-            let process = &definitions.location_groups[&master.group];
-            let node = &definitions.system_tree_nodes[&process.system_tree_parent];
-            let name = match rank {
-                0 => "Process".to_owned(),
-                rank => format!("rank {rank}: Process"),
-            };
-            assert_eq!(definitions.string(process.name), Some(&*name));
-            let host = if rank == 2 {
-                "beta.cluster.example"
-            } else {
-                "alpha.cluster.example"
-            };
-            assert_eq!(definitions.string(node.name), Some(host));
-            let lane = &definitions.locations[&ours(rank)];
-            let gpu = &definitions.location_groups[&lane.group];
-            assert_eq!(gpu.creator, master.group);
-            let names = |location: LocationRef| -> Vec<(&str, u64)> {
-                let enters = events[&location]
-                    .iter()
-                    .filter_map(|event| match &event.kind {
-                        EventKind::Enter(region) => {
-                            let name = definitions.string(definitions.regions[region].name);
-                            Some((name.expect("a name"), event.time))
-                        }
-                        _ => None,
-                    });
-                enters.collect()
-            };
-            let all = [names(LocationRef::new(rank)), names(ours(rank))].concat();
-            let truth = [
-                (
-                    "main",
-                    super::score_p::SECOND + i128::from(rank) * 1_000_000 + 1000,
-                ),
-                ("MPI_Allreduce", MPI[0].0),
-                ("MPI_Allreduce", MPI[1].0),
-                ("ncclAllReduce", NCCL.0),
-            ];
-            // Between hosts NCCL's archive says it: their wall clocks, which differ by 8 ms.
-            let wrong = |at| match rank {
-                2 => super::score_p::wall_clocks_differ(timer, at),
-                _ => 0,
-            };
-            for ((name, at), (truth_name, truth)) in all.into_iter().zip(truth) {
-                let expected = i128::from(single(0).time(truth)) + wrong(truth);
-                assert_eq!(name, truth_name);
-                let off = i128::from(at) - expected;
-                assert!(
-                    off.abs() <= most,
-                    "{timer:?} rank {rank} {name}: off by {off}"
-                );
-            }
-            // On each rank, NCCL is called 2 µs after what was before.
-            let leave = events[&LocationRef::new(rank)].iter().find(|event| {
-                matches!(&event.kind, EventKind::Leave(region)
-                    if definitions.string(definitions.regions[region].name) == Some("MPI_Allreduce"))
-            });
-            let leave = leave.expect("a leave").time;
-            let two = single(0).time(NCCL.0) - single(0).time(MPI[0].1);
-            let between = events[&ours(rank)][0].time - leave;
-            assert!(
-                between.abs_diff(two) <= 8,
-                "{timer:?} rank {rank}: {between} for {two}"
-            );
-        }
-        // What all traces have alike is there once, but for lists that hold what processes have.
-        let mains = definitions.regions.values();
-        let mains = mains.filter(|it| definitions.string(it.name) == Some("main"));
-        assert_eq!((mains.count(), definitions.system_tree_nodes.len()), (1, 3));
-        let attributes = definitions.attributes.values();
-        let ids = attributes.filter(|it| definitions.string(it.name) == Some("ProcessId"));
-        assert_eq!(ids.count(), 1);
-    }
-}
-
-#[test]
-fn several_traces_are_of_single_processes() {
-    let scratch = Scratch::new();
-    Nccl::new().write(&scratch.join("nccl"));
-    ScoreP::new(Timer::Counter).write(&scratch.join("all"));
-    let only = ScoreP {
-        only: Some(0),
-        ..ScoreP::new(Timer::Counter)
-    };
-    only.write(&scratch.join("one"));
-    let refused = |words: &[&str], reason: &str| {
-        let output = scratch.tool().arg("merge").args(words).output();
-        let output = output.expect("the tool runs");
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        let said = text(&output.stderr);
-        assert!(said.contains(reason), "{reason}: {said}");
-    };
-    refused(
-        &["all", "one", "nccl", "-o", "out"],
-        "several traces of Score-P's can be merged where each is of one",
-    );
-    refused(
-        &["one", "all", "-o", "out"],
-        "none of these archives is NCCL's",
-    );
-    refused(&["one", "nccl", "-o", "out"], "no process of Score-P's for");
-    refused(
-        &["one", "one", "nccl", "--map", "0=0", "-o", "out"],
-        "several processes are rank 0",
-    );
 }
 
 #[test]

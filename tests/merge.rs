@@ -1,0 +1,270 @@
+//! Real NCCL, merged into a trace as Score-P would have written it in the same processes on this machine: by the
+//! readings of clocks that the plugin made, its events must be where this machine's clocks say.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use nccl_profiler_otf2::clock::{self, ClockPair, TickSource};
+use otf2::verbatim::Definition;
+use otf2::{
+    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, GroupRef, LocationGroupRef,
+    LocationGroupType, LocationRef, RegionRef, StringRef, SystemTreeNodeRef,
+};
+use whole_plugin::archive::Archive as Judged;
+use whole_plugin::built;
+use whole_plugin::machine::nccl_library;
+use whole_plugin::process::{run, run_within};
+use whole_plugin::scratch::Scratch;
+
+/// What Score-P calls a timer, and what it shows.
+type Timer = (&'static str, fn(&ClockPair) -> u64);
+
+const TIMERS: [Timer; 3] = [
+    ("tsc", |pair| pair.ticks),
+    ("clock_gettime", |pair| pair.monotonic_raw_ns),
+    ("gettimeofday", |pair| pair.realtime_ns / 1000),
+];
+
+fn open(directory: &Path) -> Archive {
+    Archive::open(&directory.join("traces.otf2")).expect("an archive")
+}
+
+/// Host and number of each process of an archive.
+fn processes(archive: &Archive) -> Vec<(String, u64)> {
+    let definitions = archive.definitions().expect("definitions");
+    let groups = definitions.location_groups.values();
+    let groups = groups.filter(|group| group.group_type == LocationGroupType::Process);
+    let process = groups.map(|group| {
+        let node = &definitions.system_tree_nodes[&group.system_tree_parent];
+        let id = group
+            .properties
+            .iter()
+            .find_map(|(name, value)| match value {
+                AttributeValue::U64(id)
+                    if definitions.string(*name) == Some("NCCL::PROCESS_ID") =>
+                {
+                    Some(*id)
+                }
+                _ => None,
+            });
+        let host = definitions.string(node.name).expect("a name");
+        (host.to_owned(), id.expect("a process id"))
+    });
+    process.collect()
+}
+
+/// What Score-P would have written of these processes, if each had begun and ended when the clocks were read.
+fn write_scorep(
+    directory: &Path,
+    (name, shows): Timer,
+    processes: &[(String, u64)],
+    pairs: &[ClockPair; 2],
+) {
+    std::fs::create_dir_all(directory).expect("a directory");
+    let settings = format!("SCOREP_TIMER='{name}'\n");
+    std::fs::write(directory.join("scorep.cfg"), settings).expect("settings");
+    let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive");
+    archive.set_creator("Score-P 8.4").expect("a creator");
+    let [first, last] = pairs.each_ref().map(shows);
+    let main = RegionRef::new(0);
+    for (rank, (_, id)) in (0..).zip(processes) {
+        let location = LocationRef::new(rank);
+        let mut to = archive.event_writer(location).expect("a writer");
+        let mut attributes = Attributes::new();
+        let id = AttributeValue::U64(*id);
+        attributes
+            .add(AttributeRef::new(0), id)
+            .expect("an attribute");
+        to.program_begin(first, StringRef::new(0), &attributes)
+            .expect("an event");
+        to.enter(first, main, Attributes::NONE).expect("an event");
+        to.leave(last, main, Attributes::NONE).expect("an event");
+        to.close().expect("events");
+        let local = archive.local_definitions(location).expect("a writer");
+        local.close().expect("local definitions");
+    }
+    let elapsed_ns = pairs[1].monotonic_raw_ns - pairs[0].monotonic_raw_ns;
+    let rate = u128::from(last - first) * 1_000_000_000 / u128::from(elapsed_ns);
+    let text = |number: u32, text: &str| Definition::String {
+        this: StringRef::new(number),
+        text: text.as_bytes().to_vec(),
+    };
+    let named = StringRef::new;
+    let mut all = vec![
+        Definition::ClockProperties {
+            timer_resolution: match name {
+                "tsc" => u64::try_from(rate).expect("a rate"),
+                "clock_gettime" => 1_000_000_000,
+                _ => 1_000_000,
+            },
+            global_offset: first,
+            trace_length: last - first,
+            realtime_timestamp: u64::MAX,
+        },
+        text(0, "main"),
+        text(1, "Linux"),
+        text(2, "machine"),
+        text(3, &processes[0].0),
+        text(4, "node"),
+        text(5, "Process"),
+        text(6, "ProcessId"),
+    ];
+    for (number, name, class_name, parent) in [
+        (0, named(1), named(2), SystemTreeNodeRef::UNDEFINED),
+        (1, named(3), named(4), SystemTreeNodeRef::new(0)),
+    ] {
+        all.push(Definition::SystemTreeNode {
+            this: SystemTreeNodeRef::new(number),
+            name,
+            class_name,
+            parent,
+        });
+    }
+    for (rank, _) in (0..).zip(processes) {
+        all.push(Definition::LocationGroup {
+            this: LocationGroupRef::new(rank),
+            name: named(5),
+            group_type: LocationGroupType::Process.raw(),
+            parent: SystemTreeNodeRef::new(1),
+            creator: LocationGroupRef::UNDEFINED,
+        });
+    }
+    for (rank, _) in (0..).zip(processes) {
+        all.push(Definition::Location {
+            this: LocationRef::new(rank.into()),
+            name: named(0),
+            location_type: 1,
+            number_of_events: 3,
+            group: LocationGroupRef::new(rank),
+        });
+    }
+    all.push(Definition::Region {
+        this: main,
+        name: named(0),
+        canonical_name: named(0),
+        description: StringRef::UNDEFINED,
+        role: 1,
+        paradigm: 2,
+        flags: 0,
+        source_file: StringRef::UNDEFINED,
+        begin_line: 0,
+        end_line: 0,
+    });
+    all.push(Definition::Attribute {
+        this: AttributeRef::new(0),
+        name: named(6),
+        description: StringRef::UNDEFINED,
+        attribute_type: 4,
+    });
+    // A trace of MPI's: its list of locations is the one that NCCL's rows go into.
+    all.push(Definition::Group {
+        this: GroupRef::new(0),
+        name: named(0),
+        group_type: 4,
+        paradigm: 4,
+        flags: 0,
+        members: (0..processes.len() as u64).collect(),
+    });
+    let mut to = archive.definitions().expect("a writer");
+    for definition in &all {
+        to.verbatim(definition).expect("a definition");
+    }
+    archive.close().expect("an archive");
+}
+
+/// Times of the events of each location, by name.
+fn times(archive: &Archive) -> BTreeMap<String, Vec<u64>> {
+    let definitions = archive.definitions().expect("definitions");
+    let all: Vec<LocationRef> = definitions.locations.keys().copied().collect();
+    let mut times: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    archive
+        .for_each_event(&all, |location, event| {
+            let name = definitions.locations[&location].name;
+            let name = definitions.string(name).expect("a name").to_owned();
+            times.entry(name).or_default().push(event.time);
+            ControlFlow::Continue(())
+        })
+        .expect("events");
+    times
+}
+
+#[test]
+fn events_are_where_the_clocks_of_this_machine_say() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let source = clock::select();
+    let before = ClockPair::read();
+    let mut job = scratch.plain(built::nccl_otf2());
+    job.args(["run", "--out"])
+        .arg(scratch.out())
+        .arg("--")
+        .arg(built::nccl_host())
+        .arg("--lib")
+        .arg(&library)
+        .args(["--procs", "2", "--threads", "1", "--exact"])
+        .args([
+            "--rounds",
+            "2",
+            "--count",
+            "1000",
+            "--ops",
+            "allreduce,broadcast",
+        ])
+        .arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+    let _ended = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let pairs = [before, ClockPair::read()];
+    let ours = open(&scratch.out());
+    let processes = processes(&ours);
+    let definitions = ours.definitions().expect("definitions");
+    let any = definitions.locations.keys().next().expect("a location");
+    let local = ours.local_definitions(*any).expect("local definitions");
+    // One host: a constant makes CLOCK_REALTIME of CLOCK_MONOTONIC.
+    let offset = i128::from(local.clock_offsets[0].offset);
+    let recorded = times(&ours);
+    for timer in TIMERS {
+        let (name, shows) = timer;
+        if name == "tsc" && source == TickSource::Monotonic {
+            continue;
+        }
+        let scorep = scratch.path().join(name);
+        let merged = scratch.path().join(format!("{name}-merged"));
+        write_scorep(&scorep, timer, &processes, &pairs);
+        let mut merge = scratch.plain(built::nccl_otf2());
+        merge
+            .arg("merge")
+            .arg(&scorep)
+            .arg(scratch.out())
+            .arg("-o")
+            .arg(&merged);
+        let said = run(&mut merge).with_code(0);
+        assert!(said.stdout.contains("host and process id"), "{said}");
+        let judged = Judged::open(&merged);
+        let _report = judged.check();
+        judged.validate();
+        let merged = times(&open(&merged));
+        let [first, last] = pairs.each_ref().map(|pair| i128::from(shows(pair)));
+        let [from, to] = pairs.each_ref().map(|pair| i128::from(pair.monotonic_ns));
+        // The clocks are read one after the other, here and there.
+        let most = ((last - first) * 10_000 / (to - from)).max(2);
+        let mut events = 0;
+        for (location, recorded) in &recorded {
+            let there = &merged[location];
+            assert_eq!(there.len(), recorded.len(), "{name}: {location}");
+            for (recorded, there) in recorded.iter().zip(there) {
+                let monotonic = i128::from(*recorded) - offset;
+                let truth = first + (monotonic - from) * (last - first) / (to - from);
+                let off = (i128::from(*there) - truth).abs();
+                assert!(
+                    off <= most,
+                    "{name}: {location} is off by {off} ticks, {most} allowed"
+                );
+                events += 1;
+            }
+        }
+        assert!(events > 200, "{events}");
+    }
+}
