@@ -95,6 +95,12 @@ impl Operation {
         self.fields.get()
     }
 
+    /// See [`Packed::detail`].
+    #[inline]
+    pub(super) fn detail(&self) -> u32 {
+        self.fields.detail()
+    }
+
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {

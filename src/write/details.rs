@@ -58,11 +58,13 @@ impl<'a> Details<'a> {
         Ok(&self.attributes)
     }
 
+    #[inline]
     fn add(&mut self, attribute: Attribute, value: AttributeValue) -> otf2::Result<()> {
         self.attributes.add(attribute.reference(), value)
     }
 
     /// Adds a number, or nothing for `skip`: what NCCL writes where it has no value.
+    #[inline]
     fn number(&mut self, attribute: Attribute, value: u64, skip: u64) -> otf2::Result<()> {
         if value == skip {
             return Ok(());
@@ -70,6 +72,7 @@ impl<'a> Details<'a> {
         self.add(attribute, AttributeValue::U64(value))
     }
 
+    #[inline]
     fn flag(&mut self, attribute: Attribute, truth: bool) -> otf2::Result<()> {
         if truth {
             self.add(attribute, AttributeValue::U8(1))
@@ -78,6 +81,7 @@ impl<'a> Details<'a> {
         }
     }
 
+    #[inline]
     fn string(&mut self, attribute: Attribute, text: StringRef) -> otf2::Result<()> {
         if text == StringRef::UNDEFINED {
             return Ok(());
@@ -127,7 +131,8 @@ impl<'a> Details<'a> {
             self.flag(Attribute::Captured, at_capture)?;
             return self.external(at);
         }
-        match operation.fields() {
+        let fields = operation.fields();
+        match fields {
             Fields::GroupApi {
                 graph_captured,
                 depth,
@@ -170,9 +175,9 @@ impl<'a> Details<'a> {
                 self.flag(Attribute::Captured, captured)?;
                 self.external(at)
             }
-            Fields::Coll { .. } => self.collective(figure, &operation.fields()),
-            Fields::P2p { .. } => self.point_to_point(figure, &operation.fields()),
-            Fields::ProxyOp { .. } => self.proxy(figure.operation, &operation.fields()),
+            Fields::Coll { .. } => self.collective(figure, &fields),
+            Fields::P2p { .. } => self.point_to_point(figure, &fields),
+            Fields::ProxyOp { .. } => self.proxy(figure.operation, &fields),
             Fields::CeColl {
                 sequence,
                 func,

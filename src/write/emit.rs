@@ -5,6 +5,7 @@ use std::hint::black_box;
 use otf2::{
     Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
 };
+use rustc_hash::FxHashMap;
 
 use super::canvas::Scene;
 use super::collective;
@@ -24,6 +25,8 @@ pub struct Emitter<'a> {
     details: Details<'a>,
     /// The regions that are entered on the lane.
     entered: Vec<RegionRef>,
+    /// By shape, kind and [`Operation::detail`](super::assembly::Operation::detail): the region, where these tell it.
+    told: FxHashMap<(u8, u8, u32), RegionRef>,
     /// By shape: the region, where that is enough to tell it.
     fixed: [Option<RegionRef>; FIXED],
 }
@@ -40,6 +43,7 @@ impl<'a> Emitter<'a> {
             tables,
             details: Details::new(scene, tables),
             entered: Vec::new(),
+            told: FxHashMap::default(),
             fixed: [None; FIXED],
         }
     }
@@ -95,7 +99,7 @@ impl<'a> Emitter<'a> {
 
     fn region(&mut self, figure: Figure) -> RegionRef {
         if !figure.has_fixed_region() {
-            return self.find_region(figure);
+            return self.told_region(figure);
         }
         let known = self.fixed.get(figure.shape as usize).copied().flatten();
         known.unwrap_or_else(|| {
@@ -105,6 +109,30 @@ impl<'a> Emitter<'a> {
             }
             region
         })
+    }
+
+    /// The region of a figure that is told by what it is of.
+    fn told_region(&mut self, figure: Figure) -> RegionRef {
+        let scene = self.scene;
+        let at = match figure.shape {
+            Shape::Call | Shape::Enqueue | Shape::Net => Some(figure.operation),
+            Shape::Operation => scene.activity(figure.operation).map(|one| one.operation),
+            _ => None,
+        };
+        let Some(operation) = at.and_then(|at| scene.assembly.operation(at)) else {
+            return self.find_region(figure);
+        };
+        let told = (
+            figure.shape as u8,
+            operation.kind() as u8,
+            operation.detail(),
+        );
+        if let Some(&region) = self.told.get(&told) {
+            return region;
+        }
+        let region = self.find_region(figure);
+        self.told.insert(told, region);
+        region
     }
 
     fn find_region(&self, figure: Figure) -> RegionRef {

@@ -1,6 +1,7 @@
 //! The fields of an operation in little memory: those of the proxy, of which there are most, lie in the operation itself;
 //! larger ones, of what was called, elsewhere.
 
+use super::figure::func;
 use crate::event::Kind;
 use crate::journal::record::Fields;
 
@@ -104,6 +105,17 @@ impl Packed {
             Self::ProxyCtrl => Fields::ProxyCtrl,
             Self::KernelCh { channel, gpu_ns } => Fields::KernelCh { channel, gpu_ns },
             Self::Large(ref fields) => **fields,
+        }
+    }
+
+    /// What tells the region of the operation, of its enqueueing and of its call, beside its kind: the function, or the
+    /// direction.
+    #[inline]
+    pub(super) fn detail(&self) -> u32 {
+        match self {
+            Self::ProxyOp { is_send, .. } => u32::from(*is_send),
+            Self::Large(fields) => func(fields).0,
+            _ => 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The attributes of one event.
 
-use crate::error::{Result, refused};
+use crate::error::{Error, Result, refused};
 use crate::{AttributeRef, AttributeValue, StringRef};
 
 /// Attributes for an event: a list to fill, write, clear and fill again. An attribute has one value.
@@ -43,26 +43,19 @@ impl Attributes {
     /// When the attribute is undefined or has a value already.
     #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
-        if !attribute.is_defined() {
-            return Err(refused(
-                "add an attribute",
-                "the attribute reference is UNDEFINED",
-            ));
-        }
         let bit = 1_u128.checked_shl(attribute.get()).unwrap_or(0);
-        if self.has & bit != 0 || bit == 0 && self.is_listed(attribute) {
-            return Err(refused(
-                "add an attribute",
-                format!("{attribute:?} has a value already"),
-            ));
+        if self.has & bit != 0 || bit == 0 && !self.is_free(attribute) {
+            return Err(cannot_be_added(attribute));
         }
         self.has |= bit;
         self.entries.push((attribute, value));
         Ok(())
     }
 
-    fn is_listed(&self, attribute: AttributeRef) -> bool {
-        self.entries.iter().any(|(listed, _)| *listed == attribute)
+    /// Whether an attribute without a bit can be added.
+    fn is_free(&self, attribute: AttributeRef) -> bool {
+        let mut listed = self.entries.iter().map(|(listed, _)| *listed);
+        attribute.is_defined() && !listed.any(|listed| listed == attribute)
     }
 
     /// Adds an 8-bit unsigned value.
@@ -129,8 +122,18 @@ impl Attributes {
     }
 }
 
+#[cold]
+fn cannot_be_added(attribute: AttributeRef) -> Error {
+    let reason = if attribute.is_defined() {
+        format!("{attribute:?} has a value already")
+    } else {
+        "the attribute reference is UNDEFINED".to_owned()
+    };
+    refused("add an attribute", reason)
+}
+
 impl<const N: usize> TryFrom<[(AttributeRef, AttributeValue); N]> for Attributes {
-    type Error = crate::Error;
+    type Error = Error;
 
     fn try_from(entries: [(AttributeRef, AttributeValue); N]) -> Result<Self> {
         let mut attributes = Self::new();
