@@ -43,6 +43,8 @@ pub(crate) enum Line<'a> {
     },
     /// One NCCL call.
     Call(CallLine<'a>),
+    /// `--ops repeat`: what many calls, which have no lines of their own, came to.
+    Pace(PaceLine),
     /// `--skip-last`: the call that is never made.
     Skipped {
         rank: usize,
@@ -95,6 +97,31 @@ pub(crate) struct CallLine<'a> {
     /// Network proxy operations on this rank, all launches together; none where the settings leave it open.
     pub(crate) proxy_ops: Option<u64>,
     pub(crate) time_unix_ns: u64,
+}
+
+/// Many calls of ncclAllReduce, a batch at a time: all of a batch are enqueued, then all are waited for.
+#[derive(Serialize, Debug, Clone)]
+pub(crate) struct PaceLine {
+    /// Rank in the whole run.
+    pub(crate) rank: usize,
+    pub(crate) pid: u32,
+    pub(crate) bytes: usize,
+    pub(crate) iterations: u64,
+    pub(crate) batch: u64,
+    /// From the call to its return: that of the quickest batch, and of half of the batches at most.
+    pub(crate) call_ns: Quantiles,
+    /// From the call until the device is through with it, when a batch is under way.
+    pub(crate) each_ns: Quantiles,
+    pub(crate) round: u64,
+    pub(crate) time_unix_ns: u64,
+}
+
+/// Of the means of batches.
+#[derive(Serialize, Debug, Clone, Copy)]
+pub(crate) struct Quantiles {
+    pub(crate) min: u64,
+    pub(crate) median: u64,
+    pub(crate) mean: u64,
 }
 
 /// The log of one process.

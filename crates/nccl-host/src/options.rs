@@ -44,6 +44,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) rounds: u64,
 
+    /// How many all-reduces `repeat` makes
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) iterations: u64,
+
     /// How the communicators end
     #[arg(long, value_enum, default_value_t = End::Finalize)]
     pub(crate) end: End,
@@ -166,6 +170,7 @@ Operations (--ops):
                  ranks; their operations alternate, each on a stream of its own (not in `all`)
   threads        the same three and a fourth of all ranks, each used by a thread of its own, which also destroys it
                  (not in `all`)
+  repeat         --iterations times the same all-reduce of i32; the log has its pace instead of its calls (not in `all`)
 
 Operations that go wrong, for --timeout or --kill-after (not in `all`):
   late           an all-reduce to which the last rank comes 0.2 s late (it ends)

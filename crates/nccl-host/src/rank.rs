@@ -3,7 +3,7 @@
 //! Every NCCL operation goes through here, so that each is in the log before NCCL sees it. A rank is used by
 //! one thread.
 
-use crate::call_log::{CallLine, CallLog, Line, now_unix_ns};
+use crate::call_log::{CallLine, CallLog, Line, PaceLine, Quantiles, now_unix_ns};
 use crate::cuda::{Buffer, DeviceSlice, Graph, Stream};
 use crate::nccl::{Communicator, Element, Nccl, Reduction, Version};
 use crate::proxy_ops::{self, Traffic};
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) pid: u32,
     /// Elements per operation.
     pub(crate) count: usize,
+    /// All-reduces of `repeat`.
+    pub(crate) iterations: u64,
 }
 
 /// What a rank has done so far.
@@ -45,6 +47,16 @@ impl AddAssign for Tally {
 
 /// What is being captured into a graph will be executed this often.
 pub(crate) const GRAPH_LAUNCHES: u64 = 3;
+
+/// How quick repeated calls were.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) bytes: usize,
+    pub(crate) iterations: u64,
+    pub(crate) batch: u64,
+    pub(crate) call_ns: Quantiles,
+    pub(crate) each_ns: Quantiles,
+}
 
 /// One rank of the run.
 #[derive(Debug)]
@@ -294,6 +306,44 @@ impl Rank<'_> {
     ) -> anyhow::Result<()> {
         self.log_call::<T>(comm, "ncclAllReduce", send.len(), Traffic::Ring)?;
         comm.all_reduce(send, recv, op, self.stream)
+    }
+
+    /// All-reduces of the world that are counted, but not logged each: that would be slower than they are.
+    pub(crate) fn repeat_all_reduce<T: Element>(
+        &self,
+        calls: u64,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+    ) -> anyhow::Result<()> {
+        for _ in 0..calls {
+            self.world
+                .all_reduce(send, recv, Reduction::Sum, self.stream)?;
+        }
+        let each = if self.shared.exact {
+            proxy_ops::expected(Traffic::Ring, self.world.rank, self.world.ranks)
+        } else {
+            0
+        };
+        self.count_up(|t| {
+            t.calls += calls;
+            t.proxy_ops += calls * each;
+        });
+        Ok(())
+    }
+
+    /// What repeated calls came to.
+    pub(crate) fn log_pace(&self, pace: Pace) -> anyhow::Result<()> {
+        self.shared.log.write(&Line::Pace(PaceLine {
+            rank: self.seat.rank,
+            pid: self.shared.pid,
+            bytes: pace.bytes,
+            iterations: pace.iterations,
+            batch: pace.batch,
+            call_ns: pace.call_ns,
+            each_ns: pace.each_ns,
+            round: self.round(),
+            time_unix_ns: now_unix_ns(),
+        }))
     }
 
     /// An all-reduce that no other rank joins: how many proxy operations it comes to is open.

@@ -32,6 +32,7 @@ pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
         exact: exact::in_force(|name| std::env::var(name).ok()),
         pid: std::process::id(),
         count: usize::try_from(options.count)?,
+        iterations: options.iterations,
     };
     let ranks = options.ranks_of(process);
     shared.log.write(&Line::Start {

@@ -4,6 +4,7 @@ mod collectives;
 mod combined;
 mod communicators;
 mod messages;
+mod repeated;
 mod wrong;
 
 pub(crate) use communicators::further_communicators;
@@ -125,6 +126,11 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "threads",
         run: communicators::by_threads,
+        in_all: never,
+    },
+    Operation {
+        name: "repeat",
+        run: repeated::repeat,
         in_all: never,
     },
     Operation {
