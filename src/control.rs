@@ -1,6 +1,6 @@
 //! What is wanted just now: recording can be switched off and on, and cut to fewer kinds of events, while the job runs.
 //!
-//! A callback asks [`wants`], one relaxed load; starts that are not wanted get no handle and are counted. The
+//! A callback asks [`is_plain`], one relaxed load; starts that are not wanted get no handle and are counted. The
 //! keeper looks at the control file ([`Control`]), and records every switch in the journal. `docs/CONTROL.md`.
 
 use std::io::{self, Read as _};
