@@ -70,7 +70,9 @@ fn all_are_joined(version: &str, level: &str) {
     // Found by its name, after the mapped ones.
     libcupti(&scratch);
     let counted = scratch.path().join("counted");
+    let driven = scratch.path().join("driven");
     let variables = [
+        ("FAKEGPU_REPORT", driven.to_str().expect("UTF-8")),
         ("NCCL_OTF2_GPU", "cupti"),
         ("FAKECUPTI_API", level),
         ("FAKECUPTI_REPORT", counted.to_str().expect("UTF-8")),
@@ -83,7 +85,7 @@ fn all_are_joined(version: &str, level: &str) {
     let archive = scratch.archive();
     no_faults(&archive);
     let properties = archive.properties();
-    let counted = report(&counted);
+    let (counted, driven) = (report(&counted), report(&driven));
     let count = |name| count(&properties, name);
     assert_eq!(properties["NCCL::GPU::WAY"], "cupti", "{ended}");
     assert_eq!(properties["NCCL::GPU::NOTICES"].lines().count(), 1);
@@ -113,6 +115,15 @@ fn all_are_joined(version: &str, level: &str) {
     ] {
         assert_eq!(count(name), 0, "{name}: {properties:#?}");
     }
+    // Nothing was called that a host callback or a capture forbids.
+    for name in [
+        "in_host_callback",
+        "recorded_in_capture",
+        "spoiled_captures",
+    ] {
+        assert_eq!(driven.get(name), None, "{name}");
+    }
+    assert_eq!(driven["cuStreamIsCapturing"], count("LAUNCHES"));
     // CUPTI is left as it was found.
     assert_eq!((counted["pushes"], counted["pops"]), (ran, ran));
     assert_eq!((counted["pops_of_nothing"], counted["misuses"]), (0, 0));

@@ -180,7 +180,12 @@ impl<W: Work> Join<W> {
     /// The call with this correlation launches nothing, whatever id it was made under.
     pub(super) fn launches_nothing(&mut self, correlation: u32) {
         let key = self.key(correlation);
-        self.calls.remove(&key);
+        // Not of a copy-engine collective, whose copies are calls of the runtime's: the driver functions that these call
+        // may have their correlation ids.
+        let launch = self.calls.get(&key).and_then(|id| self.launches.get(id));
+        if launch.is_some_and(|launch| !launch.of_many) {
+            self.calls.remove(&key);
+        }
     }
 
     /// Work that ran.
@@ -465,6 +470,8 @@ mod tests {
         for correlation in [10, 11, 12] {
             join.call(seconds(0), correlation, 7, true, &mut out);
         }
+        // By a driver function that the runtime's called.
+        join.launches_nothing(10);
         // Two pieces of one batch, and one that takes long.
         join.work(seconds(1), 10, piece(1, false), &mut out);
         join.work(seconds(1), 10, piece(2, false), &mut out);
