@@ -10,6 +10,7 @@ mod complete;
 mod operations;
 mod scalasca;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -112,6 +113,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     }
     let staging = Staging::create(&request.out)?;
     let lacks = what_it_lacks(&trace);
+    let siblings = all_siblings(&trace);
     let bar = Bar::new();
     let comms: Vec<CommRef> = trace.definitions.comms.keys().copied().collect();
     bar.begin("communicators", comms.len() as u64);
@@ -119,8 +121,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     for (number, comm) in comms.into_iter().enumerate() {
         all.push(one(
             &trace,
-            comm,
-            number,
+            (comm, number),
+            &siblings,
             lacks.as_deref(),
             &staging,
             request,
@@ -170,8 +172,8 @@ fn what_it_lacks(trace: &Trace) -> Option<String> {
 
 fn one(
     trace: &Trace,
-    comm: CommRef,
-    number: usize,
+    (comm, number): (CommRef, usize),
+    siblings: &BTreeMap<LocationRef, Vec<LocationRef>>,
     lacks: Option<&str>,
     staging: &Staging,
     request: &Request,
@@ -196,12 +198,8 @@ fn one(
     }
     let mut ranks: Vec<Rank> = Vec::with_capacity(lanes.len());
     for lane in &lanes {
-        ranks.push(operations::read(
-            trace,
-            comm,
-            *lane,
-            &siblings(trace, *lane),
-        )?);
+        let siblings = siblings.get(lane).map_or(&[][..], Vec::as_slice);
+        ranks.push(operations::read(trace, comm, *lane, siblings)?);
     }
     let left_out = complete::complete(&mut ranks);
     exported.collectives = ranks.first().map_or(0, |rank| rank.collectives.len());
@@ -240,24 +238,27 @@ fn is_stub(trace: &Trace, lane: LocationRef) -> bool {
     name.ends_with("(not recorded)")
 }
 
-/// The lanes of what overlapped.
-fn siblings(trace: &Trace, lane: LocationRef) -> Vec<LocationRef> {
-    let own = trace.location_name(lane);
-    let group = |location: LocationRef| {
-        let location = trace.definitions.locations.get(&location);
-        location.map(|location| location.group)
-    };
-    let is_sibling = |other: LocationRef| {
-        let name = trace.location_name(other);
-        let number = name
-            .strip_prefix(&own)
-            .and_then(|rest| rest.strip_prefix(" #"));
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-            && group(other) == group(lane)
-            && trace.has_events(other)
-    };
-    let others = trace.locations().map(|(other, _)| other);
-    others.filter(|other| is_sibling(*other)).collect()
+/// For each lane, those of what overlapped on it.
+fn all_siblings(trace: &Trace) -> BTreeMap<LocationRef, Vec<LocationRef>> {
+    let definitions = &trace.definitions;
+    let named = trace.locations().filter_map(|(location, definition)| {
+        let name = definitions.string(definition.name)?;
+        Some(((definition.group, name), location))
+    });
+    let named: BTreeMap<_, LocationRef> = named.collect();
+    let mut all: BTreeMap<LocationRef, Vec<LocationRef>> = BTreeMap::new();
+    for ((group, name), sibling) in &named {
+        let Some((own, number)) = name.rsplit_once(" #") else {
+            continue;
+        };
+        let lane = named.get(&(*group, own));
+        if let (Some(lane), Ok(_)) = (lane, number.parse::<u32>())
+            && trace.has_events(*sibling)
+        {
+            all.entry(*lane).or_default().push(*sibling);
+        }
+    }
+    all
 }
 
 fn host(trace: &Trace, lane: LocationRef) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! The clock of every location of NCCL's in the merged archive, and whether it can be believed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 
 use anyhow::{Context as _, Result, bail};
@@ -54,12 +54,14 @@ impl Local {
 /// When a file cannot be read.
 pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
     let mut known: BTreeMap<(Option<LocationGroupRef>, u64, u64), Local> = BTreeMap::new();
+    let processes = nccl.processes.iter().map(|process| process.group);
+    let processes: BTreeSet<LocationGroupRef> = processes.collect();
     for (location, definition) in &nccl.definitions.locations {
         let file = nccl.archive.definition_file(*location);
         let metadata =
             std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let process = nccl.process_of(*location);
-        let process = process.filter(|it| nccl.processes.iter().any(|p| p.group == *it));
+        let process = process.filter(|process| processes.contains(process));
         let key = (process, metadata.dev(), metadata.ino());
         if let Some(local) = known.get_mut(&key) {
             local.locations.push(*location);
