@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::clock;
 use crate::config::ScorepMode;
-use crate::event::{Body, CommInit, Start, State, state};
+use crate::event::{Body, CommInit, Kind, Start, State, state};
 use crate::id::EventId;
 
 mod calls;
@@ -35,6 +35,7 @@ pub mod substrate;
 mod symbols;
 mod timer;
 
+use calls::Call;
 use drain::Drain;
 use guard::{Measured, Refusal};
 use operations::{Facts, Operations};
@@ -165,17 +166,20 @@ pub(crate) fn stopped(event: u64) {
 /// An event has changed its state, and that is recorded.
 #[cold]
 pub(crate) fn changed(change: &State) {
-    if change.state != state::GROUP_END_API_START || MODE.load(Ordering::Acquire) != ON {
+    let is_group = EventId::from_raw(change.event).kind() == Kind::GroupApi;
+    if change.state != state::GROUP_END_API_START || !is_group || MODE.load(Ordering::Acquire) != ON
+    {
         return;
     }
     if let Some(bridge) = BRIDGE.get() {
-        bridge.group_ends(change.event);
+        bridge.enter(change.event, Call::GROUP_END);
     }
 }
 
 /// What is left, when Score-P's measurement ends: its last chance.
 fn at_end_of_measurement() {
-    let Some(bridge) = BRIDGE.get() else {
+    // Not in a forked child: what is there is its parent's.
+    let Some(bridge) = current() else {
         return;
     };
     if let Some(measured) = Measured::at_end(&bridge.presence) {
@@ -245,22 +249,12 @@ impl Bridge {
     }
 
     fn call_begins(&self, event: &Start<'_>, id: u64) {
-        let Some(call) = calls::Call::of(&event.body) else {
-            if matches!(event.body, Body::GroupApi { .. }) {
-                calls::users_group(id);
-            }
-            return;
-        };
-        self.enter(id, call);
-    }
-
-    fn group_ends(&self, group: u64) {
-        if calls::is_users_group(group) {
-            self.enter(group, calls::Call::GROUP_END);
+        if let Some(call) = Call::of(&event.body) {
+            self.enter(id, call);
         }
     }
 
-    fn enter(&self, id: u64, call: calls::Call) {
+    fn enter(&self, id: u64, call: Call) {
         let measured = match self.here() {
             Ok(measured) if measured.is_recording() => measured,
             Ok(_) => return self.counts.add(Count::CallsNotRecorded),
@@ -291,7 +285,10 @@ impl Bridge {
         };
         let closed = calls::leave(&measured, ready, id);
         self.counts.add_many(Count::CallsClosed, closed);
-        self.drain(&measured, Depth::Settled);
+        // What is left when a recording has ended is said to be left.
+        if MODE.load(Ordering::Acquire) == ON {
+            self.drain(&measured, Depth::Settled);
+        }
     }
 
     fn drain(&self, measured: &Measured<'_>, depth: Depth) {

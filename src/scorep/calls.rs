@@ -1,9 +1,10 @@
 //! What a thread calls: regions on its own row.
 //!
 //! A region is entered and left inside of one call of NCCL's, never across a return to the program: there the program's
-//! own regions begin and end as it likes, and Score-P ends a program whose regions do not nest. So a user's group is
-//! shown by its end only. Inside there are two levels, what is called and what that does; a region that NCCL did not
-//! report the end of is closed by the next of its level.
+//! own regions begin and end as it likes, and Score-P ends a program whose regions do not nest. So of a group only its end
+//! is shown, which does the work: NCCL tells of implicit groups and the user's alike, and not which one it is where
+//! groups are nested. There are two levels, what is called and what that does; a region that NCCL did not report the
+//! end of is closed by the next of its level or above.
 
 use std::cell::Cell;
 
@@ -28,27 +29,21 @@ enum Level {
 }
 
 impl Call {
-    /// The end of a user's group.
+    /// The end of a group.
     pub(super) const GROUP_END: Self = Self {
         region: CallRegion::Other(Other::GroupEnd),
         level: Level::Outer,
         bytes: 0,
     };
 
-    /// The call that an event stands for. None for a user's group, and for what is no call.
+    /// The call that an event stands for. None for what is no call, and for a group, which lasts until its end.
     pub(super) fn of(body: &Body<'_>) -> Option<Self> {
-        let inner = |region, bytes| Self {
-            region,
+        let other = |other| Self {
+            region: CallRegion::Other(other),
             level: Level::Inner,
-            bytes,
+            bytes: 0,
         };
         Some(match *body {
-            // Deeper ones are the user's: they last until the user ends them.
-            Body::GroupApi { depth, .. } if depth <= 1 => Self {
-                region: CallRegion::Other(Other::Group),
-                level: Level::Outer,
-                bytes: 0,
-            },
             Body::CollApi {
                 func,
                 count,
@@ -60,12 +55,13 @@ impl Call {
                 count,
                 datatype,
                 ..
-            } => {
-                let bytes = count.saturating_mul(element_bytes(datatype.bytes()));
-                inner(CallRegion::Of(Function::named(func.bytes())), bytes)
-            }
-            Body::KernelLaunch { .. } => inner(CallRegion::Other(Other::Launch), 0),
-            Body::Group => inner(CallRegion::Other(Other::Plan), 0),
+            } => Self {
+                region: CallRegion::Of(Function::named(func.bytes())),
+                level: Level::Outer,
+                bytes: count.saturating_mul(element_bytes(datatype.bytes())),
+            },
+            Body::KernelLaunch { .. } => other(Other::Launch),
+            Body::Group => other(Other::Plan),
             _ => return None,
         })
     }
@@ -76,8 +72,6 @@ impl Call {
 struct Open {
     outer: Option<Entered>,
     inner: Option<Entered>,
-    /// The user's group that this thread is in; 0 for none.
-    users_group: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -97,22 +91,8 @@ impl Entered {
 
 thread_local! {
     static OPEN: Cell<Open> = const {
-        Cell::new(Open { outer: None, inner: None, users_group: 0 })
+        Cell::new(Open { outer: None, inner: None })
     };
-}
-
-/// The calling thread is in a group of the user's from here on.
-pub(super) fn users_group(event: u64) {
-    let open = OPEN.get();
-    OPEN.set(Open {
-        users_group: event,
-        ..open
-    });
-}
-
-/// Whether this is the user's group that the calling thread is in.
-pub(super) fn is_users_group(event: u64) -> bool {
-    event != 0 && OPEN.get().users_group == event
 }
 
 /// Whether the event is a region of the calling thread that is open.
@@ -162,7 +142,6 @@ pub(super) fn leave(measured: &Measured<'_>, ready: &Ready, event: u64) -> u64 {
     } else if Entered::is(open.outer, event) {
         closed = u64::from(close(measured, ready, open.inner.take()));
         close(measured, ready, open.outer.take());
-        open.users_group = 0;
     }
     OPEN.set(open);
     closed
@@ -173,7 +152,6 @@ pub(super) fn forget(event: u64) {
     let mut open = OPEN.get();
     if Entered::is(open.outer, event) {
         open.outer = None;
-        open.users_group = 0;
         open.inner = None;
     } else if Entered::is(open.inner, event) {
         open.inner = None;

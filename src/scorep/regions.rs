@@ -64,9 +64,7 @@ impl Function {
 /// What a thread calls that has no function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Other {
-    /// A call outside of a user's group, with all that it does.
-    Group,
-    /// `ncclGroupEnd`.
+    /// The end of a group, which does the work of the calls in it: `ncclGroupEnd`, or the call itself outside of groups.
     GroupEnd,
     /// The launch of a kernel.
     Launch,
@@ -74,8 +72,7 @@ pub(super) enum Other {
     Plan,
 }
 
-const OTHERS: [(&CStr, c_int); 4] = [
-    (c"ncclGroup", FUNCTION),
+const OTHERS: [(&CStr, c_int); 3] = [
     (c"ncclGroupEnd", FUNCTION),
     (c"ncclKernelLaunch", KERNEL_LAUNCH),
     (c"ncclLaunchPlan", FUNCTION),

@@ -60,9 +60,9 @@ fn a_users_pause_is_respected() {
     job.assert_whole();
 }
 
-/// A user's group spans the user's code, where regions of the user's end: only its end is shown.
+/// A group spans the user's code, where regions of the user's end: only its end is shown.
 #[test]
-fn a_users_group_is_shown_by_its_end() {
+fn a_group_is_shown_by_its_end() {
     let script = "init c id=1 ranks=1 rank=0
 start g GroupApi ctx=c depth=2
 state g GroupStartApiStop
@@ -99,24 +99,28 @@ fn calls_without_an_end_are_closed() {
 repeat 3 {
 start g%i GroupApi ctx=c depth=1
 start a%i CollApi ctx=c parent=g%i func=AllGather count=2 datatype=ncclInt8
+state g%i GroupEndApiStart
 start k%i KernelLaunch ctx=c parent=g%i stream=0x7
 stop g%i
 stop a%i
 stop g%i
 }
 start h GroupApi ctx=c depth=1
+state h GroupEndApiStart
+start k KernelLaunch ctx=c parent=h stream=0x7
 start i GroupApi ctx=c depth=1
+state i GroupEndApiStart
 stop h
 stop i
 finalize c
 ";
     let job = Job::script(Variant::USUAL, script).run();
     let log = job.log();
-    assert_eq!(log.on("Master thread").count(), 3 * 3 + 2);
+    assert_eq!(log.on("Master thread").count(), 3 * 3 + 3);
     let counts = job.counts();
     assert_eq!(
         (counts["CALLS"], counts["CALLS_CLOSED"]),
-        (11, 7),
+        (12, 3 * 2 + 2),
         "{counts:?}"
     );
 }
