@@ -33,6 +33,7 @@ Commands:
   readers     Read archives with three readers and compare what they say, event by event
   torture     Kill the processes of jobs at random instants and see that no record is lost
   scale       Make the archive of a synthetic job as large as one likes, and measure it
+  gpu-check   Find out on a machine with a GPU what only that can show
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   cupti-layout  Compare the layout of CUPTI's records that is committed with CUPTI's headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
@@ -59,6 +60,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "demo" => verbs::demo::run(rest),
         "test" => verbs::test::run(rest),
         "setup" => verbs::setup::run(rest),
+        "gpu-check" => verbs::gpu_check::run(rest),
         "matrix" => verbs::matrix::run(rest),
         "readers" => verbs::readers::run(rest),
         "scale" => verbs::scale::run(rest),

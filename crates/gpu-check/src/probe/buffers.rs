@@ -1,0 +1,124 @@
+//! Where CUPTI puts its records: buffers made when they are asked for, as large as the question wants them.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+static BYTES: AtomicUsize = AtomicUsize::new(4 << 20);
+static MOST_OUT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static REFUSE: AtomicBool = AtomicBool::new(false);
+static OUT: AtomicUsize = AtomicUsize::new(0);
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+static DONE: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
+
+/// A buffer that came back.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    pub(super) address: *mut u8,
+    size: usize,
+    pub(super) valid: usize,
+}
+
+// SAFETY: CUPTI has given it back: who has this value is the only one that uses the memory.
+unsafe impl Send for Buffer {}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Ok(layout) = layout(self.size) {
+            // SAFETY: made by `request` with this layout, given back by CUPTI, and freed here once.
+            unsafe { dealloc(self.address, layout) };
+        }
+    }
+}
+
+/// As CUPTI wants them; pages, which also tell a foreign buffer.
+fn layout(size: usize) -> Result<Layout, std::alloc::LayoutError> {
+    Layout::from_size_align(size, 4096)
+}
+
+/// Buffers of `bytes`, no more than `most` of them with CUPTI at a time: more are refused.
+pub(super) fn set_size(bytes: usize, most: usize) {
+    BYTES.store(bytes, Ordering::Relaxed);
+    MOST_OUT.store(most, Ordering::Relaxed);
+}
+
+/// From now on buffers are refused.
+pub(super) fn refuse(refuse: bool) {
+    REFUSE.store(refuse, Ordering::Relaxed);
+}
+
+/// How many were refused.
+pub(super) fn refused() -> usize {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// Takes what came back.
+pub(super) fn take() -> Vec<Buffer> {
+    std::mem::take(&mut *DONE.lock())
+}
+
+/// CUPTI wants a buffer.
+pub(super) extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
+    let bytes = BYTES.load(Ordering::Relaxed);
+    let is_refused = REFUSE.load(Ordering::Relaxed)
+        || OUT.load(Ordering::Relaxed) >= MOST_OUT.load(Ordering::Relaxed);
+    let address = match layout(bytes) {
+        // SAFETY: the layout has a size: nobody sets one of 0.
+        Ok(layout) if !is_refused => unsafe { alloc_zeroed(layout) },
+        _ => null_mut(),
+    };
+    if address.is_null() {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+    } else {
+        OUT.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: CUPTI's pointer to its own variable, for us to write.
+    unsafe { buffer.write(address) };
+    // SAFETY: as above.
+    unsafe { size.write(if address.is_null() { 0 } else { bytes }) };
+    // SAFETY: as above; 0: as many as there is room for.
+    unsafe { records.write(0) };
+}
+
+/// A buffer comes back.
+pub(super) extern "C" fn complete(
+    _context: *mut c_void,
+    _stream: u32,
+    address: *mut u8,
+    size: usize,
+    valid: usize,
+) {
+    // CUPTI gives back what was refused, in some releases.
+    if address.is_null() {
+        return;
+    }
+    OUT.fetch_sub(1, Ordering::Relaxed);
+    DONE.lock().push(Buffer {
+        address,
+        size,
+        valid,
+    });
+}
+
+/// The same for a subscriber's own.
+pub(super) extern "C" fn request_own(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    records: *mut usize,
+    _info: *mut c_void,
+) {
+    request(buffer, size, records);
+}
+
+/// The same for a subscriber's own.
+pub(super) extern "C" fn complete_own(
+    address: *mut u8,
+    size: usize,
+    valid: usize,
+    _info: *mut c_void,
+) {
+    complete(null_mut(), 0, address, size, valid);
+}
