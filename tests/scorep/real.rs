@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use whole_plugin::archive::Archive;
 use whole_plugin::built;
 use whole_plugin::machine::has;
 use whole_plugin::process::run;
@@ -50,5 +51,13 @@ fn a_real_score_p_takes_what_it_is_shown() {
         };
         assert_eq!((entered("ncclAllReduce"), entered("AllReduce")), (200, 200));
         assert_eq!(scratch.archive().check()["faults"], 0);
+        // The same process recorded both, with the same counter: they go together without a word.
+        let mut merge = scratch.plain(built::nccl_otf2());
+        merge.arg("merge").arg("experiment").arg(scratch.out());
+        let merged = run(merge.args(["-o", "merged"])).with_code(0);
+        assert!(merged.stdout.contains("host and process id"), "{merged}");
+        let merged = Archive::open(&scratch.path().join("merged"));
+        assert_eq!(merged.check()["faults"], 0);
+        merged.validate();
     }
 }
