@@ -198,6 +198,31 @@ fn the_trace_of_score_p_is_as_it_was() {
     assert_eq!(after.property("NCCL::MERGED::CLOCK"), Some("anchors"));
 }
 
+/// Readers take chunks of one size: that of the anchor.
+#[test]
+fn local_definitions_keep_their_chunks() {
+    let small = ScoreP::new(Timer::Counter);
+    let large = ScoreP {
+        has_large_tables: true,
+        ..ScoreP::new(Timer::Counter)
+    };
+    for (scorep, chunk_bytes) in [(small, otf2::DEFINITIONS_CHUNK_BYTES), (large, 256 << 10)] {
+        let job = Job::new(&scorep, &Nccl::new());
+        let file = open(&job.scorep).definition_file(LocationRef::new(1));
+        let length = std::fs::metadata(file).expect("a file").len();
+        assert_eq!(length > 256 << 10, scorep.has_large_tables);
+        let merged = job.merged();
+        checked(&job.scratch, &merged);
+        let merged = open(&merged);
+        assert_eq!(merged.definitions_chunk_bytes(), chunk_bytes);
+        let before = events(&open(&job.scorep));
+        let after = events(&merged);
+        for (location, events) in &before {
+            assert_eq!(after.get(location), Some(events), "{location:?}");
+        }
+    }
+}
+
 #[test]
 fn what_nccl_did_belongs_to_score_ps_processes() {
     let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());

@@ -20,6 +20,8 @@ pub(crate) struct ScoreP {
     pub(crate) has_settings: bool,
     /// Whether PROGRAM_BEGIN has the process's number.
     pub(crate) has_process_ids: bool,
+    /// Whether local definitions take more than one chunk.
+    pub(crate) has_large_tables: bool,
     /// The one process that it is of, by its rank: without MPI.
     pub(crate) only: Option<u64>,
 }
@@ -42,6 +44,7 @@ impl ScoreP {
             timer,
             has_settings: true,
             has_process_ids: true,
+            has_large_tables: false,
             only: None,
         }
     }
@@ -121,6 +124,18 @@ impl ScoreP {
         local
             .mapping_table_dense(MappingType::Comm, &[0, 1])
             .expect("a table");
+        let large = [
+            MappingType::String,
+            MappingType::Region,
+            MappingType::Attribute,
+        ];
+        for mapping in large.into_iter().chain([MappingType::Parameter]) {
+            if self.has_large_tables {
+                // What is used stands for itself; the end is turned round.
+                let table: Vec<u32> = (0..100).chain((100..30_000).rev()).collect();
+                local.mapping_table_dense(mapping, &table).expect("a table");
+            }
+        }
         local.close().expect("local definitions");
     }
 
