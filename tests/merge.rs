@@ -249,7 +249,7 @@ fn events_are_where_the_clocks_of_this_machine_say() {
         let [first, last] = pairs.each_ref().map(|pair| i128::from(shows(pair)));
         let [from, to] = pairs.each_ref().map(|pair| i128::from(pair.monotonic_ns));
         // The clocks are read one after the other, here and there.
-        let most = ((last - first) * 10_000 / (to - from)).max(2);
+        let most = ((last - first) * 2_000 / (to - from)).max(3);
         let mut events = 0;
         for (location, recorded) in &recorded {
             let there = &merged[location];

@@ -79,8 +79,8 @@ Exit codes: 0 merged, 2 not merged, or wrong usage.
   nccl      for each archive: anchor and processes
   pairs     for each of NCCL's processes: name, host, process_id, rank, locations,
             events, begins_after_ns (after the trace's begin; null where it has
-            no events), by (map, process, rank,
-            communicator), scorep (host, process_id, rank)
+            no events), by (map, process, rank, communicator),
+            scorep (host, process_id, rank)
   locations, events
             of what was written; null with --dry-run
 New fields may be added; `format` changes when one changes or goes.";
@@ -91,7 +91,7 @@ New fields may be added; `format` changes when one changes or goes.";
 pub(crate) struct Request {
     /// Score-P's experiment directory and NCCL's archives of the same job, or their anchor files.
     /// Where every process has a trace of Score-P's (torchrun): all of them
-    #[arg(value_name = "SCOREP_DIR|NCCL_DIR", required = true, num_args = 2..)]
+    #[arg(value_name = "ARCHIVE", required = true, num_args = 2..)]
     archives: Vec<PathBuf>,
 
     /// The directory to make; it must not exist
@@ -170,7 +170,14 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
 fn open(paths: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
     let (mut scoreps, mut nccls) = (Vec::new(), Vec::new());
     for path in paths {
-        let anchor = place::anchor(path)?;
+        let anchor = place::anchor(path);
+        if anchor.is_err() && path.join(scorep::SETTINGS).exists() {
+            bail!(
+                "{}: Score-P was here and wrote no trace: it does so with SCOREP_ENABLE_TRACING=true",
+                path.display()
+            );
+        }
+        let anchor = anchor?;
         let archive = Archive::open(&anchor).context("cannot open an archive")?;
         if is_merged(&archive) {
             bail!(

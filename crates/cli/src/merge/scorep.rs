@@ -18,7 +18,7 @@ const PROCESS_ID: &str = "ProcessId";
 /// PROGRAM_BEGIN is the first event; a few are looked at, in case of others before it.
 const EVENTS_LOOKED_AT: u64 = 64;
 /// What Score-P remembers of its settings, beside the archive.
-const SETTINGS: &str = "scorep.cfg";
+pub(super) const SETTINGS: &str = "scorep.cfg";
 
 /// An archive that Score-P wrote.
 #[derive(Debug)]

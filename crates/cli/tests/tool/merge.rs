@@ -442,6 +442,8 @@ fn what_does_not_fit_is_refused() {
     assert!(said.contains("none is Score-P's"), "{said}");
     std::fs::write(job.scorep.join("scorep.cfg"), "SCOREP_TIMER='sundial'\n").expect("settings");
     job.refused(&["-o", "out2"], "SCOREP_TIMER='sundial'");
+    std::fs::remove_file(job.scorep.join("traces.otf2")).expect("gone");
+    job.refused(&["-o", "out2"], "with SCOREP_ENABLE_TRACING=true");
     let left: Vec<_> = std::fs::read_dir(job.scratch.path())
         .expect("a directory")
         .collect();
