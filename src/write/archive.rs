@@ -196,7 +196,7 @@ fn one_of_process(
         let table = tables.get(number).map_or(&[][..], Vec::as_slice);
         local.mapping_table_dense(mapping, table)?;
     }
-    // One alone has no effect, and nothing before the first is corrected: two, the same, around
+    // One alone has no effect, and before the first readers differ in what they do: two, the same, around
     // all events. A corrected clock has its own, the same for all processes of its host.
     let uncertainty = process.correction.uncertainty_ns.unwrap_or(0);
     if process.correction.knots.is_empty() {
