@@ -15,6 +15,10 @@ use job::{Process, Who};
 use nccl_profiler_otf2::write::part::{self, WriteOptions};
 use nccl_profiler_otf2::write::progress::Silent;
 use nccl_profiler_otf2::write::unify::unify;
+use otf2::{
+    AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef,
+    PartWriter, RegionRef, RmaAccess, RmaWinRef,
+};
 
 const EVENTS_PER_OPERATION: u64 = 10;
 
@@ -55,6 +59,73 @@ fn one_process(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Events of one all-reduce of [`record`] in the archive.
+const EVENTS_IN_ARCHIVE: u64 = 24;
+/// How many attributes its ENTER events have, and its LEAVE events.
+const ON_ENTER: [usize; 10] = [2, 6, 3, 11, 2, 6, 3, 4, 6, 3];
+const ON_LEAVE: [usize; 10] = [0, 0, 0, 3, 0, 1, 0, 0, 1, 0];
+
+/// What libotf2 takes for as many events with as many attributes, which are there already: there is no writing faster than that.
+fn libotf2_alone(criterion: &mut Criterion) {
+    const OPERATIONS: u64 = 20_000;
+    let list = |length: usize| {
+        let mut attributes = Attributes::new();
+        for number in (0..).take(length) {
+            let value = AttributeValue::U64(0x0001_0000_0000_0000 | u64::from(number));
+            attributes
+                .add(AttributeRef::new(number), value)
+                .expect("a list");
+        }
+        attributes
+    };
+    let (entered, left) = (ON_ENTER.map(list), ON_LEAVE.map(list));
+    let collective = Collective {
+        op: CollectiveOp::Allreduce,
+        comm: CommRef::new(0),
+        root: None,
+        bytes_sent: 4000,
+        bytes_received: 4000,
+    };
+    let access = RmaAccess {
+        win: RmaWinRef::new(0),
+        remote: 1,
+        bytes: 4000,
+        matching: 7,
+    };
+    let none = Attributes::NONE;
+    let mut group = criterion.benchmark_group("libotf2");
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(OPERATIONS * EVENTS_IN_ARCHIVE));
+    group.bench_function("alone", |bencher| {
+        bencher.iter(|| {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let mut part = PartWriter::create(directory.path(), "traces").expect("a part");
+            let mut writer = part.event_writer(LocationRef::new(0)).expect("a writer");
+            let mut time = 0;
+            for _ in 0..OPERATIONS {
+                for (number, (entered, left)) in (0..).zip(entered.iter().zip(&left)) {
+                    let region = RegionRef::new(number);
+                    time += 20;
+                    writer.enter(time, region, entered).expect("written");
+                    writer.leave(time + 10, region, left).expect("written");
+                }
+                time += 20;
+                writer.mpi_collective_begin(time, none).expect("written");
+                writer
+                    .mpi_collective_end(time, &collective, none)
+                    .expect("written");
+                writer.rma_put(time, &access, none).expect("written");
+                writer
+                    .rma_op_complete_non_blocking(time, access.win, access.matching, none)
+                    .expect("written");
+            }
+            black_box(writer.close().expect("closed"))
+        });
+    });
+    group.finish();
+}
+
 /// Grows with definitions, not with events.
 fn many_processes(criterion: &mut Criterion) {
     const PROCESSES: u32 = 64;
@@ -73,5 +144,5 @@ fn many_processes(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_process, many_processes);
+criterion_group!(benches, libotf2_alone, one_process, many_processes);
 criterion_main!(benches);
