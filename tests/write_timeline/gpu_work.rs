@@ -12,6 +12,7 @@ use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
 use nccl_profiler_otf2::write::gpu_work::{Fates, Link, Row};
 use nccl_profiler_otf2::write::interval::Timing;
 use nccl_profiler_otf2::write::lanes::LaneKey;
+use nccl_profiler_otf2::write::options::Level;
 
 /// CUPTI's clock is ahead of the host's by so much, in these tests.
 const AHEAD: u64 = 1_000_000;
@@ -101,6 +102,7 @@ fn a_kernel_tells_when_its_operation_ran() {
     let mut stream = stream();
     stream.collective(10, 100, false);
     add_kernel(&mut stream, 12, (150, 400));
+    stream.options.level = Level::Light;
     let drawn = stream.draw();
     assert_eq!(drawn.operations(), [(150, 400, Timing::Cupti, false)]);
     assert_eq!(
@@ -346,10 +348,10 @@ fn captured(all_reported: bool) -> Stream {
 fn kernels_of_a_graph_are_tied_to_what_was_captured_by_their_order() {
     let mut stream = captured(true);
     for (node, span) in [
-        (7, (5100, 5200)),
-        (4, (5010, 5090)),
-        (4, (6010, 6090)),
-        (7, (6100, 6200)),
+        (4, (5100, 5200)),
+        (9, (5010, 5090)),
+        (9, (6010, 6090)),
+        (4, (6100, 6200)),
     ] {
         add_node(&mut stream, 1, node, span);
     }
@@ -386,6 +388,21 @@ fn where_replays_are_missing_kernels_are_tied_to_their_launch_only() {
 }
 
 #[test]
+fn a_kernel_that_ran_before_its_replay_was_reported_is_another_one() {
+    let mut stream = captured(true);
+    for (node, span) in [
+        (4, (4010, 4090)),
+        (7, (5100, 5200)),
+        (4, (6010, 6090)),
+        (7, (6100, 6200)),
+    ] {
+        add_node(&mut stream, 1, node, span);
+    }
+    let parents: Vec<u64> = links(&stream.draw()).iter().map(|link| link.2).collect();
+    assert_eq!(parents, [12, 60, 12, 80]);
+}
+
+#[test]
 fn what_a_graph_could_be_is_not_guessed() {
     let nodes = |build: &dyn Fn(&mut Stream)| {
         let mut stream = captured(true);
@@ -408,6 +425,19 @@ fn what_a_graph_could_be_is_not_guessed() {
         add_node(stream, 2, 7, (5110, 5190));
     };
     assert_eq!(nodes(&two_graphs), 2);
+    // Captured on two streams they may run in any order.
+    let two_streams = |stream: &mut Stream| {
+        for record in &mut stream.records {
+            if let RecordBody::Start(start) = &mut record.body
+                && let Fields::KernelLaunch { stream } = &mut start.fields
+            {
+                *stream += record.ticks;
+            }
+        }
+        add_node(stream, 1, 4, (5010, 5090));
+        add_node(stream, 1, 7, (5110, 5190));
+    };
+    assert_eq!(nodes(&two_streams), 2);
     let dropped = |stream: &mut Stream| {
         for (node, start) in [(4, 5010), (7, 5110), (4, 6010), (7, 6110)] {
             add_node(stream, 1, node, (start, start + 50));

@@ -156,10 +156,10 @@ impl SampleClock {
         clock
     }
 
-    /// Whether it can place times at all.
+    /// Whether it can place times at all: fewer than two samples have no pace.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.quality.samples >= 2 && self.pace > 0.0
+        self.pace > 0.0
     }
 
     /// By how much it was set between two samples, if it was.
