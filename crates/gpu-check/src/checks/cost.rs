@@ -67,7 +67,9 @@ pub(crate) fn callbacks_alone(context: &Context<'_>) -> Outcome {
     let mut facts = Facts::new();
     for set in ["light", "standard", "full"] {
         let mut command = Command::new(context.bundle.bench());
-        command.arg("bench").arg(context.bundle.plugin());
+        command
+            .args(["bench", "--json"])
+            .arg(context.bundle.plugin());
         command.arg("--empty").arg(context.bundle.empty_plugin());
         command.args(["--pin", "--threads", threads, "--seconds"]);
         command.arg(if context.is_fake { "0.2" } else { "2" });
@@ -79,16 +81,15 @@ pub(crate) fn callbacks_alone(context: &Context<'_>) -> Outcome {
             Ok(ran) => return Outcome::failed(format!("{set}: {}", ran.how_it_ended())),
             Err(error) => return Outcome::failed(format!("cannot run plugin-host: {error}")),
         };
-        let lines: Vec<&str> = ran.stdout.lines().map(str::trim).collect();
-        let more: Vec<&str> = lines
-            .iter()
-            .copied()
-            .filter(|line| line.starts_with("beside the empty plugin"))
-            .collect();
-        if more.is_empty() {
+        let Ok(measured) = serde_json::from_str::<Value>(&ran.stdout) else {
+            return Outcome::failed(format!("{set}: plugin-host gave no JSON"));
+        };
+        let median = |who: &str| measured[who][0]["overall"]["p50_ns"].as_f64();
+        let (Some(ours), Some(empty)) = (median("cases"), median("empty")) else {
             return Outcome::failed(format!("{set}: plugin-host compared nothing"));
-        }
-        facts.insert(set.to_owned(), json!({ "more": more, "all": lines }));
+        };
+        facts.insert(format!("{set}_more_p50_ns"), json!((ours - empty).round()));
+        facts.insert(set.to_owned(), measured);
     }
     Outcome::of(&[], facts)
 }
