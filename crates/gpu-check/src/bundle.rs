@@ -37,6 +37,11 @@ impl Bundle {
         self.folder.join("bin/nccl-host")
     }
 
+    /// `plugin-host`
+    pub(crate) fn bench(&self) -> PathBuf {
+        self.folder.join("bin/plugin-host")
+    }
+
     /// The plugin.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.folder.join("lib/libnccl-profiler-otf2.so")

@@ -117,6 +117,8 @@ checks! {
         "several GPUs in one process, and under MPS";
     "kernel-storm" Some(10), 60 s, DOUBLES, |c| checks::probe(c, "storm"),
         "what CUPTI costs per empty kernel, and in device memory";
+    "callbacks-alone" Some(10), 60 s, DOUBLES, checks::callbacks_alone,
+        "what a callback costs on this machine's cores, with no GPU in it";
     "cupti-cost" Some(10), 100 s, DOUBLES, checks::cupti_cost,
         "a small all-reduce with GPU work untimed, by events, by CUPTI";
     "callback-cost" Some(10), 160 s, DOUBLES, checks::callback_cost,

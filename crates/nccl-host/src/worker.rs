@@ -21,8 +21,10 @@ pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
         .context("--worker needs --rendezvous")?;
     let meeting = Rendezvous::at(dir);
     // They live as long as the process: NCCL's threads and CUDA's may outlive every scope here.
-    let cuda: &'static Cuda = Box::leak(Box::new(Cuda::find(options.cudart.as_deref())?));
+    let mut cuda = Cuda::find(options.cudart.as_deref())?;
     let devices = cuda.device_count()?;
+    cuda.keeps_memory = !cuda.is_fake && usize::from(options.threads) > devices;
+    let cuda: &'static Cuda = Box::leak(Box::new(cuda));
     let nccl: &'static Nccl = Box::leak(Box::new(Nccl::load(&options.lib)?));
     let version = nccl.version()?;
     let shared = Shared {
@@ -160,7 +162,8 @@ impl Process {
         let (ranks, devices) = (self.options.world_ranks(), self.devices);
         if ranks > devices {
             format!(
-                "{ranks} ranks on {devices} GPUs: NCCL refuses several ranks on one GPU, use at most {devices}"
+                "{ranks} ranks on {devices} GPUs: NCCL refuses several ranks on one GPU, use at most {devices}; or, from \
+                 2.30 on, set NCCL_MULTI_RANK_GPU_ENABLE=1, or give each a process (--procs) and --hosts"
             )
         } else {
             format!("cannot create the communicator of {ranks} ranks")

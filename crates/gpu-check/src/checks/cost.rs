@@ -1,5 +1,6 @@
 //! What listening costs: the same small all-reduce again and again, with nobody listening and with somebody.
 
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 use super::job::{Job, Listener, Shape};
 use crate::outcome::{Facts, Outcome};
 use crate::plan::Context;
+use crate::process;
 
 /// 64 bytes: nothing but latency.
 const ELEMENTS: u32 = 16;
@@ -53,6 +55,43 @@ pub(crate) fn callback_cost(context: &Context<'_>) -> Outcome {
             variant("full", Listener::Recording, &[("NCCL_OTF2_EVENTS", "full")]),
         ],
     )
+}
+
+/// The plugin alone, called as NCCL calls it: no GPU, and no NCCL, is in these times.
+pub(crate) fn callbacks_alone(context: &Context<'_>) -> Outcome {
+    let threads = if context.machine.cpus >= 8 {
+        "1,8"
+    } else {
+        "1"
+    };
+    let mut facts = Facts::new();
+    for set in ["light", "standard", "full"] {
+        let mut command = Command::new(context.bundle.bench());
+        command
+            .args(["bench", "--json"])
+            .arg(context.bundle.plugin());
+        command.arg("--empty").arg(context.bundle.empty_plugin());
+        command.args(["--pin", "--threads", threads, "--seconds"]);
+        command.arg(if context.is_fake { "0.2" } else { "2" });
+        command.env("NCCL_OTF2_EVENTS", set);
+        command.env("NCCL_OTF2_FINALIZE", "offline");
+        command.env("NCCL_OTF2_DIR", context.work.join(format!("{set}-%p")));
+        let ran = match process::run(&mut command, context.left(), &context.work.join(set)) {
+            Ok(ran) if ran.succeeded() => ran,
+            Ok(ran) => return Outcome::failed(format!("{set}: {}", ran.how_it_ended())),
+            Err(error) => return Outcome::failed(format!("cannot run plugin-host: {error}")),
+        };
+        let Ok(measured) = serde_json::from_str::<Value>(&ran.stdout) else {
+            return Outcome::failed(format!("{set}: plugin-host gave no JSON"));
+        };
+        let median = |who: &str| measured[who][0]["overall"]["p50_ns"].as_f64();
+        let (Some(ours), Some(empty)) = (median("cases"), median("empty")) else {
+            return Outcome::failed(format!("{set}: plugin-host compared nothing"));
+        };
+        facts.insert(format!("{set}_more_p50_ns"), json!((ours - empty).round()));
+        facts.insert(set.to_owned(), measured);
+    }
+    Outcome::of(&[], facts)
 }
 
 /// GPU work: the events recorded are the same.

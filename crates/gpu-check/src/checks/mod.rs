@@ -6,7 +6,7 @@ mod nccl;
 mod probes;
 mod tools;
 
-pub(crate) use cost::{callback_cost, cupti_cost};
+pub(crate) use cost::{callback_cost, callbacks_alone, cupti_cost};
 pub(crate) use job::{Shape, find_shape};
 pub(crate) use nccl::{
     copy_engine, ends, events_way, nccl_graphs, nccl_kernels, one_rank, several_gpus, several_ranks,

@@ -53,7 +53,9 @@ pub(crate) fn several_ranks(context: &Context<'_>) -> Outcome {
         } else {
             "all"
         };
-        let archive = recorded(shape, operations, "off").archived(context, "several")?;
+        let archive = recorded(shape, operations, "off")
+            .argument("--count", 10_000)
+            .archived(context, "several")?;
         let mut facts = archive.facts();
         facts.insert("shape".to_owned(), json!(shape.words));
         Ok(Outcome::of(&unsound(&archive), facts))
@@ -68,6 +70,7 @@ pub(crate) fn nccl_kernels(context: &Context<'_>) -> Outcome {
     outcome_of((|| {
         let archive = recorded(shape, "allreduce,allgather,sendrecv,group", "cupti")
             .argument("--rounds", 5)
+            .argument("--count", 10_000)
             .archived(context, "kernels")?;
         let mut wrong = unsound(&archive);
         if archive.ways() != ["cupti"] {
@@ -134,6 +137,7 @@ pub(crate) fn events_way(context: &Context<'_>) -> Outcome {
     outcome_of((|| {
         let archive = recorded(shape, "allreduce,sendrecv,graph", "events")
             .argument("--rounds", 3)
+            .argument("--count", 10_000)
             .archived(context, "events")?;
         let mut wrong = unsound(&archive);
         let launches = archive.number("launches");
@@ -162,7 +166,9 @@ pub(crate) fn ends(context: &Context<'_>) -> Outcome {
     let mut facts = crate::outcome::Facts::new();
     let mut wrong = Vec::new();
     for end in ends {
-        let job = recorded(shape, "allreduce", "cupti").argument("--end", end);
+        let job = recorded(shape, "allreduce", "cupti")
+            .argument("--end", end)
+            .argument("--count", 10_000);
         match job.archived(context, end) {
             Ok(archive) => {
                 wrong.extend(
@@ -192,7 +198,9 @@ pub(crate) fn nccl_graphs(context: &Context<'_>) -> Outcome {
         return Outcome::not_here(NO_SHAPE);
     };
     outcome_of((|| {
-        let archive = recorded(shape, "graph", "cupti").archived(context, "graphs")?;
+        let archive = recorded(shape, "graph", "cupti")
+            .argument("--count", 10_000)
+            .archived(context, "graphs")?;
         let mut wrong = unsound(&archive);
         if archive.number("captured") == 0 {
             wrong.push("no launch was captured".to_owned());

@@ -105,7 +105,7 @@ impl<'s, T: Copy + Default> Buffer<'s, T> {
 
 impl<T> Drop for Buffer<'_, T> {
     fn drop(&mut self) {
-        if given_up() || self.stream.synchronize().is_err() {
+        if given_up() || self.stream.synchronize().is_err() || self.stream.cuda.keeps_memory {
             return;
         }
         // SAFETY: `address` came from cudaMalloc and is freed once; the only stream that uses it is idle.

@@ -117,5 +117,6 @@ fn cuda(library: Library, origin: String, is_fake: bool) -> anyhow::Result<Cuda>
         entry,
         origin,
         is_fake,
+        keeps_memory: false,
     })
 }

@@ -37,6 +37,9 @@ pub(crate) struct Cuda {
     pub(crate) origin: String,
     /// It is the stand-in of this project.
     pub(crate) is_fake: bool,
+    /// Ranks of this process share a device. Giving memory back waits for all that runs there: also for an operation of
+    /// another rank, which may wait for this one. So memory is kept.
+    pub(crate) keeps_memory: bool,
 }
 
 impl Cuda {

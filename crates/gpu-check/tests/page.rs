@@ -1,0 +1,34 @@
+//! docs/GPU.md lists the checks that there are.
+
+use std::process::Command;
+
+use whole_plugin::built::root;
+
+#[test]
+fn the_page_has_every_check() {
+    let page = std::fs::read_to_string(root().join("docs/GPU.md")).unwrap();
+    let (_, list) = page.split_once("<!-- gpu checks -->\n").unwrap();
+    let (list, _) = list.split_once("<!-- end gpu checks -->").unwrap();
+    let listed = Command::new(env!("CARGO_BIN_EXE_gpu-check"))
+        .arg("--list")
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let rows: String = listed
+        .lines()
+        .map(|line| {
+            // The number has two columns, and may be none.
+            let (number, rest) = line.split_at(2);
+            let (name, settles) = rest.trim().split_once(' ').unwrap();
+            let number = number.trim();
+            // An empty cell has one space.
+            let cell = if number.is_empty() {
+                String::new()
+            } else {
+                format!("{number} ")
+            };
+            format!("| {cell}| `{name}` | {} |\n", settles.trim())
+        })
+        .collect();
+    assert_eq!(list, rows);
+}
