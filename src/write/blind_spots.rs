@@ -137,12 +137,17 @@ pub const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(28, 3), release(30, 99), When::Always, "collectives done by symmetric kernels, below the call", "NCCL does not report them before 2.31"),
     spot(release(31, 2), NOW, When::With(Kind::KernelCh), "kernel channels of symmetric kernels in CUDA graphs, and of all but the first collective of a launch", "NCCL does not report them"),
     spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
-    spot(release(29, 2), NOW, When::Always, "when copy engines worked", "NCCL reports when the host enqueued the copies"),
+    spot(release(29, 2), NOW, When::Always, COPY_ENGINES, "NCCL reports when the host enqueued the copies"),
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace tells them by their pattern"),
     spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
     spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
     spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL tells nothing else of them"),
 ];
+
+/// What NCCL does not tell, and CUPTI does: where its copies are joined to collectives.
+const COPY_ENGINES: &str = "when copy engines worked";
+/// The number of those.
+const COPIES: &str = "COPIES_JOINED";
 
 /// The number of a version as people write it.
 fn version_number(text: &str) -> Option<u32> {
@@ -170,10 +175,13 @@ fn applies(spot: &BlindSpot, info: &ProcessInfo) -> bool {
 /// What cannot be seen in an archive of these processes, one a line.
 #[must_use]
 pub fn lines(processes: &[Process]) -> Vec<String> {
-    let infos = || processes.iter().map(|process| &process.sidecar.process);
-    let apply = BLIND_SPOTS
-        .iter()
-        .filter(|spot| infos().any(|info| applies(spot, info)));
+    let apply = BLIND_SPOTS.iter().filter(|spot| {
+        processes.iter().any(|process| {
+            let counts = &process.sidecar.gpu_work.counts;
+            let is_told_by_gpus = spot.unseen == COPY_ENGINES && counts.contains_key(COPIES);
+            applies(spot, &process.sidecar.process) && !is_told_by_gpus
+        })
+    });
     apply
         .map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why))
         .collect()

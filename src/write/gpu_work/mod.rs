@@ -144,6 +144,8 @@ pub struct Fates {
     pub kernels_other: u64,
     /// Copies drawn.
     pub copies: u64,
+    /// Of those: of a collective that is known.
+    pub copies_joined: u64,
     /// Kernels and copies with times that cannot be placed.
     pub not_placed: u64,
     /// Times by CUDA events that cannot be placed, or of a launch that is not in the journal.
@@ -153,7 +155,7 @@ pub struct Fates {
 impl Fates {
     /// The numbers by name, in the order they are written; behind `NCCL::GPU::`, as those of [`GpuCount`].
     #[must_use]
-    pub const fn named(&self) -> [(&'static str, u64); 9] {
+    pub const fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("LAUNCHES_TIMED", self.launches_timed),
             ("KERNELS_JOINED", self.kernels_joined),
@@ -162,6 +164,7 @@ impl Fates {
             ("KERNELS_WITHOUT_LAUNCH", self.kernels_without_launch),
             ("KERNELS_OTHER", self.kernels_other),
             ("COPIES_DRAWN", self.copies),
+            ("COPIES_JOINED", self.copies_joined),
             ("NOT_PLACED", self.not_placed),
             ("EVENTS_NOT_USED", self.events_not_used),
         ]
@@ -267,21 +270,16 @@ impl GpuWork {
     /// The strings that its events carry.
     #[must_use]
     pub fn texts(&self) -> BTreeSet<String> {
-        let mut texts = BTreeSet::new();
+        let (mut extents, mut kinds) = (BTreeSet::new(), BTreeSet::new());
         for work in &self.all {
             match work.what {
-                What::Kernel(kernel) => {
-                    texts.insert(words::extent(kernel.grid));
-                    texts.insert(words::extent(kernel.block));
-                }
-                What::Copy(copy) => {
-                    for kind in [copy.source_kind, copy.destination_kind] {
-                        texts.insert(words::memory_kind(kind).to_owned());
-                    }
-                }
+                What::Kernel(kernel) => extents.extend([kernel.grid, kernel.block]),
+                What::Copy(copy) => kinds.extend([copy.source_kind, copy.destination_kind]),
             }
         }
-        texts
+        let kinds = kinds.into_iter().map(words::memory_kind);
+        let extents = extents.into_iter().map(words::extent);
+        extents.chain(kinds.map(str::to_owned)).collect()
     }
 
     /// How GPUs were recorded at last.
@@ -319,6 +317,8 @@ impl GpuWork {
                 (What::Kernel(_), Link::Other) => &mut fates.kernels_other,
             };
             *fate += 1;
+            let is_joined = matches!((work.what, work.link), (What::Copy(_), Link::Launch));
+            fates.copies_joined += u64::from(is_joined);
         }
     }
 }
