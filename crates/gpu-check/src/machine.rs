@@ -51,7 +51,13 @@ impl Machine {
                 ..Self::default()
             };
         }
-        let folders = folders();
+        let python = options.python.clone().or_else(|| on_path("python3"));
+        let mut sites = python
+            .iter()
+            .flat_map(|python| sites_of(python, work))
+            .collect::<Vec<_>>();
+        sites.extend(python_sites());
+        let folders = folders(&sites);
         let find = |given: &Option<PathBuf>, names: &[&str]| {
             given.clone().or_else(|| first(&folders, names))
         };
@@ -62,11 +68,7 @@ impl Machine {
             cupti: find(&options.cupti, &of_release(CUPTI, cudart.as_deref())),
             cudart,
             driver: None,
-            torch: options
-                .python
-                .clone()
-                .or_else(|| on_path("python3"))
-                .filter(|python| has_torch(python, work)),
+            torch: python.filter(|python| has_torch(python, work)),
             nsys: on_path("nsys"),
             cpus,
         }
@@ -148,11 +150,11 @@ fn first(folders: &[PathBuf], names: &[&str]) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-fn folders() -> Vec<PathBuf> {
+fn folders(sites: &[PathBuf]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|path| std::env::split_paths(&path).collect())
         .unwrap_or_default();
-    for site in python_sites() {
+    for site in sites {
         folders.extend(IN_PYTHON.iter().map(|inside| site.join(inside)));
     }
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter();
@@ -183,10 +185,7 @@ fn python_sites() -> Vec<PathBuf> {
     for folder in std::env::split_paths(&path) {
         let python = folder.join("python3");
         if python.is_file() {
-            prefixes.extend(folder.parent().map(Path::to_owned));
-            // Where a link leads: an environment may be reached by one.
-            let real = python.canonicalize().ok();
-            prefixes.extend(real.and_then(|real| Some(real.parent()?.parent()?.to_owned())));
+            prefixes.extend(prefixes_of(&python));
         }
     }
     prefixes.extend(std::env::var_os("HOME").map(|home| Path::new(&home).join(".local")));
@@ -200,6 +199,34 @@ fn python_sites() -> Vec<PathBuf> {
         }
     }
     sites
+}
+
+/// The folders above the one that has a program, by its name and by each link that it leads along: an environment may be
+/// reached by one, and its own program is a link again.
+fn prefixes_of(program: &Path) -> Vec<PathBuf> {
+    const MOST_LINKS: usize = 16;
+    let mut prefixes = Vec::new();
+    let mut at = program.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Some(folder) = at.parent() else { break };
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        prefixes.extend(real.parent().map(Path::to_owned));
+        match at.read_link() {
+            Ok(to) => at = real.join(to),
+            Err(_) => break,
+        }
+    }
+    prefixes
+}
+
+/// The folders that a Python looks in, by its own word: it may be a script that starts another.
+fn sites_of(python: &Path, work: &Path) -> Vec<PathBuf> {
+    let mut ask = Command::new(python);
+    ask.args(["-c", "import sys; print('\\n'.join(sys.path))"]);
+    match process::run(&mut ask, Duration::from_secs(20), &work.join("sys-path")) {
+        Ok(ran) => ran.stdout.lines().map(PathBuf::from).collect(),
+        Err(_) => Vec::new(),
+    }
 }
 
 fn sites_below(prefix: &Path) -> Vec<PathBuf> {
@@ -284,6 +311,26 @@ mod tests {
             Path::new("nvidia/cuda_cupti/lib/libcupti.so.12")
         );
         std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn an_environment_behind_links_is_found() {
+        let root = tree(
+            "links",
+            &["usr/bin/python3.12", "venv/bin/activate", "local/bin/x"],
+        );
+        let root = root.canonicalize().unwrap();
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(root.join(to), root.join(name)).unwrap();
+        };
+        link("usr/bin/python3.12", "venv/bin/python");
+        std::os::unix::fs::symlink("python", root.join("venv/bin/python3")).unwrap();
+        link("venv/bin/python3", "local/bin/python3");
+        let found = prefixes_of(&root.join("local/bin/python3"));
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found.first().unwrap(), &root.join("local"));
+        assert!(found.contains(&root.join("venv")), "{found:?}");
+        assert_eq!(found.last().unwrap(), &root.join("usr"));
     }
 
     #[test]

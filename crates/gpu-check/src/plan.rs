@@ -89,6 +89,8 @@ checks! {
         "CUPTI's device number under CUDA_VISIBLE_DEVICES, and on MIG";
     "gpu-clock" Some(7), 60 s, GPU_ONLY, |c| checks::probe(c, "gpu-clock"),
         "steps of the GPU's timer, and that it lies between a kernel's start and end by CUPTI";
+    "kernel-channels" Some(7), 60 s, DOUBLES, checks::kernel_channels,
+        "how NCCL's stamps of the GPU's timer fit between the starts and ends of kernels by CUPTI";
     "cupti-clock" Some(8), 30 s, DOUBLES, |c| checks::probe(c, "clock"),
         "CUPTI's clock against the system's: offset and how long a reading takes";
     "two-tools" Some(9), 60 s, DOUBLES, checks::two_tools,

@@ -274,6 +274,7 @@ impl Archive {
         put("ways", &self.info["gpus"]["ways"]);
         put("notices", &self.info["gpus"]["notices"]);
         put("clocks", &self.info["gpus"]["clocks"]);
+        put("clock", &self.info["clock"]);
         put("operations", &self.info["operations"]);
         put("kinds", &self.info["completeness"]["kinds"]);
         put("nccl", &self.info["nccl_versions"]);

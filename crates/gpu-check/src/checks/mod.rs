@@ -9,7 +9,8 @@ mod tools;
 pub(crate) use cost::{callback_cost, callbacks_alone, cupti_cost};
 pub(crate) use job::{Shape, find_shape};
 pub(crate) use nccl::{
-    copy_engine, ends, events_way, nccl_graphs, nccl_kernels, one_rank, several_gpus, several_ranks,
+    copy_engine, ends, events_way, kernel_channels, nccl_graphs, nccl_kernels, one_rank,
+    several_gpus, several_ranks,
 };
 pub(crate) use probes::{device_order, function_ids, probe, refused_buffer, two_tools};
 pub(crate) use tools::{nsys, torch_profiler};

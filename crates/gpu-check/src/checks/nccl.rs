@@ -101,6 +101,27 @@ pub(crate) fn nccl_kernels(context: &Context<'_>) -> Outcome {
     })())
 }
 
+/// The GPU's own times of kernel channels, placed with the help of kernels.
+pub(crate) fn kernel_channels(context: &Context<'_>) -> Outcome {
+    let Some(shape) = context.shape() else {
+        return Outcome::not_here(NO_SHAPE);
+    };
+    outcome_of((|| {
+        let archive = recorded(shape, "allreduce", "cupti")
+            .variable("NCCL_OTF2_EVENTS", "full")
+            .argument("--rounds", 10)
+            .argument("--count", 10_000)
+            .archived(context, "channels")?;
+        let mut wrong = unsound(&archive);
+        let facts = archive.facts();
+        let channels = facts["kinds"]["kernelch"]["seen"].as_u64();
+        if channels.is_none_or(|channels| channels == 0) {
+            wrong.push("NCCL told of no kernel channel".to_owned());
+        }
+        Ok(Outcome::of(&wrong, facts))
+    })())
+}
+
 /// The regions of the archive that are NCCL's kernels.
 fn kernel_names(context: &Context<'_>, name: &str) -> Vec<String> {
     let mut command = std::process::Command::new(context.bundle.tool());
