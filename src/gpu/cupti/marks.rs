@@ -17,68 +17,69 @@ pub(super) struct Mark {
 }
 
 /// The open launches of a thread.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Marks {
     /// Of which session they are.
-    session: u64,
-    depth: usize,
-    open: [Mark; DEEPEST],
+    session: Cell<u64>,
+    depth: Cell<usize>,
+    open: [Cell<Mark>; DEEPEST],
 }
 
 thread_local! {
-    static MARKS: Cell<Marks> = const { Cell::new(Marks::none(0)) };
+    static MARKS: Marks = const { Marks::none(0) };
 }
 
 /// Works on those of this thread that are of `session`.
 #[inline]
-pub(super) fn with<T>(session: u64, action: impl FnOnce(&mut Marks) -> T) -> T {
-    MARKS.with(|cell| {
-        let mut marks = cell.get();
-        if marks.session != session {
+pub(super) fn with<T>(session: u64, action: impl FnOnce(&Marks) -> T) -> T {
+    MARKS.with(|marks| {
+        if marks.session.replace(session) != session {
             // Of an earlier session, whose subscription is over.
-            marks = Marks::none(session);
+            marks.depth.set(0);
         }
-        let result = action(&mut marks);
-        cell.set(marks);
-        result
+        action(marks)
     })
 }
 
 impl Marks {
     const fn none(session: u64) -> Self {
-        const NONE: Mark = Mark {
-            id: 0,
-            is_pushed: false,
-        };
         Self {
-            session,
-            depth: 0,
-            open: [NONE; DEEPEST],
+            session: Cell::new(session),
+            depth: Cell::new(0),
+            open: [const {
+                Cell::new(Mark {
+                    id: 0,
+                    is_pushed: false,
+                })
+            }; DEEPEST],
         }
     }
 
     /// Whether no more launches can be begun before one has ended: those that are open were not stopped here.
     pub(super) const fn is_full(&self) -> bool {
-        self.depth >= DEEPEST
+        self.depth.get() >= DEEPEST
     }
 
     /// A launch begins. Not when full.
-    pub(super) fn begin(&mut self, mark: Mark) {
-        if let Some(place) = self.open.get_mut(self.depth) {
-            *place = mark;
-            self.depth += 1;
+    pub(super) fn begin(&self, mark: Mark) {
+        let depth = self.depth.get();
+        if let Some(place) = self.open.get(depth) {
+            place.set(mark);
+            self.depth.set(depth + 1);
         }
     }
 
     /// The last one that began.
-    pub(super) fn take_last(&mut self) -> Option<Mark> {
-        self.depth = self.depth.checked_sub(1)?;
-        self.open.get(self.depth).copied()
+    pub(super) fn take_last(&self) -> Option<Mark> {
+        let depth = self.depth.get().checked_sub(1)?;
+        self.depth.set(depth);
+        self.open.get(depth).map(Cell::get)
     }
 
     /// Whether this launch was begun on this thread and is open.
     pub(super) fn has(&self, id: u64) -> bool {
-        self.open.iter().take(self.depth).any(|mark| mark.id == id)
+        let open = self.open.iter().take(self.depth.get());
+        open.map(Cell::get).any(|mark| mark.id == id)
     }
 }
 
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn launches_end_in_the_order_of_a_stack() {
-        let mut marks = Marks::none(1);
+        let marks = Marks::none(1);
         marks.begin(mark(10));
         marks.begin(mark(11));
         assert!(marks.has(10) && marks.has(11) && !marks.has(12));
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_depth_has_a_bound() {
-        let mut marks = Marks::none(1);
+        let marks = Marks::none(1);
         for id in 0..20 {
             marks.begin(mark(id));
         }

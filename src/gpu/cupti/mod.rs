@@ -279,7 +279,7 @@ impl Cupti {
 
     fn push(&self, launch: Launch) {
         let id = launch.id.get();
-        let calls = self.session.calls;
+        let calls = &self.session.calls;
         count(&self.counts.launches);
         let capturing = self.driver.is_capturing(Stream(launch.stream));
         marks::with(self.number, |marks| {
