@@ -48,6 +48,8 @@ struct Held {
     registry: Arc<Registry>,
     /// Absent when this thread could not get a slot: then its events are only counted.
     cursor: Option<Cursor>,
+    /// Whether Score-P is shown what is recorded: here, where callbacks look anyway.
+    is_shown: bool,
 }
 
 impl Drop for ThreadSlot {
@@ -57,6 +59,7 @@ impl Drop for ThreadSlot {
             epoch,
             registry,
             cursor: Some(cursor),
+            ..
         }) = self.0.take()
             && EPOCH.load(Ordering::Acquire) == epoch
         {
@@ -118,19 +121,22 @@ pub(crate) fn record_turn(context: u64, switch: &Switch) {
 #[inline]
 fn record_start(event: &Start<'_>) -> EventId {
     let what = Lost::Start(event.body.kind());
-    let id = on_slot(what, |slot| match slot {
-        Ok(cursor) => {
-            fault::on(&event.body);
-            cursor.start(event)
+    let id = on_slot(what, |slot, is_shown| {
+        let id = match slot {
+            Ok(cursor) => {
+                fault::on(&event.body);
+                cursor.start(event)
+            }
+            Err(registry) => registry.slotless_id(event.body.kind()),
+        };
+        if *is_shown {
+            scorep::started(event, id);
         }
-        Err(registry) => registry.slotless_id(event.body.kind()),
+        id
     });
     let id = id.unwrap_or(EventId::NONE);
     if let Some(stream) = event.body.stream_of_launch() {
         gpu::launch_begins(id, stream);
-    }
-    if scorep::is_on() {
-        scorep::started(event, id);
     }
     id
 }
@@ -139,11 +145,15 @@ fn record_start(event: &Start<'_>) -> EventId {
 #[inline]
 pub fn stop(event: u64) {
     if event != 0 && event != EventId::NOT_WANTED.get() {
-        with_cursor(Lost::Stop(event), |cursor| cursor.stop(event));
+        on_slot(Lost::Stop(event), |slot, is_shown| {
+            if let Ok(cursor) = slot {
+                cursor.stop(event);
+            }
+            if *is_shown {
+                scorep::stopped(event);
+            }
+        });
         gpu::event_ends(EventId::from_raw(event));
-        if scorep::is_on() {
-            scorep::stopped(event);
-        }
     }
 }
 
@@ -151,10 +161,14 @@ pub fn stop(event: u64) {
 #[inline]
 pub fn state(state: &State) {
     if state.event != 0 {
-        with_cursor(Lost::State(state.event), |cursor| cursor.state(state));
-        if scorep::is_on() {
-            scorep::changed(state);
-        }
+        on_slot(Lost::State(state.event), |slot, is_shown| {
+            if let Ok(cursor) = slot {
+                cursor.state(state);
+            }
+            if *is_shown {
+                scorep::changed(state);
+            }
+        });
     }
 }
 
@@ -162,7 +176,7 @@ pub fn state(state: &State) {
 /// the thread has no slot.
 #[inline]
 pub(crate) fn with_cursor(what: Lost, action: impl FnOnce(&mut Cursor)) {
-    on_slot(what, |slot| {
+    on_slot(what, |slot, _is_shown| {
         if let Ok(cursor) = slot {
             action(cursor);
         }
@@ -170,9 +184,12 @@ pub(crate) fn with_cursor(what: Lost, action: impl FnOnce(&mut Cursor)) {
 }
 
 /// Runs `action` with the calling thread's slot, or, after counting the loss, with the registry that has no slot
-/// for it. None when nothing is being recorded: counted as late.
+/// for it; and whether Score-P is shown it. None when nothing is being recorded: counted as late.
 #[inline]
-fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut Cursor, &Registry>) -> T) -> Option<T> {
+fn on_slot<T>(
+    what: Lost,
+    action: impl FnOnce(Result<&mut Cursor, &Registry>, &bool) -> T,
+) -> Option<T> {
     let epoch = EPOCH.load(Ordering::Relaxed);
     if epoch == 0 {
         late(what);
@@ -186,10 +203,10 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut Cursor, &Registry>) ->
         }
         let held = slot.0.as_mut()?;
         Some(match &mut held.cursor {
-            Some(cursor) => action(Ok(cursor)),
+            Some(cursor) => action(Ok(cursor), &held.is_shown),
             None => {
                 held.registry.lose(what);
-                action(Err(&held.registry))
+                action(Err(&held.registry), &held.is_shown)
             }
         })
     });
@@ -203,6 +220,12 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut Cursor, &Registry>) ->
 /// Counts a callback that belongs to no recording.
 #[cold]
 fn late(what: Lost) {
+    // What is open there is to be closed there.
+    if let Lost::Stop(event) = what
+        && scorep::is_on()
+    {
+        scorep::stopped(event);
+    }
     if let Some(count) = LATE.get(late_place(what)) {
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -229,6 +252,7 @@ fn enter(slot: &mut ThreadSlot) {
         epoch,
         registry,
         cursor,
+        is_shown: scorep::is_on(),
     });
 }
 

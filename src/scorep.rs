@@ -1,7 +1,7 @@
 //! What NCCL does, shown live in a measurement of Score-P that runs in the same process (`docs/SCOREP.md`).
 //!
 //! ```text
-//! recorder::{start, stop, state} ── is_on? ─┬ calls       regions on the calling thread, strictly nested
+//! recorder::{start, stop, state} ─── shown? ─┬ calls       regions on the calling thread, strictly nested
 //!                                           └ operations  a ring of what runs asynchronously
 //!                        a thread that Score-P knows ── drain ── one accelerator location of the process
 //! ```
@@ -67,8 +67,7 @@ struct Bridge {
     drain: Mutex<Drain>,
 }
 
-/// Whether callbacks are to be shown: one relaxed load where Score-P is not there.
-#[inline]
+/// Whether what is recorded is to be shown. Threads ask when they begin to record.
 pub(crate) fn is_on() -> bool {
     MODE.load(Ordering::Relaxed) != OFF
 }

@@ -305,6 +305,8 @@ impl Session {
             snapshots,
             control,
         );
+        // First: threads ask whether it is on when they begin to record.
+        let scorep = scorep::begin(config.scorep);
         recorder::begin(Arc::clone(&registry));
         let gpus = Gpus::begin(gpu::Options {
             settings: config.gpu.clone(),
@@ -315,7 +317,7 @@ impl Session {
             notes: keeper.notes(),
         });
         say_start(&config, &out);
-        match scorep::begin(config.scorep) {
+        match scorep {
             scorep::Beginning::Silent => {}
             scorep::Beginning::On(line) => say(&config, &line),
             scorep::Beginning::Refused(line) => logger::warn(&line),
