@@ -136,6 +136,13 @@ impl EventId {
         Kind::from_number(number).unwrap_or(Kind::Unknown)
     }
 
+    /// Whether the kind that the id names is one of these, a mask of [`Kind::mask`]: cheaper than to ask for the kind.
+    #[must_use]
+    #[inline]
+    pub const fn is_of(self, kinds: u32) -> bool {
+        kinds >> (self.0 & KIND_MASK) & 1 != 0
+    }
+
     /// The id of the same event, its start not being recorded.
     #[must_use]
     pub const fn unrecorded(self) -> Self {
@@ -193,6 +200,8 @@ mod tests {
                     (0xbeef, 0xffe, LAST_SEQUENCE, kind)
                 );
                 assert_eq!(id.is_unrecorded(), unrecorded);
+                assert_eq!(id.is_of(kind.mask()), kind != Kind::Unknown);
+                assert!(!id.is_of(!kind.mask()) || kind == Kind::Unknown);
             }
         }
         let context = ContextId::new(ProcessTag::new(7), 3);

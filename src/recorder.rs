@@ -191,14 +191,14 @@ fn on_slot<T>(
     action: impl FnOnce(Result<&mut Cursor, &Registry>, &bool) -> T,
 ) -> Option<T> {
     let epoch = EPOCH.load(Ordering::Relaxed);
-    if epoch == 0 {
-        late(what);
-        return None;
-    }
     let done = SLOT.try_with(|slot| {
         // Already borrowed only if a callback interrupts a callback on this thread (a signal handler).
         let mut slot = slot.try_borrow_mut().ok()?;
         if slot.0.as_ref().is_none_or(|held| held.epoch != epoch) {
+            // No recording has the number 0: whether there is one is asked for only here.
+            if epoch == 0 {
+                return None;
+            }
             enter(&mut slot);
         }
         let held = slot.0.as_mut()?;

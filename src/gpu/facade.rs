@@ -27,11 +27,8 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Whether events of this kind are launches, whose work is timed.
-#[inline]
-const fn is_launch(kind: Kind) -> bool {
-    matches!(kind, Kind::KernelLaunch | Kind::CeColl)
-}
+/// Events of these kinds are launches, whose work is timed.
+const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
 
 /// NCCL is about to launch, on this thread.
 #[inline]
@@ -44,7 +41,7 @@ pub(crate) fn launch_begins(id: EventId, stream: u64) {
 /// An event has ended; if it was a launch, NCCL has launched.
 #[inline]
 pub(crate) fn event_ends(id: EventId) {
-    if is_launch(id.kind()) && EPOCH.load(Ordering::Relaxed) != 0 {
+    if id.is_of(LAUNCHES) && EPOCH.load(Ordering::Relaxed) != 0 {
         with_timing(|timing| timing.ends(id));
     }
 }
