@@ -173,7 +173,7 @@ fn kernels_of_real_nccl_are_counted() {
 #[test]
 fn what_needs_a_gpu_says_so() {
     let bundle = Bundle::new();
-    let (result, is_well) = bundle.check("3,4,5,6,7,13,17", &[]);
+    let (result, is_well) = bundle.check("3,4,5,6,gpu-clock,13,17", &[]);
     assert!(is_well);
     let checks = result["checks"].as_array().unwrap();
     let numbers: BTreeSet<u64> = checks
