@@ -179,7 +179,10 @@ fn wrong_usage_runs_nothing() {
 /// A run whose command says when it is ready for a signal.
 fn start(scratch: &Scratch, script: &str) -> (Child, Pid) {
     let program = scratch.tool().get_program().to_owned();
-    let mut child = std::process::Command::new(program)
+    // A shell cannot trap what was ignored when it began, as SIGINT is in the background of another.
+    let mut child = std::process::Command::new("env")
+        .arg("--default-signal=INT,TERM,USR1")
+        .arg(program)
         .current_dir(scratch.path())
         .args(["run", "--plugin", "plugin.so", "--", "sh", "-c", script])
         .stdout(Stdio::piped())
