@@ -10,6 +10,7 @@ pub mod libnccl;
 pub mod logger;
 pub mod replay;
 pub mod script;
+pub mod signals;
 pub mod state_args;
 pub mod table;
 pub mod v1_numbers;

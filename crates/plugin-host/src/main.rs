@@ -7,5 +7,6 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    plugin_host::signals::reset();
     cli::run(cli::Arguments::parse())
 }
