@@ -39,6 +39,7 @@ static PLAIN: AtomicU32 = AtomicU32::new(EVERYTHING);
 static WANTED: AtomicU32 = AtomicU32::new(EVERYTHING);
 /// What was ever asked for beyond what the job was started with: NCCL must go on to call for it.
 static RAISED: AtomicU32 = AtomicU32::new(0);
+
 /// Whether starts of this kind are recorded without a further question.
 #[inline]
 pub(crate) fn is_plain(kind: Kind) -> bool {

@@ -266,3 +266,28 @@ fn cupti_that_is_not_there() {
         &["/nowhere/libcupti.so.12"],
     );
 }
+
+#[test]
+fn a_communicator_without_a_device_changes_no_way() {
+    let scratch = Scratch::new();
+    let cupti = libcupti(&scratch);
+    for (wish, says) in [
+        ("cupti", "the device of a communicator is not known: "),
+        ("events", "is not known, and its launches are not timed: "),
+    ] {
+        let out = scratch.path().join(wish);
+        // No context is current on the thread that makes it.
+        let mut job =
+            scratch.script("init c ranks=1 rank=0\nstart g GroupApi\nstop g\nfinalize c\n");
+        job.env("LD_PRELOAD", built::fake_gpu());
+        job.env("FAKEGPU_CONTEXTS", "own");
+        job.env("NCCL_OTF2_GPU", wish);
+        job.env("NCCL_OTF2_CUPTI_LIB", &cupti);
+        job.env("NCCL_OTF2_DIR", &out);
+        let _ended = run(&mut job).with_code(0);
+        let properties = Archive::open(&out).properties();
+        assert_eq!(properties["NCCL::GPU::WAY"], wish);
+        let notices = &properties["NCCL::GPU::NOTICES"];
+        assert!(notices.contains(says), "{notices}");
+    }
+}

@@ -175,19 +175,6 @@ fn is_yes(value: &str) -> bool {
     !no.contains(&value.trim().to_ascii_lowercase().as_str())
 }
 
-/// The files that this process has mapped.
-pub(super) fn mapped_files() -> Vec<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut files: Vec<String> = maps
-        .lines()
-        .filter_map(|line| line.find('/').and_then(|at| line.get(at..)))
-        .map(str::to_owned)
-        .collect();
-    files.sort_unstable();
-    files.dedup();
-    files
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

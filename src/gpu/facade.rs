@@ -75,6 +75,7 @@ pub(super) fn open(timing: Arc<dyn Timing>) {
 /// From now on launches are not timed.
 pub(super) fn close() {
     disable();
+    // Two steps: what ends with its last holder tells others so, which takes locks of theirs.
     let held = CURRENT.lock().take();
     drop(held);
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cupti_sys::mapped::Mapped;
 use parking_lot::{Condvar, Mutex};
 
 use super::book::Book;
 use super::cupti::{self, NotUsed, Opened};
-use super::decide::{Decision, Surroundings, decide, mapped_files};
+use super::decide::{Decision, Surroundings, decide};
 use super::devices::{Devices, Place};
 use super::driver::{Driver, Refusal};
 use super::events::Events;
@@ -122,7 +123,7 @@ impl Work {
         let _ending = Ending(Arc::clone(&self.mailbox));
         // Refused by drivers before CUDA 10.1, which no NCCL that tells of launches runs on.
         let _old_driver = self.driver.relax_captures();
-        let timing = self.begin();
+        let (way, timing) = self.begin();
         if let Some(timing) = &timing {
             facade::open(Arc::clone(timing));
         }
@@ -155,13 +156,16 @@ impl Work {
                         place: Err(refusal),
                         ..
                     }),
-                    timing,
+                    _,
                 ) => {
                     if !std::mem::replace(&mut has_told, true) {
-                        let way = timing.as_ref().map_or(Way::Off, |_| Way::Events);
-                        let text = format!(
-                            "the device of a communicator is not known, and its launches are not timed: {refusal}"
-                        );
+                        // CUPTI times launches wherever they are.
+                        let then = match way {
+                            Way::Events => ", and its launches are not timed",
+                            Way::Off | Way::Cupti => "",
+                        };
+                        let text =
+                            format!("the device of a communicator is not known{then}: {refusal}");
                         book.notice(way, &text);
                     }
                     self.mailbox.answer();
@@ -194,17 +198,17 @@ impl Work {
             }
         }
     }
-}
 
-impl Work {
-    /// Decides, says so, and begins what was decided.
-    fn begin(&mut self) -> Option<Arc<dyn Timing>> {
+    /// Decides, says so, and begins what was decided: that way, and its timing.
+    fn begin(&mut self) -> (Way, Option<Arc<dyn Timing>>) {
         let environment: Vec<(String, String)> = std::env::vars_os()
             .map(|(name, value)| {
                 let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
                 (text(name), text(value))
             })
             .collect();
+        let mapped = Mapped::now();
+        let maps = mapped.files().map(|file| file.display().to_string());
         let Decision {
             way,
             line,
@@ -212,7 +216,7 @@ impl Work {
         } = decide(
             self.settings.wish,
             &Surroundings {
-                maps: &mapped_files(),
+                maps: &maps.collect::<Vec<_>>(),
                 environment: &environment,
                 driver: Some(self.driver.version()),
                 table: self.table,
@@ -220,26 +224,31 @@ impl Work {
                 is_cupti_ours: cupti::is_ours(),
             },
         );
-        if way == Way::Cupti {
-            match self.begin_cupti(&environment) {
+        let events = || -> Arc<dyn Timing> { Arc::new(Events::new(self.driver)) };
+        match way {
+            Way::Off => {
+                self.book.say(way, &line, is_fault);
+                (way, None)
+            }
+            Way::Events => {
+                self.book.say(way, &line, is_fault);
+                (way, Some(events()))
+            }
+            Way::Cupti => match self.begin_cupti(&environment) {
                 Ok(Opened { timing, which }) => {
                     self.book.notice(way, &format!("{line}: {which}"));
-                    return Some(timing);
+                    (way, Some(timing))
                 }
                 Err(why) => {
                     let text = format!("GPU work is timed by CUDA events, not by CUPTI: {why}");
                     let is_fault = self.settings.wish == Wish::Cupti;
                     self.book.say(Way::Events, &text, is_fault);
-                    return Some(Arc::new(Events::new(self.driver)));
+                    (Way::Events, Some(events()))
                 }
-            }
-        }
-        self.book.say(way, &line, is_fault);
-        match way {
-            Way::Off | Way::Cupti => None,
-            Way::Events => Some(Arc::new(Events::new(self.driver))),
+            },
         }
     }
+
     fn begin_cupti(&self, environment: &[(String, String)]) -> Result<Opened, NotUsed> {
         let cuda_home = environment.iter().find(|(name, _)| name == "CUDA_HOME");
         let settings = cupti::Settings {

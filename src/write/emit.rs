@@ -1,7 +1,5 @@
 //! One lane's happenings as OTF2 events.
 
-use std::hint::black_box;
-
 use otf2::{
     Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
 };
@@ -45,15 +43,6 @@ impl<'a> Emitter<'a> {
             entered: Vec::new(),
             told: FxHashMap::default(),
             fixed: [None; FIXED],
-        }
-    }
-
-    /// Asks memory for what an event that comes soon is about. Events come lane by lane, operations lie in the order of
-    /// threads: without this each would wait for it.
-    pub fn expect(&self, happening: &Happening) {
-        if let What::Enter(figure) = happening.what {
-            let operation = self.scene.assembly.operation(figure.operation);
-            black_box(operation.map(|operation| operation.id));
         }
     }
 

@@ -258,9 +258,6 @@ fn check(options: &WriteOptions, directory: &Path) -> Result<(), Error> {
 /// How many events are written between two looks at the clock.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
 
-/// How far to look ahead for what events are about.
-const EVENTS_AHEAD: usize = 4;
-
 struct Lanes<'a> {
     directory: &'a Path,
     options: &'a WriteOptions,
@@ -310,12 +307,7 @@ impl Lanes<'_> {
                 .map_err(otf2_error(self.directory))?;
             for chunk in happenings.chunks(EVENTS_PER_CHECK) {
                 check(self.options, self.directory)?;
-                let soon = chunk.iter().skip(EVENTS_AHEAD).map(Some);
-                let soon = soon.chain(std::iter::repeat(None));
-                for (happening, soon) in chunk.iter().zip(soon) {
-                    if let Some(soon) = soon {
-                        emitter.expect(soon);
-                    }
+                for happening in chunk {
                     // Made only where it is needed: the path costs memory.
                     emitter
                         .write(&mut writer, happening)

@@ -5,7 +5,6 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
-use std::ptr;
 
 /// A driver that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,45 +82,6 @@ impl Driver {
     #[must_use]
     pub const fn cuda_major(self) -> u32 {
         self.version / 1000
-    }
-}
-
-/// Asks whether a stream captures a graph, so that what is launched on it does not run.
-#[derive(Clone, Copy, Debug)]
-pub struct CaptureState(unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int);
-
-impl CaptureState {
-    /// Finds the function in the driver that is mapped.
-    #[must_use]
-    pub fn find() -> Option<Self> {
-        let found = symbol(c"cuStreamIsCapturing").ok()?;
-        if found.is_null() {
-            return None;
-        }
-        // SAFETY: the type of this function in cuda.h.
-        Some(Self(unsafe {
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int>(
-                found,
-            )
-        }))
-    }
-
-    /// Whether it does. This is allowed while streams capture, and ends no capture; where it fails (the default stream
-    /// while another one captures), the answer is no.
-    ///
-    /// # Safety
-    /// `stream` is a stream of this process that is not destroyed, or 0; the thread may call CUDA.
-    #[must_use]
-    pub unsafe fn is_capturing(self, stream: u64) -> bool {
-        let mut state: c_int = 0;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "pointers have 64 bits where CUDA is"
-        )]
-        let stream = ptr::with_exposed_provenance_mut(stream as usize);
-        // SAFETY: the caller vouches for the stream and the thread; the function only writes the state.
-        let code = unsafe { (self.0)(stream, &raw mut state) };
-        code == 0 && state != 0
     }
 }
 

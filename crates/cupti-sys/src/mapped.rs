@@ -35,10 +35,15 @@ impl Mapped {
         Self { files }
     }
 
+    /// All of them; one may be there several times.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path)
+    }
+
     /// Those whose names begin with `stem` and go on with a dot, `libcudart.so` and `libcudart.so.12` for `libcudart`;
     /// a part of the name that a package adds (`libcudart-d0da41ae.so.11.0`) does no harm.
     pub fn libraries(&self, stem: &str) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(PathBuf::as_path).filter(move |path| {
+        self.files().filter(move |path| {
             let rest = path
                 .file_name()
                 .and_then(|name| name.to_str()?.strip_prefix(stem));

@@ -65,13 +65,29 @@ impl Definitions {
 }
 
 pub(super) fn read(anchor: &Path) -> Result<Definitions> {
+    let mut found = Definitions::default();
+    // SAFETY: these callbacks take a `Definitions`.
+    found.records = unsafe { read_into(anchor, &DefinitionCallbacks::new()?, &mut found) }?;
+    Ok(found)
+}
+
+/// What is being done, for messages.
+pub(crate) fn operation(anchor: &Path) -> String {
+    let file = anchor.with_extension("def");
+    format!("read the definitions {}", file.display())
+}
+
+/// Hands all global definitions to `callbacks`, with `found` as their user data; how many there are.
+///
+/// # Safety
+/// The callbacks take a pointer to a `T` as user data.
+pub(crate) unsafe fn read_into<T>(
+    anchor: &Path,
+    callbacks: &DefinitionCallbacks,
+    found: &mut T,
+) -> Result<u64> {
     let mut reader = Reader::open(anchor)?;
-    let operation = || {
-        format!(
-            "read the definitions {}",
-            anchor.with_extension("def").display()
-        )
-    };
+    let operation = || operation(anchor);
     let pointer = reader.as_ptr();
     error::forget();
     // SAFETY: the reader is open.
@@ -79,11 +95,9 @@ pub(super) fn read(anchor: &Path) -> Result<Definitions> {
     if definitions.is_null() {
         return Err(error::null(operation()));
     }
-    let callbacks = DefinitionCallbacks::new()?;
-    let mut found = Definitions::default();
-    let user_data = ptr::from_mut(&mut found);
-    // SAFETY: both readers are open, libotf2 copies the table, and `found` is used through this pointer alone
-    // until the reading is done.
+    let user_data = ptr::from_mut(found);
+    // SAFETY: both readers are open, libotf2 copies the table, which the caller vouches takes a `T`, and `found` is used
+    // through this pointer alone until the reading is done.
     let code = unsafe {
         sys::OTF2_Reader_RegisterGlobalDefCallbacks(
             pointer,
@@ -98,7 +112,5 @@ pub(super) fn read(anchor: &Path) -> Result<Definitions> {
     let code =
         unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
     check(code, operation)?;
-    drop(reader);
-    found.records = count;
-    Ok(found)
+    Ok(count)
 }

@@ -26,6 +26,7 @@ pub use event_file::check_event_file;
 pub use local_definitions::{ClockOffset, LocalDefinitions, MappingTable};
 
 pub(crate) use definition_callbacks::DefinitionCallbacks;
+pub(crate) use definitions::{operation, read_into};
 pub(crate) use event_callbacks::array;
 pub(crate) use reader::Reader;
 

@@ -2,15 +2,14 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
-use std::ptr;
 
 use otf2_sys as sys;
 
 use super::Definition;
 use super::definition::plain_definitions;
 use super::field::Field;
-use crate::error::{self, Result, check, refused};
-use crate::read::{DefinitionCallbacks, Reader, array};
+use crate::error::{Result, check, refused};
+use crate::read::{DefinitionCallbacks, array, operation, read_into};
 use crate::{
     AttributeRef, AttributeValue, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef,
     CartTopologyRef, CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef,
@@ -33,43 +32,17 @@ struct Inbox {
 ///
 /// When there is one that this crate does not know: a newer OTF2 has it, and passing on the others would lose it.
 pub(crate) fn read(anchor: &Path) -> Result<Vec<Definition>> {
-    let mut reader = Reader::open(anchor)?;
-    let file = anchor.with_extension("def");
-    let operation = || format!("read the definitions {}", file.display());
-    let pointer = reader.as_ptr();
-    error::forget();
-    // SAFETY: the reader is open.
-    let definitions = unsafe { sys::OTF2_Reader_GetGlobalDefReader(pointer) };
-    if definitions.is_null() {
-        return Err(error::null(operation()));
-    }
     let callbacks = DefinitionCallbacks::with(register)?;
     let mut inbox = Inbox::default();
-    let user_data = ptr::from_mut(&mut inbox);
-    // SAFETY: both readers are open, libotf2 copies the table, and `inbox` is used through this pointer alone
-    // until the reading is done.
-    let code = unsafe {
-        sys::OTF2_Reader_RegisterGlobalDefCallbacks(
-            pointer,
-            definitions,
-            callbacks.as_ptr(),
-            user_data.cast(),
-        )
-    };
-    check(code, operation)?;
-    let mut count = 0;
-    // SAFETY: both readers are open; the callbacks' user data is alive.
-    let code =
-        unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
-    check(code, operation)?;
-    drop(reader);
+    // SAFETY: these callbacks take an `Inbox`.
+    let count = unsafe { read_into(anchor, &callbacks, &mut inbox) }?;
     let known = u64::try_from(inbox.definitions.len()).unwrap_or(u64::MAX);
     if inbox.unknown > 0 || known != count {
         let reason = format!(
             "{} of its {count} definitions are of kinds that OTF2 3.0 does not have; they would be lost",
             count.saturating_sub(known)
         );
-        return Err(refused(operation(), reason));
+        return Err(refused(operation(anchor), reason));
     }
     Ok(inbox.definitions)
 }
