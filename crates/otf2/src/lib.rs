@@ -124,7 +124,7 @@ mod vocabulary;
 pub use archive_writer::ArchiveWriter;
 pub use attributes::Attributes;
 pub use error::{Error, Result};
-pub use event_writer::{Collective, EventWriter, Message, RmaAccess};
+pub use event_writer::{Collective, EventWriter, Message, NextAttributes, RmaAccess};
 pub use global_definitions::GlobalDefinitions;
 pub use local_definitions::LocalDefWriter;
 pub use part::PartWriter;

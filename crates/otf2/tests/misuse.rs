@@ -48,6 +48,36 @@ fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
 }
 
 #[test]
+fn the_next_event_takes_its_attributes_or_they_are_gone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
+    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    let (region, none) = (RegionRef::new(0), Attributes::NONE);
+    let attribute = AttributeRef::new(0);
+    let (one, two) = (AttributeValue::U64(1), AttributeValue::U8(2));
+    let next = events.next_attributes();
+    next.add(attribute, one).expect("the first value");
+    next.add(attribute, two)
+        .expect_err("an attribute has one value");
+    refusal(next.add(AttributeRef::UNDEFINED, two));
+    events.enter(10, region, none).expect("it takes the value");
+    let next = events.next_attributes();
+    next.add(attribute, two).expect("the list is empty again");
+    refusal(events.leave(9, region, none));
+    let next = events.next_attributes();
+    next.add(attribute, two)
+        .expect("those of the refused are gone");
+    refusal(events.leave(11, RegionRef::UNDEFINED, none));
+    // What is given with the event comes beside.
+    let given = Attributes::try_from([(attribute, one)]).expect("one attribute");
+    let next = events.next_attributes();
+    next.add(AttributeRef::new(1), two).expect("another one");
+    events.leave(11, region, &given).expect("it takes both");
+    assert_eq!(events.close().expect("the file is whole"), 2);
+    part.close().expect("the part is whole");
+}
+
+#[test]
 fn events_do_not_refer_to_undefined() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");

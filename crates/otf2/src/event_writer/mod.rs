@@ -1,6 +1,7 @@
 //! The events of one location.
 
 mod messages;
+mod next_attributes;
 mod programs;
 mod regions;
 mod remote_access;
@@ -14,6 +15,7 @@ use crate::handle::Handle;
 use crate::{Attributes, LocationRef};
 
 pub use messages::{Collective, Message};
+pub use next_attributes::NextAttributes;
 pub use remote_access::RmaAccess;
 
 /// Writes the event file of one location. Times are in ticks of the archive's clock, and never go backwards.
@@ -26,13 +28,13 @@ pub struct EventWriter<'a> {
     handle: &'a mut Handle,
     archive: *mut sys::OTF2_Archive,
     writer: Option<NonNull<sys::OTF2_EvtWriter>>,
-    list: NonNull<sys::OTF2_AttributeList>,
+    next: NextAttributes,
     location: LocationRef,
     last_time: u64,
     events: u64,
 }
 
-// SAFETY: `archive`, `writer` and `list` are only reachable through this value, which has the handle to
+// SAFETY: `archive` and `writer` are only reachable through this value, which has the handle to
 // itself, and libotf2 allows a writer to move between threads that use it one after the other.
 unsafe impl Send for EventWriter<'_> {}
 
@@ -43,23 +45,15 @@ impl<'a> EventWriter<'a> {
             return Err(refused(operation(), "the location reference is UNDEFINED"));
         }
         let archive = handle.archive()?;
-        error::forget();
-        // SAFETY: takes nothing, returns a list or NULL.
-        let list = unsafe { sys::OTF2_AttributeList_New() };
-        let list = NonNull::new(list).ok_or_else(|| error::null(operation()))?;
+        let next = NextAttributes::new().ok_or_else(|| error::null(operation()))?;
         // SAFETY: the archive is open, in write mode, and has flush callbacks.
         let writer = unsafe { sys::OTF2_Archive_GetEvtWriter(archive, location.get()) };
-        let Some(writer) = NonNull::new(writer) else {
-            let error = error::null(operation());
-            // SAFETY: made above and used by nobody.
-            unsafe { sys::OTF2_AttributeList_Delete(list.as_ptr()) };
-            return Err(error);
-        };
+        let writer = NonNull::new(writer).ok_or_else(|| error::null(operation()))?;
         Ok(Self {
             handle,
             archive,
             writer: Some(writer),
-            list,
+            next,
             location,
             last_time: 0,
             events: 0,
@@ -70,6 +64,13 @@ impl<'a> EventWriter<'a> {
     #[must_use]
     pub fn location(&self) -> LocationRef {
         self.location
+    }
+
+    /// The attributes of the event that is written next, beside those that are given with it: it takes them, or, where it
+    /// is refused, they are gone.
+    #[inline]
+    pub fn next_attributes(&mut self) -> &mut NextAttributes {
+        &mut self.next
     }
 
     /// How many events were written so far.
@@ -115,6 +116,25 @@ impl<'a> EventWriter<'a> {
             *mut sys::OTF2_AttributeList,
         ) -> sys::OTF2_ErrorCode,
     ) -> Result<()> {
+        let written = self.write_event(event, time, attributes, write);
+        if written.is_err() {
+            // libotf2 leaves the attributes in the list when it fails.
+            self.next.clear();
+        }
+        written
+    }
+
+    #[inline]
+    fn write_event(
+        &mut self,
+        event: &'static str,
+        time: u64,
+        attributes: &Attributes,
+        write: impl FnOnce(
+            *mut sys::OTF2_EvtWriter,
+            *mut sys::OTF2_AttributeList,
+        ) -> sys::OTF2_ErrorCode,
+    ) -> Result<()> {
         let location = self.location;
         let operation = || format!("write {event} at {time} on {location:?}");
         let Some(writer) = self.writer else {
@@ -130,25 +150,11 @@ impl<'a> EventWriter<'a> {
             );
             return Err(refused(operation(), reason));
         }
-        for (attribute, value) in attributes.entries() {
-            // SAFETY: the list is alive and nobody else uses it; the value has the type that goes with it.
-            let code = unsafe {
-                sys::OTF2_AttributeList_AddAttribute(
-                    self.list.as_ptr(),
-                    attribute.get(),
-                    value.attribute_type().raw(),
-                    value.to_raw(),
-                )
-            };
-            if let Err(error) = check(code, operation) {
-                self.empty_list();
-                return Err(error);
-            }
+        for entry in attributes.raw_entries() {
+            self.next.add_raw(entry)?;
         }
-        let code = write(writer.as_ptr(), self.list.as_ptr());
+        let code = write(writer.as_ptr(), self.next.as_ptr());
         if let Err(error) = check(code, operation) {
-            // libotf2 leaves the attributes in the list when it fails.
-            self.empty_list();
             // All arguments were good, so the file was not: see `Handle::give_up`.
             self.writer = None;
             self.handle.give_up();
@@ -159,14 +165,9 @@ impl<'a> EventWriter<'a> {
         Ok(())
     }
 
-    fn empty_list(&mut self) {
-        // SAFETY: the list is alive and nobody else uses it.
-        unsafe { sys::OTF2_AttributeList_RemoveAllAttributes(self.list.as_ptr()) };
-    }
-
     #[inline]
     pub(super) fn defined(
-        &self,
+        &mut self,
         event: &'static str,
         what: &'static str,
         defined: bool,
@@ -174,6 +175,7 @@ impl<'a> EventWriter<'a> {
         if defined {
             return Ok(());
         }
+        self.next.clear();
         let operation = format!("write {event} on {:?}", self.location);
         Err(refused(
             operation,
@@ -188,7 +190,5 @@ impl Drop for EventWriter<'_> {
             // Who wants to know why calls `close`; the archive still says that it is not whole.
             self.handle.note_failure();
         }
-        // SAFETY: made in `new`, used only by this value.
-        unsafe { sys::OTF2_AttributeList_Delete(self.list.as_ptr()) };
     }
 }
