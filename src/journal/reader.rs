@@ -477,7 +477,8 @@ fn read_record(
         ));
     };
     // A length that was changed so that it fits again swallows whole records.
-    if (1..length).any(|word| is_record_head(word_at(record, word), mark(place.order, at + word))) {
+    let begins = |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
+    if has_mark(record, place.order, at) && (1..length).any(begins) {
         return Err(format!(
             "record of kind {record_kind:#x} and {length} words with another one in it"
         ));
@@ -504,6 +505,15 @@ fn read_record(
             Ok(length)
         }
     }
+}
+
+/// Whether a word behind the first has the mark of its place. Looks at all, without a branch: each record is asked.
+#[inline]
+fn has_mark(record: &[Word], order: u64, at: usize) -> bool {
+    let behind = record.iter().enumerate().skip(1);
+    behind.fold(false, |any, (word, bytes)| {
+        any | (high(u64::from_le_bytes(*bytes)) == mark(order, at + word))
+    })
 }
 
 /// Whether a word begins a record at the place of this mark: no payload looks so by chance.
