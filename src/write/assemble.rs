@@ -13,6 +13,7 @@
 use std::collections::HashSet;
 
 use super::assembly::{Assembly, CommCall, Context, GpuAt, OPEN, Operation, StateChange, Thread};
+use super::large::make_room;
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
@@ -42,7 +43,19 @@ pub struct Assembler {
     seen_any: bool,
 }
 
+/// The least that a journal has for an operation: its start and its stop.
+const BYTES_PER_OPERATION: u64 = 72;
+
 impl Assembler {
+    /// For a journal of so many bytes.
+    #[must_use]
+    pub fn expecting(journal_bytes: u64) -> Self {
+        let mut assembler = Self::default();
+        let operations = usize::try_from(journal_bytes / BYTES_PER_OPERATION).unwrap_or(0);
+        make_room(&mut assembler.assembly.operations, operations);
+        assembler
+    }
+
     /// Takes the next record, in the order the reader gives them.
     pub fn record(&mut self, record: Record) {
         // What only repeats an earlier record may lie before the window.
@@ -246,15 +259,13 @@ impl Assembler {
 
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: StartRecord) {
         let thread = self.thread(slot);
-        let is_there = self.assembly.find(id).is_some();
-        let counts = self.assembly.counts.kind_mut(start.fields.kind());
-        counts.seen += 1;
+        self.assembly.counts.kind_mut(start.fields.kind()).seen += 1;
         let at = place(self.assembly.operations.len());
-        if at == NOWHERE || is_there {
+        if at == NOWHERE || !self.assembly.note_event(id, at) {
+            let counts = self.assembly.counts.kind_mut(start.fields.kind());
             counts.duplicate += 1;
             return;
         }
-        self.assembly.note_event(id, at);
         self.assembly.seen.note(&start, thread);
         self.assembly.operations.push(Operation {
             id,

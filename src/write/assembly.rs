@@ -321,6 +321,7 @@ impl Assembly {
 
     /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.
     pub fn to_nanoseconds(&mut self, clock: &HostClock) {
+        let mut clock = clock.reader();
         for operation in &mut self.operations {
             operation.start = clock.nanoseconds(operation.start);
             if operation.end != OPEN {
@@ -365,9 +366,11 @@ const fn context_key(id: u64) -> Key {
 }
 
 impl Assembly {
-    /// Notes the place of an event id that has none yet.
-    pub(super) fn note_event(&mut self, id: u64, at: u32) {
-        self.ids.insert(id, event_key(id), at);
+    /// Notes the place of an event id unless it has one; gives whether it had none.
+    pub(super) fn note_event(&mut self, id: u64, at: u32) -> bool {
+        let operations = &self.operations;
+        let is_of = |at: u32| operations.get(index(at)).is_some_and(|one| one.id == id);
+        self.ids.insert_new(id, event_key(id), at, is_of)
     }
 
     /// Notes the place of a context's id, in place of the one it had.

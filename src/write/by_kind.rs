@@ -1,6 +1,7 @@
 //! The operations by kind: who looks at one kind does not pass by all others, which are hundreds of megabytes.
 
 use super::assembly::{Assembly, Operation};
+use super::near::{AHEAD, bring_near};
 use super::place::index;
 use crate::event::Kind;
 
@@ -24,18 +25,29 @@ impl ByKind {
     }
 }
 
-/// Lists of places as one, ascending.
-struct Merged<'a, const N: usize>([&'a [u32]; N]);
+/// Operations of lists of places as one list, ascending.
+struct Merged<'a, const N: usize> {
+    lists: [&'a [u32]; N],
+    operations: &'a [Operation],
+}
 
-impl<const N: usize> Iterator for Merged<'_, N> {
-    type Item = u32;
+impl<'a, const N: usize> Iterator for Merged<'a, N> {
+    type Item = (u32, &'a Operation);
 
-    fn next(&mut self) -> Option<u32> {
-        let lists = self.0.iter_mut().filter(|list| !list.is_empty());
+    #[inline]
+    fn next(&mut self) -> Option<(u32, &'a Operation)> {
+        let lists = self.lists.iter_mut().filter(|list| !list.is_empty());
         let first = lists.min_by_key(|list| list.first().copied())?;
         let (&at, left) = first.split_first()?;
         *first = left;
-        Some(at)
+        let ahead = |steps: usize| self.operations.get(index(*left.get(steps)?));
+        if let Some(operation) = ahead(AHEAD) {
+            bring_near(operation);
+        }
+        if let Some(operation) = ahead(AHEAD / 2) {
+            operation.fields.bring_near();
+        }
+        Some((at, self.operations.get(index(at))?))
     }
 }
 
@@ -50,8 +62,10 @@ impl Assembly {
         &self,
         kinds: [Kind; N],
     ) -> impl Iterator<Item = (u32, &Operation)> {
-        let places = Merged(kinds.map(|kind| self.by_kind.places(kind)));
-        places.filter_map(|at| Some((at, self.operations.get(index(at))?)))
+        Merged {
+            lists: kinds.map(|kind| self.by_kind.places(kind)),
+            operations: &self.operations,
+        }
     }
 
     /// The places of the operations of a kind.

@@ -16,6 +16,7 @@ use super::messages::Messages;
 use super::metrics::Sample;
 use super::options::{ArchiveOptions, Level};
 use super::place::{index, place};
+use super::words::Words;
 use crate::event::Kind;
 use crate::journal::reader::Symbols;
 
@@ -36,6 +37,8 @@ pub struct Scene<'a> {
     pub callback_threads: &'a BTreeSet<ThreadKey>,
     /// The strings.
     pub symbols: &'a Symbols,
+    /// What they mean.
+    pub words: &'a Words,
     /// What of it is to be drawn, and how.
     pub options: ArchiveOptions,
 }
@@ -78,13 +81,13 @@ impl Scene<'_> {
         let operation = self
             .assembly
             .operation(self.activity(activity)?.operation)?;
-        self.party_of(operation.context)
+        self.party_of(operation)
     }
 
-    /// The rank that a context stands for.
+    /// The rank that the context of an operation stands for.
     #[must_use]
-    pub fn party_of(&self, context: u64) -> Option<Party> {
-        let context = self.assembly.find_context(context)?;
+    pub fn party_of(&self, operation: &Operation) -> Option<Party> {
+        let context = operation.context_at()?;
         let member = self.comms.member(context)?;
         let comm = self.comms.comm(member)?;
         Some(Party {
@@ -136,15 +139,25 @@ pub struct Lane {
 /// Takes what is drawn and gives lanes.
 #[derive(Debug, Default)]
 pub struct Canvas {
-    threads: BTreeMap<ThreadKey, (u32, Vec<Item>)>,
+    /// By place of a thread, the first with its key: what is drawn on it.
+    threads: Vec<ThreadRow>,
     lanes: FxHashMap<(LaneKey, u32), Vec<Item>>,
     messages: BTreeMap<LaneKey, Messages>,
     samples: BTreeMap<LaneKey, Vec<Sample>>,
     level: Level,
     drawn: Vec<bool>,
-    thread_keys: Vec<ThreadKey>,
+    /// By place of a thread: the first with the same key.
+    first_threads: Vec<u32>,
     /// What happened while drawing.
     pub counts: Counts,
+}
+
+/// What is drawn on a thread that may have several places.
+#[derive(Debug, Default)]
+struct ThreadRow {
+    /// The place that was drawn on first.
+    thread: Option<u32>,
+    items: Vec<Item>,
 }
 
 /// The lanes of a process, in the order of their numbers.
@@ -160,9 +173,14 @@ impl Canvas {
     /// An empty canvas for a process. What is drawn on lanes above the level is left out.
     #[must_use]
     pub fn new(assembly: &Assembly, level: Level) -> Self {
-        let keys = assembly.threads.iter().map(Thread::key);
+        let threads = 0..place(assembly.threads.len());
+        let mut rows = Vec::new();
+        rows.resize_with(assembly.threads.len(), ThreadRow::default);
         Self {
-            thread_keys: keys.collect(),
+            threads: rows,
+            first_threads: threads
+                .map(|thread| assembly.first_place_of_thread(thread))
+                .collect(),
             drawn: vec![false; assembly.operations.len()],
             level,
             ..Self::default()
@@ -171,10 +189,12 @@ impl Canvas {
 
     /// Draws on the lane of a thread.
     pub fn on_thread(&mut self, thread: u32, item: Item) {
-        let key = self.thread_keys.get(index(thread)).copied();
-        let key = key.unwrap_or_default();
-        let (_, items) = self.threads.entry(key).or_insert((thread, Vec::new()));
-        items.push(item);
+        let first = self.first_threads.get(index(thread)).copied();
+        let row = self.threads.get_mut(index(first.unwrap_or(thread)));
+        if let Some(row) = row {
+            let _thread = row.thread.get_or_insert(thread);
+            row.items.push(item);
+        }
     }
 
     /// Makes a lane, used or not.
@@ -255,9 +275,12 @@ impl Canvas {
         }
         let mut drawing = Drawing::default();
         let first = |items: &[Item]| items.iter().map(|item| item.start).min();
-        let mut threads: Vec<(ThreadKey, (u32, Vec<Item>))> = self.threads.into_iter().collect();
-        threads.sort_by_key(|(key, (_, items))| (first(items), *key));
-        for (_, (thread, items)) in threads {
+        let rows = self.threads.into_iter();
+        let drawn = rows.filter_map(|row| Some((row.thread?, row.items)));
+        let mut threads: Vec<(u32, Vec<Item>)> = drawn.collect();
+        let key = |thread: u32| assembly.threads.get(index(thread)).map(Thread::key);
+        threads.sort_by_key(|(thread, items)| (first(items), key(*thread)));
+        for (thread, items) in threads {
             let number = place(drawing.threads.len());
             drawing.threads.push(thread);
             drawing.lanes.push(Lane {

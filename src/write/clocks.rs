@@ -155,12 +155,48 @@ impl HostClock {
         if ticks >= last.ticks {
             return last.ns.saturating_add(scale(ticks - last.ticks, rise, run));
         }
+        let line = self.line_at(ticks);
+        line.map_or(first.ns, |(from, to)| between(from, to, ticks))
+    }
+
+    /// The pairs around a tick.
+    fn line_at(&self, ticks: u64) -> Option<(Point, Point)> {
         let after = self.points.partition_point(|point| point.ticks <= ticks);
-        let before = after.checked_sub(1).and_then(|at| self.points.get(at));
-        match (before, self.points.get(after)) {
-            (Some(&from), Some(&to)) => between(from, to, ticks),
-            _ => first.ns,
+        let from = self.points.get(after.checked_sub(1)?)?;
+        Some((*from, *self.points.get(after)?))
+    }
+
+    /// The same for many ticks, of which most lie near the one before.
+    #[must_use]
+    pub const fn reader(&self) -> ClockReader<'_> {
+        let nowhere = Point { ticks: 0, ns: 0 };
+        ClockReader {
+            clock: self,
+            from: nowhere,
+            to: nowhere,
         }
+    }
+}
+
+/// Reads a [`HostClock`]: keeps the line of the last tick.
+#[derive(Debug)]
+pub struct ClockReader<'a> {
+    clock: &'a HostClock,
+    from: Point,
+    to: Point,
+}
+
+impl ClockReader<'_> {
+    /// As [`HostClock::nanoseconds`].
+    #[inline]
+    pub fn nanoseconds(&mut self, ticks: u64) -> u64 {
+        if (self.from.ticks..self.to.ticks).contains(&ticks) {
+            return between(self.from, self.to, ticks);
+        }
+        if let Some(line) = self.clock.line_at(ticks) {
+            (self.from, self.to) = line;
+        }
+        self.clock.nanoseconds(ticks)
     }
 }
 
@@ -195,6 +231,10 @@ mod tests {
             .map(|&ticks| clock.nanoseconds(ticks))
             .collect();
         assert_eq!(times, [500, 750, 1000, 1650, 2300]);
+        let mut reader = clock.reader();
+        for ticks in [5000, 0, 1000, 3999, 1999, 2000, 900, 4000, 3000, 1001] {
+            assert_eq!(reader.nanoseconds(ticks), clock.nanoseconds(ticks));
+        }
         // The line from the first to the last has 0.6 ns a tick.
         assert_eq!(clock.nanoseconds(5000), 2900);
         assert_eq!(clock.nanoseconds(900), 440);

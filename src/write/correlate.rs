@@ -170,7 +170,10 @@ impl Correlation {
     }
 
     fn find_activities(&mut self, assembly: &Assembly) {
-        for (at, _) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::CeColl]) {
+        let kinds = [Kind::Coll, Kind::P2p, Kind::CeColl];
+        let count = kinds.map(|kind| assembly.places_of(kind).len());
+        self.activities.reserve_exact(count.iter().sum());
+        for (at, _) in assembly.of_kinds(kinds) {
             if let Some(link) = self.by_operation.get_mut(index(at)) {
                 *link = place(self.activities.len());
             }

@@ -7,16 +7,17 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::assembly::Assembly;
 use super::canvas::Lane;
 use super::collective;
 use super::correlate::Correlation;
-use super::figure::{RegionClass, RegionCode, RegionKey, RegionName, Shape};
+use super::figure::{RegionClass, RegionCode, RegionKey, RegionName, Shape, Told};
 use super::gpu_work::words::{copy_kind, demangled};
 use super::interval::Timing;
 use super::lanes::LaneKey;
+use super::near::{AHEAD, bring_near};
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
 use crate::journal::reader::Symbols;
@@ -194,6 +195,10 @@ impl Tables {
             tables.by_text.insert(text.to_owned(), number);
         }
         for &symbol in &used {
+            // An attribute that says nothing is left out.
+            if symbols.text(symbol).is_empty() {
+                continue;
+            }
             let at = index(symbol.0);
             if tables.by_symbol.len() <= at {
                 tables.by_symbol.resize(at + 1, StringRef::UNDEFINED);
@@ -219,16 +224,34 @@ impl Tables {
             let mut seen = 0_u32;
             // A row of transfers is of one direction.
             let is_net = matches!(lane.key, LaneKey::Net(..));
-            lane.items.iter().filter(move |item| {
+            let items = lane.items.iter().enumerate().filter(move |(_, item)| {
                 let shape = item.figure.shape;
                 let bit = 1 << shape as u32;
                 let is_known = seen & bit != 0;
                 seen |= bit;
                 let is_fixed = item.figure.has_fixed_region() || is_net && shape == Shape::Net;
                 !(is_fixed && is_known)
+            });
+            items.map(|(at, item)| {
+                let soon = lane.items.get(at + AHEAD);
+                if let Some(teller) = soon.and_then(|one| one.figure.teller(assembly, correlation))
+                {
+                    bring_near(teller);
+                }
+                item
             })
         });
+        let mut told_before: FxHashSet<Told> = FxHashSet::default();
+        let mut last_told = None;
         for item in items {
+            let told = item.figure.told(assembly, correlation);
+            if let Some(told) = told {
+                let is_known = last_told == Some(told) || !told_before.insert(told);
+                last_told = Some(told);
+                if is_known {
+                    continue;
+                }
+            }
             let fields = item.figure.fields(assembly, correlation);
             let key = item.figure.region(fields.as_ref(), correlation);
             if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
@@ -255,16 +278,12 @@ impl Tables {
             .map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
     }
 
-    /// The number of a symbol's text; undefined for no string.
+    /// The number of a symbol's text; undefined for no string and for an empty one.
     #[must_use]
+    #[inline]
     pub fn symbol(&self, symbol: Symbol) -> StringRef {
-        if symbol == Symbol::NONE {
-            return StringRef::UNDEFINED;
-        }
-        self.by_symbol
-            .get(index(symbol.0))
-            .copied()
-            .unwrap_or(StringRef::UNDEFINED)
+        let known = self.by_symbol.get(index(symbol.0)).copied();
+        known.unwrap_or(StringRef::UNDEFINED)
     }
 
     /// The number of a region.

@@ -5,60 +5,37 @@ mod gpu_work;
 mod network;
 mod result;
 
-use otf2::{AttributeValue, Attributes, StringRef};
+use otf2::{AttributeValue, NextAttributes, StringRef};
 
 use super::assembly::Operation;
 use super::attributes::Attribute;
 use super::canvas::Scene;
-use super::collective;
 use super::definitions::Tables;
 use super::figure::{Figure, Shape};
-use super::interval::Interval;
+use super::interval::{Interval, Timing};
 use super::place::index;
 use super::pxn::{self, placeholder};
 use crate::event::state;
 use crate::journal::record::{Fields, Symbol};
 
-/// Fills an attribute list, event after event.
+/// What intervals are measured by, in the order of [`Timing::ALL`].
+pub type Timings = [StringRef; Timing::ALL.len()];
+
+/// Gives an event its attributes.
 #[derive(Debug)]
-pub struct Details<'a> {
-    scene: &'a Scene<'a>,
-    tables: &'a Tables,
-    attributes: Attributes,
+pub struct Details<'a, 'e> {
+    /// What is drawn.
+    pub scene: &'a Scene<'a>,
+    /// The numbers of strings.
+    pub tables: &'a Tables,
+    /// Those of what intervals are measured by.
+    pub timings: &'e Timings,
+    /// Those of the event.
+    pub attributes: &'e mut NextAttributes,
 }
 
-impl<'a> Details<'a> {
-    /// For the events of a process.
-    #[must_use]
-    pub fn new(scene: &'a Scene<'a>, tables: &'a Tables) -> Self {
-        Self {
-            scene,
-            tables,
-            attributes: Attributes::new(),
-        }
-    }
-
-    /// What is known when a region is entered.
-    ///
-    /// # Errors
-    /// An attribute would come twice.
-    pub fn enter(&mut self, figure: Figure) -> otf2::Result<&Attributes> {
-        self.attributes.clear();
-        self.on_enter(figure)?;
-        Ok(&self.attributes)
-    }
-
-    /// What is known only when it is left.
-    ///
-    /// # Errors
-    /// An attribute would come twice.
-    pub fn leave(&mut self, figure: Figure) -> otf2::Result<&Attributes> {
-        self.attributes.clear();
-        self.on_leave(figure)?;
-        Ok(&self.attributes)
-    }
-
-    #[inline]
+impl Details<'_, '_> {
+    #[inline(always)]
     fn add(&mut self, attribute: Attribute, value: AttributeValue) -> otf2::Result<()> {
         self.attributes.add(attribute.reference(), value)
     }
@@ -90,20 +67,21 @@ impl<'a> Details<'a> {
     }
 
     fn name(&mut self, attribute: Attribute, symbol: Symbol) -> otf2::Result<()> {
-        if self.scene.symbols.text(symbol).is_empty() {
-            return Ok(());
-        }
         self.string(attribute, self.tables.symbol(symbol))
     }
 
     fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
         self.number(Attribute::Count, count, u64::MAX)?;
         self.name(Attribute::Datatype, datatype)?;
-        let size = collective::element_bytes(self.scene.symbols.text(datatype));
+        let size = self.scene.words.element_bytes(datatype);
         self.number(Attribute::Bytes, count.saturating_mul(size), 0)
     }
 
-    fn on_enter(&mut self, figure: Figure) -> otf2::Result<()> {
+    /// What is known when a region is entered.
+    ///
+    /// # Errors
+    /// An attribute would come twice.
+    pub fn enter(&mut self, figure: Figure) -> otf2::Result<()> {
         match figure.shape {
             Shape::CommInit | Shape::CommFinalize => return self.comm_call(figure.operation),
             Shape::GroupStart | Shape::GroupEnd | Shape::Queued => return Ok(()),
@@ -262,7 +240,7 @@ impl<'a> Details<'a> {
     }
 
     fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
-        let shape = collective::shape(self.scene.symbols.text(func));
+        let shape = self.scene.words.shape(func);
         if shape.is_some_and(|shape| shape.has_root()) {
             return self.add(Attribute::Root, AttributeValue::I32(root));
         }
@@ -279,7 +257,8 @@ impl<'a> Details<'a> {
             return Ok(());
         };
         self.number(Attribute::StartMoved, interval.moved_ns, 0)?;
-        self.string(Attribute::Timing, self.tables.text(interval.timing.name()))
+        let timing = self.timings.get(interval.timing as usize).copied();
+        self.string(Attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
 
     fn collective(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
@@ -371,7 +350,11 @@ impl<'a> Details<'a> {
         Ok(())
     }
 
-    fn on_leave(&mut self, figure: Figure) -> otf2::Result<()> {
+    /// What is known only when it is left.
+    ///
+    /// # Errors
+    /// An attribute would come twice.
+    pub fn leave(&mut self, figure: Figure) -> otf2::Result<()> {
         let scene = self.scene;
         match figure.shape {
             Shape::Operation => self.operation_result(figure.operation),

@@ -5,14 +5,18 @@ use otf2::{
 };
 use rustc_hash::FxHashMap;
 
+use super::assembly::Operation;
 use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
-use super::details::Details;
-use super::figure::{Figure, Shape};
+use super::details::{Details, Timings};
+use super::figure::{Figure, Shape, Told};
+use super::interval::Timing;
 use super::kinds::steps;
 use super::lanes::{Happening, What};
 use super::messages::{Message, Role};
+use super::near::{AHEAD, bring_near};
+use crate::event::Kind;
 use crate::journal::record::{Fields, Symbol};
 
 /// Writes lanes.
@@ -20,11 +24,12 @@ use crate::journal::record::{Fields, Symbol};
 pub struct Emitter<'a> {
     scene: &'a Scene<'a>,
     tables: &'a Tables,
-    details: Details<'a>,
+    timings: Timings,
     /// The regions that are entered on the lane.
     entered: Vec<RegionRef>,
-    /// By shape, kind and [`Operation::detail`](super::assembly::Operation::detail): the region, where these tell it.
-    told: FxHashMap<(u8, u8, u32), RegionRef>,
+    /// The regions of figures that tell them, each beside the last one of its shape and kind.
+    told: FxHashMap<Told, RegionRef>,
+    last_told: Vec<Option<(Told, RegionRef)>>,
     /// By shape: the region, where that is enough to tell it.
     fixed: [Option<RegionRef>; FIXED],
 }
@@ -39,27 +44,57 @@ impl<'a> Emitter<'a> {
         Self {
             scene,
             tables,
-            details: Details::new(scene, tables),
+            timings: Timing::ALL.map(|timing| tables.text(timing.name())),
             entered: Vec::new(),
             told: FxHashMap::default(),
+            last_told: vec![None; FIXED * Kind::COUNT],
             fixed: [None; FIXED],
         }
     }
 
-    /// Writes one event.
+    /// Writes events of a lane that follow each other; gives how many of them complete a collective on this rank.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(
+    pub fn write_all(
         &mut self,
         writer: &mut EventWriter<'_>,
-        happening: &Happening,
-    ) -> otf2::Result<()> {
+        happenings: &[Happening],
+    ) -> otf2::Result<u64> {
+        let mut collectives = 0;
+        for (at, happening) in happenings.iter().enumerate() {
+            let ahead = |steps: usize| self.entered(happenings.get(at + steps)?);
+            if let Some(operation) = ahead(AHEAD) {
+                bring_near(operation);
+            }
+            if let Some(operation) = ahead(AHEAD / 2) {
+                operation.fields.bring_near();
+            }
+            self.write(writer, happening)?;
+            collectives += u64::from(happening.ends_collective());
+        }
+        Ok(collectives)
+    }
+
+    /// The operation that begins with an event.
+    fn entered(&self, happening: &Happening) -> Option<&'a Operation> {
+        let What::Enter(figure) = happening.what else {
+            return None;
+        };
+        let at = match figure.shape {
+            Shape::Operation => self.scene.activity(figure.operation)?.operation,
+            _ => figure.operation,
+        };
+        self.scene.assembly.operation(at)
+    }
+
+    fn write(&mut self, writer: &mut EventWriter<'_>, happening: &Happening) -> otf2::Result<()> {
         match happening.what {
             What::Enter(figure) => {
                 let region = self.region(figure);
                 self.entered.push(region);
-                writer.enter(happening.time, region, self.details.enter(figure)?)?;
+                self.details(writer).enter(figure)?;
+                writer.enter(happening.time, region, Attributes::NONE)?;
                 self.put(writer, happening.time, figure)
             }
             What::Leave(figure) => {
@@ -67,7 +102,8 @@ impl<'a> Emitter<'a> {
                 // Lanes nest: it is the last one that was entered.
                 let entered = self.entered.pop();
                 let region = entered.unwrap_or_else(|| self.region(figure));
-                writer.leave(happening.time, region, self.details.leave(figure)?)
+                self.details(writer).leave(figure)?;
+                writer.leave(happening.time, region, Attributes::NONE)
             }
             What::Message(message) => self.message(writer, happening.time, message),
             What::Sample(metric, value) => {
@@ -83,6 +119,15 @@ impl<'a> Emitter<'a> {
                 };
                 writer.measurement_on_off(happening.time, mode, Attributes::NONE)
             }
+        }
+    }
+
+    fn details<'e>(&'e self, writer: &'e mut EventWriter<'_>) -> Details<'a, 'e> {
+        Details {
+            scene: self.scene,
+            tables: self.tables,
+            timings: &self.timings,
+            attributes: writer.next_attributes(),
         }
     }
 
@@ -102,25 +147,19 @@ impl<'a> Emitter<'a> {
 
     /// The region of a figure that is told by what it is of.
     fn told_region(&mut self, figure: Figure) -> RegionRef {
-        let scene = self.scene;
-        let at = match figure.shape {
-            Shape::Call | Shape::Enqueue | Shape::Net => Some(figure.operation),
-            Shape::Operation => scene.activity(figure.operation).map(|one| one.operation),
-            _ => None,
-        };
-        let Some(operation) = at.and_then(|at| scene.assembly.operation(at)) else {
+        let Some(told) = figure.told(self.scene.assembly, self.scene.correlation) else {
             return self.find_region(figure);
         };
-        let told = (
-            figure.shape as u8,
-            operation.kind() as u8,
-            operation.detail(),
-        );
-        if let Some(&region) = self.told.get(&told) {
+        let last = self.last_told.get(told.place()).copied().flatten();
+        if let Some((_, region)) = last.filter(|(last, _)| *last == told) {
             return region;
         }
-        let region = self.find_region(figure);
+        let known = self.told.get(&told).copied();
+        let region = known.unwrap_or_else(|| self.find_region(figure));
         self.told.insert(told, region);
+        if let Some(last) = self.last_told.get_mut(told.place()) {
+            *last = Some((told, region));
+        }
         region
     }
 
@@ -178,7 +217,7 @@ impl<'a> Emitter<'a> {
             return Ok(());
         };
         let sized = |count: u64, datatype: Symbol| {
-            count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)))
+            count.saturating_mul(scene.words.element_bytes(datatype))
         };
         let none = Attributes::NONE;
         match (message.role, &operation.fields()) {
@@ -187,7 +226,7 @@ impl<'a> Emitter<'a> {
                 writer.non_blocking_collective_request(time, request, none)
             }
             (role @ (Role::CollectiveEnd | Role::CollectiveComplete), fields) => {
-                let (func, count, datatype, root) = match *fields {
+                let (shape, count, datatype, root) = match *fields {
                     Fields::Coll {
                         func,
                         count,
@@ -201,16 +240,17 @@ impl<'a> Emitter<'a> {
                         datatype,
                         root,
                         ..
-                    } => (scene.symbols.text(func), count, datatype, root),
+                    } => (scene.words.shape(func), count, datatype, root),
                     _ => {
                         let composites = &scene.correlation.composites;
                         let Some((_, call)) = composites.of_member(message.activity) else {
                             return Ok(());
                         };
-                        (call.pattern.func(), call.count, call.datatype, call.rank)
+                        let shape = collective::shape(call.pattern.func());
+                        (shape, call.count, call.datatype, call.rank)
                     }
                 };
-                let Some(shape) = collective::shape(func) else {
+                let Some(shape) = shape else {
                     return Ok(());
                 };
                 let root = u32::try_from(root).ok().filter(|_| shape.has_root());

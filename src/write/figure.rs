@@ -5,11 +5,11 @@ use super::composites::Pattern;
 use super::correlate::Correlation;
 use super::gpu_work::What;
 use super::place::index;
-use crate::event::NetData;
+use crate::event::{Kind, NetData};
 use crate::journal::record::{Fields, Symbol};
 
 /// Which part of an operation an interval shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
     /// `init`; `operation` is a place in the comm calls.
     CommInit,
@@ -225,6 +225,23 @@ impl RegionKey {
     }
 }
 
+/// What tells a region: figures that are alike in this are of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Told {
+    shape: Shape,
+    kind: Kind,
+    /// See [`Operation::detail`].
+    detail: u32,
+}
+
+impl Told {
+    /// A number for shape and kind.
+    #[inline]
+    pub(super) const fn place(self) -> usize {
+        self.shape as usize * Kind::COUNT + self.kind as usize
+    }
+}
+
 /// What a network plugin does, where it is known which it is.
 fn plugin(fields: Option<&Fields>, sends: bool) -> RegionName {
     let Some(&Fields::NetPlugin { id, data }) = fields else {
@@ -337,6 +354,32 @@ impl Figure {
             (Shape::Call, _) => (RegionClass::Api, RegionName::Func(named, "")),
         };
         RegionKey { class, name }
+    }
+
+    /// The operation that tells its region, where kind and detail of one do.
+    #[inline]
+    pub(super) fn teller<'a>(
+        &self,
+        assembly: &'a Assembly,
+        correlation: &Correlation,
+    ) -> Option<&'a Operation> {
+        let at = match self.shape {
+            Shape::Call | Shape::Enqueue | Shape::Net => self.operation,
+            Shape::Operation => correlation.activities.get(index(self.operation))?.operation,
+            _ => return None,
+        };
+        assembly.operation(at)
+    }
+
+    /// What of it tells the region.
+    #[inline]
+    pub(super) fn told(&self, assembly: &Assembly, correlation: &Correlation) -> Option<Told> {
+        let operation = self.teller(assembly, correlation)?;
+        Some(Told {
+            shape: self.shape,
+            kind: operation.kind(),
+            detail: operation.detail(),
+        })
     }
 
     /// The fields of the operation behind it.

@@ -53,6 +53,17 @@ impl Slot {
         (*at != NOWHERE).then_some(at)
     }
 
+    /// Puts in the number after the last one; gives whether it is that.
+    #[inline]
+    fn push(&mut self, number: u64, at: u32) -> bool {
+        let is_next = self.used > 0 && self.offset(number) == Some(self.places.len());
+        if is_next {
+            self.places.push(at);
+            self.used += 1;
+        }
+        is_next
+    }
+
     /// Whether there was room for it.
     fn insert(&mut self, number: u64, at: u32) -> bool {
         if self.used == 0 {
@@ -98,8 +109,29 @@ impl Ids {
         }
     }
 
+    /// Notes the place of an id unless it has one; gives whether it had none. `is_of` as for [`Self::get`].
+    #[inline]
+    pub(super) fn insert_new(
+        &mut self,
+        id: u64,
+        key: Key,
+        at: u32,
+        is_of: impl Fn(u32) -> bool,
+    ) -> bool {
+        let slot = self.slots.get_mut(usize::from(key.0));
+        // Nearly always: ids count up.
+        if self.others.is_empty() && slot.is_some_and(|slot| slot.push(key.1, at)) {
+            return true;
+        }
+        let is_new = self.get(id, key, is_of).is_none();
+        if is_new {
+            self.insert(id, key, at);
+        }
+        is_new
+    }
+
     /// Notes the place of an id that has none yet.
-    pub(super) fn insert(&mut self, id: u64, key: Key, at: u32) {
+    fn insert(&mut self, id: u64, key: Key, at: u32) {
         let slot = usize::from(key.0);
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, Slot::default);
@@ -141,10 +173,9 @@ mod tests {
                 found.get(id, key(id), is_of(id)),
                 expected.get(&id).copied()
             );
-            expected.entry(id).or_insert_with(|| {
-                found.insert(id, key(id), at);
-                at
-            });
+            let is_new = found.insert_new(id, key(id), at, is_of(id));
+            assert_eq!(is_new, !expected.contains_key(&id));
+            expected.entry(id).or_insert(at);
         }
         for &id in &all {
             assert_eq!(

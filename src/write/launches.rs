@@ -10,7 +10,7 @@
 //! is busy or launches block. So the order counts, and time only where the numbers of plans and launches differ:
 //! because something was lost, or does not name its plan.
 
-use std::ops::Range;
+use std::cell::Cell;
 
 use rustc_hash::FxHashMap;
 
@@ -29,10 +29,15 @@ type Sequence = (u64, u64, u64);
 #[derive(Debug, Default)]
 struct Launches {
     /// All: of which, start and place, in order.
-    all: Vec<(Of, u64, u32)>,
-    /// Where those of one group and communicator are.
-    ranges: FxHashMap<Of, Range<usize>>,
+    all: Vec<Launch>,
+    /// Where in them those of each group and communicator begin, in order.
+    begins: Vec<(Of, usize)>,
+    /// Which were asked for last: groups come in order, so the next ones are beside them.
+    last: Cell<usize>,
 }
+
+/// A launch: of which, start and place.
+type Launch = (Of, u64, u32);
 
 impl Launches {
     fn new(assembly: &Assembly) -> Self {
@@ -43,20 +48,33 @@ impl Launches {
             }
         }
         all.sort_unstable();
-        let mut ranges = FxHashMap::default();
-        let mut begin = 0;
-        for same in all.chunk_by(|a, b| a.0 == b.0) {
-            let end = begin + same.len();
-            ranges.extend(same.first().map(|first| (first.0, begin..end)));
-            begin = end;
+        let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
+        for (at, (of, ..)) in all.iter().enumerate() {
+            if begins.last().is_none_or(|(last, _)| last != of) {
+                begins.push((*of, at));
+            }
         }
-        Self { all, ranges }
+        Self {
+            all,
+            begins,
+            last: Cell::new(0),
+        }
     }
 
     /// Those of a group and communicator, by start; none where there are none.
-    fn of(&self, of: Of) -> &[(Of, u64, u32)] {
-        let range = self.ranges.get(&of).cloned().unwrap_or_default();
-        self.all.get(range).unwrap_or(&[])
+    fn of(&self, of: Of) -> &[Launch] {
+        let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == of);
+        let last = self.last.get();
+        let near = [last, last + 1].into_iter().find(is_at);
+        let search = || self.begins.binary_search_by_key(&of, |begin| begin.0).ok();
+        let Some(at) = near.or_else(search) else {
+            return &[];
+        };
+        self.last.set(at);
+        let begin = |at: usize| self.begins.get(at).map(|begin| begin.1);
+        let end = begin(at + 1).unwrap_or(self.all.len());
+        let of_it = begin(at).and_then(|begin| self.all.get(begin..end));
+        of_it.unwrap_or(&[])
     }
 }
 

@@ -2,8 +2,9 @@
 //! larger ones, of what was called, elsewhere.
 
 use super::figure::func;
+use super::near::bring_near;
 use crate::event::Kind;
-use crate::journal::record::Fields;
+use crate::journal::record::{Fields, Symbol};
 
 /// Fields as they are kept.
 #[derive(Clone, Debug)]
@@ -32,7 +33,12 @@ pub(super) enum Packed {
         channel: u8,
         gpu_ns: u64,
     },
-    Large(Box<Fields>),
+    /// With what is asked for most: the fields themselves are elsewhere.
+    Large {
+        kind: Kind,
+        func: Symbol,
+        fields: Box<Fields>,
+    },
 }
 
 const _: () = assert!(size_of::<Packed>() <= 24);
@@ -67,7 +73,11 @@ impl From<Fields> for Packed {
             Fields::ProxyStep { step } => Self::ProxyStep { step },
             Fields::ProxyCtrl => Self::ProxyCtrl,
             Fields::KernelCh { channel, gpu_ns } => Self::KernelCh { channel, gpu_ns },
-            large => Self::Large(Box::new(large)),
+            large => Self::Large {
+                kind: large.kind(),
+                func: func(&large),
+                fields: Box::new(large),
+            },
         }
     }
 }
@@ -104,7 +114,15 @@ impl Packed {
             Self::ProxyStep { step } => Fields::ProxyStep { step },
             Self::ProxyCtrl => Fields::ProxyCtrl,
             Self::KernelCh { channel, gpu_ns } => Fields::KernelCh { channel, gpu_ns },
-            Self::Large(ref fields) => **fields,
+            Self::Large { ref fields, .. } => **fields,
+        }
+    }
+
+    /// Has the fields brought near, of an operation that is near already.
+    #[inline]
+    pub(super) fn bring_near(&self) {
+        if let Self::Large { fields, .. } = self {
+            bring_near(&**fields);
         }
     }
 
@@ -114,7 +132,7 @@ impl Packed {
     pub(super) fn detail(&self) -> u32 {
         match self {
             Self::ProxyOp { is_send, .. } => u32::from(*is_send),
-            Self::Large(fields) => func(fields).0,
+            Self::Large { func, .. } => func.0,
             _ => 0,
         }
     }
@@ -130,7 +148,7 @@ impl Packed {
             Self::ProxyStep { .. } => Kind::ProxyStep,
             Self::ProxyCtrl => Kind::ProxyCtrl,
             Self::KernelCh { .. } => Kind::KernelCh,
-            Self::Large(fields) => fields.kind(),
+            Self::Large { kind, .. } => *kind,
         }
     }
 }

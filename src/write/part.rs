@@ -135,7 +135,7 @@ pub(super) fn write_claimed(
     let process_id = journal.process_id;
     let process_tag = journal.process_tag;
     let session_start_ns = journal.session_start_realtime_ns;
-    let mut assembler = Assembler::default();
+    let mut assembler = Assembler::expecting(journal.bytes());
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
     let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
@@ -305,14 +305,12 @@ impl Lanes<'_> {
             let mut writer = part
                 .event_writer(location)
                 .map_err(otf2_error(self.directory))?;
+            let mut collectives = 0;
             for chunk in happenings.chunks(EVENTS_PER_CHECK) {
                 check(self.options, self.directory)?;
-                for happening in chunk {
-                    // Made only where it is needed: the path costs memory.
-                    emitter
-                        .write(&mut writer, happening)
-                        .map_err(|error| otf2_error(self.directory)(error))?;
-                }
+                collectives += emitter
+                    .write_all(&mut writer, chunk)
+                    .map_err(otf2_error(self.directory))?;
             }
             let events = writer.close().map_err(otf2_error(self.directory))?;
             definitions.push(LaneDefinition {
@@ -321,7 +319,7 @@ impl Lanes<'_> {
                 events,
                 first_ns: happenings.first().map_or(0, |happening| happening.time),
                 last_ns: happenings.last().map_or(0, |happening| happening.time),
-                collectives: happenings.iter().filter(|h| h.ends_collective()).count() as u64,
+                collectives,
             });
             memory = happenings;
             progress.step();

@@ -12,7 +12,9 @@ use super::gpu_clock::{GpuClock, gpu_clocks};
 use super::interval::{Interval, intervals};
 use super::kinds;
 use super::lanes::{Happening, nest, weave};
+use super::large::make_room;
 use super::options::ArchiveOptions;
+use super::words::Words;
 use crate::journal::reader::Symbols;
 
 /// A process, understood: what its operations mean and when they ran.
@@ -28,6 +30,8 @@ pub struct Timeline {
     pub intervals: Vec<Option<Interval>>,
     /// Which threads are CUDA's own.
     pub callback_threads: BTreeSet<ThreadKey>,
+    /// What the strings mean.
+    pub words: Words,
 }
 
 impl Timeline {
@@ -44,6 +48,7 @@ impl Timeline {
             gpu_clocks,
             intervals,
             callback_threads: callback_threads::of(assembly),
+            words: Words::of(symbols),
         }
     }
 
@@ -57,6 +62,7 @@ impl Timeline {
             gpu_clocks: &self.gpu_clocks,
             intervals: &self.intervals,
             callback_threads: &self.callback_threads,
+            words: &self.words,
             symbols,
             options: ArchiveOptions::default(),
         }
@@ -88,7 +94,7 @@ impl Lane {
             ..
         } = self;
         drawn.clear();
-        drawn.reserve(2 * items.len());
+        make_room(&mut drawn, 2 * items.len());
         let cut = nest(&mut items, &mut drawn);
         (weave(messages.merge(drawn), &samples), cut)
     }

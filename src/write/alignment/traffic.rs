@@ -18,7 +18,7 @@ use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::Scene;
-use crate::write::collective::{Flow, element_bytes, shape};
+use crate::write::collective::{Flow, shape};
 use crate::write::comm::Identity;
 use crate::write::correlate::Activity;
 use crate::write::gpu_clock::GpuCalibration;
@@ -297,7 +297,7 @@ fn sample<'a>(
             }
             | Fields::P2p {
                 count, datatype, ..
-            } => count.saturating_mul(element_bytes(scene.symbols.text(datatype))),
+            } => count.saturating_mul(scene.words.element_bytes(datatype)),
             _ => 0,
         };
         if best.as_ref().is_none_or(|best| bytes < best.0) {

@@ -8,7 +8,7 @@ use crate::write::attributes::Attribute;
 use crate::write::collective;
 use crate::write::composites::ComposedCall;
 
-impl Details<'_> {
+impl Details<'_, '_> {
     /// The call, by the place of the first of its calls.
     pub(super) fn composed_call(&mut self, first: u32) -> otf2::Result<()> {
         match self.scene.correlation.composites.call_begun_by(first) {
@@ -87,8 +87,9 @@ impl Details<'_> {
             let missing = AttributeValue::U32(composite.missing);
             return self.add(Attribute::MembersMissing, missing);
         }
-        let element = collective::element_bytes(scene.symbols.text(call.datatype));
+        let element = scene.words.element_bytes(call.datatype);
         let bytes = call.count.saturating_mul(element);
-        self.bandwidths(call.pattern.func(), bytes, call.ranks, interval)
+        let shape = collective::shape(call.pattern.func());
+        self.bandwidths(shape, bytes, call.ranks, interval)
     }
 }

@@ -8,7 +8,7 @@ use crate::journal::record::Symbol;
 use crate::write::attributes::Attribute;
 use crate::write::gpu_work::{What, words};
 
-impl Details<'_> {
+impl Details<'_, '_> {
     pub(super) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
         let Some(&work) = self.scene.correlation.gpu.get(at) else {
             return Ok(());

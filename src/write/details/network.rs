@@ -6,7 +6,7 @@ use super::Details;
 use crate::event::NetData;
 use crate::write::attributes::Attribute;
 
-impl Details<'_> {
+impl Details<'_, '_> {
     /// What the plugin said when it began; as numbers, because their meaning is the plugin's.
     pub(super) fn net_plugin(&mut self, id: i64, data: NetData) -> otf2::Result<()> {
         let id = id.cast_unsigned();

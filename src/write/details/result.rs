@@ -6,11 +6,11 @@ use super::Details;
 use crate::journal::record::Fields;
 use crate::write::assembly::Operation;
 use crate::write::attributes::Attribute;
-use crate::write::collective;
+use crate::write::collective::Shape;
 use crate::write::interval::Interval;
 use crate::write::place::index;
 
-impl Details<'_> {
+impl Details<'_, '_> {
     pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
         let scene = self.scene;
         let Some(activity) = scene.activity(at) else {
@@ -38,14 +38,14 @@ impl Details<'_> {
         let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
             return Ok(());
         };
-        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)));
-        self.bandwidths(scene.symbols.text(func), bytes, party.ranks, interval)
+        let bytes = count.saturating_mul(scene.words.element_bytes(datatype));
+        self.bandwidths(scene.words.shape(func), bytes, party.ranks, interval)
     }
 
     /// What a collective of `bytes` a rank reached, where it is known when it ran.
     pub(super) fn bandwidths(
         &mut self,
-        func: &str,
+        shape: Option<Shape>,
         bytes: u64,
         ranks: u32,
         interval: Interval,
@@ -56,7 +56,7 @@ impl Details<'_> {
         if interval.unfinished || !measured || seconds <= 0.0 {
             return Ok(());
         }
-        if let Some(shape) = collective::shape(func) {
+        if let Some(shape) = shape {
             let (bandwidth, bus) = shape.bandwidths(bytes, ranks, seconds);
             self.add(
                 Attribute::AlgorithmBandwidth,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
-use crate::write::collective;
 use crate::write::lanes::LaneKey;
 use crate::write::metrics::{Load, Metric, rate};
 
@@ -48,7 +47,7 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
             } => (count, datatype),
             _ => continue,
         };
-        let bytes = count.saturating_mul(collective::element_bytes(scene.symbols.text(datatype)));
+        let bytes = count.saturating_mul(scene.words.element_bytes(datatype));
         let key = LaneKey::Communicator(context);
         let span = (interval.start, interval.end);
         if scene.options.metrics.has(Metric::BytesInFlight) {
@@ -74,7 +73,7 @@ fn moved(scene: &Scene<'_>, activity: u32, fields: &Fields, bytes: u64) -> Optio
         Fields::Coll { func, .. } => {
             // Without the number of ranks a bandwidth would be made up.
             let party = scene.party(activity).filter(|party| party.knows_ranks)?;
-            let shape = collective::shape(scene.symbols.text(func))?;
+            let shape = scene.words.shape(func)?;
             Some(shape.buffer_bytes(bytes, party.ranks.into()))
         }
         Fields::P2p { .. } => Some(bytes),

@@ -13,6 +13,9 @@ use crate::write::kinds::by_lane::ByLane;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::index;
 
+/// A proxy operation: start, place, end and first progress. What is at hand is noted: on its lane it is far away.
+type Transfer = (u64, u32, u64, Option<u64>);
+
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::ProxyOp) {
@@ -29,13 +32,14 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             }
             let key = LaneKey::Net(owner, channel, is_send, peer);
             let end = end(scene, canvas, at, operation).max(operation.start);
-            order.add(key, (operation.start, at, end));
+            let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
+            order.add(key, (operation.start, at, end, progress));
         }
     }
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
-        for (start, at, end) in of_lane {
-            draw_transfer(scene, canvas, &mut siblings, key, (start, at, end));
+        for transfer in of_lane {
+            draw_transfer(scene, canvas, &mut siblings, key, transfer);
         }
     }
 }
@@ -45,9 +49,8 @@ fn draw_transfer(
     canvas: &mut Canvas,
     siblings: &mut Siblings,
     key: LaneKey,
-    (start, at, end): (u64, u32, u64),
+    (start, at, end, progress): Transfer,
 ) {
-    let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
     let waits_until = match progress {
         Some(progress) => progress.clamp(start, end),
         None if scene.is_unfinished(at) => end,

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use crate::event::Kind;
 use crate::journal::record::Fields;
 use crate::write::canvas::{Canvas, Scene};
-use crate::write::collective;
 use crate::write::figure::{Figure, Shape};
 use crate::write::interval::Interval;
 use crate::write::lanes::{Item, LaneKey, Siblings};
@@ -233,7 +232,7 @@ fn exchange(
     let ranks = scene.comms.comm(member)?.ranks;
     match operation.fields() {
         Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
-            if collective::shape(scene.symbols.text(func)).is_some() {
+            if scene.words.shape(func).is_some() {
                 canvas.counts.sizes_unknown += u64::from(ranks == 0);
                 return Some(Exchange::Collective);
             }

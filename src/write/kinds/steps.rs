@@ -95,7 +95,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         return None;
     };
     let own = !scene.assembly.is_foreign(parent);
-    let party = own.then(|| scene.party_of(parent.context))??;
+    let party = own.then(|| scene.party_of(parent))??;
     Some(Put {
         comm: party.comm,
         peer: u32::try_from(peer)
