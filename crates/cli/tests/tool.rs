@@ -1,6 +1,7 @@
 //! The tool as a process: one module per verb, all on the built binary.
 
 mod tool {
+    mod aligned;
     mod check;
     mod export;
     mod finalize;

@@ -8,7 +8,9 @@ use std::path::Path;
 use otf2::{AttributeType, CollectiveOp, MetricValue, RegionRef};
 use serde_json::Value;
 
-use super::fixture::{ALL_REDUCE, BROADCAST, CHANNEL, Fixture, KERNEL, LAUNCH, Step};
+use super::fixture::{
+    ALL_REDUCE, BROADCAST, CHANNEL, Fixture, KERNEL, LAUNCH, RECEIVE, Said, Step,
+};
 use super::support::{Scratch, text};
 
 /// A rule and what breaks it.
@@ -279,9 +281,11 @@ const CASES: &[Case] = &[
         fixture.property("NCCL::MATCHING_UNKNOWN::LIST", said);
     }),
     spoiled("T01", |fixture| {
-        fixture.offsets = vec![(100, 400), (300, -200), (500, -200)];
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 400), (300, -200), (500, -200)];
         fixture.span = (0, 10_000);
-    }),
+    })
+    .with(&["T13"]),
     spoiled("T02", |fixture| fixture.span = (100, 454)),
     // The residual is 5 ns.
     spoiled("T03", |fixture| {
@@ -301,28 +305,59 @@ const CASES: &[Case] = &[
     spoiled("T07", |fixture| {
         fixture.property("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1");
     }),
-    // The clock of rank 1 goes back before the message is received.
+    // By the clock of rank 1 the message is received at 385, and it is sent at 400.
     spoiled("T08", |fixture| {
         fixture.two_hosts = true;
-        fixture.offsets = vec![(100, 0), (350, 0), (410, -59), (456, -100)];
+        fixture.offsets[1] = vec![(100, -45), (456, -45)];
+        fixture.span = (50, 700);
+        let is_received = |step: &Step| matches!(step, Step::Irecv(..));
+        set(fixture, 1, is_received, Step::Irecv(430, 0, 7));
+        let is_left = |step: &Step| matches!(step, Step::Leave(455, _));
+        set(fixture, 1, is_left, Step::Leave(430, RECEIVE));
     }),
     // Rank 1 enters the all-reduce when rank 0 has left it.
     spoiled("T09", |fixture| {
         fixture.two_hosts = true;
-        fixture.offsets = vec![(100, 150), (456, 150)];
+        fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
     }),
     // The same, admitted.
     spoiled("T10", |fixture| {
-        fixture.two_hosts = true;
-        fixture.offsets = vec![(100, 150), (456, 150)];
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
-        fixture.property("NCCL::CLOCK::ALIGNMENT::CONSTRAINTS", "8");
+        fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", Said::Signed(200));
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
+        for process in 0..2 {
+            fixture.say(process, "NCCL::CLOCK::VIOLATIONS", Said::Unsigned(1));
+        }
     }),
     spoiled("T11", |fixture| timed_by_kernel(fixture, 310, 351)),
     spoiled("T12", |fixture| {
         fixture.property("NCCL::GPU::NOT_PLACED", "2");
+    }),
+    // One alone does nothing.
+    spoiled("T13", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 5)];
+    }),
+    spoiled("T14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(100, 0), (454, 0)];
+    }),
+    // The kernel's channel is of the process of rank 0.
+    spoiled("T15", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[2] = vec![(100, 1), (456, 1)];
+    }),
+    spoiled("T16", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(100, 0), (1_000_000_100, 1_300_000)];
+        fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", Said::Signed(1_300_000));
+    }),
+    spoiled("T17", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", Said::Signed(49));
     }),
     spoiled("A01", |fixture| {
         fixture.property("NCCL::COUNT::COLL::SEEN", "5");
@@ -379,6 +414,10 @@ const CASES: &[Case] = &[
         fixture.property("NCCL::GPU::CAPTURED", "1");
         fixture.property("NCCL::GPU::LAUNCHES_TIMED", "1");
     }),
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "3");
+    }),
 ];
 
 /// Rules that can be broken in another way as well.
@@ -411,6 +450,82 @@ const OTHER_CASES: &[Case] = &[
     spoiled("T03", |fixture| {
         fixture.cpu_lanes = true;
         fixture.channel = vec![Step::EnterChannel(105, 100), Step::Leave(206, CHANNEL)];
+    }),
+    // Times of offsets that do not increase: libotf2 gives none of the events. The second of rank 1 is put before the
+    // first.
+    Case {
+        rule: "S10",
+        also: &[],
+        spoil: |fixture| *fixture = Fixture::aligned(),
+        damage: |trace| {
+            patch(
+                &trace.join("traces/1.def"),
+                &1_000_000_100_u32.to_le_bytes(),
+                &50_u32.to_le_bytes(),
+            );
+        },
+    },
+    // Time goes back where there is no event.
+    spoiled("T13", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 50), (360, 50), (400, 0), (460, 0)];
+    }),
+    // The first event is not corrected.
+    spoiled("T14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(121, 0), (1_000_000_121, 20_000)];
+    }),
+    // Two hosts by name, one machine.
+    spoiled("T15", |fixture| {
+        fixture.two_hosts = true;
+        fixture.boots = [Some("the boot of both"); 2];
+        fixture.offsets = [0, 10, 0].map(|offset| vec![(100, offset), (456, offset)]);
+        fixture.span = (100, 465);
+    }),
+    spoiled("T17", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", Said::Signed(-20_000));
+    }),
+    spoiled("T17", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.say(1, "NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(8));
+        fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "8");
+    }),
+    spoiled("T17", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.deviation = 0.0;
+    }),
+    // What is said to be the reference is on no clock.
+    spoiled("T17", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[0].clear();
+        fixture.offsets[2].clear();
+    }),
+    // A drift is corrected, and nothing says so.
+    spoiled("T17", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 0), (1_000_000_100, 20_000)];
+    }),
+    // Each violation is one of two hosts.
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
+        fixture.say(1, "NCCL::CLOCK::VIOLATIONS", Said::Unsigned(1));
+    })
+    .with(&["T10"]),
+    // The archive says nothing of what its processes do.
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        let is_kept = |name: &str| !name.starts_with("NCCL::CLOCK::ALIGNMENT");
+        fixture.properties.retain(|(name, _)| is_kept(name));
+    }),
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "14");
+    }),
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.say(1, "NCCL::CLOCK::RELATION", Said::Text("believed"));
     }),
 ];
 
