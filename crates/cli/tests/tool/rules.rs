@@ -523,6 +523,21 @@ const OTHER_CASES: &[Case] = &[
         *fixture = Fixture::aligned();
         fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "14");
     }),
+    // Two processes of one host, of which different things are said.
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.boots = [Some("the boot of both"); 2];
+        fixture.offsets[1] = vec![(100, 0), (456, 0)];
+        fixture.deviation = 0.0;
+        fixture.said[1] = fixture.said[0].clone();
+        fixture.say(1, "NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(7));
+        fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "1");
+        fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "5");
+    }),
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.property("NCCL::CLOCK::ALIGNMENT::WORST_VIOLATION_NS", "7");
+    }),
     spoiled("A14", |fixture| {
         *fixture = Fixture::aligned();
         fixture.say(1, "NCCL::CLOCK::RELATION", Said::Text("believed"));
