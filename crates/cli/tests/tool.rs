@@ -3,6 +3,7 @@
 mod tool {
     mod aligned;
     mod check;
+    mod clock_rules;
     mod export;
     mod finalize;
     mod fixture;
