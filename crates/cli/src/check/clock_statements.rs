@@ -145,7 +145,7 @@ impl Process<'_> {
         let Some(first) = clock.first() else {
             if said.relation.is_some() || self.read.is_some() {
                 wrong.push(
-                    "the archive says of what its clock is, but it has no clock offsets".to_owned(),
+                    "no clock offsets bring it onto the clock that the archive states".to_owned(),
                 );
             }
             return wrong;
