@@ -8,6 +8,8 @@
 //!  across        what needs several locations, each with the state that is still open:
 //!    collectives, messages, members    of each communicator
 //!    causes      what a host did before what others did later
+//!    clock_offsets    the clocks that readers make: of locations, of processes, of hosts
+//!      clock_statements   and what the archive says of them
 //!    parents     kernel channels within their operations
 //!    gpu_work    kernels and copies: within their operations, with their launches, on the right rows
 //!    drawn       events in the archive, counted by kind
@@ -18,12 +20,15 @@
 mod account;
 mod across;
 mod causes;
+mod clock_offsets;
+mod clock_statements;
 mod collectives;
 mod definitions;
 mod drawn;
 mod files;
 mod findings;
 mod gpu_work;
+mod hosts;
 mod listing;
 mod matching;
 mod members;
@@ -204,7 +209,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
             across.cannot_be_read(location);
             continue;
         }
-        across.next_location();
+        across.next_location(location, findings);
         let mut row = Row::new(trace, location, with_siblings.contains(&location), findings);
         let read = trace.archive.for_each_event(&[location], |_, event| {
             row.event(&event);

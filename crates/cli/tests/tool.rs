@@ -1,7 +1,9 @@
 //! The tool as a process: one module per verb, all on the built binary.
 
 mod tool {
+    mod aligned;
     mod check;
+    mod clock_rules;
     mod export;
     mod finalize;
     mod fixture;

@@ -85,8 +85,73 @@ fn ring(number: u32, messages: usize, seed: u64) -> Vec<Message> {
     (0..messages).map(|_| message()).collect()
 }
 
+/// What `nccl-otf2 check` holds of the clock offsets of every archive, T13 to T17: they begin and end around the span, turn
+/// no time back, correct no more than clocks drift, and their drift is the stated one.
+fn looks_right(clock: &Correction, span: (u64, u64)) {
+    let (Some(first), Some(last)) = (clock.knots.first(), clock.knots.last()) else {
+        assert_eq!(clock.drift_ppb, 0);
+        return;
+    };
+    assert!(first.ns <= span.0 && span.1 <= last.ns, "{clock:?}");
+    let mut drifts: Vec<(i128, i128)> = Vec::new();
+    for pair in clock.knots.windows(2) {
+        let run = i128::from(pair[1].ns) - i128::from(pair[0].ns);
+        let rise = i128::from(pair[1].correction_ns) - i128::from(pair[0].correction_ns);
+        assert!(run > 0 && run + rise >= 0, "{clock:?}");
+        assert!(rise.abs() <= run * 1250 / 1_000_000 + 2, "{clock:?}");
+        let ppb = rise * 1_000_000_000 / run;
+        let room = 2_000_000_000 / run + ppb.abs() * 3 / 2000 + 1;
+        if run >= 900_000 || clock.knots.len() == 2 {
+            drifts.push((ppb - room, ppb + room));
+        }
+    }
+    let least = drifts.iter().map(|drift| drift.0).min();
+    let most = drifts.iter().map(|drift| drift.1).max();
+    let stated = i128::from(clock.drift_ppb);
+    assert!(
+        least <= Some(stated) && Some(stated) <= most,
+        "{drifts:?} {clock:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Also where claims contradict each other, or leave most of the time without any.
+    #[test]
+    fn clocks_look_right(
+        claims in prop::collection::vec(
+            (0..4_u32, 0..4_u32, 0..100_000_000_u64, -1_000_000_000..1_000_000_000_i64),
+            1..60,
+        ),
+        scale in prop_oneof![1..10_u64, 1..1_000_000_u64],
+        wrong in 1..1_000_000_i64,
+    ) {
+        let length = scale * 100_000_000;
+        let constraints = claims.iter().map(|&(from, to, sent, later)| {
+            let earlier = EPOCH + sent * scale;
+            Constraint {
+                earlier: Reading { boot: from, ns: earlier },
+                later: Reading { boot: to, ns: earlier.saturating_add_signed(later / wrong) },
+            }
+        });
+        // A reading is one of an event.
+        let constraints: Vec<Constraint> = constraints.collect();
+        let readings = |of: u32| {
+            let all = constraints.iter().flat_map(|one| [one.earlier, one.later]);
+            all.filter(move |reading| reading.boot == of).map(|reading| reading.ns)
+        };
+        let spans: Vec<(u64, u64)> = (0..4)
+            .map(|boot| {
+                let first = readings(boot).min().unwrap_or(EPOCH);
+                (first.min(EPOCH + length / 2), readings(boot).max().unwrap_or(first))
+            })
+            .collect();
+        let alignment = align(&spans, constraints);
+        for (clock, &span) in alignment.clocks.iter().zip(&spans) {
+            looks_right(clock, span);
+        }
+    }
 
     /// Seconds apart and 50 ppm: corrected to below the shortest delay of the network, nothing is received before it
     /// was sent, and what is said about it holds.

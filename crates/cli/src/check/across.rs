@@ -8,6 +8,7 @@ use crate::archive::{Trace, is_nccl};
 use crate::completeness::Completeness;
 
 use super::causes::Causes;
+use super::clock_offsets::ClockOffsets;
 use super::collectives::{Collectives, Voice};
 use super::drawn::Drawn;
 use super::findings::Findings;
@@ -26,6 +27,7 @@ pub(crate) struct Across<'a> {
     /// What needs the statements of this project's writer.
     nccl: Option<(Parents<'a>, Drawn, GpuWork<'a>)>,
     causes: Option<Causes<'a>>,
+    clock_offsets: ClockOffsets<'a>,
     unreadable: BTreeSet<LocationRef>,
 }
 
@@ -43,6 +45,7 @@ impl<'a> Across<'a> {
             messages: Messages::default(),
             nccl,
             causes,
+            clock_offsets: ClockOffsets::of(trace),
             unreadable: BTreeSet::new(),
         }
     }
@@ -55,8 +58,9 @@ impl<'a> Across<'a> {
         }
     }
 
-    /// The events of the next location follow.
-    pub(crate) fn next_location(&mut self) {
+    /// The events of this location follow.
+    pub(crate) fn next_location(&mut self, location: LocationRef, findings: &mut Findings) {
+        self.clock_offsets.next_location(location, findings);
         if let Some((parents, drawn, gpu_work)) = &mut self.nccl {
             gpu_work.next_location();
             parents.next_location();
@@ -74,6 +78,7 @@ impl<'a> Across<'a> {
 
     /// Takes in an event.
     pub(crate) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
+        self.clock_offsets.event(event.time);
         match &event.kind {
             EventKind::MpiCollectiveEnd(collective)
             | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
@@ -125,6 +130,7 @@ impl<'a> Across<'a> {
         if let Some(causes) = &mut self.causes {
             causes.end(findings);
         }
+        self.clock_offsets.end(findings);
         if let Some((parents, drawn, gpu_work)) = &self.nccl {
             parents.end(findings);
             if unreadable.is_empty() {

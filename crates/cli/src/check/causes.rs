@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use otf2::{
     Archive, AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind,
-    LocationRef, Message, SystemTreeDomain, SystemTreeNodeRef,
+    LocationRef, Message, SystemTreeNodeRef,
 };
 
 use crate::archive::Trace;
@@ -16,6 +16,7 @@ use crate::completeness::Completeness;
 use crate::units::plural;
 
 use super::findings::Findings;
+use super::hosts;
 use super::members::Members;
 use super::rules::Rule;
 
@@ -76,17 +77,7 @@ fn said(archive: &Archive, name: &str) -> u64 {
 fn hosts(trace: &Trace) -> BTreeMap<LocationRef, SystemTreeNodeRef> {
     let definitions = &trace.definitions;
     let hosts = definitions.locations.iter().filter_map(|(location, it)| {
-        let group = definitions.location_groups.get(&it.group)?;
-        // A GPU is in the tree below its host.
-        let mut host = group.system_tree_parent;
-        for _ in 0..definitions.system_tree_nodes.len() {
-            match definitions.system_tree_nodes.get(&host) {
-                Some(node) if node.domains.contains(&SystemTreeDomain::AcceleratorDevice) => {
-                    host = node.parent;
-                }
-                _ => break,
-            }
-        }
+        let host = hosts::host(definitions, it.group)?;
         Some((*location, host))
     });
     hosts.collect()

@@ -129,6 +129,11 @@ rules! {
     ClocksAdmitted T10 Remark Nccl "The clocks of all hosts could be brought together, and then no effect is before its cause.";
     KernelTime T11 Fault Nccl "A kernel or copy lies within the operation that was timed by it.";
     GpuWorkClock T12 Remark Nccl "All times of GPU work could be placed, on clocks that were not set meanwhile.";
+    ClockForward T13 Fault Any "The clock that a location's clock offsets make does not go backwards; one offset alone makes none.";
+    ClockSpan T14 Fault Nccl "The clock offsets of a location span its events (not in merged archives).";
+    ClockShared T15 Fault Nccl "All locations of a process and all processes of a host have the same clock offsets (not in merged archives).";
+    ClockDrift T16 Fault Nccl "No clock is corrected by more than 1250 ppm of time: two clocks do not drift faster (not in merged archives).";
+    ClockStatement T17 Fault Nccl "The clock offsets of a process bring it onto its host's wall clock, and then by the stated correction, drift and uncertainty onto the common one (not in merged archives).";
 
     Account A01 Fault Nccl "Of every kind, events seen = written + not drawn + duplicate + left out.";
     Drawn A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
@@ -143,6 +148,7 @@ rules! {
     LossSum A11 Fault Nccl "The stops and states that were lost are those of the kinds together.";
     GpuWork A12 Fault Nccl "As many kernels and copies are in the archive, and as many of them without their launch, as it says.";
     GpuWorkMissing A13 Remark Nccl "Where GPU work was to be timed, it is known of all launches when theirs ran.";
+    ClockSums A14 Fault Nccl "What the archive says of the clocks of all hosts is what it says of those of its processes (not in merged archives).";
 }
 
 #[cfg(test)]

@@ -207,10 +207,20 @@ fn events_outside_the_clocks_span() {
 
 #[test]
 fn clock_offsets_that_turn_time_back() {
-    spoiled(&["T01"], |fixture| {
-        fixture.offsets = vec![(100, 400), (300, -200), (500, -200)];
+    spoiled(&["T01", "T13"], |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 400), (300, -200), (500, -200)];
         fixture.span = (0, 10_000);
     });
+}
+
+#[test]
+fn clocks_of_two_hosts_are_as_they_are_said_to_be() {
+    let scratch = Scratch::new();
+    let trace = Fixture::aligned().write(scratch.path());
+    let (code, found, report) = check(&scratch, &["--strict"], &trace);
+    assert_eq!(found, [""; 0], "{report:#}");
+    assert_eq!(code, Some(0));
 }
 
 #[test]

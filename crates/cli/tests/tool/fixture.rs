@@ -56,6 +56,14 @@ pub(crate) const LAUNCH: RegionRef = RegionRef::new(6);
 /// The lane of a kernel's channel.
 const CHANNEL_LANE: u64 = 1 << 32;
 
+/// The value of a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said {
+    Text(&'static str),
+    Signed(i64),
+    Unsigned(u64),
+}
+
 /// What is to be written.
 pub(crate) struct Fixture {
     pub(crate) ranks: [Vec<Step>; 2],
@@ -73,8 +81,14 @@ pub(crate) struct Fixture {
     pub(crate) span: (u64, u64),
     /// Whether rank 1 is on a host of its own.
     pub(crate) two_hosts: bool,
-    /// Clock offsets of rank 1.
-    pub(crate) offsets: Vec<(u64, i64)>,
+    /// Clock offsets of rank 0, of rank 1 and of the kernel's channel, which is of the process of rank 0.
+    pub(crate) offsets: [Vec<(u64, i64)>; 3],
+    /// Their standard deviation on rank 1.
+    pub(crate) deviation: f64,
+    /// What the two processes say of their clocks, where they are on two hosts.
+    pub(crate) said: [Vec<(&'static str, Said)>; 2],
+    /// The boot ids of the two hosts.
+    pub(crate) boots: [Option<&'static str>; 2],
     /// Whether communicators' lanes are threads of the process, and only the channel's is the GPU's.
     pub(crate) cpu_lanes: bool,
     /// Whether communicators' lanes are one GPU's, and the channel's another one's.
@@ -127,7 +141,10 @@ impl Fixture {
             attribute_type: AttributeType::U64,
             span: (100, 455),
             two_hosts: false,
-            offsets: Vec::new(),
+            offsets: Default::default(),
+            deviation: 0.0,
+            said: Default::default(),
+            boots: [None; 2],
             cpu_lanes: false,
             two_gpus: false,
         }
@@ -217,12 +234,15 @@ impl Fixture {
             written[1] = promised;
         }
         self.define(&mut archive, &written)?;
-        for (location, _) in self.lanes() {
-            let mut local = archive.local_definitions(location)?;
-            if location.get() == 1 {
-                for (time, offset) in &self.offsets {
-                    local.clock_offset(*time, *offset, 0.0)?;
-                }
+        for ((location, _), offsets) in self.lanes().iter().zip(&self.offsets) {
+            let mut local = archive.local_definitions(*location)?;
+            let of_rank_1 = if location.get() == 1 {
+                self.deviation
+            } else {
+                0.0
+            };
+            for (time, offset) in offsets {
+                local.clock_offset(*time, *offset, of_rank_1)?;
             }
             local.close()?;
         }
@@ -237,7 +257,7 @@ impl Fixture {
             trace_length: self.span.1 - self.span.0,
             realtime_timestamp: u64::MAX,
         })?;
-        let texts = [
+        let mut texts = vec![
             "machine",
             "node",
             "host",
@@ -268,8 +288,16 @@ impl Fixture {
             "kernel",
             "ncclKernelLaunch",
             "launch of a kernel",
+            "boot id",
         ];
-        for (number, text) in (0..).zip(texts) {
+        texts.extend(self.boots.iter().flatten());
+        for (name, value) in self.said.iter().flatten() {
+            texts.push(name);
+            if let Said::Text(text) = value {
+                texts.push(text);
+            }
+        }
+        for (number, text) in (0..).zip(&texts) {
             definitions.string(StringRef::new(number), text)?;
         }
         let string = |wanted: &str| {
@@ -278,6 +306,22 @@ impl Fixture {
                 .position(|text| *text == wanted)
                 .expect("a text");
             StringRef::new(u32::try_from(number).expect("few"))
+        };
+        let boot = |host: usize| {
+            let id = self.boots[host].into_iter();
+            let id = id.map(|id| (string("boot id"), AttributeValue::String(string(id))));
+            id.collect::<Vec<_>>()
+        };
+        let said = |process: usize| {
+            let said = self.said[process].iter().map(|(name, value)| {
+                let value = match value {
+                    Said::Text(text) => AttributeValue::String(string(text)),
+                    Said::Signed(number) => AttributeValue::I64(*number),
+                    Said::Unsigned(number) => AttributeValue::U64(*number),
+                };
+                (string(name), value)
+            });
+            said.collect::<Vec<_>>()
         };
         for (number, (name, attribute_type)) in (0..).zip([
             ("nccl.timing", AttributeType::String),
@@ -299,6 +343,7 @@ impl Fixture {
             &SystemTreeNode {
                 name: string("host"),
                 class_name: string("node"),
+                properties: boot(0),
                 ..SystemTreeNode::default()
             },
         )?;
@@ -309,7 +354,7 @@ impl Fixture {
                 group_type: LocationGroupType::Process,
                 system_tree_parent: SystemTreeNodeRef::new(0),
                 creator: LocationGroupRef::UNDEFINED,
-                properties: Vec::new(),
+                properties: said(0),
             },
         )?;
         // A test asks for one of them at most.
@@ -345,6 +390,7 @@ impl Fixture {
                 &SystemTreeNode {
                     name: string("machine"),
                     class_name: string("node"),
+                    properties: boot(1),
                     ..SystemTreeNode::default()
                 },
             )?;
@@ -355,7 +401,7 @@ impl Fixture {
                     group_type: LocationGroupType::Process,
                     system_tree_parent: SystemTreeNodeRef::new(1),
                     creator: LocationGroupRef::UNDEFINED,
-                    properties: Vec::new(),
+                    properties: said(1),
                 },
             )?;
         }

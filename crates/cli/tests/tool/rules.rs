@@ -8,21 +8,24 @@ use std::path::Path;
 use otf2::{AttributeType, CollectiveOp, MetricValue, RegionRef};
 use serde_json::Value;
 
-use super::fixture::{ALL_REDUCE, BROADCAST, CHANNEL, Fixture, KERNEL, LAUNCH, Step};
+use super::clock_rules;
+use super::fixture::{
+    ALL_REDUCE, BROADCAST, CHANNEL, Fixture, KERNEL, LAUNCH, RECEIVE, Said, Step,
+};
 use super::support::{Scratch, text};
 
 /// A rule and what breaks it.
-struct Case {
-    rule: &'static str,
+pub(crate) struct Case {
+    pub(crate) rule: &'static str,
     /// What is broken with it.
-    also: &'static [&'static str],
+    pub(crate) also: &'static [&'static str],
     /// Spoils a sound archive before it is written.
-    spoil: fn(&mut Fixture),
+    pub(crate) spoil: fn(&mut Fixture),
     /// Damages the files of the archive in this directory.
-    damage: fn(&Path),
+    pub(crate) damage: fn(&Path),
 }
 
-const fn spoiled(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
+pub(crate) const fn spoiled(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
     Case {
         rule,
         also: &[],
@@ -41,14 +44,14 @@ const fn damaged(rule: &'static str, damage: fn(&Path)) -> Case {
 }
 
 impl Case {
-    const fn with(mut self, also: &'static [&'static str]) -> Self {
+    pub(crate) const fn with(mut self, also: &'static [&'static str]) -> Self {
         self.also = also;
         self
     }
 }
 
 /// Replaces bytes that are in a file once.
-fn patch(file: &Path, from: &[u8], to: &[u8]) {
+pub(crate) fn patch(file: &Path, from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len(), "chunks have the lengths they say");
     let mut bytes = fs::read(file).expect("read");
     let places: Vec<usize> = bytes
@@ -279,9 +282,11 @@ const CASES: &[Case] = &[
         fixture.property("NCCL::MATCHING_UNKNOWN::LIST", said);
     }),
     spoiled("T01", |fixture| {
-        fixture.offsets = vec![(100, 400), (300, -200), (500, -200)];
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 400), (300, -200), (500, -200)];
         fixture.span = (0, 10_000);
-    }),
+    })
+    .with(&["T13"]),
     spoiled("T02", |fixture| fixture.span = (100, 454)),
     // The residual is 5 ns.
     spoiled("T03", |fixture| {
@@ -301,28 +306,59 @@ const CASES: &[Case] = &[
     spoiled("T07", |fixture| {
         fixture.property("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1");
     }),
-    // The clock of rank 1 goes back before the message is received.
+    // By the clock of rank 1 the message is received at 385, and it is sent at 400.
     spoiled("T08", |fixture| {
         fixture.two_hosts = true;
-        fixture.offsets = vec![(100, 0), (350, 0), (410, -59), (456, -100)];
+        fixture.offsets[1] = vec![(100, -45), (456, -45)];
+        fixture.span = (50, 700);
+        let is_received = |step: &Step| matches!(step, Step::Irecv(..));
+        set(fixture, 1, is_received, Step::Irecv(430, 0, 7));
+        let is_left = |step: &Step| matches!(step, Step::Leave(455, _));
+        set(fixture, 1, is_left, Step::Leave(430, RECEIVE));
     }),
     // Rank 1 enters the all-reduce when rank 0 has left it.
     spoiled("T09", |fixture| {
         fixture.two_hosts = true;
-        fixture.offsets = vec![(100, 150), (456, 150)];
+        fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
     }),
     // The same, admitted.
     spoiled("T10", |fixture| {
-        fixture.two_hosts = true;
-        fixture.offsets = vec![(100, 150), (456, 150)];
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
-        fixture.property("NCCL::CLOCK::ALIGNMENT::CONSTRAINTS", "8");
+        fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", Said::Signed(200));
         fixture.property("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "1");
+        for process in 0..2 {
+            fixture.say(process, "NCCL::CLOCK::VIOLATIONS", Said::Unsigned(1));
+        }
     }),
     spoiled("T11", |fixture| timed_by_kernel(fixture, 310, 351)),
     spoiled("T12", |fixture| {
         fixture.property("NCCL::GPU::NOT_PLACED", "2");
+    }),
+    // One alone does nothing.
+    spoiled("T13", |fixture| {
+        fixture.two_hosts = true;
+        fixture.offsets[1] = vec![(100, 5)];
+    }),
+    spoiled("T14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(100, 0), (454, 0)];
+    }),
+    // The kernel's channel is of the process of rank 0.
+    spoiled("T15", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[2] = vec![(100, 1), (456, 1)];
+    }),
+    spoiled("T16", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.offsets[1] = vec![(100, 0), (1_000_000_100, 1_300_000)];
+        fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", Said::Signed(1_300_000));
+    }),
+    spoiled("T17", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", Said::Signed(49));
     }),
     spoiled("A01", |fixture| {
         fixture.property("NCCL::COUNT::COLL::SEEN", "5");
@@ -379,6 +415,10 @@ const CASES: &[Case] = &[
         fixture.property("NCCL::GPU::CAPTURED", "1");
         fixture.property("NCCL::GPU::LAUNCHES_TIMED", "1");
     }),
+    spoiled("A14", |fixture| {
+        *fixture = Fixture::aligned();
+        fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "3");
+    }),
 ];
 
 /// Rules that can be broken in another way as well.
@@ -429,7 +469,8 @@ fn rules(scratch: &Scratch) -> Vec<Value> {
 fn every_rule_has_an_archive_that_breaks_it() {
     let mut wrong = Vec::new();
     let listed = rules(&Scratch::new());
-    for case in CASES.iter().chain(OTHER_CASES) {
+    let cases = CASES.iter().chain(OTHER_CASES);
+    for case in cases.chain(clock_rules::OTHER_CASES) {
         let scratch = Scratch::new();
         let mut fixture = Fixture::sound();
         (case.spoil)(&mut fixture);

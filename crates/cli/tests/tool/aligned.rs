@@ -1,0 +1,56 @@
+//! A small archive of two hosts on one clock, with all that is said of it.
+
+use super::fixture::{Fixture, Said};
+
+impl Fixture {
+    /// The clock of rank 1 was 50 ns behind that of rank 0, and lost 20 us each second; it is known to 10 ns.
+    pub(crate) fn aligned() -> Self {
+        let mut fixture = Self::sound();
+        fixture.two_hosts = true;
+        fixture.boots = [Some("boot of rank 0"), Some("boot of rank 1")];
+        let same = vec![(100, 0), (456, 0)];
+        fixture.offsets = [same.clone(), vec![(100, 0), (1_000_000_100, 20_000)], same];
+        fixture.deviation = 10.0 / 3.0_f64.sqrt();
+        fixture.said = [
+            vec![
+                ("NCCL::CLOCK::RELATION", Said::Text("reference")),
+                ("NCCL::CLOCK::CORRECTION_NS", Said::Signed(0)),
+                ("NCCL::CLOCK::DRIFT_PPB", Said::Signed(0)),
+                ("NCCL::CLOCK::VIOLATIONS", Said::Unsigned(0)),
+                ("NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(0)),
+                ("NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(5)),
+                // Ticks, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME.
+                ("NCCL::CLOCK::ANCHORS", Said::Text("7 90 90 90, 9 99 99 99")),
+            ],
+            vec![
+                ("NCCL::CLOCK::RELATION", Said::Text("bounded")),
+                ("NCCL::CLOCK::CORRECTION_NS", Said::Signed(50)),
+                ("NCCL::CLOCK::DRIFT_PPB", Said::Signed(20_000)),
+                ("NCCL::CLOCK::VIOLATIONS", Said::Unsigned(0)),
+                ("NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(0)),
+                ("NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(15)),
+                ("NCCL::CLOCK::ANCHORS", Said::Text("7 90 90 40, 9 99 99 70")),
+            ],
+        ];
+        for (name, value) in [
+            ("NCCL::CLOCK::ALIGNMENT::HOSTS", "2"),
+            ("NCCL::CLOCK::ALIGNMENT::CONSTRAINTS", "8"),
+            ("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "0"),
+            ("NCCL::CLOCK::ALIGNMENT::WORST_VIOLATION_NS", "0"),
+            ("NCCL::CLOCK::ALIGNMENT::GROUPS", "1"),
+            ("NCCL::CLOCK::ALIGNMENT::BELIEVED", "0"),
+            ("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "15"),
+        ] {
+            fixture.property(name, value);
+        }
+        fixture
+    }
+
+    /// Changes what a process says of its clock.
+    pub(crate) fn say(&mut self, process: usize, name: &str, value: Said) {
+        let mut said = self.said[process].iter_mut();
+        said.find(|(known, _)| *known == name)
+            .expect("it says that")
+            .1 = value;
+    }
+}
