@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::gaps;
 use super::layout::{
     FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES,
     header, header_words, high, kind, low, mark, segment_flag,
@@ -187,7 +188,29 @@ impl Journal {
         for places in journal.slots.values_mut() {
             places.sort_by_key(|place| place.order);
         }
+        journal.find_gaps();
         Ok(journal)
+    }
+
+    /// A thread uses segments in their order. In a window the oldest are gone.
+    fn find_gaps(&mut self) {
+        let mut gaps = Vec::new();
+        for (slot, places) in &self.slots {
+            let before_each = gaps::before_each(places.iter().map(|place| place.order));
+            for (place, gap) in places.iter().zip(before_each) {
+                if let (None, Some((from, to))) = (place.alone, gap) {
+                    gaps.push((place.path.clone(), place.offset, *slot, from, to));
+                }
+            }
+        }
+        for (path, offset, slot, from, to) in gaps {
+            let missing = (to - from).saturating_add(1);
+            let reason = match missing {
+                1 => format!("segment {from} of slot {slot} is missing before this one"),
+                _ => format!("segments {from} to {to} of slot {slot} are missing before this one"),
+            };
+            self.problem(&path, offset, reason, missing.saturating_mul(SEGMENT_BYTES as u64));
+        }
     }
 
     fn find_segments(&mut self, path: &Path) {
@@ -223,7 +246,9 @@ impl Journal {
     fn segment(&mut self, path: &Path, offset: u64, head: &[u64]) {
         let word = |index: usize| head.get(index).copied().unwrap_or(0);
         if word(header::MAGIC) == 0 {
-            if word(header::COMMITTED) > 0 {
+            // No more than a header: its process died while it wrote that, the magic last.
+            let header_words = u64::from(high(word(header::VERSION)) & 0xffff);
+            if word(header::COMMITTED) > 8 * header_words {
                 self.problem(path, offset, "no segment header here".to_owned(), 0);
             }
             return; // prepared, never used
