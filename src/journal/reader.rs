@@ -209,7 +209,12 @@ impl Journal {
                 1 => format!("segment {from} of slot {slot} is missing before this one"),
                 _ => format!("segments {from} to {to} of slot {slot} are missing before this one"),
             };
-            self.problem(&path, offset, reason, missing.saturating_mul(SEGMENT_BYTES as u64));
+            self.problem(
+                &path,
+                offset,
+                reason,
+                missing.saturating_mul(SEGMENT_BYTES as u64),
+            );
         }
     }
 

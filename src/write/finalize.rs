@@ -1,7 +1,8 @@
 //! Everything that is still to do in a job's directory: write what has a journal and is not done, then
 //! unify. On a finished archive nothing changes; on a half-dead one what is there is completed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ use super::rewrite::{
 };
 use super::staging::Staging;
 use super::unify::{ANCHOR, ArchiveSummary, in_place, part_directories, unify};
+use super::used_journal;
 use super::workers::Workers;
 use crate::late::LateCallbacks;
 use crate::process::{ProcessInfo, start_ticks};
@@ -29,7 +31,7 @@ pub struct FinalizeOptions {
     /// Whether to write what running processes have recorded so far. Their recording goes on, and the
     /// journal stays.
     pub include_live: bool,
-    /// Whether journals stay when their part is written.
+    /// Whether journals stay when their part is written. Damaged ones stay always.
     pub keep_journal: bool,
     /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
     pub shard: Option<(usize, usize)>,
@@ -62,9 +64,11 @@ pub enum PartState {
 pub struct FinalizeSummary {
     /// Every part by name.
     pub parts: Vec<(String, PartState)>,
+    /// What of the journals of written parts could not be used, by part. Of a shard, for the parts that were written now.
+    pub damage: BTreeMap<String, Vec<String>>,
     /// The archive, if it was made now.
     pub archive: Option<ArchiveSummary>,
-    /// Whether an archive with all parts is in place.
+    /// Whether an archive with all parts is in place, and nothing recorded is missing from them.
     pub complete: bool,
 }
 
@@ -111,10 +115,11 @@ pub fn finalize(
             .iter()
             .any(|state| matches!(state, PartState::Written(_)));
     let names = directories.iter().map(|directory| part_name(directory));
-    let parts = names.zip(states).collect();
+    let parts: Vec<(String, PartState)> = names.zip(states).collect();
     let mut summary = FinalizeSummary {
         complete: false,
         archive: None,
+        damage: parts.iter().filter_map(damage_now).collect(),
         parts,
     };
     if options.shard.is_some() {
@@ -126,6 +131,11 @@ pub fn finalize(
     finished.retain(|directory| is_done(directory));
     for (directory, read) in finished.iter().zip(workers.read_sidecars(&finished)) {
         if let Ok(sidecar) = read {
+            if !sidecar.problems.is_empty() {
+                summary
+                    .damage
+                    .insert(part_name(directory), sidecar.problems);
+            }
             done.insert(part_name(directory));
             written_with.push(sidecar.options);
         }
@@ -139,8 +149,19 @@ pub fn finalize(
     if again || !in_place(out, &done, &written_with) {
         summary.archive = Some(unify(out, progress)?);
     }
-    summary.complete = !summary.parts.iter().any(|(_, state)| is_to_come(state));
+    summary.complete =
+        summary.damage.is_empty() && !summary.parts.iter().any(|(_, state)| is_to_come(state));
     Ok(summary)
+}
+
+/// A part that was written now, if it is damaged.
+fn damage_now((name, state): &(String, PartState)) -> Option<(String, Vec<String>)> {
+    match state {
+        PartState::Written(summary) if !summary.problems.is_empty() => {
+            Some((name.clone(), summary.problems.clone()))
+        }
+        _ => None,
+    }
 }
 
 /// Writes those parts again for which others worked (PXN) that were written after them.
@@ -189,13 +210,14 @@ fn write_with_help(directory: &Path) -> Option<PartState> {
     Some(write_part(directory, &options))
 }
 
-/// Removes the journal of a part that was written now.
+/// Removes the journal of a part that was written now, if all of it is there.
 fn remove_journal(directory: &Path, progress: &dyn Progress) {
     // Somebody else may be writing it again.
     if let Ok(_claim) = claim_patiently(directory)
         && is_final(directory)
+        && read_sidecar(directory).is_ok_and(|written| written.problems.is_empty())
     {
-        part::remove_journal(directory, progress);
+        used_journal::remove(directory, progress);
     }
 }
 
@@ -204,7 +226,7 @@ const MEMORY_PER_BYTE: u64 = 3;
 
 /// About how much memory it takes to write a part.
 fn memory_bytes(part: &Path) -> u64 {
-    let Ok(segments) = std::fs::read_dir(part.join(JOURNAL)) else {
+    let Ok(segments) = fs::read_dir(part.join(JOURNAL)) else {
         return 0;
     };
     let sizes = segments.flatten().filter_map(|file| file.metadata().ok());
@@ -238,7 +260,11 @@ fn finish_part(
         return (finish_again(directory, &options.wishes), false);
     }
     if !directory.join(JOURNAL).exists() && !is_done(directory) {
-        return (PartState::Empty, false);
+        let state = match fs::read_link(directory.join(JOURNAL)) {
+            Ok(target) => PartState::Failed(elsewhere(directory, &target)),
+            Err(_) => PartState::Empty,
+        };
+        return (state, false);
     }
     let _claim = match claim_patiently(directory) {
         Ok(claim) => claim,
@@ -266,6 +292,18 @@ fn finish_part(
     );
     let is_first = !live && matches!(state, PartState::Written(_));
     (state, is_first)
+}
+
+/// Why a journal outside of the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
+fn elsewhere(directory: &Path, target: &Path) -> String {
+    let (target, process) = (target.display(), read_process(directory).0);
+    if process.boot_id.is_empty() || process.boot_id == crate::process::boot_id() {
+        return format!("its journal was put into {target}, which is not there any more");
+    }
+    format!(
+        "its journal is in {target} on {}: run `nccl-otf2 finalize` there",
+        process.host
+    )
 }
 
 /// A part that is written stays, unless it is wanted otherwise.

@@ -83,6 +83,7 @@ mod staging;
 pub mod timeline;
 pub mod unify;
 pub mod union;
+mod used_journal;
 mod workers;
 
 pub use archive::ArchiveSize;
