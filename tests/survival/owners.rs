@@ -86,6 +86,28 @@ fn a_part_of_somebody_else_is_named_and_the_rest_is_written() {
     scratch.archive().validate();
 }
 
+/// A recording is for its user only: others hear that, and not that nothing is there.
+#[test]
+fn a_job_of_somebody_else_is_not_taken_for_none() {
+    if !is_root() || !nobody_can_run(&built::nccl_otf2()) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let _parts = job(&scratch.out());
+    let for_all = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(scratch.path(), for_all).expect("root may");
+    let only_own = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(scratch.out(), only_own).expect("root may");
+    for verb in ["finalize", "hang", "dump", "info", "check", "print"] {
+        let mut command = Command::new(built::nccl_otf2());
+        command.arg(verb).arg(scratch.out());
+        let ended = run(&mut as_nobody(&command)).with_code(2);
+        let said = &ended.stderr;
+        assert!(said.contains("Permission denied"), "{verb}: {ended}");
+        assert!(said.contains("for its user only"), "{verb}: {ended}");
+    }
+}
+
 /// A link may lead anywhere: the files there are not this job's to write or remove.
 #[test]
 fn a_part_that_is_a_link_is_not_followed() {
