@@ -152,7 +152,18 @@ fn what_others_have_put_in_the_way_is_refused() {
         symlink(elsewhere, out.join("parts")).expect("made");
         std::os::unix::fs::lchown(out.join("parts"), Some(NOBODY), Some(NOBODY)).expect("root may");
     };
-    for plant in [foreign_directory, foreign_link, link_in_the_way] {
+    let link_above: Plant = |out, elsewhere| {
+        let shared = out.parent().expect("a directory");
+        fs::remove_dir(shared).expect("it was empty");
+        fs::set_permissions(
+            shared.parent().expect("a directory"),
+            fs::Permissions::from_mode(0o1777),
+        )
+        .expect("set");
+        symlink(elsewhere, shared).expect("made");
+        std::os::unix::fs::lchown(shared, Some(NOBODY), Some(NOBODY)).expect("root may");
+    };
+    for plant in [foreign_directory, foreign_link, link_in_the_way, link_above] {
         let scratch = Scratch::new();
         let shared = scratch.path().join("shared");
         fs::create_dir(&shared).expect("made");
@@ -166,7 +177,7 @@ fn what_others_have_put_in_the_way_is_refused() {
         let ended = run(&mut command).undisturbed(&["nothing is recorded"]);
         let line = ended.our_lines()[0];
         assert!(
-            line.contains("shared/out") && line.contains("another user"),
+            line.contains("/shared") && line.contains("another user"),
             "{ended}"
         );
         assert_eq!(
