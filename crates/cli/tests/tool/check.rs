@@ -271,6 +271,28 @@ fn what_the_archive_admits_is_a_remark_and_fails_only_when_strict() {
     assert_eq!(code, Some(1));
 }
 
+/// A flight recording counts all launches, and has the times of the last ones.
+#[test]
+fn launches_that_were_not_kept_are_not_missing() {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    fixture.property("NCCL::GPU::WAY", "events");
+    fixture.property("NCCL::GPU::LAUNCHES", "1000");
+    fixture.property("NCCL::GPU::LAUNCHES_TIMED", "40");
+    let (_, found, _) = check(&scratch, &[], &fixture.write(&scratch.join("trace")));
+    assert_eq!(found, ["A13"]);
+    fixture.property("NCCL::FLIGHT::PROCESSES", "1");
+    let (_, found, _) = check(&scratch, &[], &fixture.write(&scratch.join("flight")));
+    assert_eq!(found, Vec::<String>::new());
+    fixture.property("NCCL::GPU::REFUSED", "3");
+    let (_, found, report) = check(&scratch, &[], &fixture.write(&scratch.join("refused")));
+    assert_eq!(found, ["A13"]);
+    assert!(
+        report.to_string().contains("of 3 of 1 000 launches"),
+        "{report:#}"
+    );
+}
+
 #[test]
 fn a_rank_that_nobody_recorded_is_a_remark() {
     let scratch = Scratch::new();
