@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::gaps;
@@ -442,7 +443,8 @@ impl Journal {
             };
             length(length(0)?)
         };
-        if missing == 0 && records().is_some() {
+        // A process that runs has committed them meanwhile.
+        if missing == 0 && records().is_some() && committed_now(place) == Some(place.committed) {
             let reason = "records go on behind the committed bytes".to_owned();
             self.problem(&place.path, place.offset + end, reason, 0);
         }
@@ -561,6 +563,15 @@ fn read_words<'a>(
     let (words, _) = buffer.as_chunks::<8>();
     let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
     Ok(words.split_at(count.min(words.len())))
+}
+
+/// How many bytes are committed at this moment; none where that cannot be read any more.
+fn committed_now(place: &SegmentPlace) -> Option<u64> {
+    let word = place.offset + 8 * header::COMMITTED as u64;
+    let mut bytes = [0; 8];
+    let file = File::open(&place.path).ok()?;
+    file.read_exact_at(&mut bytes, word).ok()?;
+    Some(u64::from_le_bytes(bytes).min(SEGMENT_BYTES as u64))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {

@@ -108,6 +108,28 @@ fn a_segment_that_was_being_begun_is_no_damage() {
     assert_eq!(set(header::COMMITTED, 0), 0);
 }
 
+/// What a process commits between two looks of a reader is not damage; what it never commits is.
+#[test]
+fn records_behind_the_committed_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("tester").unwrap();
+    let path = directory.path().join("0.0");
+    let committed = |bytes: &[u8]| bytes[8 * header::COMMITTED..][..8].to_vec();
+    let before = committed(&std::fs::read(&path).unwrap());
+    let journal = Journal::open(directory.path()).unwrap();
+    for step in 0..10 {
+        let _id = cursor.start(&start(Body::ProxyStep { step }));
+    }
+    let outcome = journal.read(&mut |_| {});
+    assert_eq!(outcome.problems, [], "the process runs");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8 * header::COMMITTED..][..8].copy_from_slice(&before);
+    std::fs::write(&path, &bytes).unwrap();
+    let (_, outcome) = read(directory.path());
+    assert_eq!(outcome.problems.len(), 1, "the number is wrong");
+}
+
 /// What a machine had not written to its disk when it went down, and what is behind it.
 #[test]
 fn segments_that_are_missing_among_others_are_reported() {
