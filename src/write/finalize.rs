@@ -12,7 +12,7 @@ use super::part::{
     self, JOURNAL, PartSummary, WriteOptions, claim_patiently, is_done, part_name, read_process,
     read_sidecar, write_claimed,
 };
-use super::part_files::is_barred;
+use super::part_files::{is_barred, is_so_far};
 use super::progress::Progress;
 use super::pxn;
 use super::rewrite::{
@@ -64,7 +64,7 @@ pub enum PartState {
 pub struct FinalizeSummary {
     /// Every part by name.
     pub parts: Vec<(String, PartState)>,
-    /// What of the journals of written parts could not be used, by part. Of a shard, for the parts that were written now.
+    /// What of the journals of written parts is not in them, by part. Of a shard, for the parts that were written now.
     pub damage: BTreeMap<String, Vec<String>>,
     /// The archive, if it was made now.
     pub archive: Option<ArchiveSummary>,
@@ -131,10 +131,10 @@ pub fn finalize(
     finished.retain(|directory| is_done(directory));
     for (directory, read) in finished.iter().zip(workers.read_sidecars(&finished)) {
         if let Ok(sidecar) = read {
-            if !sidecar.problems.is_empty() {
-                summary
-                    .damage
-                    .insert(part_name(directory), sidecar.problems);
+            let mut damage = sidecar.problems;
+            damage.extend(lacks_its_end(directory));
+            if !damage.is_empty() {
+                summary.damage.insert(part_name(directory), damage);
             }
             done.insert(part_name(directory));
             written_with.push(sidecar.options);
@@ -292,6 +292,21 @@ fn finish_part(
     );
     let is_first = !live && matches!(state, PartState::Written(_));
     (state, is_first)
+}
+
+/// Of a part that was written while its process ran: that what it recorded later cannot be read.
+fn lacks_its_end(directory: &Path) -> Option<String> {
+    let journal = directory.join(JOURNAL);
+    if journal.exists() || !is_so_far(directory) {
+        return None;
+    }
+    let why = match fs::read_link(&journal) {
+        Ok(target) => elsewhere(directory, &target),
+        Err(_) => "its journal is gone".to_owned(),
+    };
+    Some(format!(
+        "was written while its process ran, and not again since: {why}"
+    ))
 }
 
 /// Why a journal outside of the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).

@@ -109,3 +109,28 @@ fn a_journal_that_is_elsewhere_is_named() {
         "{gone}"
     );
 }
+
+/// A part that was written of a running process has not all: that stays said when its journal is out of reach.
+#[test]
+fn a_part_without_its_end_is_not_complete() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let _written = run(finalize(&scratch.out()).arg("--keep-journal")).with_code(0);
+    // As `--include-live` leaves it.
+    fs::write(part.join("done"), "so far\n").expect("written");
+    let journal = part.join("journal");
+    fs::remove_dir_all(&journal).expect("removed");
+    let problem = || {
+        let ended = run(&mut finalize(&scratch.out())).with_code(1);
+        let report = report(&ended);
+        assert_eq!(report["complete"], false, "{ended}");
+        let problem = report["parts"][1]["problems"][0].as_str();
+        problem.unwrap_or_default().to_owned()
+    };
+    let gone = problem();
+    assert!(gone.contains("while its process ran"), "{gone}");
+    assert!(gone.contains("its journal is gone"), "{gone}");
+    symlink("/local/journals/of-job", &journal).expect("linked");
+    let away = problem();
+    assert!(away.contains("/local/journals/of-job"), "{away}");
+}
