@@ -27,7 +27,7 @@ fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec
 
 /// A sound archive, spoiled, breaks these rules.
 #[track_caller]
-fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) {
+fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) -> Value {
     let scratch = Scratch::new();
     let mut fixture = Fixture::sound();
     spoil(&mut fixture);
@@ -35,6 +35,7 @@ fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) {
     let (code, found, report) = check(&scratch, &[], &trace);
     assert_eq!(found, rules, "{report:#}");
     assert_eq!(code, Some(1));
+    report
 }
 
 #[test]
@@ -104,13 +105,16 @@ fn a_rank_that_misses_a_collective() {
 
 #[test]
 fn ranks_that_do_different_collectives() {
-    spoiled(&["C05"], |fixture| {
+    let report = spoiled(&["C05"], |fixture| {
         for step in &mut fixture.ranks[1] {
             if let Step::End(200, op, _, _, _) = step {
                 *op = CollectiveOp::Allgather;
             }
         }
     });
+    let message = report["findings"][0]["message"].as_str();
+    let message = message.unwrap_or_default();
+    assert!(message.contains("collective 1: "), "{message}");
 }
 
 #[test]
