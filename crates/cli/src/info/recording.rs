@@ -91,7 +91,7 @@ impl Recording {
         if let Some(pxn) = &self.pxn {
             let counts = if pxn.counted < pxn.transfers {
                 format!(
-                    "; only {} of them count for the operations they were for",
+                    "; only {} of them count for the operations they were for (NCCL_OTF2_FINALIZE=offline gives all)",
                     count(pxn.counted)
                 )
             } else {
