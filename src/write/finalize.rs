@@ -86,6 +86,9 @@ pub fn finalize(
     let directories = part_directories(out)?;
     refuse_without_journals(&directories, &options.wishes)?;
     let of_others = options_of_others(&directories);
+    // Of a shard's own parts only: the other shards are at theirs.
+    let waits = |part: &PathBuf| options.shard.is_none() && used_journal::waits(part);
+    let waited: Vec<bool> = directories.iter().map(waits).collect();
     let workers = Workers::new(options.jobs);
     progress.begin("parts", directories.len() as u64);
     let weights: Vec<u64> = directories.iter().map(|part| memory_bytes(part)).collect();
@@ -104,10 +107,16 @@ pub fn finalize(
     let (mut states, is_first): (Vec<PartState>, Vec<bool>) = states.into_iter().unzip();
     count_help(&directories, &mut states, &workers, progress);
     if !options.keep_journal {
-        let parts = directories.iter().zip(is_first);
-        parts
-            .filter(|(_, is_first)| *is_first)
-            .for_each(|(part, _)| remove_journal(part, progress));
+        let used_up = is_first
+            .iter()
+            .zip(&waited)
+            .map(|(first, waited)| *first || *waited);
+        let parts = directories.iter().zip(used_up);
+        for (part, _) in parts.filter(|(_, is_used_up)| *is_used_up) {
+            let stays = options.shard.is_some()
+                && used_journal::has_unwritten_neighbours(part, &directories);
+            use_up_journal(part, stays, progress);
+        }
     }
     let late = directories.iter().any(|part| came_late(out, part));
     let again = late
@@ -210,14 +219,18 @@ fn write_with_help(directory: &Path) -> Option<PartState> {
     Some(write_part(directory, &options))
 }
 
-/// Removes the journal of a part that was written now, if all of it is there.
-fn remove_journal(directory: &Path, progress: &dyn Progress) {
+/// Removes the journal of a part that was written now, if all of it is there; or leaves that to who writes all parts.
+fn use_up_journal(directory: &Path, stays: bool, progress: &dyn Progress) {
     // Somebody else may be writing it again.
     if let Ok(_claim) = claim_patiently(directory)
         && is_final(directory)
         && read_sidecar(directory).is_ok_and(|written| written.problems.is_empty())
     {
-        used_journal::remove(directory, progress);
+        if stays {
+            used_journal::let_wait(directory);
+        } else {
+            used_journal::remove(directory, progress);
+        }
     }
 }
 

@@ -4,10 +4,32 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::part_files::JOURNAL;
+use super::part_files::{DONE, JOURNAL, is_provisional};
 use super::progress::Progress;
+use super::{part_files, pxn};
+use crate::private;
+
+/// What `done` says in a part whose journal can go when its neighbours are written: they may have worked for it (PXN).
+const WAITS: &str = "journal waits\n";
+
+/// Whether the journal of a written part is there only for what neighbours may tell.
+pub(super) fn waits(part: &Path) -> bool {
+    fs::read_to_string(part.join(DONE)).is_ok_and(|said| said == WAITS)
+}
+
+/// Leaves the journal of a written part to who writes all parts.
+pub(super) fn let_wait(part: &Path) {
+    // Where that cannot be said, it stays as one that is kept.
+    let _stays = private::write(&part.join(DONE), WAITS.as_bytes());
+}
+
+/// Whether a part of the same host is not written yet.
+pub(super) fn has_unwritten_neighbours(part: &Path, all: &[PathBuf]) -> bool {
+    let mut neighbours = all.iter().filter(|other| pxn::are_neighbours(part, other));
+    neighbours.any(|other| !part_files::is_done(other) || is_provisional(other))
+}
 
 /// Removes what a part was written from. What cannot be removed is a pity, not an error: the events are in the part.
 pub(super) fn remove(part: &Path, progress: &dyn Progress) {
