@@ -117,6 +117,34 @@ fn all_ranks_record_the_same_collectives() {
     }
 }
 
+/// What a CUDA graph captures counts once, and all its replays are there or none; NCCL before 2.28 tells of replays only, and each
+/// counts. The graph has one all-reduce and is launched three times, then come three all-reduces.
+#[test]
+fn what_a_graph_captures_counts_as_nccl_tells_it() {
+    const RANKS: u64 = 4;
+    for (version, window, calls, ran) in [
+        ("2.32.3", "1-1", Some(1), 3),
+        ("2.32.3", "2-2", Some(1), 1),
+        ("2.32.3", "1-2", Some(2), 4),
+        ("2.27.7", "1-1", None, 1),
+        ("2.27.7", "2-4", None, 3),
+    ] {
+        let Some(library) = nccl_library(version) else {
+            return;
+        };
+        let scratch = Scratch::new();
+        let arguments = ["--ops", "graph,repeat", "--iterations", "3"];
+        let _ended = job(&scratch, &library, &arguments, window);
+        let archive = scratch.archive();
+        no_faults(&archive);
+        let about = format!("{version}, window {window}");
+        assert_eq!(archive.count("COLL::SEEN"), ran * RANKS, "{about}");
+        if let Some(calls) = calls {
+            assert_eq!(archive.count("COLLAPI::SEEN"), calls * RANKS, "{about}");
+        }
+    }
+}
+
 /// Communicators of which the processes are in several at once: the first of the largest counts, on all ranks.
 #[test]
 fn one_of_several_communicators_is_counted() {

@@ -61,7 +61,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_WINDOW",
         values: "`100-200`, `100-`, comma-separated, or `none`",
         default: "`none`",
-        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([CONTROL.md](CONTROL.md)).",
+        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([CONTROL.md](CONTROL.md)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
     },
     Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
@@ -91,7 +91,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_KEEP_JOURNAL",
         values: "`0` or `1`",
         default: "`0`",
-        doc: "Keep the journal when it has been written, so that it can be written again by another version.",
+        doc: "Keep the journal when it has been written, so that it can be written again by another version. A damaged one is kept anyway.",
     },
     Variable {
         name: "NCCL_OTF2_LEVEL",

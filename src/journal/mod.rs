@@ -16,6 +16,7 @@ mod copy;
 mod cursor;
 mod discard;
 mod encode;
+mod gaps;
 mod gpu;
 pub mod layout;
 mod losses;

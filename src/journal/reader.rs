@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use super::gaps;
 use super::layout::{
     FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES,
     header, header_words, high, kind, low, mark, segment_flag,
@@ -187,7 +189,34 @@ impl Journal {
         for places in journal.slots.values_mut() {
             places.sort_by_key(|place| place.order);
         }
+        journal.find_gaps();
         Ok(journal)
+    }
+
+    /// A thread uses segments in their order. In a window the oldest are gone.
+    fn find_gaps(&mut self) {
+        let mut gaps = Vec::new();
+        for (slot, places) in &self.slots {
+            let before_each = gaps::before_each(places.iter().map(|place| place.order));
+            for (place, gap) in places.iter().zip(before_each) {
+                if let (None, Some((from, to))) = (place.alone, gap) {
+                    gaps.push((place.path.clone(), place.offset, *slot, from, to));
+                }
+            }
+        }
+        for (path, offset, slot, from, to) in gaps {
+            let missing = (to - from).saturating_add(1);
+            let reason = match missing {
+                1 => format!("segment {from} of slot {slot} is missing before this one"),
+                _ => format!("segments {from} to {to} of slot {slot} are missing before this one"),
+            };
+            self.problem(
+                &path,
+                offset,
+                reason,
+                missing.saturating_mul(SEGMENT_BYTES as u64),
+            );
+        }
     }
 
     fn find_segments(&mut self, path: &Path) {
@@ -223,7 +252,9 @@ impl Journal {
     fn segment(&mut self, path: &Path, offset: u64, head: &[u64]) {
         let word = |index: usize| head.get(index).copied().unwrap_or(0);
         if word(header::MAGIC) == 0 {
-            if word(header::COMMITTED) > 0 {
+            // No more than a header: its process died while it wrote that, the magic last.
+            let header_words = u64::from(high(word(header::VERSION)) & 0xffff);
+            if word(header::COMMITTED) > 8 * header_words {
                 self.problem(path, offset, "no segment header here".to_owned(), 0);
             }
             return; // prepared, never used
@@ -412,7 +443,8 @@ impl Journal {
             };
             length(length(0)?)
         };
-        if missing == 0 && records().is_some() {
+        // A process that runs has committed them meanwhile.
+        if missing == 0 && records().is_some() && committed_now(place) == Some(place.committed) {
             let reason = "records go on behind the committed bytes".to_owned();
             self.problem(&place.path, place.offset + end, reason, 0);
         }
@@ -541,6 +573,15 @@ fn read_words<'a>(
     let (words, _) = buffer.as_chunks::<8>();
     let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
     Ok(words.split_at(count.min(words.len())))
+}
+
+/// How many bytes are committed at this moment; none where that cannot be read any more.
+fn committed_now(place: &SegmentPlace) -> Option<u64> {
+    let word = place.offset + 8 * header::COMMITTED as u64;
+    let mut bytes = [0; 8];
+    let file = File::open(&place.path).ok()?;
+    file.read_exact_at(&mut bytes, word).ok()?;
+    Some(u64::from_le_bytes(bytes).min(SEGMENT_BYTES as u64))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {

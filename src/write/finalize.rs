@@ -1,7 +1,8 @@
 //! Everything that is still to do in a job's directory: write what has a journal and is not done, then
 //! unify. On a finished archive nothing changes; on a half-dead one what is there is completed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use super::part::{
     self, JOURNAL, PartSummary, WriteOptions, claim_patiently, is_done, part_name, read_process,
     read_sidecar, write_claimed,
 };
-use super::part_files::is_barred;
+use super::part_files::{is_barred, is_so_far};
 use super::progress::Progress;
 use super::pxn;
 use super::rewrite::{
@@ -19,6 +20,7 @@ use super::rewrite::{
 };
 use super::staging::Staging;
 use super::unify::{ANCHOR, ArchiveSummary, in_place, part_directories, unify};
+use super::used_journal;
 use super::workers::Workers;
 use crate::late::LateCallbacks;
 use crate::process::{ProcessInfo, start_ticks};
@@ -29,7 +31,7 @@ pub struct FinalizeOptions {
     /// Whether to write what running processes have recorded so far. Their recording goes on, and the
     /// journal stays.
     pub include_live: bool,
-    /// Whether journals stay when their part is written.
+    /// Whether journals stay when their part is written. Damaged ones stay always.
     pub keep_journal: bool,
     /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
     pub shard: Option<(usize, usize)>,
@@ -62,9 +64,11 @@ pub enum PartState {
 pub struct FinalizeSummary {
     /// Every part by name.
     pub parts: Vec<(String, PartState)>,
+    /// What of the journals of written parts is not in them, by part. Of a shard, for the parts that were written now.
+    pub damage: BTreeMap<String, Vec<String>>,
     /// The archive, if it was made now.
     pub archive: Option<ArchiveSummary>,
-    /// Whether an archive with all parts is in place.
+    /// Whether an archive with all parts is in place, and nothing recorded is missing from them.
     pub complete: bool,
 }
 
@@ -82,6 +86,9 @@ pub fn finalize(
     let directories = part_directories(out)?;
     refuse_without_journals(&directories, &options.wishes)?;
     let of_others = options_of_others(&directories);
+    // Of a shard's own parts only: the other shards are at theirs.
+    let waits = |part: &PathBuf| options.shard.is_none() && used_journal::waits(part);
+    let waited: Vec<bool> = directories.iter().map(waits).collect();
     let workers = Workers::new(options.jobs);
     progress.begin("parts", directories.len() as u64);
     let weights: Vec<u64> = directories.iter().map(|part| memory_bytes(part)).collect();
@@ -100,10 +107,16 @@ pub fn finalize(
     let (mut states, is_first): (Vec<PartState>, Vec<bool>) = states.into_iter().unzip();
     count_help(&directories, &mut states, &workers, progress);
     if !options.keep_journal {
-        let parts = directories.iter().zip(is_first);
-        parts
-            .filter(|(_, is_first)| *is_first)
-            .for_each(|(part, _)| remove_journal(part, progress));
+        let used_up = is_first
+            .iter()
+            .zip(&waited)
+            .map(|(first, waited)| *first || *waited);
+        let parts = directories.iter().zip(used_up);
+        for (part, _) in parts.filter(|(_, is_used_up)| *is_used_up) {
+            let stays = options.shard.is_some()
+                && used_journal::has_unwritten_neighbours(part, &directories);
+            use_up_journal(part, stays, progress);
+        }
     }
     let late = directories.iter().any(|part| came_late(out, part));
     let again = late
@@ -111,10 +124,11 @@ pub fn finalize(
             .iter()
             .any(|state| matches!(state, PartState::Written(_)));
     let names = directories.iter().map(|directory| part_name(directory));
-    let parts = names.zip(states).collect();
+    let parts: Vec<(String, PartState)> = names.zip(states).collect();
     let mut summary = FinalizeSummary {
         complete: false,
         archive: None,
+        damage: parts.iter().filter_map(damage_now).collect(),
         parts,
     };
     if options.shard.is_some() {
@@ -126,6 +140,11 @@ pub fn finalize(
     finished.retain(|directory| is_done(directory));
     for (directory, read) in finished.iter().zip(workers.read_sidecars(&finished)) {
         if let Ok(sidecar) = read {
+            let mut damage = sidecar.problems;
+            damage.extend(lacks_its_end(directory));
+            if !damage.is_empty() {
+                summary.damage.insert(part_name(directory), damage);
+            }
             done.insert(part_name(directory));
             written_with.push(sidecar.options);
         }
@@ -139,8 +158,19 @@ pub fn finalize(
     if again || !in_place(out, &done, &written_with) {
         summary.archive = Some(unify(out, progress)?);
     }
-    summary.complete = !summary.parts.iter().any(|(_, state)| is_to_come(state));
+    summary.complete =
+        summary.damage.is_empty() && !summary.parts.iter().any(|(_, state)| is_to_come(state));
     Ok(summary)
+}
+
+/// A part that was written now, if it is damaged.
+fn damage_now((name, state): &(String, PartState)) -> Option<(String, Vec<String>)> {
+    match state {
+        PartState::Written(summary) if !summary.problems.is_empty() => {
+            Some((name.clone(), summary.problems.clone()))
+        }
+        _ => None,
+    }
 }
 
 /// Writes those parts again for which others worked (PXN) that were written after them.
@@ -189,13 +219,18 @@ fn write_with_help(directory: &Path) -> Option<PartState> {
     Some(write_part(directory, &options))
 }
 
-/// Removes the journal of a part that was written now.
-fn remove_journal(directory: &Path, progress: &dyn Progress) {
+/// Removes the journal of a part that was written now, if all of it is there; or leaves that to who writes all parts.
+fn use_up_journal(directory: &Path, stays: bool, progress: &dyn Progress) {
     // Somebody else may be writing it again.
     if let Ok(_claim) = claim_patiently(directory)
         && is_final(directory)
+        && read_sidecar(directory).is_ok_and(|written| written.problems.is_empty())
     {
-        part::remove_journal(directory, progress);
+        if stays {
+            used_journal::let_wait(directory);
+        } else {
+            used_journal::remove(directory, progress);
+        }
     }
 }
 
@@ -204,7 +239,7 @@ const MEMORY_PER_BYTE: u64 = 3;
 
 /// About how much memory it takes to write a part.
 fn memory_bytes(part: &Path) -> u64 {
-    let Ok(segments) = std::fs::read_dir(part.join(JOURNAL)) else {
+    let Ok(segments) = fs::read_dir(part.join(JOURNAL)) else {
         return 0;
     };
     let sizes = segments.flatten().filter_map(|file| file.metadata().ok());
@@ -238,7 +273,11 @@ fn finish_part(
         return (finish_again(directory, &options.wishes), false);
     }
     if !directory.join(JOURNAL).exists() && !is_done(directory) {
-        return (PartState::Empty, false);
+        let state = match fs::read_link(directory.join(JOURNAL)) {
+            Ok(target) => PartState::Failed(elsewhere(directory, &target)),
+            Err(_) => PartState::Empty,
+        };
+        return (state, false);
     }
     let _claim = match claim_patiently(directory) {
         Ok(claim) => claim,
@@ -266,6 +305,33 @@ fn finish_part(
     );
     let is_first = !live && matches!(state, PartState::Written(_));
     (state, is_first)
+}
+
+/// Of a part that was written while its process ran: that what it recorded later cannot be read.
+fn lacks_its_end(directory: &Path) -> Option<String> {
+    let journal = directory.join(JOURNAL);
+    if journal.exists() || !is_so_far(directory) {
+        return None;
+    }
+    let why = match fs::read_link(&journal) {
+        Ok(target) => elsewhere(directory, &target),
+        Err(_) => "its journal is gone".to_owned(),
+    };
+    Some(format!(
+        "was written while its process ran, and not again since: {why}"
+    ))
+}
+
+/// Why a journal outside of the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
+fn elsewhere(directory: &Path, target: &Path) -> String {
+    let (target, process) = (target.display(), read_process(directory).0);
+    if process.boot_id.is_empty() || process.boot_id == crate::process::boot_id() {
+        return format!("its journal was put into {target}, which is not there any more");
+    }
+    format!(
+        "its journal is in {target} on {}: run `nccl-otf2 finalize` there",
+        process.host
+    )
 }
 
 /// A part that is written stays, unless it is wanted otherwise.

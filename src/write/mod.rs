@@ -85,6 +85,7 @@ mod staging;
 pub mod timeline;
 pub mod unify;
 pub mod union;
+mod used_journal;
 mod words;
 mod workers;
 

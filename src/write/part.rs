@@ -10,7 +10,7 @@
 //! done again at any point, by anybody.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use otf2::{LocationRef, PartWriter};
@@ -37,6 +37,7 @@ use super::pxn::{self, ForOthers};
 use super::sidecar::{LaneDefinition, SIDECAR_FORMAT, Sidecar};
 use super::staging::{Staging, put_in_place};
 use super::timeline::{Timeline, draw};
+use super::used_journal;
 use crate::journal::reader::{Journal, Outcome};
 use crate::private;
 use crate::scorep::report::ScorepReport;
@@ -54,7 +55,7 @@ pub(super) const STAGING: &str = ".write";
 pub struct WriteOptions {
     /// When to give up.
     pub deadline: Option<Instant>,
-    /// Whether the journal stays when the part is written.
+    /// Whether the journal stays when the part is written. One that could not be read to its end stays always.
     pub keep_journal: bool,
     /// Whether the process still records: then the part is what there is so far, the journal stays, and
     /// whoever finalizes later writes it again.
@@ -226,8 +227,9 @@ pub(super) fn write_claimed(
         problems: problems(&outcome),
     };
     commit(directory, &staging, &sidecar, options.provisional)?;
-    if !options.keep_journal && !options.provisional {
-        remove_journal(directory, progress);
+    // What could not be used of a damaged journal is nowhere else.
+    if !options.keep_journal && !options.provisional && sidecar.problems.is_empty() {
+        used_journal::remove(directory, progress);
     }
     Ok(summary(&sidecar))
 }
@@ -380,19 +382,6 @@ fn commit(
     let said = if provisional { PROVISIONAL } else { "" };
     private::write(&mark, said.as_bytes()).map_err(io_error("write", &mark))?;
     put_in_place(staging, DONE, directory)
-}
-
-/// The events are in the part now; a journal that cannot be removed is a pity, not an error.
-pub(super) fn remove_journal(directory: &Path, progress: &dyn Progress) {
-    let path = directory.join(JOURNAL);
-    let target: Option<PathBuf> = fs::read_link(&path).ok();
-    let removed = match &target {
-        Some(target) => fs::remove_dir_all(target).and_then(|()| fs::remove_file(&path)),
-        None => fs::remove_dir_all(&path),
-    };
-    if let Err(error) = removed {
-        progress.remark(&format!("{}: not removed: {error}", path.display()));
-    }
 }
 
 fn summary(sidecar: &Sidecar) -> PartSummary {

@@ -55,8 +55,12 @@ pub(super) const PROVISIONAL: &str = "so far\n";
 /// Whether a part is written and there is a journal that says more.
 #[must_use]
 pub fn is_provisional(directory: &Path) -> bool {
-    directory.join(JOURNAL).exists()
-        && fs::read_to_string(directory.join(DONE)).is_ok_and(|said| said == PROVISIONAL)
+    directory.join(JOURNAL).exists() && is_so_far(directory)
+}
+
+/// Whether a part was written while its process still recorded, and not again since.
+pub(super) fn is_so_far(directory: &Path) -> bool {
+    fs::read_to_string(directory.join(DONE)).is_ok_and(|said| said == PROVISIONAL)
 }
 
 /// What every version of a sidecar has.

@@ -66,7 +66,7 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories)
 }
 
-/// Whether the archive in place has these parts, written with these options.
+/// Whether the archive in place is whole and has these parts, written with these options.
 #[must_use]
 pub(super) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveOptions]) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
@@ -77,9 +77,16 @@ pub(super) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveO
     let before = named_options([ArchiveOptions::default()].iter());
     let mut options = named_options(options.iter()).into_iter().zip(before);
     there.has_all(parts)
+        && has_its_files(out, archive.number_of_locations())
         && options.all(|((name, wanted), (_, before))| {
             archive.property(&name).unwrap_or(&before) == wanted
         })
+}
+
+/// Whether the files that the anchor counts on are there: somebody may have cleared away some of them.
+fn has_its_files(out: &Path, locations: u64) -> bool {
+    let files = fs::read_dir(out.join(TRACES)).map(|files| files.flatten().count() as u64);
+    out.join(GLOBAL_DEFINITIONS).exists() && files.is_ok_and(|files| files >= 2 * locations)
 }
 
 /// Makes the archive of all parts that are done.

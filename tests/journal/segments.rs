@@ -1,7 +1,7 @@
 //! Segments, files and slots, and a journal that is torn.
 
 use nccl_profiler_otf2::event::Body;
-use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES};
+use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header};
 use nccl_profiler_otf2::journal::reader::Journal;
 use nccl_profiler_otf2::journal::record::{Fields, RecordBody};
 
@@ -85,6 +85,73 @@ fn a_bad_record_ends_its_segment_and_is_reported() {
     assert_eq!(
         (outcome.problems[0].offset, outcome.problems[0].lost_bytes),
         (at as u64, 5 * 48)
+    );
+}
+
+/// A process can die between any two words of a segment's header, of which the magic is the last.
+#[test]
+fn a_segment_that_was_being_begun_is_no_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let _cursor = registry.register("tester").unwrap();
+    let path = directory.path().join("0.0");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let mut set = |word: usize, value: usize| {
+        bytes[8 * word..8 * (word + 1)].copy_from_slice(&(value as u64).to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        let journal = Journal::open(directory.path()).unwrap();
+        let outcome = journal.read(&mut |record| panic!("{record:?}"));
+        outcome.problems.len()
+    };
+    assert_eq!(set(header::MAGIC, 0), 1, "it has a record");
+    assert_eq!(set(header::COMMITTED, 8 * HEADER_WORDS), 0);
+    assert_eq!(set(header::COMMITTED, 0), 0);
+}
+
+/// What a process commits between two looks of a reader is not damage; what it never commits is.
+#[test]
+fn records_behind_the_committed_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("tester").unwrap();
+    let path = directory.path().join("0.0");
+    let committed = |bytes: &[u8]| bytes[8 * header::COMMITTED..][..8].to_vec();
+    let before = committed(&std::fs::read(&path).unwrap());
+    let journal = Journal::open(directory.path()).unwrap();
+    for step in 0..10 {
+        let _id = cursor.start(&start(Body::ProxyStep { step }));
+    }
+    let outcome = journal.read(&mut |_| {});
+    assert_eq!(outcome.problems, [], "the process runs");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8 * header::COMMITTED..][..8].copy_from_slice(&before);
+    std::fs::write(&path, &bytes).unwrap();
+    let (_, outcome) = read(directory.path());
+    assert_eq!(outcome.problems.len(), 1, "the number is wrong");
+}
+
+/// What a machine had not written to its disk when it went down, and what is behind it.
+#[test]
+fn segments_that_are_missing_among_others_are_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(directory.path(), u64::MAX);
+    let mut cursor = registry.register("tester").unwrap();
+    for step in 0..4 * SEGMENT_BYTES / 48 {
+        let step = i32::try_from(step).unwrap();
+        let _id = cursor.start(&start(Body::ProxyStep { step }));
+    }
+    let path = directory.path().join("0.0");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[SEGMENT_BYTES..3 * SEGMENT_BYTES].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    let (_, outcome) = read(directory.path());
+    let problem = &outcome.problems[0];
+    assert_eq!(outcome.problems.len(), 1, "{:?}", outcome.problems);
+    assert_eq!(problem.offset, 3 * SEGMENT_BYTES as u64);
+    assert_eq!(problem.lost_bytes, 2 * SEGMENT_BYTES as u64);
+    assert_eq!(
+        problem.reason,
+        "segments 1 to 2 of slot 0 are missing before this one"
     );
 }
 

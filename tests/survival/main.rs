@@ -7,5 +7,6 @@ mod flips;
 #[path = "../write_jobs/job.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod job;
+mod journals;
 mod owners;
 mod parts;

@@ -86,6 +86,28 @@ fn a_part_of_somebody_else_is_named_and_the_rest_is_written() {
     scratch.archive().validate();
 }
 
+/// A recording is for its user only: others hear that, and not that nothing is there.
+#[test]
+fn a_job_of_somebody_else_is_not_taken_for_none() {
+    if !is_root() || !nobody_can_run(&built::nccl_otf2()) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let _parts = job(&scratch.out());
+    let for_all = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(scratch.path(), for_all).expect("root may");
+    let only_own = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(scratch.out(), only_own).expect("root may");
+    for verb in ["finalize", "hang", "dump", "info", "check", "print"] {
+        let mut command = Command::new(built::nccl_otf2());
+        command.arg(verb).arg(scratch.out());
+        let ended = run(&mut as_nobody(&command)).with_code(2);
+        let said = &ended.stderr;
+        assert!(said.contains("Permission denied"), "{verb}: {ended}");
+        assert!(said.contains("for its user only"), "{verb}: {ended}");
+    }
+}
+
 /// A link may lead anywhere: the files there are not this job's to write or remove.
 #[test]
 fn a_part_that_is_a_link_is_not_followed() {
@@ -130,7 +152,18 @@ fn what_others_have_put_in_the_way_is_refused() {
         symlink(elsewhere, out.join("parts")).expect("made");
         std::os::unix::fs::lchown(out.join("parts"), Some(NOBODY), Some(NOBODY)).expect("root may");
     };
-    for plant in [foreign_directory, foreign_link, link_in_the_way] {
+    let link_above: Plant = |out, elsewhere| {
+        let shared = out.parent().expect("a directory");
+        fs::remove_dir(shared).expect("it was empty");
+        fs::set_permissions(
+            shared.parent().expect("a directory"),
+            fs::Permissions::from_mode(0o1777),
+        )
+        .expect("set");
+        symlink(elsewhere, shared).expect("made");
+        std::os::unix::fs::lchown(shared, Some(NOBODY), Some(NOBODY)).expect("root may");
+    };
+    for plant in [foreign_directory, foreign_link, link_in_the_way, link_above] {
         let scratch = Scratch::new();
         let shared = scratch.path().join("shared");
         fs::create_dir(&shared).expect("made");
@@ -144,7 +177,7 @@ fn what_others_have_put_in_the_way_is_refused() {
         let ended = run(&mut command).undisturbed(&["nothing is recorded"]);
         let line = ended.our_lines()[0];
         assert!(
-            line.contains("shared/out") && line.contains("another user"),
+            line.contains("/shared") && line.contains("another user"),
             "{ended}"
         );
         assert_eq!(

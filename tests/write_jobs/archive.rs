@@ -451,6 +451,33 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
 }
 
 #[test]
+fn an_archive_that_lost_files_is_made_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    record_two_ranks(out);
+    let finalized = || finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    assert!(finalized().archive.is_some());
+    assert!(finalized().archive.is_none());
+    for lost in [
+        "traces/0.evt",
+        "traces/0.def",
+        "traces.def",
+        "traces",
+        ANCHOR,
+    ] {
+        let path = out.join(lost);
+        let removed = match path.is_dir() {
+            true => std::fs::remove_dir_all(&path),
+            false => std::fs::remove_file(&path),
+        };
+        removed.expect("it was there");
+        assert!(finalized().archive.is_some(), "{lost}");
+        assert!(path.exists(), "{lost}");
+        print(out);
+    }
+}
+
+#[test]
 fn a_killed_process_still_gives_its_part() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();

@@ -9,7 +9,7 @@ use nccl_profiler_otf2::snapshot::{self, Request as Snapshot, Standing};
 use nccl_profiler_otf2::write::{self, FinalizeOptions};
 
 use crate::exit::Exit;
-use crate::place::{self, PARTS};
+use crate::place;
 use crate::print;
 use crate::progress::Bar;
 use crate::summary::Summary;
@@ -24,7 +24,7 @@ that is what happened last.
 
 The same without this tool: `touch DIR/dump`, or SIGUSR2 to one of the processes (NCCL_OTF2_DUMP_SIGNAL); then
 
-  nccl-otf2 finalize trace/snapshots/*
+  nccl-otf2 finalize trace/snapshots/WHEN
 
 Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 there is no archive.";
 
@@ -48,15 +48,7 @@ pub(crate) struct Request {
 /// When nothing records there, or no process answers.
 pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let out = &request.directory;
-    if !out.exists() {
-        return Err(place::NoArchive::Missing(out.clone()).into());
-    }
-    if !out.join(PARTS).is_dir() {
-        bail!(
-            "{}: not the directory of a recorded job, there is no {PARTS}/ in it",
-            out.display()
-        );
-    }
+    place::job(out)?;
     let asked = Snapshot::make(out)
         .with_context(|| format!("cannot make {}", out.join(snapshot::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));

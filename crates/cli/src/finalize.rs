@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 use nccl_profiler_otf2::write::metrics::MetricSet;
 use nccl_profiler_otf2::write::options::{ArchiveWishes, CollectiveRecords, CommLanes, Level};
+use nccl_profiler_otf2::write::part::JOURNAL;
 use nccl_profiler_otf2::write::{self, FinalizeOptions, FinalizeSummary, PartState};
 use serde::Serialize;
 
@@ -29,24 +30,31 @@ on the host of the job when processes may still be running; elsewhere they are t
 
 What is in the archive can be chosen anew, without another run: --level, --metrics, --collectives and --comm-lanes; \
 what is not named stays as it is. All but --comm-lanes need what was recorded, which is removed when it is \
-written unless NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
+written unless it is damaged, or NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
 
   nccl-otf2 finalize --level light --metrics all trace
 
 On a large job many hosts can write the parts, and then one makes the archive:
 
-  srun sh -c 'nccl-otf2 finalize --shard $SLURM_PROCID/$SLURM_NTASKS trace'
+  srun sh -c 'nccl-otf2 finalize --shard $SLURM_PROCID/$SLURM_STEP_NUM_TASKS trace'
   nccl-otf2 finalize trace
 
-Exit codes: 0 the archive is complete, 1 something is missing from it, 2 no archive could be made.
+Journals that were put elsewhere (NCCL_OTF2_JOURNAL_DIR) are written where they are, on each host:
+
+  srun --ntasks-per-node=1 nccl-otf2 finalize --shard 0/1 trace
+  nccl-otf2 finalize trace
+
+Exit codes: 0 everything recorded is in the archive, 1 something is missing from it (a part, or what could not be read of a \
+damaged one), 2 no archive could be made. With --shard: 0 its parts are written, 1 some are not.
 
 --json prints an object:
   format    version of this description: 1
   complete  whether everything recorded is in the archive
   changed   whether anything was done
   parts     for each process: name, state (written, done, live, empty,
-            elsewhere, failed), reason (of a failure), and of those written
-            now events, records and problems
+            elsewhere, failed), reason (of a failure), problems (what of its
+            journal could not be used), and of those written now events and
+            records
   archive   anchor, processes, communicators, locations, events, lost,
             unfinished, ranks_missing, problems, mismatches (places where ranks
             call different collectives), first_mismatch; null where there is none
@@ -149,15 +157,7 @@ struct Report {
 /// When it is not one, or no archive can be made.
 pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     let directory = &request.directory;
-    if !directory.exists() {
-        return Err(place::NoArchive::Missing(directory.clone()).into());
-    }
-    if !directory.join(PARTS).is_dir() {
-        bail!(
-            "{}: not the directory of a recorded job, there is no {PARTS}/ in it",
-            directory.display()
-        );
-    }
+    place::job(directory)?;
     let options = FinalizeOptions {
         include_live: request.include_live,
         keep_journal: request.keep_journal,
@@ -182,8 +182,10 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     }
     // A shard is complete when its own parts are.
     let is_well = match request.shard {
-        Some(_) => report.parts.iter().all(|part| part.state != "failed"),
-        None => report.complete && report.parts.iter().all(|part| part.problems.is_empty()),
+        Some(_) => {
+            summary.damage.is_empty() && report.parts.iter().all(|part| part.state != "failed")
+        }
+        None => report.complete,
     };
     let is_without_archive = request.shard.is_none() && report.archive.is_none();
     Ok(match is_well {
@@ -195,7 +197,11 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 
 impl Report {
     fn of(summary: &FinalizeSummary, directory: &Path) -> Result<Self> {
-        let parts: Vec<Part> = summary.parts.iter().map(part).collect();
+        let mut parts: Vec<Part> = summary.parts.iter().map(part).collect();
+        for part in &mut parts {
+            let damage = summary.damage.get(&part.name);
+            part.problems = damage.cloned().unwrap_or_default();
+        }
         let left_out = summary
             .archive
             .as_ref()
@@ -235,6 +241,12 @@ impl Report {
             for problem in &part.problems {
                 lines.push(format!("{name}: {problem}"));
             }
+            let journal = directory.join(PARTS).join(name).join(JOURNAL);
+            if !part.problems.is_empty() && journal.is_dir() {
+                lines.push(format!(
+                    "{name}: the journal is kept, for who can read more of it"
+                ));
+            }
         }
         if self.parts.is_empty() {
             lines.push(format!(
@@ -244,10 +256,15 @@ impl Report {
         }
         match &self.archive {
             _ if is_shard => {
-                let written = self.parts.iter().filter(|part| part.state == "written");
+                let number = |state: &str| {
+                    let parts = self.parts.iter().filter(|part| part.state == state);
+                    parts.count() as u64
+                };
                 lines.push(format!(
-                    "{} of this shard written",
-                    count(written.count() as u64)
+                    "{} of this shard written, {} before; no archive yet: `nccl-otf2 finalize {}` makes it when all shards are done",
+                    plural(number("written"), "part", "parts"),
+                    count(number("done")),
+                    directory.display()
                 ));
             }
             Some(summary) if !self.changed => {
@@ -275,7 +292,6 @@ fn part((name, state): &(String, PartState)) -> Part {
         PartState::Written(summary) => {
             part.events = Some(summary.events);
             part.records = Some(summary.records);
-            part.problems.clone_from(&summary.problems);
             "written"
         }
         PartState::Done => "done",

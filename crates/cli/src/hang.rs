@@ -25,11 +25,11 @@ mod words;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
 use crate::exit::Exit;
-use crate::place::{NoArchive, PARTS};
+use crate::place;
 use crate::print;
 use crate::progress::Bar;
 use rows::{Kind, Report};
@@ -94,7 +94,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 ///
 /// When there is nothing to read, or stdout cannot be written.
 pub(crate) fn hang(request: &Request) -> Result<Exit> {
-    let directory = job_directory(&request.directory)?;
+    let directory = place::job(&request.directory)?;
     let mut said = String::new();
     loop {
         let report = look(directory, request.after)?;
@@ -135,18 +135,4 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
     } else {
         Exit::Well
     })
-}
-
-/// The directory with the parts: that of the job.
-fn job_directory(path: &Path) -> Result<&Path> {
-    if !path.exists() {
-        return Err(NoArchive::Missing(path.to_owned()).into());
-    }
-    if !path.join(PARTS).is_dir() {
-        bail!(
-            "{}: not the directory of a job: no {PARTS}/ in it, where processes record",
-            path.display()
-        );
-    }
-    Ok(path)
 }

@@ -4,6 +4,7 @@ mod communicators;
 mod gpus;
 mod operations;
 mod places;
+mod recording;
 mod report;
 mod text;
 
@@ -65,6 +66,9 @@ those of the operation, not of the call. `timing` says what they were measured b
   gpus           ways (how work of GPUs was recorded), notices (what was decided and
                  what went wrong), numbers (docs/MAPPING.md §7), clocks (a line each)
   clock          the archive's statements on its clocks
+  recording      flight {processes, complete_from_ns (since 1970), lines},
+                 switches (a line each time recording was switched), pxn
+                 {transfers, counted, unresolved, lines}; null where there is none
 New fields may be added; `format` changes when one changes or goes.";
 
 /// What to look at.

@@ -153,17 +153,18 @@ fn is_archive(path: &Path) -> bool {
 
 /// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
 fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.exists() {
-        return Err(place::NoArchive::Missing(path.to_owned()).into());
-    }
+    let has_parts = place::has_parts(path)?;
     if path.join("0.0").is_file() {
         return Ok(vec![path.to_owned()]);
     }
     if path.join(JOURNAL).is_dir() {
         return Ok(vec![path.join(JOURNAL)]);
     }
-    let parts = Some(path.join(PARTS)).filter(|parts| parts.is_dir());
-    let parts = parts.unwrap_or_else(|| path.to_owned());
+    let parts = if has_parts {
+        path.join(PARTS)
+    } else {
+        path.to_owned()
+    };
     let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
     let mut parts: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     parts.sort();

@@ -1,5 +1,6 @@
 //! Which archive the user means: a directory or its anchor file.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Name of the anchor file in a job's directory.
@@ -13,6 +14,17 @@ pub(crate) enum NoArchive {
     /// Nothing there.
     #[error("{}: no such file or directory", .0.display())]
     Missing(PathBuf),
+    /// Somebody else's, or on a file system that does not answer.
+    #[error("cannot look into {}: {source}{}", path.display(), how_to_share(source))]
+    Barred {
+        /// What cannot be looked into.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A directory without recordings.
+    #[error("{}: not the directory of a recorded job, there is no {PARTS}/ in it", .0.display())]
+    NoParts(PathBuf),
     /// Journals or parts, and no archive made of them.
     #[error("{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it", path = .0.display())]
     NotFinalized(PathBuf),
@@ -24,26 +36,70 @@ pub(crate) enum NoArchive {
     NotAnchor(PathBuf),
 }
 
+fn how_to_share(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            " (a recording is for its user only, who can share it: chmod -R g+rX)"
+        }
+        _ => "",
+    }
+}
+
+/// Whether something is there: what cannot be seen is not taken for missing.
+fn is_there(path: &Path) -> Result<bool, NoArchive> {
+    path.try_exists().map_err(|source| NoArchive::Barred {
+        path: path.parent().unwrap_or(path).to_owned(),
+        source,
+    })
+}
+
+/// Whether processes recorded into this directory.
+///
+/// # Errors
+///
+/// It is not there, or cannot be looked into.
+pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
+    if !is_there(path)? {
+        return Err(NoArchive::Missing(path.to_owned()));
+    }
+    let parts = path.join(PARTS);
+    // A file has nothing in it.
+    Ok(path.is_dir() && is_there(&parts)? && parts.is_dir())
+}
+
+/// The directory, if processes recorded into it.
+///
+/// # Errors
+///
+/// Says what is there instead.
+pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
+    if has_parts(path)? {
+        Ok(path)
+    } else {
+        Err(NoArchive::NoParts(path.to_owned()))
+    }
+}
+
 /// The anchor file of the archive at `path`: a job's directory, or the anchor itself.
 ///
 /// # Errors
 ///
 /// Says what is there instead.
 pub(crate) fn anchor(path: &Path) -> Result<PathBuf, NoArchive> {
+    if !is_there(path)? {
+        return Err(NoArchive::Missing(path.to_owned()));
+    }
     if path.is_dir() {
         let anchor = path.join(ANCHOR);
-        if anchor.is_file() {
+        if is_there(&anchor)? && anchor.is_file() {
             return Ok(anchor);
         }
         let path = path.to_owned();
-        return Err(if path.join(PARTS).is_dir() {
+        return Err(if has_parts(&path)? {
             NoArchive::NotFinalized(path)
         } else {
             NoArchive::NotOurs(path)
         });
-    }
-    if !path.exists() {
-        return Err(NoArchive::Missing(path.to_owned()));
     }
     if path
         .extension()

@@ -29,9 +29,12 @@ impl Drop for Bar {
 
 impl Progress for Bar {
     fn begin(&self, what: &str, steps: u64) {
-        self.bar.reset();
+        // Each of these draws: not before it is known of what.
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
         self.bar.set_length(steps);
         self.bar.set_message(what.to_owned());
+        self.bar.reset();
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
         self.bar.tick();
     }
 

@@ -196,25 +196,26 @@ impl ForOthers {
     }
 }
 
+/// Whether two parts are of one host, as far as their names tell: they begin with the host's.
+pub(super) fn are_neighbours(part: &Path, other: &Path) -> bool {
+    let (own, other) = (part_name(part), part_name(other));
+    let host = own.rsplitn(3, '-').nth(2).unwrap_or_default();
+    other != own && other.starts_with(host)
+}
+
 /// What the neighbours of a part's process did for it, as far as that is written: their names, and their help.
 pub(super) fn from_neighbours(
     part: &Path,
     process: &ProcessInfo,
     process_tag: u16,
 ) -> (Vec<String>, Vec<Help>) {
-    let own_name = part_name(part);
-    // Names of parts begin with the host's: only those of this host are looked at.
-    let host = own_name.rsplitn(3, '-').nth(2).unwrap_or_default();
     let entries = part.parent().and_then(|parts| fs::read_dir(parts).ok());
     let mut neighbours: Vec<_> = entries
         .into_iter()
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| {
-            let name = part_name(path);
-            name != own_name && name.starts_with(host)
-        })
+        .filter(|path| are_neighbours(part, path))
         .collect();
     neighbours.sort();
     let (mut names, mut help) = (Vec::new(), Vec::new());

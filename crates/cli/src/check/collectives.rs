@@ -173,7 +173,9 @@ impl Sequence {
         {
             state.is_lost = true;
         }
-        let message = format!("collective {place}: rank {other} and rank {rank} {difference}");
+        // Counted from 1, as in the archive's list of mismatches and in `hang`.
+        let at = place + 1;
+        let message = format!("collective {at}: rank {other} and rank {rank} {difference}");
         Some((rule, message))
     }
 }

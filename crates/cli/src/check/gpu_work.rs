@@ -250,24 +250,36 @@ fn said(archive: &Archive, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
+/// Why launches are not timed.
+const NOT_TIMED: [&str; 5] = [
+    "NO_EVENT_LEFT",
+    "REFUSED",
+    "ON_CALLBACK_THREAD",
+    "UNFINISHED",
+    "UNMATCHED",
+];
+
 /// Repeats what the archive admits of GPU work.
 pub(crate) fn statements(archive: &Archive, findings: &mut Findings) {
     let number = |name: &str| said(archive, name);
     // What was launched into a graph did not run.
     let launches = number("LAUNCHES").saturating_sub(number("CAPTURED"));
-    let missing = launches.saturating_sub(number("LAUNCHES_TIMED"));
+    let untimed = launches.saturating_sub(number("LAUNCHES_TIMED"));
+    // Of a flight recording the launches are counted from its beginning on, and the times are those that were kept.
+    let missing = match archive.property("NCCL::FLIGHT::PROCESSES") {
+        Some(_) => untimed.min(NOT_TIMED.iter().map(|name| number(name)).sum()),
+        None => untimed,
+    };
     if missing > 0 {
-        let reasons = [
-            ("NO_EVENT_LEFT", "no prepared event was left for"),
-            ("REFUSED", "were refused by the driver or CUPTI:"),
-            (
-                "ON_CALLBACK_THREAD",
-                "were on a thread that may not call CUDA:",
-            ),
-            ("UNFINISHED", "were not known when recording ended:"),
-            ("UNMATCHED", "had no kernel in time:"),
+        let what = [
+            "no prepared event was left for",
+            "were refused by the driver or CUPTI:",
+            "were on a thread that may not call CUDA:",
+            "were not known when recording ended:",
+            "had no kernel in time:",
         ];
-        let reasons = reasons.into_iter().filter(|(name, _)| number(name) > 0);
+        let reasons = NOT_TIMED.into_iter().zip(what);
+        let reasons = reasons.filter(|(name, _)| number(name) > 0);
         let reasons: Vec<String> = reasons
             .map(|(name, what)| format!("{what} {}", number(name)))
             .collect();

@@ -18,6 +18,9 @@ pub(crate) struct Gpus {
     pub(crate) numbers: BTreeMap<String, u64>,
     /// A line for each clock.
     pub(crate) clocks: Vec<String>,
+    /// Whether old records are gone, but not those who counted them.
+    #[serde(skip)]
+    pub(crate) is_flight: bool,
 }
 
 impl Gpus {
@@ -38,6 +41,7 @@ impl Gpus {
             notices: list("NCCL::GPU::NOTICES"),
             numbers: numbers.collect(),
             clocks: list("NCCL::GPU::CLOCKS::LIST"),
+            is_flight: archive.property("NCCL::FLIGHT::PROCESSES").is_some(),
         }
     }
 
@@ -58,8 +62,14 @@ impl Gpus {
         let launches = number("launches");
         let ran = launches.saturating_sub(number("captured"));
         let timed = number("launches_timed");
-        let of = plural(ran, "launch", "launches");
-        fact(launches, format!("{} of {of} timed", count(timed)));
+        // What was counted in a process that was killed is a second old.
+        if self.is_flight || timed > ran {
+            let timed = plural(timed, "launch", "launches");
+            fact(launches, format!("{timed} timed"));
+        } else {
+            let of = plural(ran, "launch", "launches");
+            fact(launches, format!("{} of {of} timed", count(timed)));
+        }
         let joined = number("kernels_joined") + number("kernels_of_graphs");
         fact(
             joined,
@@ -112,7 +122,7 @@ mod tests {
             ("kernels_of_graphs_unknown", 4),
         ];
         let numbers = numbers.map(|(name, number)| (name.to_owned(), number));
-        let gpus = Gpus {
+        let mut gpus = Gpus {
             ways: vec!["cupti".to_owned()],
             numbers: numbers.into(),
             ..Gpus::default()
@@ -121,5 +131,14 @@ mod tests {
             gpus.line().expect("there is something"),
             "cupti, 2 devices, 6 of 7 launches timed, 6 kernels of NCCL's, 4 of graphs, operation unknown"
         );
+        let is_cut = |gpus: &Gpus, launches: &str| {
+            let line = gpus.line().expect("there is something");
+            line.contains(&format!("2 devices, {launches} timed, "))
+        };
+        gpus.numbers.insert("launches_timed".to_owned(), 8);
+        assert!(is_cut(&gpus, "8 launches"), "{:?}", gpus.line());
+        gpus.numbers.insert("launches_timed".to_owned(), 6);
+        gpus.is_flight = true;
+        assert!(is_cut(&gpus, "6 launches"), "{:?}", gpus.line());
     }
 }

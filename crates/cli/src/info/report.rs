@@ -11,6 +11,7 @@ use super::communicators::{self, Communicators, Messages};
 use super::gpus::Gpus;
 use super::operations::{self, Operations};
 use super::places::{Host, Process, places};
+use super::recording::Recording;
 
 /// The report; its fields are documented in the help of `info`.
 #[derive(Debug, Serialize)]
@@ -37,6 +38,7 @@ pub(crate) struct Report {
     pub(crate) blind_spots: Vec<String>,
     pub(crate) gpus: Gpus,
     pub(crate) clock: BTreeMap<String, String>,
+    pub(crate) recording: Recording,
 }
 
 impl Report {
@@ -81,6 +83,7 @@ impl Report {
             blind_spots: list("NCCL::BLIND_SPOTS"),
             gpus: Gpus::of(archive),
             clock: clocks.collect(),
+            recording: Recording::of(archive),
         }
     }
 }

@@ -52,11 +52,14 @@ fn head(report: &Report, text: &mut String) {
     fact("table", &report.profiler_tables);
     let event_sets: Vec<String> = report.event_sets.iter().map(|set| preset(set)).collect();
     fact("recorded", &event_sets);
-    fact("command", &report.commands);
+    fact("command", &commands(&report.commands));
     fact("job", &report.job);
     fact("creator", std::slice::from_ref(&report.creator));
     fact("clocks", clocks(report).as_slice());
     fact("GPUs", report.gpus.line().as_slice());
+    for (name, said) in report.recording.facts(report.start_ns) {
+        fact(name, &[said]);
+    }
     line(
         text,
         format_args!(
@@ -67,6 +70,17 @@ fn head(report: &Report, text: &mut String) {
             plural(report.events, "event", "events"),
         ),
     );
+}
+
+/// Launchers give each process a command of its own: one tells what it was.
+fn commands(commands: &[String]) -> Vec<String> {
+    match commands {
+        [first, _, ..] => vec![format!(
+            "{first} (and {}: --json has all)",
+            plural(commands.len() as u64 - 1, "other", "others")
+        )],
+        _ => commands.to_owned(),
+    }
 }
 
 /// How well the clocks of hosts are known against each other; nothing where there is one host.

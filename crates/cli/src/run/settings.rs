@@ -193,9 +193,21 @@ is no option:
             text,
             "\n  {}: {}\n      {}\n",
             variable.name,
-            variable.values.replace('`', ""),
-            variable.doc.replace('`', "")
+            plain(variable.values),
+            plain(variable.doc)
         );
+    }
+    text
+}
+
+/// Text of the documentation, for a terminal: no quotes around code, and pages by their names.
+fn plain(markdown: &str) -> String {
+    let mut text = markdown.replace('`', "");
+    while let Some((before, rest)) = text.split_once('[')
+        && let Some((page, rest)) = rest.split_once("](")
+        && let Some((_, after)) = rest.split_once(')')
+    {
+        text = format!("{before}docs/{page}{after}");
     }
     text
 }
@@ -203,6 +215,19 @@ is no option:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_shows_no_markup() {
+        let markdown = "`off` keeps none ([FLIGHT.md](FLIGHT.md)), see [A.md](A.md)";
+        assert_eq!(
+            plain(markdown),
+            "off keeps none (docs/FLIGHT.md), see docs/A.md"
+        );
+        for variable in VARIABLES {
+            let text = plain(variable.doc);
+            assert!(!text.contains(['[', '`']), "{}: {text}", variable.name);
+        }
+    }
 
     fn settings() -> Settings {
         Settings {

@@ -27,7 +27,7 @@ fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec
 
 /// A sound archive, spoiled, breaks these rules.
 #[track_caller]
-fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) {
+fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) -> Value {
     let scratch = Scratch::new();
     let mut fixture = Fixture::sound();
     spoil(&mut fixture);
@@ -35,6 +35,7 @@ fn spoiled(rules: &[&str], spoil: impl FnOnce(&mut Fixture)) {
     let (code, found, report) = check(&scratch, &[], &trace);
     assert_eq!(found, rules, "{report:#}");
     assert_eq!(code, Some(1));
+    report
 }
 
 #[test]
@@ -104,13 +105,16 @@ fn a_rank_that_misses_a_collective() {
 
 #[test]
 fn ranks_that_do_different_collectives() {
-    spoiled(&["C05"], |fixture| {
+    let report = spoiled(&["C05"], |fixture| {
         for step in &mut fixture.ranks[1] {
             if let Step::End(200, op, _, _, _) = step {
                 *op = CollectiveOp::Allgather;
             }
         }
     });
+    let message = report["findings"][0]["message"].as_str();
+    let message = message.unwrap_or_default();
+    assert!(message.contains("collective 1: "), "{message}");
 }
 
 #[test]
@@ -279,6 +283,28 @@ fn what_the_archive_admits_is_a_remark_and_fails_only_when_strict() {
     assert_eq!(report["faults"], 0);
     let (code, ..) = check(&scratch, &["--strict"], &trace);
     assert_eq!(code, Some(1));
+}
+
+/// A flight recording counts all launches, and has the times of the last ones.
+#[test]
+fn launches_that_were_not_kept_are_not_missing() {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    fixture.property("NCCL::GPU::WAY", "events");
+    fixture.property("NCCL::GPU::LAUNCHES", "1000");
+    fixture.property("NCCL::GPU::LAUNCHES_TIMED", "40");
+    let (_, found, _) = check(&scratch, &[], &fixture.write(&scratch.join("trace")));
+    assert_eq!(found, ["A13"]);
+    fixture.property("NCCL::FLIGHT::PROCESSES", "1");
+    let (_, found, _) = check(&scratch, &[], &fixture.write(&scratch.join("flight")));
+    assert_eq!(found, Vec::<String>::new());
+    fixture.property("NCCL::GPU::REFUSED", "3");
+    let (_, found, report) = check(&scratch, &[], &fixture.write(&scratch.join("refused")));
+    assert_eq!(found, ["A13"]);
+    assert!(
+        report.to_string().contains("of 3 of 1 000 launches"),
+        "{report:#}"
+    );
 }
 
 #[test]

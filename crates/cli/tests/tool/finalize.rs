@@ -147,6 +147,83 @@ fn running_processes_are_left_alone_unless_asked_for() {
 }
 
 #[test]
+fn shards_write_parts_and_say_how_to_go_on() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    for rank in 0..3 {
+        record(&out, rank, NO_PROCESS, 1);
+    }
+    let shard = |shard: &str| {
+        let mut tool = scratch.tool();
+        let output = tool.args(["finalize", shard]).arg(&out).output();
+        let output = output.expect("ran");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(!out.join("traces.otf2").exists());
+        text(&output.stdout)
+    };
+    let said = shard("--shard=0/2");
+    assert!(
+        said.contains("2 parts of this shard written, 0 before"),
+        "{said}"
+    );
+    let again = shard("--shard=0/2");
+    assert!(
+        again.contains("0 parts of this shard written, 2 before"),
+        "{again}"
+    );
+    let last = shard("--shard=1/2");
+    assert!(last.contains("1 part of this shard written"), "{last}");
+    assert!(last.contains("nccl-otf2 finalize"), "{last}");
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(0), vec!["done"; 3]));
+    assert_eq!(report["archive"]["processes"], 3);
+}
+
+/// On a terminal one sees how far it is, and of what.
+#[test]
+fn a_terminal_shows_progress() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    for rank in 0..2 {
+        record(&out, rank, NO_PROCESS, 1);
+    }
+    // util-linux's script gives a command a terminal.
+    let tool = scratch.tool().get_program().to_owned();
+    let command = format!("'{}' finalize '{}'", tool.display(), out.display());
+    let mut script = std::process::Command::new("script");
+    let Ok(output) = script
+        .args(["-qec", &command, "/dev/null"])
+        .env("TERM", "xterm")
+        .output()
+    else {
+        eprintln!("skipped: there is no program `script`");
+        return;
+    };
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    let bars: Vec<&str> = shown
+        .split('\r')
+        .filter(|line| line.contains(['░', '█']))
+        .collect();
+    assert!(bars.iter().any(|bar| bar.contains("0/2")), "{shown}");
+    for bar in bars {
+        assert!(
+            bar.contains("parts ") || bar.contains("locations "),
+            "{bar}"
+        );
+        assert!(!bar.contains("0/0"), "{bar}");
+    }
+    let after = shown.rsplit("\u{1b}[2K").next().unwrap_or_default();
+    assert!(
+        !after.contains(['░', '█']),
+        "the bar is taken away: {after}"
+    );
+
+    let again = scratch.tool().arg("finalize").arg(&out).output();
+    assert_eq!(text(&again.expect("ran").stderr), "", "no terminal, no bar");
+}
+
+#[test]
 fn a_part_that_cannot_be_written_is_listed_with_its_reason() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");

@@ -73,6 +73,50 @@ fn programs_get_the_same() {
     }
 }
 
+/// Recordings that have not all of the job say so where one looks first.
+#[test]
+fn what_of_the_job_was_recorded() {
+    let scratch = Scratch::new();
+    let head = |fixture: &Fixture, name: &str| {
+        let trace = fixture.write(&scratch.join(name));
+        let output = scratch.tool().arg("info").arg(trace).output().expect("ran");
+        let stdout = text(&output.stdout);
+        let head = stdout.split("\n\n").next().unwrap_or_default();
+        head.to_owned()
+    };
+    let plain = head(&Fixture::sound(), "plain");
+    for name in ["flight", "switched", "PXN"] {
+        assert!(!plain.contains(&format!("  {name}  ")), "{plain}");
+    }
+
+    let mut fixture = Fixture::sound();
+    let trace = fixture.write(&scratch.join("beginning"));
+    let output = scratch.tool().args(["info", "--json"]).arg(trace).output();
+    let report: Value = serde_json::from_slice(&output.expect("ran").stdout).expect("JSON");
+    let start_ns = report["start_ns"].as_u64().expect("a time");
+    fixture.property("NCCL::FLIGHT::PROCESSES", "2");
+    fixture.property(
+        "NCCL::FLIGHT::COMPLETE_FROM",
+        &(start_ns + 1_500_000_000).to_string(),
+    );
+    fixture.property("NCCL::MEASUREMENT::LIST", "5: host:1: off\n9: host:1: on");
+    fixture.property("NCCL::PXN::TRANSFERS", "12");
+    fixture.property("NCCL::PXN::COUNTED", "10");
+    fixture.property(
+        "NCCL::COMMAND",
+        "train --rank 0\ntrain --rank 1\ntrain --rank 2",
+    );
+    let head = head(&fixture, "parts");
+    for line in [
+        "  flight    the end of 2 processes; everything is there from 1.500 s after the beginning on",
+        "  switched  recording was switched 2 times",
+        "  PXN       12 transfers done for ranks of other processes; only 10 of them count",
+        "  command   train --rank 0 (and 2 others: --json has all)",
+    ] {
+        assert!(head.contains(line), "{line}\n{head}");
+    }
+}
+
 #[test]
 fn nobody_reading_on_is_no_failure() {
     let scratch = Scratch::new();

@@ -1,0 +1,136 @@
+//! Journals that are damaged, lie elsewhere, or have company.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, header};
+use nccl_profiler_otf2::process;
+use serde_json::Value;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+use crate::parts::{finalize, job, report};
+
+/// Breaks a record in the middle of what the main thread recorded.
+fn damage(journal: &Path) {
+    let path = journal.join("1.0");
+    let mut bytes = fs::read(&path).expect("readable");
+    let (words, _) = bytes.as_chunks::<8>();
+    let committed = u64::from_le_bytes(words[header::COMMITTED]);
+    let committed = usize::try_from(committed).expect("small");
+    let middle = usize::midpoint(8 * HEADER_WORDS, committed);
+    bytes[middle..middle + 256].fill(0xff);
+    fs::write(&path, bytes).expect("written");
+}
+
+/// What could not be read of a damaged journal is nowhere else, and stays said however often one asks.
+#[test]
+fn a_damaged_journal_stays() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    damage(&part.join("journal"));
+    for (state, changed) in [("written", true), ("done", false)] {
+        let ended = run(&mut finalize(&scratch.out())).with_code(1);
+        let report = report(&ended);
+        assert_eq!(report["complete"], false, "{ended}");
+        assert_eq!(report["changed"], changed, "{ended}");
+        let [whole, damaged] = [&report["parts"][0], &report["parts"][1]];
+        assert_eq!(whole["problems"], Value::Null, "{ended}");
+        assert_eq!(damaged["state"], state, "{ended}");
+        let problem = damaged["problems"][0].as_str().unwrap_or_default();
+        assert!(problem.contains("left out"), "{ended}");
+    }
+    assert!(part.join("journal/1.0").exists());
+    let left: Vec<_> = fs::read_dir(scratch.out().join("parts"))
+        .expect("readable")
+        .map(|entry| entry.expect("an entry").path().join("journal"))
+        .filter(|journal| journal.exists())
+        .collect();
+    assert_eq!(left, [part.join("journal")], "the other one is used up");
+}
+
+/// A journal may be a link (`NCCL_OTF2_JOURNAL_DIR`): what else is where it leads to is not the job's to remove.
+#[test]
+fn only_segments_are_removed() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(part.join("journal"), &elsewhere).expect("moved");
+    fs::create_dir(elsewhere.join("thesis")).expect("made");
+    fs::write(elsewhere.join("thesis/1.0"), "chapter 1").expect("written");
+    symlink(&elsewhere, part.join("journal")).expect("linked");
+    let _ended = run(&mut finalize(&scratch.out()));
+    assert!(elsewhere.join("thesis/1.0").exists());
+
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let elsewhere = scratch.path().join("elsewhere");
+    fs::rename(part.join("journal"), &elsewhere).expect("moved");
+    symlink(&elsewhere, part.join("journal")).expect("linked");
+    let _ended = run(&mut finalize(&scratch.out())).with_code(0);
+    assert!(!elsewhere.exists() && !part.join("journal").is_symlink());
+}
+
+/// A journal on another node's disk is not one that is not there.
+#[test]
+fn a_journal_that_is_elsewhere_is_named() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let journal = part.join("journal");
+    fs::remove_dir_all(&journal).expect("removed");
+    symlink("/local/journals/of-job", &journal).expect("linked");
+    let reason = || {
+        let ended = run(&mut finalize(&scratch.out())).with_code(1);
+        let report = report(&ended);
+        assert_eq!(report["parts"][1]["state"], "failed", "{ended}");
+        assert_eq!(report["archive"]["processes"], 1, "{ended}");
+        let reason = report["parts"][1]["reason"].as_str();
+        reason.unwrap_or_default().to_owned()
+    };
+    let recorded_on = |host: &str, boot_id: &str| {
+        let path = part.join("process.json");
+        let process = fs::read(&path).expect("readable");
+        let mut process: Value = serde_json::from_slice(&process).expect("JSON");
+        process["host"] = host.into();
+        process["boot_id"] = boot_id.into();
+        fs::write(&path, process.to_string()).expect("written");
+    };
+    recorded_on("node7", "another");
+    let away = reason();
+    assert!(
+        away.contains("/local/journals/of-job on node7: run `nccl-otf2 finalize"),
+        "{away}"
+    );
+    recorded_on("here", &process::boot_id());
+    let gone = reason();
+    assert!(
+        gone.contains("/local/journals/of-job, which is not there any more"),
+        "{gone}"
+    );
+}
+
+/// A part that was written of a running process has not all: that stays said when its journal is out of reach.
+#[test]
+fn a_part_without_its_end_is_not_complete() {
+    let scratch = Scratch::new();
+    let [_, part] = job(&scratch.out());
+    let _written = run(finalize(&scratch.out()).arg("--keep-journal")).with_code(0);
+    // As `--include-live` leaves it.
+    fs::write(part.join("done"), "so far\n").expect("written");
+    let journal = part.join("journal");
+    fs::remove_dir_all(&journal).expect("removed");
+    let problem = || {
+        let ended = run(&mut finalize(&scratch.out())).with_code(1);
+        let report = report(&ended);
+        assert_eq!(report["complete"], false, "{ended}");
+        let problem = report["parts"][1]["problems"][0].as_str();
+        problem.unwrap_or_default().to_owned()
+    };
+    let gone = problem();
+    assert!(gone.contains("while its process ran"), "{gone}");
+    assert!(gone.contains("its journal is gone"), "{gone}");
+    symlink("/local/journals/of-job", &journal).expect("linked");
+    let away = problem();
+    assert!(away.contains("/local/journals/of-job"), "{away}");
+}
