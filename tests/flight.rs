@@ -163,13 +163,133 @@ fn a_report_on_hangs_does_not_count_calls_that_are_gone() {
     command.env("NCCL_OTF2_FLIGHT_SIZE", "8M");
     command.env("NCCL_OTF2_FINALIZE", "offline");
     let _ended = start(&mut command).wait(LIMIT).with_code(0);
-    let mut hang = scratch.plain(built::nccl_otf2());
-    let said = run(hang.arg("hang").arg(scratch.out()));
+    let report = hang(&scratch);
+    let problems = report["processes"][0]["problems"].to_string();
     assert!(
-        said.stdout
-            .contains("its place in the order of calls is not known"),
-        "{said}"
+        problems.contains("from its beginning not kept"),
+        "{report:#}"
     );
+    let sequence = &report["communicators"][0]["sequences"][0];
+    assert_eq!(sequence["from_beginning"], false, "{report:#}");
+    let counted = sequence["ranks"][0]["entered"].as_u64().expect("a number");
+    assert!((1..40_000).contains(&counted), "{report:#}");
+}
+
+#[test]
+fn a_communicator_that_began_in_what_is_kept_is_counted_from_its_beginning() {
+    let scratch = Scratch::new();
+    let script = format!(
+        "{LONG}
+         sleep 2500ms
+         init late id=0x99 name=late ranks=1 rank=0
+         repeat 3 {{
+         start cl CollApi ctx=late func=AllReduce count=7 datatype=ncclFloat32
+         stop cl
+         }}"
+    );
+    let mut command = scratch.script(&script);
+    command.env("NCCL_OTF2_MODE", "flight");
+    command.env("NCCL_OTF2_FLIGHT_SECONDS", "1");
+    command.env("NCCL_OTF2_FINALIZE", "offline");
+    let _ended = start(&mut command).wait(LIMIT).with_code(0);
+    let report = hang(&scratch);
+    let comms = report["communicators"].as_array().expect("a list");
+    let late = comms.iter().find(|comm| comm["name"] == "late");
+    let sequence = &late.expect("recorded")["sequences"][0];
+    assert_eq!(sequence["from_beginning"], true, "{report:#}");
+    assert_eq!(sequence["last_complete"]["position"], 3, "{report:#}");
+    let old = comms.iter().find(|comm| comm["name"] == "train");
+    let sequence = &old.expect("recorded")["sequences"][0];
+    assert_eq!(sequence["from_beginning"], false, "{report:#}");
+}
+
+#[test]
+fn of_a_written_part_the_number_of_kept_calls_is_no_place() {
+    let scratch = Scratch::new();
+    let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SIZE", "8M")], LONG);
+    let report = hang(&scratch);
+    assert_eq!(report["processes"][0]["has_journal"], false, "{report:#}");
+    let sequence = &report["communicators"][0]["sequences"][0];
+    assert_eq!(sequence["not_placed"], serde_json::json!([0]), "{report:#}");
+}
+
+fn hang(scratch: &Scratch) -> serde_json::Value {
+    let mut hang = scratch.plain(built::nccl_otf2());
+    let said = run(hang.arg("hang").arg(scratch.out()).arg("--json"));
+    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// What `hang` says of the one sequence of calls, and of launches of graphs, where the rest of a thread's records is gone.
+fn said_of_rest(script: &str) -> serde_json::Value {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(script);
+    command.env("NCCL_OTF2_MODE", "flight");
+    command.env("NCCL_OTF2_FLIGHT_SECONDS", "1");
+    command.env("NCCL_OTF2_FINALIZE", "offline");
+    let _ended = start(&mut command).wait(LIMIT).with_code(0);
+    let report = hang(&scratch);
+    let problems = report["processes"][0]["problems"].to_string();
+    assert!(
+        problems.contains("from its beginning not kept"),
+        "{report:#}"
+    );
+    report["communicators"][0]["sequences"].clone()
+}
+
+/// Fills a mebibyte and more; what was in it before is removed.
+fn filled(events: u32) -> String {
+    format!("repeat {events} {{\nstart ga GroupApi ctx=c depth=1\nstop ga\n}}\nsleep 2500ms\n")
+}
+
+#[test]
+fn a_collective_whose_call_is_just_gone_is_one_that_the_rank_is_in() {
+    let said = said_of_rest(&format!(
+        "init c id=0x1234 name=train ranks=1 rank=0
+         start ca CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32
+         {}
+         start co Coll ctx=c parent=ca func=AllReduce count=7 datatype=ncclFloat32 sequence=5
+         start op ProxyOp ctx=c parent=co rank=0 channel=0 peer=0 steps=1 is_send=1
+         start st ProxyStep ctx=c parent=op step=0",
+        filled(15_000)
+    ));
+    assert_eq!(said.as_array().map(Vec::len), Some(1), "{said:#}");
+    assert_eq!(said[0]["ranks"][0]["entered"], 1, "{said:#}");
+    assert_eq!(said[0]["first_incomplete"]["sequence"], 5, "{said:#}");
+}
+
+#[test]
+fn a_collective_whose_call_was_long_ago_is_of_a_graph() {
+    let said = said_of_rest(&format!(
+        "init c id=0x1234 name=train ranks=1 rank=0
+         start ca CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32 graph_captured=1
+         stop ca
+         {}
+         start co Coll ctx=c parent=ca func=AllReduce count=7 datatype=ncclFloat32 sequence=5
+         start op ProxyOp ctx=c parent=co rank=0 channel=0 peer=0 steps=1 is_send=1
+         start st ProxyStep ctx=c parent=op step=0",
+        filled(40_000)
+    ));
+    assert_eq!(said[0]["ranks"][0]["entered"], 0, "{said:#}");
+    assert_eq!(said[1]["graphs"], true, "{said:#}");
+    assert_eq!(said[1]["first_incomplete"]["sequence"], 5, "{said:#}");
+}
+
+/// Of a group of three some calls are gone: those that are left are not the whole, and do not count beside later ones.
+#[test]
+fn what_is_left_of_a_group_does_not_count_where_later_calls_are() {
+    let said = said_of_rest(&format!(
+        "init c id=0x1234 name=train ranks=1 rank=0
+         start c1 CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32
+         start c2 CollApi ctx=c func=AllReduce count=8 datatype=ncclFloat32
+         {}
+         start c3 CollApi ctx=c func=AllReduce count=9 datatype=ncclFloat32
+         start o1 Coll ctx=c parent=c1 func=AllReduce count=7 datatype=ncclFloat32 sequence=5
+         start o2 Coll ctx=c parent=c2 func=AllReduce count=8 datatype=ncclFloat32 sequence=6
+         start o3 Coll ctx=c parent=c3 func=AllReduce count=9 datatype=ncclFloat32 sequence=7",
+        filled(15_000)
+    ));
+    assert_eq!(said[0]["ranks"][0]["entered"], 1, "{said:#}");
+    assert_eq!(said[0]["first_incomplete"]["sequence"], 7, "{said:#}");
 }
 
 #[test]

@@ -2,108 +2,14 @@
 //! killed.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::built;
+use whole_plugin::hanging::{Hanging, has_reason, suspect};
 use whole_plugin::machine::nccl_library;
-use whole_plugin::process::{Ended, Running, run, start};
+use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
-
-const LIMIT: Duration = Duration::from_secs(60);
-/// How long the jobs live if the test does not kill them.
-const AT_MOST: &str = "50";
-
-/// A job that hangs, with the directory that it records in.
-struct Hanging {
-    scratch: Scratch,
-    job: Running,
-}
-
-impl Hanging {
-    /// Starts a job; nothing where its NCCL is not there.
-    fn start(version: &str, events: &str, arguments: &[&str]) -> Option<Self> {
-        let library = nccl_library(version)?;
-        let scratch = Scratch::new();
-        let mut job = scratch.command(built::nccl_host());
-        job.arg("--lib").arg(library);
-        job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-        job.args(["--exact", "--timeout", AT_MOST]).args(arguments);
-        job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-        job.env("NCCL_OTF2_EVENTS", events);
-        Some(Self {
-            job: start(&mut job),
-            scratch,
-        })
-    }
-
-    fn look(&self, arguments: &[&str]) -> Ended {
-        let out = self.scratch.out();
-        let mut command = self.scratch.plain(built::nccl_otf2());
-        run(command.arg("hang").arg(out).args(arguments))
-    }
-
-    /// Looks until the report is as expected.
-    fn until(&self, after: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        loop {
-            // Nothing to read before the first process records.
-            let ended = self.look(&["--json", "--after", after]);
-            let report = serde_json::from_str::<Value>(&ended.stdout).unwrap_or_default();
-            if is_it(&report) {
-                let code = i32::from(report["verdict"]["found"] == true);
-                let _code = ended.with_code(code);
-                return report;
-            }
-            assert!(began.elapsed() < LIMIT, "it never came: {ended}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    /// Kills everything, launcher first: its workers go with it. What is left is the directory.
-    fn kill(self) -> Dead {
-        let mut kill = Command::new("kill");
-        let _sent = run(kill.arg("-9").arg(self.job.id().to_string())).with_code(0);
-        let _killed = self.job.wait(LIMIT).by_signal(9);
-        let dead = Dead(self.scratch);
-        let began = Instant::now();
-        while dead.report("60")["processes"]
-            .as_array()
-            .is_none_or(|all| all.iter().any(|one| one["life"] == "running"))
-        {
-            assert!(began.elapsed() < LIMIT, "the workers live on");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        dead
-    }
-}
-
-/// What a job left.
-struct Dead(Scratch);
-
-impl Dead {
-    fn report(&self, after: &str) -> Value {
-        let mut command = self.0.plain(built::nccl_otf2());
-        command.arg("hang").arg(self.0.out());
-        let ended = run(command.args(["--json", "--after", after]));
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
-    }
-}
-
-/// The suspect: reason and rank, and how many ranks it blocks.
-fn suspect(report: &Value) -> (&str, u64, u64) {
-    let first = &report["suspects"][0];
-    (
-        first["reason"].as_str().unwrap_or("none"),
-        first["rank"].as_u64().unwrap_or(u64::MAX),
-        first["ranks_blocked"].as_u64().unwrap_or(0),
-    )
-}
-
-fn has_reason(reason: &'static str) -> impl Fn(&Value) -> bool {
-    move |report| suspect(report).0 == reason
-}
 
 /// Rank 1 never calls the third all-reduce.
 fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {

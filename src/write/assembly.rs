@@ -288,6 +288,14 @@ impl Assembly {
         calls.any(|call| !call.is_init && call.context == context)
     }
 
+    /// When a communicator rank began: when its `init` returned, where that is recorded.
+    #[must_use]
+    pub fn began(&self, context: u32) -> Option<u64> {
+        let mut calls = self.comm_calls.iter();
+        let init = calls.find(|call| call.is_init && call.context == context);
+        init.map(|call| call.end)
+    }
+
     /// The first place of a thread, which may have written in several slots.
     #[must_use]
     pub fn first_place_of_thread(&self, thread: u32) -> u32 {

@@ -5,20 +5,26 @@
 //!                     └ trace, proxy: what each rank did; life: which processes run
 //! ```
 
+mod align;
 mod blame;
 mod job;
 mod judge;
+mod kept;
 mod life;
+mod messages;
 mod mismatch;
+mod not_known;
 mod places;
 mod proxy;
 mod read;
 mod report;
 mod rows;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod text;
 mod trace;
+mod unplaced;
 mod watch;
 mod words;
 
@@ -48,6 +54,9 @@ where each rank is.
 In a healthy job, too, ranks wait for the last one: only who has waited for --after seconds is counted as hanging, \
 unless it can never go on (a process is gone, ranks call different things). Of a process that is gone the time ends \
 with its last record. Run it on a host of the job: there it can tell which processes run.
+
+Of a flight recording the beginnings are gone: NCCL's own numbers (sequence) then tell which calls of the ranks are the \
+same. What has none (sends and receives, broadcasts in NCCL 2.29 and 2.30) is not compared, and that is said.
 
 How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows who called what; standard (the \
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \

@@ -9,6 +9,7 @@
 
 pub mod archive;
 pub mod built;
+pub mod hanging;
 pub mod machine;
 pub mod process;
 pub mod scratch;

@@ -65,6 +65,8 @@ struct Search<'a> {
     /// Where an actor waits.
     waiting: BTreeMap<Actor, Vec<usize>>,
     found: BTreeMap<(Reason, Who), Found>,
+    /// How often somebody was blamed.
+    blames: usize,
 }
 
 /// What led to a suspect.
@@ -106,6 +108,7 @@ pub(crate) fn suspects(job: &Job, watches: &[Watch], obstacles: &[Obstacle]) -> 
         obstacles,
         waiting,
         found: BTreeMap::new(),
+        blames: 0,
     };
     let mut starts: Vec<usize> = (0..obstacles.len()).collect();
     starts.sort_by_key(|&at| {
@@ -185,6 +188,7 @@ impl Search<'_> {
     }
 
     fn blame(&mut self, reason: Reason, who: Who, chain: &Chain) {
+        self.blames += 1;
         let way = &chain.obstacles;
         let found = self.found.entry((reason, who)).or_insert_with(|| Found {
             obstacle: way.last().copied().unwrap_or(0),
@@ -218,8 +222,8 @@ impl Search<'_> {
                 }
             }
             Way::Unrecorded(ranks) => {
-                for rank in ranks {
-                    self.unrecorded((comm, *rank), chain);
+                for rank in ranks.clone() {
+                    self.unrecorded((comm, rank), chain);
                 }
             }
             Way::Inside(holding) if holding.is_empty() => {
@@ -242,8 +246,8 @@ impl Search<'_> {
         chain.obstacles.pop();
     }
 
-    /// A rank of which not everything is known: its process may be over, and that is reason enough.
-    fn unrecorded(&mut self, who: Who, chain: &Chain) {
+    /// A rank of which not everything is known: its process may be over, and that is reason enough; or it waits elsewhere.
+    fn unrecorded(&mut self, who: Who, chain: &mut Chain) {
         let rank = rank_of(self.job, who);
         let process = rank.and_then(|rank| self.job.processes.get(rank.actor.process));
         let reason = match process.map(|process| process.life) {
@@ -252,6 +256,20 @@ impl Search<'_> {
             Some(Life::Stopped) => Reason::Stopped,
             _ => Reason::Unrecorded,
         };
+        let elsewhere = rank.and_then(|rank| self.waiting.get(&rank.actor));
+        let mut elsewhere = elsewhere.cloned().unwrap_or_default();
+        elsewhere.retain(|next| !chain.obstacles.contains(next));
+        if reason == Reason::Unrecorded {
+            let before = self.blames;
+            for next in elsewhere {
+                if !chain.seen.contains(&next) {
+                    self.follow(next, chain);
+                }
+            }
+            if self.blames > before {
+                return;
+            }
+        }
         self.blame(reason, who, chain);
     }
 
@@ -276,8 +294,13 @@ impl Search<'_> {
         let mut goes_on = false;
         for next in elsewhere {
             goes_on = true;
-            if chain.obstacles.contains(&next) {
-                self.blame(Reason::Deadlock, who, chain);
+            if let Some(from) = chain.obstacles.iter().position(|at| *at == next) {
+                // Where it is not known whether one of a circle is waited for it may be none.
+                let circle = chain.obstacles.iter().skip(from);
+                let mut circle = circle.filter_map(|at| self.obstacles.get(*at));
+                if circle.all(|one| !matches!(one.way, Way::Unrecorded(_))) {
+                    self.blame(Reason::Deadlock, who, chain);
+                }
             } else if !chain.seen.contains(&next) {
                 self.follow(next, chain);
             }

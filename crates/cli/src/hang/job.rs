@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use super::tail::{Place, Tail};
+
 /// The job.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
@@ -58,8 +60,10 @@ pub(crate) struct Process {
     pub(crate) nccl_version: String,
     /// Whether there is a journal.
     pub(crate) has_journal: bool,
-    /// Whether everything that it did is known up to that time: else it may have done more.
+    /// Whether nothing is missing from some time on up to that time: else it may have done more.
     pub(crate) is_whole: bool,
+    /// Of a flight recording of which the beginning is gone: from when on everything is there.
+    pub(crate) kept_since_ns: Option<u64>,
     /// What is missing or unsure in what it recorded.
     pub(crate) problems: Vec<String>,
 }
@@ -133,28 +137,6 @@ pub(crate) struct Rank {
     pub(crate) finalized: bool,
 }
 
-/// The last operations of a sequence, and how many there were before them.
-#[derive(Debug, Default)]
-pub(crate) struct Tail {
-    /// How many came before those in the list.
-    pub(crate) before: u64,
-    /// The last ones.
-    pub(crate) list: Vec<Call>,
-}
-
-impl Tail {
-    /// How many in all.
-    pub(crate) fn count(&self) -> u64 {
-        self.before + self.list.len() as u64
-    }
-
-    /// The one at a position, from 0; none if it is not there, or not kept.
-    pub(crate) fn at(&self, position: u64) -> Option<&Call> {
-        let index = usize::try_from(position.checked_sub(self.before)?).ok()?;
-        self.list.get(index)
-    }
-}
-
 /// What a call asks for: the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
@@ -186,6 +168,8 @@ pub(crate) struct Call {
     pub(crate) from_api: bool,
     /// NCCL's number among the calls of this function.
     pub(crate) sequence: Option<u64>,
+    /// Whether a copy engine does it: those have numbers of their own.
+    pub(crate) by_copy_engine: bool,
     /// When it was called.
     pub(crate) entered_ns: u64,
     /// How far it came.

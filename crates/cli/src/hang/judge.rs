@@ -8,10 +8,10 @@
 //! rank 2   AllReduce                          is not there: it stands in the way
 //! ```
 
-use std::collections::BTreeSet;
-
-use super::job::{Call, Comm, Job, Message, Rank, Signature, Stage, Tail};
+use super::job::{Call, Comm, Job, Message, Place, Rank, Signature, Stage, Tail};
+use super::messages;
 use super::mismatch::{self, Mismatch};
+use super::unplaced;
 use super::watch::Watch;
 
 /// Which sequence of a communicator.
@@ -29,6 +29,20 @@ impl Lane {
             Self::Calls => &rank.calls,
             Self::Replays => &rank.replays,
         }
+    }
+
+    pub(crate) const fn of_mut(self, rank: &mut Rank) -> &mut Tail {
+        match self {
+            Self::Calls => &mut rank.calls,
+            Self::Replays => &mut rank.replays,
+        }
+    }
+
+    /// Whether positions count from the first collective of the communicator, not from the first that is kept.
+    pub(crate) fn is_counted(self, comm: &Comm) -> bool {
+        let tails = || comm.ranks.values().map(|rank| self.of(rank));
+        let is_counted = |tail: &Tail| tail.place == Place::Counted;
+        tails().all(is_counted) || tails().any(|tail| is_counted(tail) && !tail.list.is_empty())
     }
 }
 
@@ -58,14 +72,25 @@ impl Obstacle {
 /// In what ranks wait.
 #[derive(Clone, Debug)]
 pub(crate) enum At {
-    /// A collective: which sequence, its position from 0, and what those who entered it call.
+    /// A collective: which sequence, where in it, and what those who entered it call.
     Collective {
         lane: Lane,
-        position: u64,
+        spot: Spot,
         what: Signature,
     },
     /// A send or receive of the (one) waiter.
     Message(Message),
+}
+
+/// Where in its sequence a collective is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// From 0; none where that is not known.
+    pub(crate) position: Option<u64>,
+    /// Whether positions count from the first of the communicator, not from the first that is kept.
+    pub(crate) is_counted: bool,
+    /// NCCL's number among the calls of the function.
+    pub(crate) sequence: Option<u64>,
 }
 
 /// What stands in the way.
@@ -123,12 +148,12 @@ pub(crate) fn lanes(comm: &Comm) -> Vec<Lane> {
 }
 
 /// The ranks that take part in a sequence: only ranks with network transfers report the launches of graphs.
-fn taking_part(comm: &Comm, lane: Lane) -> impl Iterator<Item = (u32, &Rank)> {
+pub(crate) fn taking_part(comm: &Comm, lane: Lane) -> impl Iterator<Item = (u32, &Rank)> {
     let ranks = comm.ranks.iter().map(|(number, rank)| (*number, rank));
     ranks.filter(move |(_, rank)| lane == Lane::Calls || lane.of(rank).count() > 0)
 }
 
-/// Whether it is known of a rank what it did not do.
+/// Whether it is known of a rank what it did not do, from some time on.
 fn is_whole(job: &Job, rank: &Rank) -> bool {
     let process = job.processes.get(rank.actor.process);
     process.is_some_and(|process| process.is_whole)
@@ -150,17 +175,22 @@ fn may_have_failed(lane: Lane, rank: &Rank, position: u64, call: &Call) -> bool 
 /// How far a communicator came.
 pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
     let watch = Watch::of(job, comm);
-    let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
+    let placed = taking_part(comm, lane).filter(|(_, rank)| lane.of(rank).is_placed());
+    let ranks: Vec<(u32, &Rank)> = placed.collect();
+    let is_counted = lane.is_counted(comm);
     // Where something is missing places in the order mean nothing.
     let whole = ranks.iter().copied();
     let whole: Vec<(u32, &Rank)> = whole.filter(|(_, rank)| is_whole(job, rank)).collect();
     let most = ranks.iter().map(|(_, rank)| lane.of(rank).count()).max();
-    let kept = ranks.iter().map(|(_, rank)| lane.of(rank));
     // Of a part whose journal is gone the number is known, and nothing else.
-    let first = kept.filter(|tail| !tail.list.is_empty());
-    let first = first.map(|tail| tail.before).max().unwrap_or(0);
+    let kept = || {
+        let tails = ranks.iter().map(|(_, rank)| lane.of(rank));
+        tails.filter(|tail| !tail.list.is_empty())
+    };
+    let first = kept().map(|tail| tail.before).min().unwrap_or(0);
     let mut reach = Reach::default();
-    if first > 0 {
+    let all_passed = ranks.iter().all(|(_, rank)| lane.of(rank).count() >= first);
+    if first > 0 && all_passed {
         reach.last_complete = Some((first - 1, true));
     }
     for position in first..most.unwrap_or(0) {
@@ -169,7 +199,7 @@ pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
             .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)))
             .collect();
         if reach.mismatch.is_none() {
-            reach.mismatch = mismatch::find(&whole, lane, position);
+            reach.mismatch = mismatch::find(&whole, lane, is_counted, position);
         }
         let all_came = whole
             .iter()
@@ -183,12 +213,16 @@ pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
             stage.is_open() || (broken && may_have_failed(lane, rank, position, call))
         });
         if !all_came || is_open {
-            reach.first_incomplete = Some(position);
+            // Those who are further may have kept nothing of it.
+            let ahead = kept().filter(|tail| tail.count() > position);
+            let nearest = ahead.map(|tail| tail.before.max(position)).min();
+            reach.first_incomplete = Some(nearest.unwrap_or(position));
             break;
         }
-        let is_sure = calls
-            .iter()
-            .all(|(_, _, call)| call.progress.stage.is_over());
+        let is_sure = calls.len() == kept().count()
+            && calls
+                .iter()
+                .all(|(_, _, call)| call.progress.stage.is_over());
         reach.last_complete = Some((position, is_sure));
     }
     if let Some(position) = reach.first_incomplete {
@@ -198,7 +232,7 @@ pub(crate) fn reach(job: &Job, comm: &Comm, lane: Lane) -> Reach {
             if reach.mismatch.is_some() {
                 break;
             }
-            reach.mismatch = mismatch::find(&whole, lane, position);
+            reach.mismatch = mismatch::find(&whole, lane, is_counted, position);
         }
     }
     reach
@@ -213,7 +247,7 @@ pub(crate) fn obstacles(job: &Job, at: usize, comm: &Comm) -> Vec<Obstacle> {
     let watch = Watch::of(job, comm);
     for (number, rank) in &comm.ranks {
         if !watch.outlived(job, rank) {
-            obstacles.extend(messages(job, watch, at, *number, rank));
+            obstacles.extend(messages::obstacles(job, watch, at, *number, rank));
         }
     }
     obstacles
@@ -221,20 +255,24 @@ pub(crate) fn obstacles(job: &Job, at: usize, comm: &Comm) -> Vec<Obstacle> {
 
 fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle> {
     let reach = reach(job, comm, lane);
-    let position = reach.first_incomplete?;
+    let Some(position) = reach.first_incomplete else {
+        return unplaced::obstacle(job, at, comm, lane);
+    };
     let ranks: Vec<(u32, &Rank)> = taking_part(comm, lane).collect();
     let entered = ranks
         .iter()
         .filter_map(|(number, rank)| Some((*number, *rank, lane.of(rank).at(position)?)));
     let entered: Vec<(u32, &Rank, &Call)> = entered.collect();
-    let absent = ranks
+    let (placed, not_placed): (Vec<_>, Vec<_>) = ranks
         .iter()
+        .copied()
+        .partition(|(_, rank)| lane.of(rank).is_placed());
+    let absent = placed
+        .into_iter()
         .filter(|(_, rank)| lane.of(rank).count() <= position);
-    let (absent, unsure): (Vec<_>, Vec<_>) = absent.partition(|(_, rank)| is_whole(job, rank));
-    let numbers = |ranks: Vec<&(u32, &Rank)>| -> Vec<u32> {
-        ranks.into_iter().map(|(number, _)| *number).collect()
-    };
-    let (absent, mut unsure) = (numbers(absent), numbers(unsure));
+    let (absent, mut unsure): (Vec<_>, Vec<_>) = absent.partition(|(_, rank)| is_whole(job, rank));
+    unsure.extend(unplaced::least_busy(lane, not_placed));
+    let (absent, mut unsure) = (unplaced::numbers(&absent), unplaced::numbers(&unsure));
     let watch = Watch::of(job, comm);
     let broken = is_broken(job, watch, &entered);
     let waiters = entered.iter().filter_map(|(number, rank, call)| {
@@ -247,6 +285,7 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
     });
     let waiters: Vec<(u32, u64)> = waiters.collect();
     let (_, _, first) = entered.first()?;
+    let mut sequences = entered.iter().filter_map(|(_, _, call)| call.sequence);
     let missing = if lane == Lane::Calls {
         comm.missing()
     } else {
@@ -272,7 +311,11 @@ fn collective(job: &Job, at: usize, comm: &Comm, lane: Lane) -> Option<Obstacle>
         comm: at,
         at: At::Collective {
             lane,
-            position,
+            spot: Spot {
+                position: Some(position),
+                is_counted: lane.is_counted(comm),
+                sequence: sequences.next(),
+            },
             what: first.what.clone(),
         },
         waiters,
@@ -316,51 +359,4 @@ fn holds(job: &Job, watch: Watch, entered: &[(u32, &Rank, &Call)]) -> Vec<(u32, 
         found.clear();
     }
     found
-}
-
-/// The first message with each peer that waits.
-fn messages(job: &Job, watch: Watch, at: usize, number: u32, rank: &Rank) -> Vec<Obstacle> {
-    let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
-    let mut obstacles = Vec::new();
-    for message in &rank.messages {
-        if message.peer == number || seen.contains(&(message.peer, message.is_send)) {
-            continue;
-        }
-        let Some(waited) = waited_ns(job, rank, message.entered_ns) else {
-            continue;
-        };
-        let peer = job.comms.get(at);
-        let peer = peer.and_then(|comm| comm.ranks.get(&message.peer));
-        let answers = peer.and_then(|peer| peer.message_counts.get(&(number, !message.is_send)));
-        let is_answered = answers.copied().unwrap_or(0) > message.number;
-        let stage = message.progress.stage;
-        let way = match peer {
-            // A small send may be complete without the receive: only what is seen to be open waits.
-            None if stage.is_open() => Way::Unrecorded(vec![message.peer]),
-            Some(peer) if !is_answered && !is_whole(job, peer) => {
-                if !stage.is_open() {
-                    continue;
-                }
-                Way::Unrecorded(vec![message.peer])
-            }
-            Some(_) if !is_answered && (stage.is_open() || !message.is_send) => {
-                Way::Absent(vec![message.peer])
-            }
-            Some(peer) if stage.is_open() => {
-                let gone = watch
-                    .outlived(job, peer)
-                    .then_some((message.peer, Holds::Gone));
-                Way::Inside(gone.into_iter().collect())
-            }
-            _ => continue,
-        };
-        seen.insert((message.peer, message.is_send));
-        obstacles.push(Obstacle {
-            comm: at,
-            at: At::Message(message.clone()),
-            waiters: vec![(number, waited)],
-            way,
-        });
-    }
-    obstacles
 }

@@ -10,6 +10,8 @@ use super::judge::Lane;
 pub(crate) struct Mismatch {
     /// The position, from 0.
     pub(crate) position: u64,
+    /// Whether positions count from the first of the communicator, not from the first that is kept.
+    pub(crate) is_counted: bool,
     /// What is called by whom; what most ranks call first.
     pub(crate) groups: Vec<(Signature, Vec<u32>)>,
     /// A rank that seems to have left out a collective (true) or to have one too many (false).
@@ -26,7 +28,12 @@ impl Mismatch {
 
 /// Whether ranks call different things at a position. Below the API counts are not what the program said, so calls
 /// seen there are compared with each other only.
-pub(crate) fn find(ranks: &[(u32, &Rank)], lane: Lane, position: u64) -> Option<Mismatch> {
+pub(crate) fn find(
+    ranks: &[(u32, &Rank)],
+    lane: Lane,
+    is_counted: bool,
+    position: u64,
+) -> Option<Mismatch> {
     let calls = ranks.iter();
     let calls = calls.filter_map(|(number, rank)| Some((*number, lane.of(rank).at(position)?)));
     let calls: Vec<(u32, &Call)> = calls.collect();
@@ -54,6 +61,7 @@ pub(crate) fn find(ranks: &[(u32, &Rank)], lane: Lane, position: u64) -> Option<
     });
     Some(Mismatch {
         position,
+        is_counted,
         shifted: shifted(ranks, lane, position, &groups),
         groups,
     })

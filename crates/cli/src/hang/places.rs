@@ -1,6 +1,6 @@
 //! Where each rank is, and who is always the last to come.
 
-use super::job::{Call, Comm, Job, Rank, Stage, Wait, WaitState};
+use super::job::{Call, Comm, Job, Rank, Stage, Tail, Wait, WaitState};
 use super::judge::{self, Lane};
 use super::report::{life_name, stage, until, waits};
 use super::rows::{Latecomer, RankRow};
@@ -19,9 +19,9 @@ pub(crate) fn rank_row(
     all_came: bool,
 ) -> RankRow {
     let tail = lane.of(rank);
-    let last = tail.count().checked_sub(1);
     let incomplete = first_incomplete.and_then(|at| tail.at(at));
-    let call = incomplete.or_else(|| tail.at(last?));
+    let open = tail.first_open().filter(|_| !tail.is_placed());
+    let call = incomplete.or(open).or_else(|| tail.list.last());
     let process = job.processes.get(rank.actor.process);
     let until_ns = until(job, rank);
     let for_ns = call.and_then(|call| judge::waited_ns(job, rank, call.entered_ns));
@@ -30,42 +30,61 @@ pub(crate) fn rank_row(
         format!("{} for {}", inside.what, time(since))
     });
     let inside: Vec<String> = inside.collect();
-    let has_entered = incomplete.is_some() || first_incomplete.is_none();
+    let is_past = first_incomplete.is_some_and(|at| tail.is_placed() && tail.count() > at);
+    let came = match first_incomplete {
+        _ if !tail.is_placed() => Came::NotKnown,
+        Some(_) if incomplete.is_none() && !is_past => Came::No,
+        _ => Came::Yes,
+    };
     RankRow {
         rank: number,
         process: process.map(super::job::Process::place).unwrap_or_default(),
         life: process.map_or("", |process| life_name(process.life)),
         entered: tail.count(),
         stage: match call {
-            _ if !has_entered => "not-entered",
+            _ if came == Came::No => "not-entered",
             None => "nothing",
             Some(call) => stage(call.progress.stage),
         },
         for_ns,
         waits: call.map_or_else(Vec::new, |call| waits(&call.progress.waits, until_ns)),
-        text: whereabouts(comm, call, has_entered, &inside, until_ns, rank)
-            + failed(incomplete, all_came),
+        text: whereabouts(comm, call, came, &inside, until_ns, rank) + failed(incomplete, all_came),
         inside,
     }
+}
+
+/// Whether a rank has come to the first incomplete collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    Yes,
+    No,
+    /// Where it is in the order is not known.
+    NotKnown,
 }
 
 fn whereabouts(
     comm: &Comm,
     call: Option<&Call>,
-    has_entered: bool,
+    came: Came,
     inside: &[String],
     until_ns: u64,
     rank: &Rank,
 ) -> String {
     let mut text = match call {
         None if rank.finalized => "has ended the communicator".to_owned(),
+        None if came == Came::NotKnown => "no call of it is kept".to_owned(),
         None => "has called no collective".to_owned(),
-        Some(call) if !has_entered => {
+        Some(call) if came == Came::No => {
             let done = did(call.progress.stage);
             format!("not there; its last: {}, {done}", words::call(&call.what))
         }
         Some(call) => {
-            let mut text = did(call.progress.stage).to_owned();
+            let mut text = String::new();
+            if came == Came::NotKnown {
+                let what = words::call(&call.what);
+                text = format!("where in the order is not known; {what}: ");
+            }
+            text.push_str(did(call.progress.stage));
             if call.progress.channels_open > 0 {
                 let open = u64::from(call.progress.channels_open);
                 text.push_str(&format!(
@@ -151,11 +170,14 @@ const LOOKED_AT: u64 = 16;
 
 /// The rank that came last in most of the last collectives. Where the hosts' clocks differ this differs, too.
 pub(crate) fn latecomer(comm: &Comm) -> Option<Latecomer> {
-    let tails = || comm.ranks.values().map(|rank| &rank.calls);
-    if comm.ranks.len() < 2 {
+    let tails = || {
+        let tails = comm.ranks.values().map(|rank| &rank.calls);
+        tails.filter(|tail| tail.is_placed())
+    };
+    if tails().count() < 2 {
         return None;
     }
-    let common = tails().map(super::job::Tail::count).min()?;
+    let common = tails().map(Tail::count).min()?;
     let first = tails().map(|tail| tail.before).max()?;
     let mut last_of: Vec<(u32, u64)> = Vec::new();
     for position in (first.max(common.saturating_sub(LOOKED_AT)))..common {

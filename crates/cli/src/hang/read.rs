@@ -23,7 +23,8 @@ use nccl_profiler_otf2::write::progress::Progress;
 use nccl_profiler_otf2::write::sidecar::{CommIdentity, LaneKind, Sidecar};
 use nccl_profiler_otf2::write::unify::part_directories;
 
-use super::job::{Actor, Comm, Job, Life, Process, Rank, Tail};
+use super::align;
+use super::job::{Actor, Comm, Job, Life, Place, Process, Rank, Tail};
 use super::life::Here;
 use super::trace::{Reader, Story};
 use crate::units::plural;
@@ -136,6 +137,7 @@ fn part(number: usize, directory: &Path, moment: &Moment) -> Result<Part> {
         nccl_version: info.nccl_version.clone(),
         has_journal: false,
         is_whole: false,
+        kept_since_ns: None,
         problems: Vec::new(),
     };
     if !problem.is_empty() {
@@ -200,6 +202,9 @@ fn recorded(
     let realtime = |ns: u64| ns.saturating_add_signed(offset);
     assembly.to_nanoseconds(&clock);
     process.last_record_ns = realtime(clock.nanoseconds(last_ticks));
+    let kept_since_ns =
+        (assembly.not_kept.segments > 0).then(|| clock.nanoseconds(assembly.not_kept.since_ticks));
+    process.kept_since_ns = kept_since_ns.map(realtime);
     process.last_event_ns = last_event(&assembly).map_or(0, realtime);
     process.has_journal = true;
     process.life = moment.here.life(info, process.last_record_ns);
@@ -212,7 +217,15 @@ fn recorded(
         process.until_ns = process.last_record_ns;
     }
     remark(&assembly, &outcome, &mut process);
-    let seats = seats(number, &process, info, &assembly, &outcome, &realtime);
+    let seats = seats(
+        number,
+        &process,
+        info,
+        &assembly,
+        &outcome,
+        kept_since_ns,
+        &realtime,
+    );
     Part { process, seats }
 }
 
@@ -244,12 +257,11 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
         ));
     }
     let lost = outcome.losses.total();
-    let not_kept = outcome.not_kept.segments > 0;
     let switched = assembly.switches.iter().any(SwitchAt::leaves_out);
-    process.is_whole = lost == 0 && !not_kept && !switched && outcome.problems.is_empty();
-    if not_kept {
+    process.is_whole = lost == 0 && !switched && outcome.problems.is_empty();
+    if process.kept_since_ns.is_some() {
         process.problems.push(format!(
-            "a flight recording: {} from its beginning not kept, so its place in the order of calls is not known",
+            "a flight recording: {} from its beginning not kept",
             plural(outcome.not_kept.starts, "event is", "events are")
         ));
     }
@@ -279,6 +291,7 @@ fn seats(
     info: &ProcessInfo,
     assembly: &Assembly,
     outcome: &Outcome,
+    kept_since_ns: Option<u64>,
     realtime: &dyn Fn(u64) -> u64,
 ) -> Vec<Seat> {
     let comms = Comms::of(assembly, &Devices::of(assembly));
@@ -294,9 +307,14 @@ fn seats(
             Identity::Context => 2,
         };
         let name = outcome.symbols.text(comm.name);
-        let finalized = assembly.find_context(context.id);
-        let finalized = finalized.is_some_and(|at| assembly.is_finalized(at));
-        let story = stories.remove(&context.id).unwrap_or_default();
+        let at = assembly.find_context(context.id);
+        let finalized = at.is_some_and(|at| assembly.is_finalized(at));
+        let mut story = stories.remove(&context.id).unwrap_or_default();
+        let began_ns = at.and_then(|at| assembly.began(at)).unwrap_or(0);
+        if kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
+            story.calls.place = Place::Unknown;
+            story.replays.place = Place::Unknown;
+        }
         let actor = Actor {
             process: number,
             gpu: member.gpu,
@@ -377,6 +395,11 @@ fn written(number: usize, sidecar: &Sidecar, process: &mut Process) -> Vec<Seat>
                 calls: Tail {
                     before: lane.collectives,
                     list: Vec::new(),
+                    place: if sidecar.counts.not_kept > 0 {
+                        Place::Unknown
+                    } else {
+                        Place::Counted
+                    },
                 },
                 replays: Tail::default(),
                 messages: Vec::new(),
@@ -421,6 +444,7 @@ fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
     }
     job.comms = comms.into_values().collect();
     for comm in &mut job.comms {
+        align::align(comm);
         if comm.name.is_empty() {
             comm.name = format!("{:#018x}", comm.id);
         }

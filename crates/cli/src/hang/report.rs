@@ -7,7 +7,7 @@ use super::rows::{
     CollectiveRow, CommRow, Kind, MessageRow, MismatchCall, MismatchRow, ProcessRow, Report,
     SequenceRow, SuspectRow, Verdict, WaitRow,
 };
-use super::{places, words};
+use super::{not_known, places, words};
 
 impl Report {
     /// Judges a job. `after_ns`: who waits for less is not counted as hanging.
@@ -45,7 +45,7 @@ impl Report {
                 .iter()
                 .map(|suspect| suspect_row(job, &lasting, suspect))
                 .collect(),
-            unknown: words::unknown(job, &lasting),
+            unknown: not_known::unknown(job, &lasting),
             processes: job.processes.iter().map(process_row).collect(),
             communicators,
         }
@@ -211,11 +211,17 @@ fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
         let mut ranks = taking_part.iter();
         ranks.all(|(_, rank)| lane.of(rank).count() > at)
     });
+    let mut not_placed = Vec::new();
     for (number, rank) in taking_part {
+        if !lane.of(rank).is_placed() {
+            not_placed.push(*number);
+        }
         ranks.push(places::rank_row(
             job, comm, *number, rank, lane, at, all_came,
         ));
-        let Some(at) = at else { continue };
+        let Some(at) = at.filter(|_| lane.of(rank).is_placed()) else {
+            continue;
+        };
         if lane.of(rank).count() > at {
             entered.push(*number);
         } else {
@@ -229,10 +235,12 @@ fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
     let complete = reach.last_complete;
     SequenceRow {
         graphs: lane == Lane::Replays,
+        from_beginning: lane.is_counted(comm),
         last_complete: complete.map(|(at, is_sure)| collective_row(comm, lane, at, is_sure)),
         first_incomplete: at.map(|at| collective_row(comm, lane, at, true)),
         entered,
         not_entered,
+        not_placed,
         waited_ns,
         mismatch: mismatch_row(comm, lane, &reach),
         ranks,
@@ -240,14 +248,16 @@ fn sequence_row(job: &Job, comm: &Comm, lane: Lane) -> SequenceRow {
 }
 
 fn collective_row(comm: &Comm, lane: Lane, position: u64, is_sure: bool) -> CollectiveRow {
-    let mut ranks = comm.ranks.values();
-    let call = ranks.find_map(|rank| lane.of(rank).at(position));
+    let calls = comm.ranks.values();
+    let mut calls = calls.filter_map(|rank| lane.of(rank).at(position));
+    let call = calls.next();
+    let sequence = call.into_iter().chain(calls).find_map(|call| call.sequence);
     let what = call.map(|call| &call.what);
     CollectiveRow {
         position: position + 1,
         is_sure,
         function: what.map(words::function),
-        sequence: call.and_then(|call| call.sequence),
+        sequence,
         count: what.map(|what| what.count),
         datatype: what.map(|what| what.datatype.to_string()),
         root: what.and_then(|what| what.root),

@@ -92,10 +92,14 @@ impl CommRow {
 pub(crate) struct SequenceRow {
     /// Whether these are those of launched CUDA graphs.
     pub(crate) graphs: bool,
+    /// Whether positions count from the first collective of the communicator; else from the first that is kept.
+    pub(crate) from_beginning: bool,
     pub(crate) last_complete: Option<CollectiveRow>,
     pub(crate) first_incomplete: Option<CollectiveRow>,
     pub(crate) entered: Vec<u32>,
     pub(crate) not_entered: Vec<u32>,
+    /// Of a flight recording: of whom it is not known where in the order they are.
+    pub(crate) not_placed: Vec<u32>,
     pub(crate) waited_ns: Option<u64>,
     pub(crate) mismatch: Option<MismatchRow>,
     pub(crate) ranks: Vec<RankRow>,
@@ -104,7 +108,7 @@ pub(crate) struct SequenceRow {
 /// A collective.
 #[derive(Debug, Serialize)]
 pub(crate) struct CollectiveRow {
-    /// From 1, in the order of the communicator.
+    /// From 1, in the order of the communicator, from its beginning or the first that is kept.
     pub(crate) position: u64,
     /// False: all have called it, and whether it ended is not recorded.
     pub(crate) is_sure: bool,
@@ -139,7 +143,7 @@ pub(crate) struct RankRow {
     pub(crate) rank: u32,
     pub(crate) process: String,
     pub(crate) life: &'static str,
-    /// How many collectives of the sequence it has called.
+    /// How many collectives of the sequence it has called, of those that positions count.
     pub(crate) entered: u64,
     /// How far it came in the first incomplete one, else in its last.
     pub(crate) stage: &'static str,

@@ -1,10 +1,12 @@
 //! What is judged of jobs that are made up: each is a table of ranks with what they called and how far it came.
 
+mod flight;
+
 use std::collections::BTreeMap;
 
 use super::job::{
-    Actor, Call, Comm, Inside, Job, Life, Message, Process, Progress, Rank, Signature, Stage, Tail,
-    Wait, WaitState,
+    Actor, Call, Comm, Inside, Job, Life, Message, Place, Process, Progress, Rank, Signature,
+    Stage, Tail, Wait, WaitState,
 };
 use super::rows::{Kind, Report};
 
@@ -28,6 +30,7 @@ fn process(number: usize) -> Process {
         nccl_version: "2.28.9".to_owned(),
         has_journal: true,
         is_whole: true,
+        kept_since_ns: None,
         problems: Vec::new(),
     }
 }
@@ -39,6 +42,7 @@ fn rank(process: usize, calls: Vec<Call>) -> Rank {
         calls: Tail {
             before: 0,
             list: calls,
+            place: Place::Counted,
         },
         replays: Tail::default(),
         messages: Vec::new(),
@@ -59,6 +63,7 @@ fn call(func: &str, count: u64, seconds_ago: u64, stage: Stage) -> Call {
         },
         from_api: true,
         sequence: None,
+        by_copy_engine: false,
         entered_ns: NOW_NS - seconds_ago * SECOND_NS,
         progress: Progress {
             stage,

@@ -70,13 +70,22 @@ fn rest(text: &mut String, length: usize, all: bool, what: &str) {
 
 fn is_of_interest(comm: &CommRow) -> bool {
     let sequences = comm.sequences.iter();
-    let mut sequences =
-        sequences.filter(|one| one.first_incomplete.is_some() || one.mismatch.is_some());
+    let mut sequences = sequences
+        .filter(|one| one.first_incomplete.is_some() || one.mismatch.is_some() || is_lost(one));
     sequences.next().is_some()
         || comm.is_inside()
         || !comm.messages.is_empty()
         || !comm.ranks_missing.is_empty()
         || comm.latecomer.is_some()
+}
+
+/// Whether a rank is seen to wait, nobody knows where.
+fn is_lost(sequence: &SequenceRow) -> bool {
+    let mut ranks = sequence.ranks.iter();
+    ranks.any(|row| {
+        sequence.not_placed.contains(&row.rank)
+            && matches!(row.stage, "calling" | "launching" | "running")
+    })
 }
 
 fn suspects(report: &Report, all: bool, text: &mut String) {
@@ -135,9 +144,10 @@ fn communicator(comm: &CommRow, all: bool, text: &mut String) {
     }
 }
 
-fn collective(row: &CollectiveRow) -> String {
+fn collective(row: &CollectiveRow, from_beginning: bool) -> String {
+    let place = words::place(row.position, from_beginning);
     let Some(function) = &row.function else {
-        return format!("collective {}", row.position);
+        return place;
     };
     let root = row
         .root
@@ -146,8 +156,7 @@ fn collective(row: &CollectiveRow) -> String {
         .sequence
         .map_or_else(String::new, |number| format!(", sequence {number}"));
     format!(
-        "collective {}: {function} of {} {}{root}{sequence}",
-        row.position,
+        "{place}: {function} of {} {}{root}{sequence}",
         count(row.count.unwrap_or(0)),
         row.datatype.as_deref().unwrap_or(""),
     )
@@ -166,7 +175,10 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
         };
         line(
             text,
-            format_args!("  last complete     {}{unsure}", collective(last)),
+            format_args!(
+                "  last complete     {}{unsure}",
+                collective(last, sequence.from_beginning)
+            ),
         );
     }
     if let Some(mismatch) = &sequence.mismatch {
@@ -175,7 +187,10 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
     if let Some(first) = &sequence.first_incomplete {
         line(
             text,
-            format_args!("  first incomplete  {}", collective(first)),
+            format_args!(
+                "  first incomplete  {}",
+                collective(first, sequence.from_beginning)
+            ),
         );
         line(
             text,
@@ -190,9 +205,22 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
                 ),
             );
         }
+        not_placed(sequence, text);
+        ranks(&sequence.ranks, all, text);
+    } else if !sequence.not_placed.is_empty() {
+        not_placed(sequence, text);
         ranks(&sequence.ranks, all, text);
     } else if sequence.ranks.iter().any(|rank| !rank.inside.is_empty()) {
         ranks(&sequence.ranks, all, text);
+    }
+}
+
+fn not_placed(sequence: &SequenceRow, text: &mut String) {
+    if !sequence.not_placed.is_empty() {
+        line(
+            text,
+            format_args!("  not known where   {}", words::ranks(&sequence.not_placed)),
+        );
     }
 }
 

@@ -8,7 +8,8 @@ use nccl_profiler_otf2::journal::reader::Symbols;
 use nccl_profiler_otf2::journal::record::{Fields, Symbol};
 use nccl_profiler_otf2::write::assembly::{Assembly, Operation};
 
-use super::job::{Call, Inside, Message, Progress, Signature, Stage, Tail};
+use super::job::{Call, Inside, Message, Place, Progress, Signature, Stage, Tail};
+use super::kept::{self, GoneCall};
 use super::proxy::Proxies;
 
 /// How many collectives of a rank are kept: ranks are further apart only where something is wrong anyway.
@@ -184,7 +185,8 @@ impl<'a> Reader<'a> {
             }
         }
         for (context, mut items) in items {
-            items.sort_by_key(|(start, _)| *start);
+            items.sort_by_cached_key(|(start, item)| self.order(*start, *item));
+            self.leave_out_cut(&mut items);
             let story = stories.entry(context).or_default();
             self.tell(&items, story);
         }
@@ -205,6 +207,9 @@ impl<'a> Reader<'a> {
                 below: self.below.get(&at).copied(),
             }),
             Fields::Coll { .. } | Fields::CeColl { .. } => match call {
+                None if self.is_of_gone_capture(operation) => {
+                    children.any().then_some(Item::Replay(at))
+                }
                 // What was captured is told when it is captured or whenever it runs; only what ran has children.
                 Some((_, call)) if is_captured(&call.fields()) => {
                     children.any().then_some(Item::Replay(at))
@@ -220,7 +225,10 @@ impl<'a> Reader<'a> {
             },
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
             Fields::P2p { peer, .. } if peer >= 0 => {
-                let is_captured = call.is_some_and(|(_, call)| is_captured(&call.fields()));
+                let is_captured = match call {
+                    Some((_, call)) => is_captured(&call.fields()),
+                    None => self.is_of_gone_capture(operation),
+                };
                 (!is_captured).then_some(Item::Message(at))
             }
             _ => None,
@@ -233,6 +241,40 @@ impl<'a> Reader<'a> {
             Item::Replay(at) | Item::Message(at) => at,
         };
         Some(self.assembly.operation(at)?.start)
+    }
+
+    fn is_of_gone_capture(&self, operation: &Operation) -> bool {
+        kept::gone_call(self.assembly, operation) == Some(GoneCall::Captured)
+    }
+
+    /// Of a collective whose call is just not kept: the call's number on its thread.
+    fn cut_off(&self, item: Item) -> Option<u64> {
+        let Item::Collective {
+            call: None,
+            below: Some(at),
+        } = item
+        else {
+            return None;
+        };
+        match kept::gone_call(self.assembly, self.assembly.operation(at)?)? {
+            GoneCall::Near(number) => Some(number),
+            GoneCall::Captured => None,
+        }
+    }
+
+    /// Calls come in the order of their starts; those that are not kept came before the others.
+    fn order(&self, start: u64, item: Item) -> (u64, u64) {
+        let cut_off = self.cut_off(item);
+        cut_off.map_or((start, 0), |number| (0, number))
+    }
+
+    /// Of a group only some may be kept: where later calls are, it does not count.
+    fn leave_out_cut(&self, items: &mut Vec<(u64, Item)>) {
+        let is_whole =
+            |item: Item| matches!(item, Item::Collective { .. }) && self.cut_off(item).is_none();
+        if items.iter().any(|(_, item)| is_whole(*item)) {
+            items.retain(|(_, item)| self.cut_off(*item).is_none());
+        }
     }
 
     /// A call that has not returned.
@@ -277,6 +319,11 @@ impl<'a> Reader<'a> {
         // Without transfers and kernel channels nothing tells when a message is complete.
         let unneeded = story.messages.len().saturating_sub(KEPT);
         story.messages.drain(..unneeded);
+        if self.assembly.not_kept.segments > 0 {
+            let (all_calls, all_replays) = (calls.clone(), replays.clone());
+            kept::leave_out_before_holes(&mut calls, &all_replays);
+            kept::leave_out_before_holes(&mut replays, &all_calls);
+        }
         story.calls = tail(calls);
         story.replays = tail(replays);
     }
@@ -364,10 +411,11 @@ impl<'a> Reader<'a> {
     ) -> Option<Call> {
         let progress = self.progress(call, below, ran_until);
         let operation = |at: Option<u32>| at.and_then(|at| self.assembly.operation(at));
-        let sequence = operation(below).and_then(|below| match below.fields() {
-            Fields::Coll { sequence, .. } | Fields::CeColl { sequence, .. } => Some(sequence),
+        let below_fields = operation(below).map(Operation::fields);
+        let sequence = match below_fields {
+            Some(Fields::Coll { sequence, .. } | Fields::CeColl { sequence, .. }) => Some(sequence),
             _ => None,
-        });
+        };
         let (Fields::CollApi {
             func,
             count,
@@ -403,6 +451,7 @@ impl<'a> Reader<'a> {
             },
             from_api: call.is_some(),
             sequence,
+            by_copy_engine: matches!(below_fields, Some(Fields::CeColl { .. })),
             entered_ns,
             progress,
         })
@@ -450,5 +499,6 @@ fn tail(mut calls: Vec<Call>) -> Tail {
     Tail {
         before: before as u64,
         list: calls.split_off(before),
+        place: Place::Counted,
     }
 }

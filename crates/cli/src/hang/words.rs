@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use nccl_profiler_otf2::event::Kind;
-
 use super::blame::{Reason, Suspect};
 use super::job::{Comm, Job, Life, Process, Signature};
-use super::judge::{At, Lane, Obstacle, Way};
+use super::judge::{At, Lane, Obstacle, Spot, Way};
 use super::mismatch::Mismatch;
 use crate::units::{count, plural, time};
 
@@ -79,23 +77,36 @@ fn rank_with_place(job: &Job, comm: usize, rank: u32) -> String {
     }
 }
 
+/// A place in the order of a communicator, from 1.
+pub(crate) fn place(position: u64, from_beginning: bool) -> String {
+    let of = if from_beginning { "" } else { " of those kept" };
+    format!("collective {position}{of}")
+}
+
+/// Where a collective is; where positions do not count from the beginning NCCL's number says more.
+fn spot(spot: &Spot) -> String {
+    match (spot.position, spot.sequence) {
+        (Some(position), _) if spot.is_counted => place(position + 1, true),
+        (_, Some(sequence)) => format!("sequence {sequence}"),
+        (Some(position), None) => place(position + 1, false),
+        (None, None) => "not known which".to_owned(),
+    }
+}
+
 /// What is waited in.
 fn operation(obstacle: &Obstacle) -> String {
     match &obstacle.at {
         At::Collective {
-            lane: Lane::Calls,
-            position,
+            lane,
+            spot: at,
             what,
-        } => format!("{} (collective {})", function(what), position + 1),
-        At::Collective {
-            lane: Lane::Replays,
-            position,
-            what,
-        } => format!(
-            "{} (collective {} of launched CUDA graphs)",
-            function(what),
-            position + 1
-        ),
+        } => {
+            let of = match lane {
+                Lane::Calls => "",
+                Lane::Replays => " of launched CUDA graphs",
+            };
+            format!("{} ({}{of})", function(what), spot(at))
+        }
         At::Message(message) => {
             let preposition = if message.is_send { "to" } else { "from" };
             format!("{} {preposition} rank {}", message.func(), message.peer)
@@ -125,6 +136,9 @@ pub(crate) fn waits(job: &Job, obstacle: &Obstacle) -> String {
             ),
         },
         Way::Inside(_) => match &obstacle.at {
+            At::Collective { spot, .. } if spot.position.is_none() => {
+                ", and which of them is behind is not known".to_owned()
+            }
             At::Collective { .. } => ", which all have called".to_owned(),
             At::Message(_) => ", which has called its part".to_owned(),
         },
@@ -182,9 +196,9 @@ pub(crate) fn mismatch(mismatch: &Mismatch) -> String {
         None => String::new(),
     };
     format!(
-        "different {} in collective {}: {}{shifted}",
+        "different {} in {}: {}{shifted}",
         differs.join(" and "),
-        mismatch.position + 1,
+        place(mismatch.position + 1, mismatch.is_counted),
         groups.join(", ")
     )
 }
@@ -272,10 +286,11 @@ pub(crate) fn suspect(job: &Job, obstacles: &[Obstacle], suspect: &Suspect) -> S
         Reason::Gpu => format!(
             "{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU"
         ),
-        Reason::Unrecorded => format!(
-            "all other ranks have called {what} of communicator {name}; of rank {rank} there are no records here, or not all, and it may have called it or not"
-        ),
+        Reason::Unrecorded => unrecorded(job, obstacle, suspect),
         Reason::Unknown => match &obstacle.at {
+            At::Collective { spot, .. } if spot.position.is_none() => format!(
+                "ranks of communicator {name} wait in {what}, and which of them is behind is not known: {NO_NUMBERS}"
+            ),
             At::Collective { .. } => format!(
                 "all ranks of communicator {name} have called {what}, and it does not end; what was recorded does not say which rank holds it up"
             ),
@@ -284,6 +299,50 @@ pub(crate) fn suspect(job: &Job, obstacles: &[Obstacle], suspect: &Suspect) -> S
                 message.peer
             ),
         },
+    }
+}
+
+/// Why calls of flight recordings may not be comparable.
+pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
+
+/// Of a rank that may have called something or not.
+fn unrecorded(job: &Job, obstacle: &Obstacle, suspect: &Suspect) -> String {
+    let (comm, rank) = suspect.who;
+    let (name, what) = (comm_name(job, comm), operation(obstacle));
+    let who = rank_with_place(job, comm, rank);
+    let kept_since = |rank: u32| process_of(job, comm, rank)?.kept_since_ns;
+    let waiters = obstacle.waiters.iter().map(|(waiter, _)| *waiter);
+    match &obstacle.at {
+        At::Message(_)
+            if waiters
+                .clone()
+                .chain([rank])
+                .any(|one| kept_since(one).is_some()) =>
+        {
+            let waiters: Vec<u32> = waiters.collect();
+            format!(
+                "{} waits in {what} in communicator {name}, and {who} is not seen to be in its part; whether it has called it is not known: the beginning of the recording is not kept, and NCCL gives sends and receives no numbers",
+                rank_list(&waiters)
+            )
+        }
+        At::Collective { spot, .. } if spot.position.is_none() => format!(
+            "others wait in {what} of communicator {name}, and {who} is not seen to wait in it; who is behind is not known: {NO_NUMBERS}"
+        ),
+        At::Collective { .. } => {
+            let records = match (kept_since(rank), process_of(job, comm, rank)) {
+                (Some(since_ns), Some(process)) => format!(
+                    "of {who} only the last {} are kept, and nothing in them has a number of NCCL's that others have too: it may have called it or not",
+                    time(process.until_ns.min(job.now_ns).saturating_sub(since_ns))
+                ),
+                _ => format!(
+                    "of rank {rank} there are no records here, or not all, and it may have called it or not"
+                ),
+            };
+            format!("all other ranks have called {what} of communicator {name}; {records}")
+        }
+        At::Message(_) => format!(
+            "all other ranks have called {what} of communicator {name}; of rank {rank} there are no records here, or not all, and it may have called it or not"
+        ),
     }
 }
 
@@ -387,90 +446,4 @@ pub(crate) fn nothing(job: &Job) -> String {
     } else {
         format!("nobody waited in the {comms} of {processes} when they ended or were killed")
     }
-}
-
-fn records(job: &Job, kind: Kind) -> bool {
-    let mut recorded = job.processes.iter().filter(|process| process.has_journal);
-    recorded.all(|process| process.event_mask & kind.mask() != 0)
-}
-
-/// What the records cannot tell, and what would.
-pub(crate) fn unknown(job: &Job, obstacles: &[Obstacle]) -> Vec<String> {
-    let mut unknown = Vec::new();
-    let inside = obstacles
-        .iter()
-        .any(|obstacle| matches!(obstacle.way, Way::Inside(_)));
-    if !records(job, Kind::ProxyOp) {
-        unknown.push("Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): that a collective was called is known, whether it ended is not.".to_owned());
-    } else if !records(job, Kind::KernelCh) {
-        unknown.push("What the GPU does was not recorded (NCCL_OTF2_EVENTS=full, which costs the job more): a collective counts as ended with its network transfers, and on a rank without any only its launch is known.".to_owned());
-    }
-    if inside && !records(job, Kind::ProxyStep) {
-        unknown.push("The steps of network transfers were not recorded (NCCL_OTF2_EVENTS=standard,ProxyStep): whether a transfer waits for the GPU, for the peer or for the network is not known.".to_owned());
-    }
-    if !records(job, Kind::CollApi)
-        || job
-            .processes
-            .iter()
-            .any(|one| is_before_api(&one.nccl_version))
-    {
-        unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs cannot be told from others.".to_owned());
-    }
-    for comm in &job.comms {
-        let missing = comm.missing();
-        if !missing.is_empty() {
-            unknown.push(format!(
-                "Communicator {}: of {} there is no record here; they never came, run without the plugin, or record elsewhere.",
-                comm.name,
-                rank_list(&missing)
-            ));
-        }
-    }
-    if obstacles.is_empty() {
-        unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
-    }
-    let silent = job.processes.iter().filter(|one| one.life == Life::Silent);
-    let silent = silent.count() as u64;
-    if silent > 0 {
-        unknown.push(format!(
-            "{} on other hosts and silent: whether they run can be told there only.",
-            plural(silent, "process is", "processes are")
-        ));
-    }
-    if let Some((launched, never_seen)) = never_seen(job) {
-        unknown.push(format!(
-            "The launcher started {launched} processes; {} recorded nothing here.",
-            rank_list(&never_seen)
-        ));
-    }
-    for process in &job.processes {
-        for problem in &process.problems {
-            unknown.push(format!("{}: {problem}", process.place()));
-        }
-    }
-    unknown
-}
-
-fn is_before_api(version: &str) -> bool {
-    let mut parts = version
-        .split('.')
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    major == 2 && minor < 28
-}
-
-/// Ranks of the launcher that no process has: only of processes that have recorded is it known that they came.
-fn never_seen(job: &Job) -> Option<(u32, Vec<u32>)> {
-    let size = job
-        .processes
-        .iter()
-        .filter_map(|one| one.launcher_size)
-        .max()?;
-    let seen: BTreeSet<u32> = job
-        .processes
-        .iter()
-        .filter_map(|one| one.launcher_rank)
-        .collect();
-    let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
-    (!missing.is_empty()).then_some((size, missing))
 }

@@ -65,6 +65,24 @@ pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
     comm.destroy()
 }
 
+/// All-reduces among the even ranks only: they call, and record, more than the others.
+pub(super) fn uneven(rank: &Rank<'_>) -> anyhow::Result<()> {
+    anyhow::ensure!(rank.ranks() >= 4, "uneven needs four ranks");
+    let comm = make(rank, "uneven", Members::HalfReversed)?;
+    let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
+    let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
+    if rank.me().is_multiple_of(2) {
+        for _ in 0..UNEVEN {
+            rank.all_reduce(&comm, &x.all(), &y.all(), Reduction::Sum)?;
+            rank.stream.synchronize()?;
+        }
+    }
+    comm.destroy()
+}
+
+/// So many calls that records differ by a part of what a thread keeps in a flight recording.
+const UNEVEN: usize = 500;
+
 /// What a rank has under way on one of several communicators.
 struct Lane<'r> {
     rank: &'r Rank<'r>,

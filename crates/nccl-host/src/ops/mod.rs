@@ -129,6 +129,11 @@ const OPERATIONS: &[Operation] = &[
         in_all: never,
     },
     Operation {
+        name: "uneven",
+        run: communicators::uneven,
+        in_all: never,
+    },
+    Operation {
         name: "repeat",
         run: repeated::repeat,
         in_all: never,
