@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use nccl_profiler_otf2::process::nccl_version_text;
-use nccl_profiler_otf2::write::blind_spots::{BLIND_SPOTS, When, table_of};
+use nccl_profiler_otf2::write::blind_spots::{BLIND_SPOTS, table_of};
 use whole_plugin::kinds;
 
 const PAGE: &str = "docs/RELEASES.md";
@@ -63,12 +63,8 @@ fn tables() -> String {
             let fits = !words.is_empty() && !words.contains(['|', '\n']);
             assert!(fits, "{words:?} breaks the table");
         }
-        let recorded = match spot.when {
-            When::Always => "any".to_owned(),
-            When::With(kind) => format!("with {}", kind.name()),
-            When::Without(kind) => format!("without {}", kind.name()),
-        };
         let (unseen, releases, why) = (spot.unseen, spot.releases(), spot.why);
+        let recorded = spot.when;
         writeln!(
             text,
             "| {number} | {unseen} | {releases} | {recorded} | {why} |"
