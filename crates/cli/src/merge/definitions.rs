@@ -25,6 +25,14 @@ pub(super) struct InCommon {
     pub(super) prefix: String,
 }
 
+/// What of another archive is there already, by its new numbers, and what is not.
+struct There<'a> {
+    nodes: BTreeSet<SystemTreeNodeRef>,
+    groups: BTreeSet<LocationGroupRef>,
+    new_paradigms: BTreeSet<u8>,
+    prefix: &'a str,
+}
+
 /// The new numbers of another archive's definitions.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
@@ -64,6 +72,8 @@ pub(super) struct Merged {
     definitions: Vec<Definition>,
     next: HashMap<ReferenceKind, u64>,
     texts: HashMap<Vec<u8>, StringRef>,
+    /// Which definition each of them is.
+    strings: HashMap<StringRef, usize>,
     paradigms: BTreeSet<u8>,
     /// For each paradigm its list of communicating locations: which definition, and its reference.
     lists: BTreeMap<u8, (usize, GroupRef)>,
@@ -81,6 +91,7 @@ impl Merged {
             definitions: Vec::new(),
             next: HashMap::new(),
             texts: HashMap::new(),
+            strings: HashMap::new(),
             paradigms: BTreeSet::new(),
             lists: BTreeMap::new(),
             alike: HashMap::new(),
@@ -105,6 +116,7 @@ impl Merged {
         match &definition {
             Definition::String { this, text } => {
                 self.texts.entry(text.clone()).or_insert(*this);
+                self.strings.insert(*this, self.definitions.len());
             }
             Definition::Paradigm { paradigm, .. } => {
                 self.paradigms.insert(*paradigm);
@@ -163,7 +175,7 @@ impl Merged {
             .iter()
             .map(|(paradigm, (place, _))| (*paradigm, members(self.definitions.get(*place))))
             .collect();
-        let new_paradigms: BTreeSet<u8> = others
+        let paradigms: BTreeSet<u8> = others
             .iter()
             .filter_map(|definition| match definition {
                 Definition::Paradigm { paradigm, .. } => Some(*paradigm),
@@ -171,6 +183,12 @@ impl Merged {
             })
             .filter(|paradigm| !self.paradigms.contains(paradigm))
             .collect();
+        let there = There {
+            nodes: common.nodes.values().copied().collect(),
+            groups: common.groups.values().copied().collect(),
+            new_paradigms: paradigms,
+            prefix: &common.prefix,
+        };
         let numbers = self.numbers(others, common)?;
         let mut kept = Vec::new();
         for definition in others {
@@ -194,7 +212,7 @@ impl Merged {
             if is_shared || is_of_shared {
                 continue;
             }
-            if self.takes(&mut definition, common, &new_paradigms) {
+            if self.takes(&mut definition, &there) {
                 kept.push(definition);
             }
         }
@@ -271,28 +289,24 @@ impl Merged {
     }
 
     /// Whether a definition, with its new numbers, is one that is not there yet.
-    fn takes(
-        &mut self,
-        definition: &mut Definition,
-        common: &InCommon,
-        new_paradigms: &BTreeSet<u8>,
-    ) -> bool {
-        let is_common_node = |node: &SystemTreeNodeRef| common.nodes.values().any(|it| it == node);
+    fn takes(&mut self, definition: &mut Definition, there: &There<'_>) -> bool {
         match definition {
             Definition::ClockProperties { .. } | Definition::String { .. } => false,
             Definition::Paradigm { paradigm, .. }
-            | Definition::ParadigmProperty { paradigm, .. } => new_paradigms.contains(paradigm),
-            Definition::SystemTreeNode { this, .. } => !is_common_node(this),
-            Definition::SystemTreeNodeDomain { of, .. } => !is_common_node(of),
+            | Definition::ParadigmProperty { paradigm, .. } => {
+                there.new_paradigms.contains(paradigm)
+            }
+            Definition::SystemTreeNode { this, .. } => !there.nodes.contains(this),
+            Definition::SystemTreeNodeDomain { of, .. } => !there.nodes.contains(of),
             Definition::SystemTreeNodeProperty { of, name, .. } => {
                 // The same property of the same host is said by every archive.
                 self.properties
                     .insert((ReferenceKind::SystemTreeNode, of.get().into(), *name))
             }
             Definition::LocationGroup { this, name, .. } => {
-                let is_new = !common.groups.values().any(|it| it == this);
-                if is_new && !common.prefix.is_empty() {
-                    *name = self.prefixed(&common.prefix, *name);
+                let is_new = !there.groups.contains(this);
+                if is_new && !there.prefix.is_empty() {
+                    *name = self.prefixed(there.prefix, *name);
                 }
                 is_new
             }
@@ -333,9 +347,11 @@ impl Merged {
     }
 
     fn text(&self, string: StringRef) -> Vec<u8> {
-        let mut all = self.texts.iter();
-        let found = all.find(|(_, reference)| **reference == string);
-        found.map(|(text, _)| text.clone()).unwrap_or_default()
+        let place = self.strings.get(&string);
+        match place.and_then(|place| self.definitions.get(*place)) {
+            Some(Definition::String { text, .. }) => text.clone(),
+            _ => Vec::new(),
+        }
     }
 
     fn prefixed(&mut self, prefix: &str, name: StringRef) -> StringRef {
