@@ -131,3 +131,24 @@ fn hosts_in_common_tell_nothing() {
         Ok(vec![Some((1, By::Rank)), None])
     );
 }
+
+#[test]
+fn a_domain_may_be_missing_and_not_another() {
+    let theirs = [
+        theirs(0, "a.one", Some(1)),
+        theirs(1, "a.two", Some(1)),
+        theirs(2, "b", Some(1)),
+    ];
+    let two = [
+        ours(None, "a.two", Some(1)),
+        ours(None, "a.three", Some(1)),
+        ours(None, "b.one", Some(1)),
+    ];
+    assert_eq!(
+        found(&theirs, &two, &[]),
+        Ok(vec![Some((1, By::Process)), None, Some((2, By::Process))])
+    );
+    // Which of both it is, nobody can say.
+    let short = [ours(None, "a", Some(1))];
+    assert_eq!(found(&theirs, &short, &[]), Ok(vec![None]));
+}
