@@ -4,26 +4,14 @@
 //! gets the next free numbers; what they have in common with the first (texts, hosts, processes, paradigms, lists of
 //! communicating locations) becomes the first's.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::{Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
-use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
+use otf2::{GroupRef, GroupType, LocationGroupRef, StringRef, SystemTreeNodeRef};
 
+use super::numbers::{InCommon, Numbers};
 use super::order;
-
-/// What another archive has in common with what is there already.
-#[derive(Debug, Default)]
-pub(super) struct InCommon {
-    /// Nodes of the system tree.
-    pub(super) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
-    /// Processes.
-    pub(super) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
-    /// The new id of every location.
-    pub(super) locations: BTreeMap<LocationRef, LocationRef>,
-    /// What the names of new processes begin with; empty for nothing.
-    pub(super) prefix: String,
-}
 
 /// What of another archive is there already, by its new numbers, and what is not.
 struct There<'a> {
@@ -31,37 +19,6 @@ struct There<'a> {
     groups: BTreeSet<LocationGroupRef>,
     new_paradigms: BTreeSet<u8>,
     prefix: &'a str,
-}
-
-/// The new numbers of another archive's definitions.
-#[derive(Debug, Default)]
-pub(super) struct Numbers {
-    new: HashMap<(ReferenceKind, u64), u64>,
-    /// One more than the highest old number.
-    ends: HashMap<ReferenceKind, u64>,
-    /// New numbers of what is there already.
-    shared: HashSet<(ReferenceKind, u64)>,
-}
-
-impl Numbers {
-    /// The new number of a definition.
-    pub(super) fn get(&self, kind: ReferenceKind, old: u64) -> Option<u64> {
-        self.new.get(&(kind, old)).copied()
-    }
-
-    /// The new number of each old one from 0 on; of one that is not defined, the old one.
-    pub(super) fn all(&self, kind: ReferenceKind) -> Vec<u64> {
-        let end = self.ends.get(&kind).copied().unwrap_or(0);
-        (0..end)
-            .map(|old| self.get(kind, old).unwrap_or(old))
-            .collect()
-    }
-
-    fn set(&mut self, kind: ReferenceKind, old: u64, new: u64) {
-        self.new.insert((kind, old), new);
-        let end = self.ends.entry(kind).or_default();
-        *end = (*end).max(old + 1);
-    }
 }
 
 /// The definitions of an archive that grows.

@@ -9,7 +9,7 @@ use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, MappingType};
 
 use super::clocks::Local;
-use super::definitions::Numbers;
+use super::numbers::Numbers;
 use super::scorep::ScoreP;
 use crate::progress::Bar;
 use crate::staging::link;
