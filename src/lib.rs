@@ -36,6 +36,7 @@ pub mod process;
 pub mod recorder;
 pub mod scorep;
 pub mod session;
+mod shared;
 pub mod snapshot;
 mod test_clock;
 pub mod write;

@@ -4,11 +4,8 @@
 //! lock, no allocation, no system call after a thread's first event. A thread gets its slot on its first
 //! event and gives it back when it ends; the next thread takes it over.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::clock::ticks;
 use crate::control::{self, Answer, Switch};
@@ -19,13 +16,10 @@ use crate::id::EventId;
 use crate::journal::writer::{Cursor, Lost, Registry};
 use crate::late::LateCallbacks;
 use crate::scorep;
+use crate::shared::{self, Current, Mine, Share};
 
-/// Which recording is on: 0 for none. Read first in every callback.
-static EPOCH: AtomicU64 = AtomicU64::new(0);
-/// The recording that is on. Locked on a thread's first event and when recordings begin and end.
-static CURRENT: Mutex<Option<Recording>> = Mutex::new(None);
-/// Epochs are never used twice, so a thread notices that its slot belongs to an earlier recording.
-static LAST_EPOCH: AtomicU64 = AtomicU64::new(0);
+/// The recording that is on.
+static RECORDING: Current<Arc<Registry>> = Current::none();
 /// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
 /// on a thread whose slot is already gone. By [`late_place`].
 static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
@@ -34,17 +28,8 @@ const LATE_STOPS: usize = Kind::COUNT;
 const LATE_STATES: usize = Kind::COUNT + 1;
 const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
-#[derive(Clone)]
-struct Recording {
-    epoch: u64,
-    registry: Arc<Registry>,
-}
-
 /// A thread's slot; gives it back when the thread ends.
-struct ThreadSlot(Option<Held>);
-
-struct Held {
-    epoch: u64,
+struct Slot {
     registry: Arc<Registry>,
     /// Absent when this thread could not get a slot: then its events are only counted.
     cursor: Option<Cursor>,
@@ -52,24 +37,29 @@ struct Held {
     is_shown: bool,
 }
 
-impl Drop for ThreadSlot {
-    fn drop(&mut self) {
-        // A forked child, or a recording that is over, must not touch the journal: its epoch is not on.
-        if let Some(Held {
-            epoch,
+impl Share for Slot {
+    type Whole = Arc<Registry>;
+    const CURRENT: &'static Current<Self::Whole> = &RECORDING;
+
+    /// A thread's first event of a recording.
+    fn of(registry: Self::Whole) -> Self {
+        let cursor = registry.register(&thread_name()).ok();
+        Self {
             registry,
-            cursor: Some(cursor),
-            ..
-        }) = self.0.take()
-            && EPOCH.load(Ordering::Acquire) == epoch
-        {
-            registry.retire(cursor);
+            cursor,
+            is_shown: scorep::is_on(),
+        }
+    }
+
+    fn leave(self) {
+        if let Some(cursor) = self.cursor {
+            self.registry.retire(cursor);
         }
     }
 }
 
 thread_local! {
-    static SLOT: RefCell<ThreadSlot> = const { RefCell::new(ThreadSlot(None)) };
+    static SLOT: Mine<Slot> = const { Mine::new() };
 }
 
 /// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
@@ -190,31 +180,17 @@ fn on_slot<T>(
     what: Lost,
     action: impl FnOnce(Result<&mut Cursor, &Registry>, &bool) -> T,
 ) -> Option<T> {
-    let epoch = EPOCH.load(Ordering::Relaxed);
-    let done = SLOT.try_with(|slot| {
-        // Already borrowed only if a callback interrupts a callback on this thread (a signal handler).
-        let mut slot = slot.try_borrow_mut().ok()?;
-        if slot.0.as_ref().is_none_or(|held| held.epoch != epoch) {
-            // No recording has the number 0: whether there is one is asked for only here.
-            if epoch == 0 {
-                return None;
-            }
-            enter(&mut slot);
+    let done = shared::with(&SLOT, |slot| match &mut slot.cursor {
+        Some(cursor) => action(Ok(cursor), &slot.is_shown),
+        None => {
+            slot.registry.lose(what);
+            action(Err(&slot.registry), &slot.is_shown)
         }
-        let held = slot.0.as_mut()?;
-        Some(match &mut held.cursor {
-            Some(cursor) => action(Ok(cursor), &held.is_shown),
-            None => {
-                held.registry.lose(what);
-                action(Err(&held.registry), &held.is_shown)
-            }
-        })
     });
-    if let Ok(Some(done)) = done {
-        return Some(done);
+    if done.is_none() {
+        late(what);
     }
-    late(what);
-    None
+    done
 }
 
 /// Counts a callback that belongs to no recording.
@@ -240,22 +216,6 @@ const fn late_place(what: Lost) -> usize {
     }
 }
 
-/// A thread's first event of a recording: gets it a slot.
-#[cold]
-fn enter(slot: &mut ThreadSlot) {
-    slot.0 = None;
-    let Some(Recording { epoch, registry }) = CURRENT.lock().clone() else {
-        return;
-    };
-    let cursor = registry.register(&thread_name()).ok();
-    slot.0 = Some(Held {
-        epoch,
-        registry,
-        cursor,
-        is_shown: scorep::is_on(),
-    });
-}
-
 /// The thread's name as the system knows it (at most 15 bytes).
 pub(crate) fn thread_name() -> String {
     let mut name = [0_u8; 16];
@@ -270,24 +230,22 @@ pub(crate) fn thread_name() -> String {
 
 /// Begins to record into `registry`.
 pub(crate) fn begin(registry: Arc<Registry>) {
-    let epoch = LAST_EPOCH.fetch_add(1, Ordering::Relaxed) + 1;
-    *CURRENT.lock() = Some(Recording { epoch, registry });
-    EPOCH.store(epoch, Ordering::Release);
+    RECORDING.begin(registry);
 }
 
 /// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
 pub(crate) fn end() {
-    EPOCH.store(0, Ordering::Release);
+    let registry = RECORDING.end();
     control::end();
-    if let Some(recording) = CURRENT.lock().take() {
-        recording.registry.close();
+    if let Some(registry) = registry {
+        registry.close();
     }
 }
 
 /// Switches recording off at once and for good in this process, without a lock: for a forked child, and
 /// for the guard after a panic.
 pub(crate) fn disable() {
-    EPOCH.store(0, Ordering::Release);
+    RECORDING.disable();
 }
 
 /// Callbacks that came outside of any recording since this was last asked.

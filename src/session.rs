@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 
 use crate::abi::logger;
 use crate::advice;
-use crate::calendar::date_and_time;
 use crate::clock::{self, ticks};
 use crate::comm::Communicators;
 use crate::config::{self, Config, Place, Verbosity};
@@ -38,6 +37,7 @@ use crate::snapshot::Maker;
 use crate::test_clock::TestClock;
 
 mod close;
+mod directories;
 mod foreign;
 
 use close::Moment;
@@ -225,7 +225,7 @@ impl Session {
         };
         let tick_source = clock::select();
         let started_ns = clock::realtime_ns();
-        let out = output_directory(&config, &place, started_ns)?;
+        let out = directories::output(&config, &place, started_ns)?;
         let name = format!("{}-{}-{started_ns}", place.host, place.process_id);
         let part = out.join("parts").join(&name);
         private::directory(&part).map_err(|error| {
@@ -234,9 +234,9 @@ impl Session {
                 part.display()
             )
         })?;
-        let journal = journal_directory(&config, &place, &part, &name).inspect_err(|_| {
+        let journal = directories::journal(&config, &place, &part, &name).inspect_err(|_| {
             // A part that is never done would keep the job's other processes from making the archive.
-            remove_unused(&part, &part.join("journal"));
+            directories::remove_unused(&part, &part.join("journal"));
         })?;
         let info = ProcessInfo {
             format: PROCESS_FORMAT,
@@ -280,11 +280,11 @@ impl Session {
         let cursor = match (written, cursor) {
             (Ok(()), Ok(cursor)) => cursor,
             (Err(error), _) => {
-                remove_unused(&part, &journal);
+                directories::remove_unused(&part, &journal);
                 return Err(format!("{}: {error}", part.join("process.json").display()));
             }
             (_, Err(stop)) => {
-                remove_unused(&part, &journal);
+                directories::remove_unused(&part, &journal);
                 return Err(describe(&stop));
             }
         };
@@ -344,12 +344,6 @@ impl Session {
     }
 }
 
-/// A part that could not be begun leaves nothing behind.
-fn remove_unused(part: &Path, journal: &Path) {
-    let _best_effort = std::fs::remove_dir_all(journal);
-    let _best_effort = std::fs::remove_dir_all(part);
-}
-
 fn say_start(config: &Config, out: &Path) {
     let events = match config.mask {
         config::LIGHT => "light".to_owned(),
@@ -379,52 +373,6 @@ fn describe(stop: &Stop) -> String {
         Stop::System(reason) => reason.clone(),
         Stop::Slots => "more threads at once than there are slots (4095)".to_owned(),
     }
-}
-
-fn output_directory(config: &Config, place: &Place, now_ns: u64) -> Result<PathBuf, String> {
-    let relative = match (&config.directory, &place.job) {
-        (Some(template), _) => config::expand(template, place).into(),
-        (None, job) => match (substrate::archive_directory(), job) {
-            (Some(directory), _) => directory,
-            (None, Some(_)) => config::expand("nccl-otf2-%j", place).into(),
-            (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)).into(),
-        },
-    };
-    let path = std::path::absolute(&relative)
-        .map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
-    let parts = path.join("parts");
-    foreign::refuse(&path, "NCCL_OTF2_DIR")?;
-    foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
-    private::directories(&parts).map_err(|error| {
-        format!(
-            "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
-            path.display()
-        )
-    })?;
-    Ok(path)
-}
-
-fn journal_directory(
-    config: &Config,
-    place: &Place,
-    part: &Path,
-    name: &str,
-) -> Result<PathBuf, String> {
-    let inside = part.join("journal");
-    let Some(template) = &config.journal_directory else {
-        private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
-        return Ok(inside);
-    };
-    let outside = PathBuf::from(config::expand(template, place)).join(name);
-    let outside = std::path::absolute(&outside).unwrap_or(outside);
-    let parent = outside.parent().unwrap_or(&outside);
-    foreign::refuse(parent, "NCCL_OTF2_JOURNAL_DIR")?;
-    let made = private::directories(parent).and_then(|()| private::directory(&outside));
-    made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
-    // The part points to its journal, so that whoever reads the part needs to know no variable.
-    std::os::unix::fs::symlink(&outside, &inside)
-        .map_err(|error| format!("{}: {error}", inside.display()))?;
-    Ok(outside)
 }
 
 extern "C" fn in_forked_child() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
+use whole_plugin::kinds::KINDS;
 use whole_plugin::machine::{nccl_library, recorded_stream};
 use whole_plugin::process::{run, run_within};
 use whole_plugin::{built, scratch::Scratch};
@@ -111,24 +112,7 @@ fn every_kind_comes_round() {
     let _recorded = run(&mut script).with_code(0);
     let first = print(&scratch, &scratch.out().join("parts"));
     let kinds = kinds(&first);
-    for kind in [
-        "Group",
-        "Coll",
-        "P2p",
-        "ProxyOp",
-        "ProxyStep",
-        "ProxyCtrl",
-        "KernelCh",
-        "NetPlugin",
-        "GroupApi",
-        "CollApi",
-        "P2pApi",
-        "KernelLaunch",
-        "CeColl",
-        "CeSync",
-        "CeBatch",
-        "KernelPhase",
-    ] {
+    for kind in KINDS {
         assert!(kinds.contains_key(&format!("ncclProfile{kind}")), "{kind}");
     }
     assert_eq!(kinds["0x10000"], 1);

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use nccl_profiler_otf2::process::nccl_version_text;
-use nccl_profiler_otf2::write::blind_spots::{BLIND_SPOTS, When, table_of};
+use nccl_profiler_otf2::write::blind_spots::{BLIND_SPOTS, table_of};
+use whole_plugin::kinds;
 
 const PAGE: &str = "docs/RELEASES.md";
 const BEGIN: &str = "<!-- releases -->\n";
@@ -16,17 +17,6 @@ const UPDATE: &str = "UPDATE_DOCS";
 /// The releases of the page.
 const RELEASES: [u32; 12] = [
     22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203,
-];
-
-/// The kinds that came with each table.
-const NEW_KINDS: [&str; 7] = [
-    "Group, Coll, P2p, ProxyOp, ProxyStep, ProxyCtrl",
-    "",
-    "KernelCh, NetPlugin",
-    "",
-    "GroupApi, CollApi, P2pApi, KernelLaunch",
-    "CeColl, CeSync, CeBatch",
-    "KernelPhase",
 ];
 
 #[test]
@@ -54,9 +44,7 @@ fn tables() -> String {
     let mut text =
         String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
     for release in RELEASES {
-        let table = table_of(release);
-        let kinds = NEW_KINDS.iter().take(table).filter(|new| !new.is_empty());
-        let kinds: Vec<&str> = kinds.copied().collect();
+        let table = u32::try_from(table_of(release)).expect("a table");
         let numbered = BLIND_SPOTS.iter().zip(1..);
         let numbers = numbered
             .filter(|(spot, _)| spot.is_in(release, release))
@@ -64,7 +52,7 @@ fn tables() -> String {
         let numbers: Vec<String> = numbers.collect();
         let (name, kinds, numbers) = (
             nccl_version_text(release),
-            kinds.join(", "),
+            kinds::of_table(table).join(", "),
             numbers.join(", "),
         );
         writeln!(text, "| {name} | v{table} | {kinds} | {numbers} |").expect("a string");
@@ -75,12 +63,8 @@ fn tables() -> String {
             let fits = !words.is_empty() && !words.contains(['|', '\n']);
             assert!(fits, "{words:?} breaks the table");
         }
-        let recorded = match spot.when {
-            When::Always => "any".to_owned(),
-            When::With(kind) => format!("with {}", kind.name()),
-            When::Without(kind) => format!("without {}", kind.name()),
-        };
         let (unseen, releases, why) = (spot.unseen, spot.releases(), spot.why);
+        let recorded = spot.when;
         writeln!(
             text,
             "| {number} | {unseen} | {releases} | {recorded} | {why} |"

@@ -9,19 +9,18 @@ use std::sync::atomic::Ordering;
 
 use super::encode::{self, NameNumber, Sink};
 use super::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, SEGMENT_BYTES, SEGMENT_WORDS, header,
-    kind, mark, pair, record_word, segment_flag,
+    HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word,
 };
-use super::mapping::{JournalFile, Segment};
+use super::mapping::Segment;
 use super::names::NameCache;
 use super::quiet::{HeldControl, Waits};
 use super::writer::{Lost, Registry, Slot};
-use crate::clock::{ClockPair, ticks};
-use crate::control::windows::Span;
-use crate::control::{Cause, Switch};
+use crate::clock::ticks;
 use crate::event::{Body, Kind, Name, Start, State};
-use crate::gpu::record::GpuRecord;
 use crate::id::{EventId, LAST_SEQUENCE};
+
+mod others;
+mod turn;
 
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
@@ -29,9 +28,6 @@ const FETCH_AHEAD_WORDS: usize = 128;
 /// What a record and the strings it names may take together, and a control event that was held back: in a window they
 /// must be in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
-
-/// Used segments that may be resident before the recording thread lets go of them itself.
-const MOST_UNRELEASED: usize = 1;
 
 /// Appends records to one slot.
 pub struct Cursor {
@@ -201,135 +197,6 @@ impl Cursor {
         }
     }
 
-    /// Records what the system's clocks show.
-    pub fn clock_pair(&mut self, clocks: &ClockPair) {
-        let payload = [
-            clocks.monotonic_ns,
-            clocks.realtime_ns,
-            clocks.monotonic_raw_ns,
-            clocks.uncertainty_ticks,
-        ];
-        let _full = self.put_at(kind::CLOCK_PAIR, 0, clocks.ticks, 0, payload);
-    }
-
-    /// Records a communicator's beginning: `begin_ticks` is when `init` was entered.
-    pub fn comm_init(
-        &mut self,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &crate::event::CommInit<'_>,
-    ) {
-        self.put_held();
-        if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
-            self.lose(Lost::Communicator);
-        }
-    }
-
-    /// Records that a communicator is there, for when the record of its beginning is gone.
-    pub fn comm_known(
-        &mut self,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &crate::event::CommInit<'_>,
-    ) {
-        // A loss is told by the record of the beginning.
-        let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
-    }
-
-    fn put_comm(
-        &mut self,
-        record: u8,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &crate::event::CommInit<'_>,
-    ) -> bool {
-        self.make_room_for_names();
-        let name = self.name(comm.name);
-        let payload = [
-            ticks(),
-            comm.comm_id,
-            pair(comm.nodes.cast_unsigned(), comm.ranks.cast_unsigned()),
-            pair(comm.rank.cast_unsigned(), comm.nccl_version),
-            pair(u32::from(name) | u32::from(comm.table) << 16, repetition),
-        ];
-        self.put_at(record, 0, begin_ticks, context, payload)
-    }
-
-    /// Records a communicator's end.
-    pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
-        self.put_held();
-        if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
-            self.lose(Lost::Communicator);
-        }
-    }
-
-    /// Records that what is wanted was changed, by windows of steps for one `context`; else that is 0.
-    pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
-        self.put_held();
-        let [before, after] = [switch.before, switch.after]
-            .map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
-        let (cause, turn) = match switch.cause {
-            Cause::File => (0, None),
-            Cause::Signal => (1, None),
-            Cause::Window(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
-        };
-        let window = turn.and_then(|turn| turn.window);
-        let payload = [
-            before,
-            after,
-            cause,
-            window.map_or(0, Span::word),
-            turn.map_or(0, |turn| turn.started),
-        ];
-        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
-    }
-
-    /// Records how many starts were not wanted, by kind.
-    pub fn not_wanted(&mut self, counts: [u64; Kind::COUNT]) {
-        let _full = self.put(kind::NOT_WANTED, 0, 0, counts);
-    }
-
-    /// Records what was found out about GPUs, at `ticks`. False when there was no room.
-    pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
-        self.put_held();
-        self.make_room_for_names();
-        let mut sink = At {
-            cursor: self,
-            ticks,
-        };
-        super::gpu::put(&mut sink, id, record)
-    }
-
-    pub(super) fn thread_begin(&mut self, name: &str) {
-        let mut text = [0_u8; 16];
-        let length = name.len().min(text.len());
-        for (to, from) in text.iter_mut().zip(name.bytes()) {
-            *to = from;
-        }
-        // SAFETY: gettid has no preconditions.
-        let thread = unsafe { libc::gettid() };
-        let ([a, b], _) = text.as_chunks::<8>() else {
-            return;
-        };
-        let length = u32::try_from(length).unwrap_or(0);
-        let payload = [
-            pair(thread.cast_unsigned(), length),
-            u64::from_le_bytes(*a),
-            u64::from_le_bytes(*b),
-        ];
-        let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
-        self.thread = Some(payload);
-    }
-
-    pub(super) fn thread_end(&mut self) {
-        self.put_held();
-        let _full = self.put(kind::THREAD_END, 0, 0, []);
-        self.thread = None;
-    }
-
     #[cold]
     fn lose(&mut self, what: Lost) {
         let place = what.index(self.registry.options.tag);
@@ -398,123 +265,6 @@ impl Cursor {
         }
         true
     }
-
-    /// Goes on to the next segment. False when there is none to be had.
-    #[cold]
-    fn advance(&mut self) -> bool {
-        let index = self.segment.index() + 1;
-        let next = if index < self.segment.file().segments() {
-            let file = Arc::clone(self.segment.file());
-            self.ready(file, index)
-        } else {
-            self.next_file()
-        };
-        let Some(next) = next else {
-            // Nothing more may go in, also not what is short enough for the rest of this segment: it could
-            // name a string whose record found no room.
-            self.at = SEGMENT_WORDS;
-            return false;
-        };
-        self.segment = next;
-        let file = self.segment.file();
-        if file.unreleased() > MOST_UNRELEASED {
-            // The keeper is late, and used segments must not pile up in memory.
-            file.release_used();
-            self.stall();
-        }
-        self.order += 1;
-        self.at = HEADER_WORDS;
-        self.write_header();
-        if self.registry.window().is_some() {
-            self.stand_alone();
-        }
-        true
-    }
-
-    /// Says anew what the records to come rest on: the segments before this one will be gone.
-    fn stand_alone(&mut self) {
-        self.names.record_anew();
-        if let Some(thread) = self.thread {
-            let _fits = self.put(kind::THREAD_BEGIN, 0, 0, thread);
-        }
-    }
-
-    fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
-        if !file.is_prepared(index) {
-            self.stall();
-            self.registry.prepare(&file, index).ok()?;
-        }
-        Some(Segment::take(file, index))
-    }
-
-    /// A new file for the slot, its first segment ready.
-    fn next_file(&mut self) -> Option<Segment> {
-        let spare = self
-            .slot
-            .spare
-            .try_lock()
-            .and_then(|mut spare| spare.take());
-        let file = match spare {
-            Some(file) => file,
-            None => self.registry.create_file(&self.slot).ok()?,
-        };
-        let segment = self.ready(Arc::clone(&file), 0)?;
-        if self.registry.window().is_some()
-            && let Some(mut left) = self.slot.left.try_lock()
-            && left.len() < left.capacity()
-        {
-            // The keeper unmaps it.
-            left.push(Arc::clone(self.segment.file()));
-        }
-        // The keeper holds this lock only to copy the pointer. If it is held just now, the keeper goes on
-        // with the old file, and this thread prepares its segments itself until the next file.
-        if let Some(mut current) = self.slot.current.try_lock() {
-            *current = Some(file);
-        }
-        Some(segment)
-    }
-
-    fn write_header(&mut self) {
-        let options = &self.registry.options;
-        let set = |index: usize, value: u64| {
-            if let Some(word) = self.segment.get(index) {
-                word.store(value, Ordering::Relaxed);
-            }
-        };
-        let slot = u32::from(self.slot.number) << 16;
-        #[expect(clippy::cast_possible_truncation, reason = "128")]
-        let head = HEADER_WORDS as u32;
-        set(header::VERSION, pair(FORMAT_VERSION, head | slot));
-        set(header::ORDER, self.order);
-        let source = u32::from(options.tick_source as u8) << 16;
-        set(
-            header::PROCESS,
-            pair(u32::from(options.tag.get()) | source, options.process_id),
-        );
-        set(header::SESSION, options.session_start_realtime_ns);
-        set(header::BYTES, SEGMENT_BYTES as u64);
-        set(header::TICKS, ticks());
-        set(header::COMMITTED, 8 * HEADER_WORDS as u64);
-        for (index, total) in (header::STALLS..).zip(self.counters.0) {
-            set(index, total);
-        }
-        if self.registry.window().is_some() {
-            let held = u64::from(!self.held.id.is_none());
-            let first = header::LOST_STARTS - header::STALLS;
-            let lost = self.counters.0.iter().skip(first).take(Kind::COUNT);
-            set(header::STARTED_BEFORE, self.next_sequence - 1 - held);
-            set(header::LOST_BEFORE, lost.sum());
-            set(header::FLAGS, segment_flag::WINDOW);
-        }
-        if let Some(magic) = self.segment.get(header::MAGIC) {
-            magic.store(MAGIC, Ordering::Release);
-        }
-    }
-
-    /// This thread does the keeper's work.
-    fn stall(&mut self) {
-        self.add(header::STALLS, 1);
-    }
 }
 
 impl Sink for Cursor {
@@ -538,28 +288,6 @@ impl Sink for Cursor {
             Some(number) => number,
             None => self.new_name(name),
         }
-    }
-}
-
-/// The cursor, for records of a time that is not now.
-struct At<'a> {
-    cursor: &'a mut Cursor,
-    ticks: u64,
-}
-
-impl Sink for At<'_> {
-    fn put<const WORDS: usize>(
-        &mut self,
-        record: u8,
-        flags: u8,
-        id: u64,
-        payload: [u64; WORDS],
-    ) -> bool {
-        self.cursor.put_at(record, flags, self.ticks, id, payload)
-    }
-
-    fn name(&mut self, name: Name<'_>) -> NameNumber {
-        self.cursor.name(name)
     }
 }
 

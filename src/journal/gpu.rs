@@ -1,8 +1,9 @@
 //! Records about GPUs in words: out and in, side by side. `docs/JOURNAL.md` has the table.
 
+use super::decode::{Word, field8, field16, numbers, word_at};
 use super::encode::Sink;
 use super::layout::{flag, high, kind, low, pair};
-use super::record::{Symbol, Word, field8, field16, numbers, word_at};
+use super::record::Symbol;
 use crate::event::Name;
 use crate::gpu::count::GpuCount;
 use crate::gpu::record::{ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime, Way};

@@ -14,6 +14,7 @@
 
 mod copy;
 mod cursor;
+mod decode;
 mod discard;
 mod encode;
 mod gaps;
@@ -26,4 +27,6 @@ mod not_kept;
 mod quiet;
 pub mod reader;
 pub mod record;
+mod segment;
+mod symbols;
 pub mod writer;

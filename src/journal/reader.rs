@@ -6,19 +6,21 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use super::decode::{Word, word_at};
 use super::gaps;
 use super::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES,
-    header, header_words, high, kind, low, mark, segment_flag,
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, header_words, high, kind, low,
+    mark, segment_flag,
 };
 pub use super::losses::Losses;
 use super::losses::{losses, slotless_losses};
 pub use super::not_kept::NotKept;
 use super::not_kept::OldestSegment;
-use super::record::{Decoded, Record, RecordBody, Symbol, Word, decode, word_at};
+use super::record::{Record, RecordBody};
+use super::segment::{Names, SegmentPlace, committed_now, read_record, read_words};
+pub use super::symbols::Symbols;
 use crate::clock::TickSource;
 use crate::event::Kind;
 use crate::id::EventId;
@@ -60,7 +62,7 @@ pub struct Problem {
 /// What reading gave beside the records.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The strings; index by [`Symbol`].
+    /// The strings; index by [`super::record::Symbol`].
     pub symbols: Symbols,
     /// What could not be used.
     pub problems: Vec<Problem>,
@@ -75,53 +77,6 @@ pub struct Outcome {
     pub records: u64,
     /// Committed bytes of all segments.
     pub bytes: u64,
-}
-
-/// The strings of a journal, each once.
-#[derive(Debug, Default)]
-pub struct Symbols {
-    texts: Vec<String>,
-    numbers: BTreeMap<String, Symbol>,
-}
-
-impl Symbols {
-    /// The number of a string; a new one if it was not known.
-    pub fn intern(&mut self, text: &str) -> Symbol {
-        if let Some(&symbol) = self.numbers.get(text) {
-            return symbol;
-        }
-        self.texts.push(text.to_owned());
-        let symbol = Symbol(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
-        self.numbers.insert(text.to_owned(), symbol);
-        symbol
-    }
-
-    /// The numbers of all strings.
-    pub fn all(&self) -> impl Iterator<Item = Symbol> {
-        (1_u32..).zip(&self.texts).map(|(number, _)| Symbol(number))
-    }
-
-    /// The string of a number; empty for [`Symbol::NONE`].
-    #[must_use]
-    pub fn text(&self, symbol: Symbol) -> &str {
-        let index = usize::try_from(symbol.0).unwrap_or(usize::MAX);
-        index
-            .checked_sub(1)
-            .and_then(|index| self.texts.get(index))
-            .map_or("", String::as_str)
-    }
-}
-
-/// Where a segment lies.
-#[derive(Debug)]
-struct SegmentPlace {
-    path: PathBuf,
-    offset: u64,
-    order: u64,
-    committed: u64,
-    version: u32,
-    /// In a window: what it says of those before it.
-    alone: Option<OldestSegment>,
 }
 
 /// The journal of one process, opened.
@@ -449,139 +404,6 @@ impl Journal {
             self.problem(&place.path, place.offset + end, reason, 0);
         }
     }
-}
-
-/// The strings of a slot by number. In a window they come in any order, and some never.
-#[derive(Debug)]
-struct Names(Vec<Option<Symbol>>);
-
-impl Names {
-    fn new() -> Self {
-        Self(vec![Some(Symbol::NONE)])
-    }
-
-    fn get(&self, number: u16) -> Option<Symbol> {
-        self.0.get(usize::from(number)).copied().flatten()
-    }
-
-    /// Where a string goes, unless another number was due.
-    fn place(&mut self, number: u16, in_any_order: bool) -> Result<&mut Option<Symbol>, String> {
-        let (number, due) = (usize::from(number), self.0.len());
-        let is_due = number == due || in_any_order && number > 0;
-        if !is_due {
-            return Err(format!("string number {number} where {due} was due"));
-        }
-        if number >= due {
-            self.0.resize(number + 1, None);
-        }
-        self.0
-            .get_mut(number)
-            .ok_or_else(|| "no place for a string".to_owned())
-    }
-}
-
-/// Reads the record at `at` and gives what it says, unless it is a new string. Returns how long it is.
-#[inline]
-fn read_record(
-    segment: &[Word],
-    at: usize,
-    place: &SegmentPlace,
-    slot: u16,
-    names: &mut Names,
-    symbols: &mut Symbols,
-    found: &mut impl FnMut(Record),
-) -> Result<usize, String> {
-    let head = word_at(segment, at).unwrap_or(0);
-    let record_kind = u8::try_from(head & 0xff).unwrap_or(0);
-    let flags = u8::try_from((head >> 8) & 0xff).unwrap_or(0);
-    let length = usize::try_from((head >> 16) & 0xffff).unwrap_or(0);
-    if high(head) != mark(place.order, at) {
-        return Err(format!("no record here: word {head:#018x}"));
-    }
-    if !(RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length) {
-        return Err(format!(
-            "record of kind {record_kind:#x} with a length of {length} words"
-        ));
-    }
-    let Some(record) = segment.get(at..at + length) else {
-        return Err(format!(
-            "record of kind {record_kind:#x} goes past the committed bytes"
-        ));
-    };
-    // A length that was changed so that it fits again swallows whole records.
-    let begins = |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
-    if has_mark(record, place.order, at) && (1..length).any(begins) {
-        return Err(format!(
-            "record of kind {record_kind:#x} and {length} words with another one in it"
-        ));
-    }
-    let [_, ticks, id, payload @ ..] = record else {
-        return Err("record without a header".to_owned());
-    };
-    let symbol = |number: u16| names.get(number);
-    match decode(record_kind, flags, payload, &symbol) {
-        None => Err(format!(
-            "record of kind {record_kind:#x} and {length} words does not make sense"
-        )),
-        Some(Decoded::Body(body)) => {
-            found(Record {
-                slot,
-                ticks: u64::from_le_bytes(*ticks),
-                id: u64::from_le_bytes(*id),
-                body,
-            });
-            Ok(length)
-        }
-        Some(Decoded::Name { number, text }) => {
-            *names.place(number, place.alone.is_some())? = Some(symbols.intern(&text));
-            Ok(length)
-        }
-    }
-}
-
-/// Whether a word behind the first has the mark of its place. Looks at all, without a branch: each record is asked.
-#[inline]
-fn has_mark(record: &[Word], order: u64, at: usize) -> bool {
-    let behind = record.iter().enumerate().skip(1);
-    behind.fold(false, |any, (word, bytes)| {
-        any | (high(u64::from_le_bytes(*bytes)) == mark(order, at + word))
-    })
-}
-
-/// Whether a word begins a record at the place of this mark: no payload looks so by chance.
-fn is_record_head(word: Option<u64>, mark: u32) -> bool {
-    word.is_some_and(|word| {
-        let length = usize::try_from((word >> 16) & 0xffff).unwrap_or(0);
-        let kind = u8::try_from(word & 0xff).unwrap_or(0);
-        high(word) == mark
-            && (RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length)
-            && (1..=kind::STATE).contains(&kind)
-    })
-}
-
-/// The committed words of a segment, as far as the file has them, and those of two records behind.
-fn read_words<'a>(
-    place: &SegmentPlace,
-    buffer: &'a mut Vec<u8>,
-) -> io::Result<(&'a [Word], &'a [Word])> {
-    let mut file = File::open(&place.path)?;
-    file.seek(SeekFrom::Start(place.offset))?;
-    let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
-    let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
-    buffer.clear();
-    file.take(wanted).read_to_end(buffer)?;
-    let (words, _) = buffer.as_chunks::<8>();
-    let count = usize::try_from(place.committed / 8).unwrap_or(usize::MAX);
-    Ok(words.split_at(count.min(words.len())))
-}
-
-/// How many bytes are committed at this moment; none where that cannot be read any more.
-fn committed_now(place: &SegmentPlace) -> Option<u64> {
-    let word = place.offset + 8 * header::COMMITTED as u64;
-    let mut bytes = [0; 8];
-    let file = File::open(&place.path).ok()?;
-    file.read_exact_at(&mut bytes, word).ok()?;
-    Some(u64::from_le_bytes(bytes).min(SEGMENT_BYTES as u64))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {

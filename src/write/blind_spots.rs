@@ -2,9 +2,13 @@
 //! (`tests/releases_page.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
 //! the lines that apply to it: whoever misses something in a trace learns whether it can be there.
 
+use std::fmt;
+
 use super::job::Process;
+use super::place::index;
+use super::sidecar::Sidecar;
 use crate::event::Kind;
-use crate::process::{ProcessInfo, nccl_version_text};
+use crate::process::nccl_version_text;
 
 /// A number as `ncclGetVersion` gives it: 22809 is 2.28.9.
 const fn release(minor: u32, patch: u32) -> u32 {
@@ -41,17 +45,63 @@ pub enum When {
     With(Kind),
     /// Those without it.
     Without(Kind),
+    /// Those in which somebody else does not tell it.
+    Unless(Teller),
 }
 
 impl When {
-    fn holds(self, event_mask: u32) -> bool {
+    fn holds(self, sidecar: &Sidecar) -> bool {
+        let info = &sidecar.process;
+        let is_recorded = |kind: Kind| info.event_mask & kind.mask() != 0;
         match self {
             Self::Always => true,
-            Self::With(kind) => event_mask & kind.mask() != 0,
-            Self::Without(kind) => event_mask & kind.mask() == 0,
+            Self::With(kind) => info.table == 0 || is_recorded(kind),
+            Self::Without(kind) => info.table == 0 || !is_recorded(kind),
+            Self::Unless(teller) => !teller.tells(sidecar),
         }
     }
 }
+
+impl fmt::Display for When {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Always => write!(formatter, "any"),
+            Self::With(kind) => write!(formatter, "with {}", kind.name()),
+            Self::Without(kind) => write!(formatter, "without {}", kind.name()),
+            Self::Unless(Teller::Cuda) => write!(formatter, "unless CUDA tells"),
+            Self::Unless(Teller::Cupti) => write!(formatter, "unless CUPTI tells"),
+        }
+    }
+}
+
+/// Who tells what NCCL does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller {
+    /// CUDA, asked which device is current when a communicator is made, and what device that is.
+    Cuda,
+    /// CUPTI, by copies that are joined to collectives.
+    Cupti,
+}
+
+impl Teller {
+    fn tells(self, sidecar: &Sidecar) -> bool {
+        match self {
+            Self::Cuda => {
+                let has_ranks = |comm: u32| index(comm) < sidecar.comms.len();
+                let mut gpus = sidecar.gpus.iter().filter(|gpu| has_ranks(gpu.comm));
+                let is_known = |ordinal: u32| {
+                    let mut devices = sidecar.gpu_work.devices.iter();
+                    devices.any(|device| device.ordinal == ordinal && device.identity().is_some())
+                };
+                !sidecar.gpus.is_empty() && gpus.all(|gpu| gpu.ordinal.is_some_and(is_known))
+            }
+            Self::Cupti => sidecar.gpu_work.counts.contains_key(COPIES_JOINED),
+        }
+    }
+}
+
+/// The counter of copies that are joined to collectives.
+const COPIES_JOINED: &str = "COPIES_JOINED";
 
 /// What cannot be seen.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +166,7 @@ const FIRST: u32 = release(23, 4);
 #[rustfmt::skip]
 pub const BLIND_SPOTS: &[BlindSpot] = &[
     spot(FIRST, NOW, When::Always, "operations on a communicator of one rank, or of count 0", "NCCL copies or does nothing, and reports nothing below the call"),
-    spot(FIRST, NOW, When::Always, "which GPU a rank uses, and which communicator another was split from", "the interface does not name them"),
+    spot(FIRST, NOW, When::Unless(Teller::Cuda), "which GPU a rank uses", "the interface does not name it"),
     spot(FIRST, NOW, When::Always, "ends of operations of an aborted communicator", "NCCL does not report them"),
     spot(FIRST, release(25, 99), When::Always, "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture"),
     spot(release(26, 2), NOW, When::Without(Kind::KernelCh), "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture; record KernelCh to see them"),
@@ -137,17 +187,13 @@ pub const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(28, 3), release(30, 99), When::Always, "collectives done by symmetric kernels, below the call", "NCCL does not report them before 2.31"),
     spot(release(31, 2), NOW, When::With(Kind::KernelCh), "kernel channels of symmetric kernels in CUDA graphs, and of all but the first collective of a launch", "NCCL does not report them"),
     spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
-    spot(release(29, 2), NOW, When::Always, COPY_ENGINES, "NCCL reports when the host enqueued the copies"),
+    spot(release(29, 2), NOW, When::Unless(Teller::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace tells them by their pattern"),
     spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
     spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
     spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL tells nothing else of them"),
+    spot(FIRST, NOW, When::Always, "which communicator another was split from", "the interface does not name it"),
 ];
-
-/// What NCCL does not tell, and CUPTI does: where its copies are joined to collectives.
-const COPY_ENGINES: &str = "when copy engines worked";
-/// The number of those.
-const COPIES: &str = "COPIES_JOINED";
 
 /// The number of a version as people write it.
 fn version_number(text: &str) -> Option<u32> {
@@ -162,25 +208,24 @@ fn version_number(text: &str) -> Option<u32> {
 
 /// Whether a recording has it. Where the release is not known, those that call the same table count; of a
 /// process of which nothing is known, all.
-fn applies(spot: &BlindSpot, info: &ProcessInfo) -> bool {
+fn applies(spot: &BlindSpot, sidecar: &Sidecar) -> bool {
+    let info = &sidecar.process;
     let by_table = || {
         let table = usize::from(info.table).checked_sub(1)?;
         TABLES.get(table).copied()
     };
     let known = version_number(&info.nccl_version).map(|version| (version, version));
     let (first, last) = known.or_else(by_table).unwrap_or((0, NOW));
-    spot.is_in(first, last) && (info.table == 0 || spot.when.holds(info.event_mask))
+    spot.is_in(first, last) && spot.when.holds(sidecar)
 }
 
 /// What cannot be seen in an archive of these processes, one a line.
 #[must_use]
 pub fn lines(processes: &[Process]) -> Vec<String> {
     let apply = BLIND_SPOTS.iter().filter(|spot| {
-        processes.iter().any(|process| {
-            let counts = &process.sidecar.gpu_work.counts;
-            let is_told_by_gpus = spot.unseen == COPY_ENGINES && counts.contains_key(COPIES);
-            applies(spot, &process.sidecar.process) && !is_told_by_gpus
-        })
+        processes
+            .iter()
+            .any(|process| applies(spot, &process.sidecar))
     });
     apply
         .map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why))
@@ -190,15 +235,19 @@ pub fn lines(processes: &[Process]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::ProcessInfo;
 
     fn unseen(nccl_version: &str, table: u8, event_mask: u32) -> String {
-        let info = ProcessInfo {
-            nccl_version: nccl_version.to_owned(),
-            table,
-            event_mask,
-            ..ProcessInfo::default()
+        let sidecar = Sidecar {
+            process: ProcessInfo {
+                nccl_version: nccl_version.to_owned(),
+                table,
+                event_mask,
+                ..ProcessInfo::default()
+            },
+            ..Sidecar::default()
         };
-        let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &info));
+        let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &sidecar));
         apply.map(|spot| format!("{}\n", spot.unseen)).collect()
     }
 

@@ -19,8 +19,13 @@ use super::options::ArchiveOptions;
 use super::place::index;
 use crate::process::ProcessInfo;
 
-/// The property with the names of the parts that are in the archive, one a line.
-pub const PARTS: &str = "NCCL::PARTS";
+mod fit;
+mod parts;
+
+pub use fit::within_anchor;
+pub use parts::PARTS;
+pub(super) use parts::PartsThere;
+use parts::{PARTS_FINGERPRINT, PARTS_NUMBER, fingerprint};
 
 /// How many problems are told in full.
 const MOST_PROBLEMS: usize = 100;
@@ -88,103 +93,6 @@ pub fn properties(
     }
     problems(&mut list, processes);
     list.0
-}
-
-/// OTF2's anchor is one chunk of 256 KiB, all properties together, with some for names and the anchor's own numbers.
-const MOST_BYTES: usize = 200 << 10;
-/// What a list may have in any case.
-const SHORT_BYTES: usize = 12 << 10;
-
-/// Cuts the longest lists until all properties together fit. The last line of a list that was cut says how many lines
-/// are missing.
-#[must_use]
-pub fn within_anchor(mut properties: Vec<(String, String)>) -> Vec<(String, String)> {
-    let mut longest = MOST_BYTES;
-    loop {
-        let lengths = properties
-            .iter()
-            .map(|(name, value)| name.len() + value.len());
-        if lengths.sum::<usize>() <= MOST_BYTES || longest < SHORT_BYTES {
-            return properties;
-        }
-        longest /= 2;
-        for (_, value) in properties.iter_mut().filter(|(_, v)| v.len() > longest) {
-            *value = beginning(value, longest);
-        }
-    }
-}
-
-/// As many lines as are not longer than so many bytes together, and how many there are more.
-fn beginning(value: &str, bytes: usize) -> String {
-    let mut kept = String::new();
-    let mut lines = value.lines().peekable();
-    while let Some(line) = lines.next_if(|line| kept.len() + line.len() < bytes) {
-        kept.push_str(line);
-        kept.push('\n');
-    }
-    let before = value.lines().next_back().and_then(cut_before);
-    let rest = lines.count() as u64;
-    let more = before.map_or(rest, |before| before + rest.saturating_sub(1));
-    format!("{kept}{MORE}{more}")
-}
-
-/// How the last line of a list that was cut begins.
-const MORE: &str = "and more: ";
-
-/// How many lines are missing from a list that this is the last line of.
-fn cut_before(line: &str) -> Option<u64> {
-    line.strip_prefix(MORE)?.parse().ok()
-}
-
-/// The parts that are in an archive, as it says.
-#[derive(Debug, Default)]
-pub(super) struct PartsThere {
-    names: BTreeSet<String>,
-    number: u64,
-    fingerprint: String,
-}
-
-impl PartsThere {
-    /// Those of an archive; `None` if it does not say.
-    pub(super) fn of(archive: &otf2::Archive) -> Option<Self> {
-        let names = archive.property(PARTS)?.lines();
-        let names: BTreeSet<String> = names.map(str::to_owned).collect();
-        let number = archive.property(PARTS_NUMBER);
-        let number = number.and_then(|number| number.parse().ok());
-        Some(Self {
-            number: number.unwrap_or(names.len() as u64),
-            fingerprint: archive
-                .property(PARTS_FINGERPRINT)
-                .unwrap_or_default()
-                .to_owned(),
-            names,
-        })
-    }
-
-    /// Whether all of these are among them; where there are too many to name them, whether they are these.
-    pub(super) fn has_all(&self, parts: &BTreeSet<String>) -> bool {
-        if self.names.len() as u64 == self.number {
-            return parts.is_subset(&self.names);
-        }
-        self.number == parts.len() as u64 && self.fingerprint == fingerprint(parts)
-    }
-
-    /// Whether there are all of these and others.
-    pub(super) fn has_more_than(&self, parts: &BTreeSet<String>) -> bool {
-        if self.names.len() as u64 == self.number {
-            return parts.is_subset(&self.names) && *parts != self.names;
-        }
-        self.number > parts.len() as u64
-    }
-}
-
-/// How many parts there are, and a hash of their names: where they are too many to be named.
-const PARTS_NUMBER: &str = "NCCL::PARTS::NUMBER";
-const PARTS_FINGERPRINT: &str = "NCCL::PARTS::FINGERPRINT";
-
-fn fingerprint(parts: &BTreeSet<String>) -> String {
-    let names = parts.iter().map(String::as_str).collect();
-    format!("{:016x}", super::finisher::fingerprint(&names))
 }
 
 /// How the parts of an archive were written: one value each, or a mixture.
@@ -386,41 +294,4 @@ fn problems(list: &mut List, processes: &[Process]) {
     all.extend(of_parts);
     list.number("NCCL::PROBLEMS", all.len() as u64);
     list.add("NCCL::PROBLEM_LIST", lines(all.iter().take(MOST_PROBLEMS)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lists_are_cut_until_the_anchor_can_take_all() {
-        let names: Vec<String> = (0..20_000)
-            .map(|n| format!("host-{n}-1234567890"))
-            .collect();
-        let said = |name: &str, lines: &[String]| (name.to_owned(), lines.join("\n"));
-        let all = vec![
-            said("NCCL::A", &names[..20]),
-            said(PARTS, &names),
-            said("NCCL::B", &names[..9000]),
-        ];
-        let cut = within_anchor(all.clone());
-        let bytes: usize = cut
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
-        assert!(bytes <= MOST_BYTES && bytes > MOST_BYTES / 4, "{bytes}");
-        assert_eq!(cut[0], all[0]);
-        for ((name, value), (_, before)) in cut.iter().zip(&all).skip(1) {
-            let lines: Vec<&str> = value.lines().collect();
-            let (last, kept) = lines.split_last().expect("lines");
-            let more = cut_before(last).expect("says how many are missing");
-            assert_eq!(
-                kept.len() as u64 + more,
-                before.lines().count() as u64,
-                "{name}"
-            );
-            assert!(before.starts_with(&kept.join("\n")), "{name}");
-        }
-        assert_eq!(within_anchor(all[..1].to_vec()), all[..1]);
-    }
 }

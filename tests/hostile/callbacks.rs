@@ -1,6 +1,7 @@
 //! Callbacks as no NCCL should make them, and as some do: the program that makes them notices nothing, and what made
 //! sense is in the archive.
 
+use whole_plugin::kinds::KINDS;
 use whole_plugin::scratch::Scratch;
 
 use crate::drive::{archive_of, archive_under};
@@ -49,26 +50,8 @@ fn null_in_every_pointer_of_every_version() {
 
 #[test]
 fn every_kind_with_null_arguments_for_every_state() {
-    let kinds = [
-        "Group",
-        "Coll",
-        "P2p",
-        "ProxyOp",
-        "ProxyStep",
-        "ProxyCtrl",
-        "KernelCh",
-        "NetPlugin",
-        "GroupApi",
-        "CollApi",
-        "P2pApi",
-        "KernelLaunch",
-        "CeColl",
-        "CeSync",
-        "CeBatch",
-        "KernelPhase",
-    ];
     let mut script = "init c ranks=1 rank=0\nmask 0xffff\n".to_owned();
-    for kind in kinds {
+    for kind in KINDS {
         script.push_str(&format!("start e {kind}\n"));
         for state in 0..=33 {
             script.push_str(&format!(
@@ -80,7 +63,7 @@ fn every_kind_with_null_arguments_for_every_state() {
     script.push_str("finalize c\n");
     let scratch = Scratch::new();
     let archive = archive_of(&scratch, 7, &script);
-    let (phase, others) = kinds.split_last().expect("kinds");
+    let (phase, others) = KINDS.split_last().expect("kinds");
     for kind in others {
         let seen = archive.count(&format!("{}::SEEN", kind.to_uppercase()));
         assert_eq!(seen, 1, "{kind}");

@@ -6,36 +6,13 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
+use whole_plugin::kinds;
 use whole_plugin::scratch::Scratch;
 
 use crate::drive::archive_under;
 
-/// Kinds in the order of their bits: as the script and the counts name them. Version 4 has the first eight.
-const KINDS: [&str; 16] = [
-    "Group",
-    "Coll",
-    "P2p",
-    "ProxyOp",
-    "ProxyStep",
-    "ProxyCtrl",
-    "KernelCh",
-    "NetPlugin",
-    "GroupApi",
-    "CollApi",
-    "P2pApi",
-    "KernelLaunch",
-    "CeColl",
-    "CeSync",
-    "CeBatch",
-    "KernelPhase",
-];
-/// Tables, the release that has it, and how many kinds it knows.
-const TABLES: [(u32, u32, usize); 4] = [
-    (4, 22_707, 8),
-    (5, 22_809, 12),
-    (6, 22_907, 15),
-    (7, 23_203, 16),
-];
+/// Tables, and a release that has it.
+const TABLES: [(u32, u32); 4] = [(4, 22_707), (5, 22_809), (6, 22_907), (7, 23_203)];
 /// Few, so that threads meet.
 const HANDLES: usize = 12;
 const COMMUNICATORS: usize = 3;
@@ -108,7 +85,7 @@ fn call(kinds: usize) -> impl Strategy<Value = Call> {
 /// A table, and each thread's callbacks.
 fn job() -> impl Strategy<Value = (usize, Vec<Vec<Call>>)> {
     (0..TABLES.len()).prop_flat_map(|table| {
-        let thread = prop::collection::vec(call(TABLES[table].2), 1..CALLS);
+        let thread = prop::collection::vec(call(kinds::of_table(TABLES[table].0).len()), 1..CALLS);
         (Just(table), prop::collection::vec(thread, 1..5))
     })
 }
@@ -126,7 +103,7 @@ fn fields(kind: &str, number: u8) -> String {
     }
 }
 
-fn line(script: &mut String, call: &Call, kinds: usize) {
+fn line(script: &mut String, call: &Call, kinds: &[&str]) {
     let written = match call {
         Call::Start {
             handle,
@@ -135,7 +112,7 @@ fn line(script: &mut String, call: &Call, kinds: usize) {
             parent,
             number,
         } => {
-            let (name, fields) = match KINDS[..kinds].get(*kind) {
+            let (name, fields) = match kinds.get(*kind) {
                 Some(name) => ((*name).to_owned(), fields(name, *number)),
                 // Bits that mean nothing together.
                 None => ("3".to_owned(), String::new()),
@@ -158,7 +135,7 @@ fn line(script: &mut String, call: &Call, kinds: usize) {
 }
 
 /// One communicator lives through it all: what is called is recorded, whatever ends meanwhile.
-fn script(threads: &[Vec<Call>], kinds: usize) -> String {
+fn script(threads: &[Vec<Call>], kinds: &[&str]) -> String {
     let mut script = "init all id=99 ranks=1 rank=0\n".to_owned();
     for number in 0..COMMUNICATORS {
         line(&mut script, &Call::Init(number), kinds);
@@ -183,14 +160,14 @@ fn script(threads: &[Vec<Call>], kinds: usize) -> String {
 }
 
 /// How many of each kind were started; the last is what no version knows.
-fn started(threads: &[Vec<Call>], kinds: usize) -> Vec<(String, u64)> {
-    let mut sent = vec![0; kinds + 1];
+fn started(threads: &[Vec<Call>], kinds: &[&str]) -> Vec<(String, u64)> {
+    let mut sent = vec![0; kinds.len() + 1];
     for call in threads.iter().flatten() {
         if let Call::Start { kind, .. } = call {
             sent[*kind] += 1;
         }
     }
-    let names = KINDS[..kinds].iter().map(|name| name.to_uppercase());
+    let names = kinds.iter().map(|name| name.to_uppercase());
     names.chain(["UNKNOWN".to_owned()]).zip(sent).collect()
 }
 
@@ -210,7 +187,8 @@ proptest! {
 
     #[test]
     fn as_many_events_come_out_as_went_in((table, threads) in job()) {
-        let (table, nccl, kinds) = TABLES[table];
+        let (table, nccl) = TABLES[table];
+        let kinds = kinds::of_table(table);
         let script = script(&threads, kinds);
         let scratch = Scratch::new();
         let archive = archive_under(Some(nccl), &scratch, table, &script);

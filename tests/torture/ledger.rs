@@ -5,26 +5,10 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use whole_plugin::kinds::KINDS;
+
 use super::ends::Asked;
 
-const KINDS: [&str; 16] = [
-    "Group",
-    "Coll",
-    "P2p",
-    "ProxyOp",
-    "ProxyStep",
-    "ProxyCtrl",
-    "KernelCh",
-    "NetPlugin",
-    "GroupApi",
-    "CollApi",
-    "P2pApi",
-    "KernelLaunch",
-    "CeColl",
-    "CeSync",
-    "CeBatch",
-    "KernelPhase",
-];
 const WORD: usize = size_of::<u64>();
 const THREAD_WORDS: usize = 64;
 /// What a callback was, in the order of the file, by the names that a part gives its numbers.

@@ -484,6 +484,52 @@ fn copy_engines_are_no_blind_spot_where_cupti_saw_them() {
     }
 }
 
+/// What the archive of two ranks does not show, where CUDA said this of the device of each.
+fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (rank, device) in (0..).zip(devices) {
+        let who = Who {
+            rank,
+            ranks: 2,
+            in_environment: true,
+        };
+        let mut process = Process::begin(directory.path(), who);
+        if let Some(device) = device {
+            let ordinal = device.ordinal;
+            let context = process.context.get();
+            gpu(&mut process, 0, &GpuRecord::Device(device));
+            let of_communicator = GpuRecord::DeviceOfCommunicator { ordinal };
+            gpu(&mut process, context, &of_communicator);
+        }
+        let _events = process.all_reduce(i32::try_from(rank).expect("few ranks"), 0);
+        part::write(&process.end(), &KEEP, &Silent).expect("the part is written");
+    }
+    unify(directory.path(), &Silent).expect("the archive is written");
+    let archive = Archive::open(&directory.path().join(ANCHOR)).expect("the archive opens");
+    let spots = archive.property("NCCL::BLIND_SPOTS");
+    spots.expect("there are others").to_owned()
+}
+
+#[test]
+fn which_gpu_a_rank_uses_is_a_blind_spot_only_where_cuda_does_not_say() {
+    let nameless = Device {
+        uuid: [0; 16],
+        pci_bus: 0,
+        ..device(1)
+    };
+    for (devices, is_unknown) in [
+        ([Some(device(1)), Some(device(2))], false),
+        ([Some(device(1)), None], true),
+        ([None, None], true),
+        ([Some(device(1)), Some(nameless)], true),
+    ] {
+        let spots = blind_spots(devices);
+        let is_said = spots.contains("which GPU a rank uses");
+        assert_eq!(is_said, is_unknown, "{devices:?}: {spots}");
+        assert!(spots.contains("split from"), "{spots}");
+    }
+}
+
 #[test]
 fn bounds_by_kernels_are_told_from_those_by_callbacks() {
     for kernels in [false, true] {

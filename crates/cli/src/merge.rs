@@ -6,7 +6,7 @@
 //!  several          traces of Score-P's, one a process, become one
 //!  clock, clocks    from the time of NCCL's events to that of the trace
 //!  ids              the ids of NCCL's locations there
-//!  definitions, order
+//!  numbers, definitions, order
 //!                   Score-P's as they are, NCCL's behind them under new numbers
 //!  said             what the anchor says
 //!  write            Score-P's files are linked as they are, NCCL's under new names
@@ -21,6 +21,7 @@ mod clocks;
 mod definitions;
 mod ids;
 mod nccl;
+mod numbers;
 mod order;
 mod pairing;
 mod report;

@@ -10,6 +10,7 @@
 pub mod archive;
 pub mod built;
 pub mod hanging;
+pub mod kinds;
 pub mod machine;
 pub mod process;
 pub mod scratch;

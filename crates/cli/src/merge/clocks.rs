@@ -47,6 +47,29 @@ impl Local {
     }
 }
 
+/// The locations of an archive by the process that they are of.
+#[derive(Debug)]
+pub(super) struct ByProcess<'a>(BTreeMap<LocationGroupRef, Vec<&'a Local>>);
+
+impl<'a> ByProcess<'a> {
+    /// Of these.
+    pub(super) fn of(locals: &'a [Local]) -> Self {
+        let mut processes: BTreeMap<LocationGroupRef, Vec<&Local>> = BTreeMap::new();
+        for local in locals {
+            if let Some(process) = local.process {
+                processes.entry(process).or_default().push(local);
+            }
+        }
+        Self(processes)
+    }
+
+    /// Those of a process that have events.
+    pub(super) fn with_events(&self, process: LocationGroupRef) -> impl Iterator<Item = &'a Local> {
+        let of_process = self.0.get(&process).into_iter().flatten();
+        of_process.copied().filter(|local| local.events > 0)
+    }
+}
+
 /// All locations of an archive, those with the same file together: of a process they are links to one file.
 ///
 /// # Errors
@@ -95,6 +118,19 @@ pub(super) fn by_anchors(
     pairs: &[Pair],
     locals: &mut [Vec<Local>],
 ) -> Result<()> {
+    let mut of_process: BTreeMap<(usize, LocationGroupRef), Vec<&mut Local>> = BTreeMap::new();
+    for (archive, local) in (0..).zip(locals).flat_map(|(archive, all)| {
+        all.iter_mut()
+            .filter(|local| local.events > 0)
+            .map(move |local| (archive, local))
+    }) {
+        if let Some(process) = local.process {
+            of_process
+                .entry((archive, process))
+                .or_default()
+                .push(local);
+        }
+    }
     for pair in pairs {
         let (Some(scorep), Some(nccl)) = (scoreps.get(pair.scorep.0), nccls.get(pair.nccl.0))
         else {
@@ -106,8 +142,8 @@ pub(super) fn by_anchors(
         };
         let curve = local_curve(scorep, ours)?;
         let correction = scorep.correction(theirs)?;
-        let of_process = locals.get_mut(pair.nccl.0).into_iter().flatten();
-        for local in of_process.filter(|it| it.process == Some(ours.group) && it.events > 0) {
+        let of_process = of_process.get_mut(&(pair.nccl.0, ours.group));
+        for local in of_process.into_iter().flatten() {
             let (Some(first), Some(last)) = (local.before.first(), local.before.last()) else {
                 continue;
             };

@@ -4,56 +4,21 @@
 //! gets the next free numbers; what they have in common with the first (texts, hosts, processes, paradigms, lists of
 //! communicating locations) becomes the first's.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::{Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
-use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
+use otf2::{GroupRef, GroupType, LocationGroupRef, StringRef, SystemTreeNodeRef};
 
+use super::numbers::{InCommon, Numbers};
 use super::order;
 
-/// What another archive has in common with what is there already.
-#[derive(Debug, Default)]
-pub(super) struct InCommon {
-    /// Nodes of the system tree.
-    pub(super) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
-    /// Processes.
-    pub(super) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
-    /// The new id of every location.
-    pub(super) locations: BTreeMap<LocationRef, LocationRef>,
-    /// What the names of new processes begin with; empty for nothing.
-    pub(super) prefix: String,
-}
-
-/// The new numbers of another archive's definitions.
-#[derive(Debug, Default)]
-pub(super) struct Numbers {
-    new: HashMap<(ReferenceKind, u64), u64>,
-    /// One more than the highest old number.
-    ends: HashMap<ReferenceKind, u64>,
-    /// New numbers of what is there already.
-    shared: HashSet<(ReferenceKind, u64)>,
-}
-
-impl Numbers {
-    /// The new number of a definition.
-    pub(super) fn get(&self, kind: ReferenceKind, old: u64) -> Option<u64> {
-        self.new.get(&(kind, old)).copied()
-    }
-
-    /// The new number of each old one from 0 on; of one that is not defined, the old one.
-    pub(super) fn all(&self, kind: ReferenceKind) -> Vec<u64> {
-        let end = self.ends.get(&kind).copied().unwrap_or(0);
-        (0..end)
-            .map(|old| self.get(kind, old).unwrap_or(old))
-            .collect()
-    }
-
-    fn set(&mut self, kind: ReferenceKind, old: u64, new: u64) {
-        self.new.insert((kind, old), new);
-        let end = self.ends.entry(kind).or_default();
-        *end = (*end).max(old + 1);
-    }
+/// What of another archive is there already, by its new numbers, and what is not.
+struct There<'a> {
+    nodes: BTreeSet<SystemTreeNodeRef>,
+    groups: BTreeSet<LocationGroupRef>,
+    new_paradigms: BTreeSet<u8>,
+    prefix: &'a str,
 }
 
 /// The definitions of an archive that grows.
@@ -64,6 +29,8 @@ pub(super) struct Merged {
     definitions: Vec<Definition>,
     next: HashMap<ReferenceKind, u64>,
     texts: HashMap<Vec<u8>, StringRef>,
+    /// Which definition each of them is.
+    strings: HashMap<StringRef, usize>,
     paradigms: BTreeSet<u8>,
     /// For each paradigm its list of communicating locations: which definition, and its reference.
     lists: BTreeMap<u8, (usize, GroupRef)>,
@@ -81,6 +48,7 @@ impl Merged {
             definitions: Vec::new(),
             next: HashMap::new(),
             texts: HashMap::new(),
+            strings: HashMap::new(),
             paradigms: BTreeSet::new(),
             lists: BTreeMap::new(),
             alike: HashMap::new(),
@@ -105,6 +73,7 @@ impl Merged {
         match &definition {
             Definition::String { this, text } => {
                 self.texts.entry(text.clone()).or_insert(*this);
+                self.strings.insert(*this, self.definitions.len());
             }
             Definition::Paradigm { paradigm, .. } => {
                 self.paradigms.insert(*paradigm);
@@ -163,7 +132,7 @@ impl Merged {
             .iter()
             .map(|(paradigm, (place, _))| (*paradigm, members(self.definitions.get(*place))))
             .collect();
-        let new_paradigms: BTreeSet<u8> = others
+        let paradigms: BTreeSet<u8> = others
             .iter()
             .filter_map(|definition| match definition {
                 Definition::Paradigm { paradigm, .. } => Some(*paradigm),
@@ -171,6 +140,12 @@ impl Merged {
             })
             .filter(|paradigm| !self.paradigms.contains(paradigm))
             .collect();
+        let there = There {
+            nodes: common.nodes.values().copied().collect(),
+            groups: common.groups.values().copied().collect(),
+            new_paradigms: paradigms,
+            prefix: &common.prefix,
+        };
         let numbers = self.numbers(others, common)?;
         let mut kept = Vec::new();
         for definition in others {
@@ -194,7 +169,7 @@ impl Merged {
             if is_shared || is_of_shared {
                 continue;
             }
-            if self.takes(&mut definition, common, &new_paradigms) {
+            if self.takes(&mut definition, &there) {
                 kept.push(definition);
             }
         }
@@ -271,28 +246,24 @@ impl Merged {
     }
 
     /// Whether a definition, with its new numbers, is one that is not there yet.
-    fn takes(
-        &mut self,
-        definition: &mut Definition,
-        common: &InCommon,
-        new_paradigms: &BTreeSet<u8>,
-    ) -> bool {
-        let is_common_node = |node: &SystemTreeNodeRef| common.nodes.values().any(|it| it == node);
+    fn takes(&mut self, definition: &mut Definition, there: &There<'_>) -> bool {
         match definition {
             Definition::ClockProperties { .. } | Definition::String { .. } => false,
             Definition::Paradigm { paradigm, .. }
-            | Definition::ParadigmProperty { paradigm, .. } => new_paradigms.contains(paradigm),
-            Definition::SystemTreeNode { this, .. } => !is_common_node(this),
-            Definition::SystemTreeNodeDomain { of, .. } => !is_common_node(of),
+            | Definition::ParadigmProperty { paradigm, .. } => {
+                there.new_paradigms.contains(paradigm)
+            }
+            Definition::SystemTreeNode { this, .. } => !there.nodes.contains(this),
+            Definition::SystemTreeNodeDomain { of, .. } => !there.nodes.contains(of),
             Definition::SystemTreeNodeProperty { of, name, .. } => {
                 // The same property of the same host is said by every archive.
                 self.properties
                     .insert((ReferenceKind::SystemTreeNode, of.get().into(), *name))
             }
             Definition::LocationGroup { this, name, .. } => {
-                let is_new = !common.groups.values().any(|it| it == this);
-                if is_new && !common.prefix.is_empty() {
-                    *name = self.prefixed(&common.prefix, *name);
+                let is_new = !there.groups.contains(this);
+                if is_new && !there.prefix.is_empty() {
+                    *name = self.prefixed(there.prefix, *name);
                 }
                 is_new
             }
@@ -333,9 +304,11 @@ impl Merged {
     }
 
     fn text(&self, string: StringRef) -> Vec<u8> {
-        let mut all = self.texts.iter();
-        let found = all.find(|(_, reference)| **reference == string);
-        found.map(|(text, _)| text.clone()).unwrap_or_default()
+        let place = self.strings.get(&string);
+        match place.and_then(|place| self.definitions.get(*place)) {
+            Some(Definition::String { text, .. }) => text.clone(),
+            _ => Vec::new(),
+        }
     }
 
     fn prefixed(&mut self, prefix: &str, name: StringRef) -> StringRef {

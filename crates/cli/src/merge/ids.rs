@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 use otf2::verbatim::ReferenceKind;
 use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 
-use super::definitions::{InCommon, Numbers};
 use super::nccl::Nccl;
+use super::numbers::{InCommon, Numbers};
 use super::pairing::Pair;
 use super::scorep::ScoreP;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::clock;
+use super::clocks::ByProcess;
 use super::pairing::{By, Pair};
 use super::verify::Read;
 use super::{Plan, nccl, scorep};
@@ -26,11 +27,10 @@ pub(super) fn line(plan: &Plan, pair: &Pair) -> String {
 }
 
 /// When a process first called NCCL, after the beginning of the trace, in nanoseconds.
-fn begins_after_ns(plan: &Plan, pair: &Pair) -> Option<i128> {
+fn begins_after_ns(plan: &Plan, locals: &[ByProcess<'_>], pair: &Pair) -> Option<i128> {
     let (ours, _) = ends(plan, pair)?;
     let scorep = plan.scoreps.first()?;
-    let locals = plan.locals.get(pair.nccl.0)?.iter();
-    let locals = locals.filter(|local| local.process == Some(ours.group) && local.events > 0);
+    let locals = locals.get(pair.nccl.0)?.with_events(ours.group);
     let begins = locals.filter_map(|local| {
         let first = local.before.first()?;
         Some(clock::applied(&local.after, first.time))
@@ -49,11 +49,12 @@ pub(super) fn text(plan: &Plan, written: Option<&(PathBuf, Read)>) -> String {
         ("events", Side::Right),
         ("begins after", Side::Right),
     ]);
+    let locals: Vec<ByProcess<'_>> = plan.locals.iter().map(|all| ByProcess::of(all)).collect();
     for pair in &plan.pairs {
         let Some((ours, theirs)) = ends(plan, pair) else {
             continue;
         };
-        let begins = begins_after_ns(plan, pair);
+        let begins = begins_after_ns(plan, &locals, pair);
         table.row(vec![
             ours.name.clone(),
             theirs.name(),
@@ -113,9 +114,10 @@ pub(super) fn json(plan: &Plan, written: Option<&(PathBuf, Read)>) -> Value {
             "processes": nccl.processes.len(),
         })
     });
+    let locals: Vec<ByProcess<'_>> = plan.locals.iter().map(|all| ByProcess::of(all)).collect();
     let pairs = plan.pairs.iter().filter_map(|pair| {
         let (ours, theirs) = ends(plan, pair)?;
-        let begins = begins_after_ns(plan, pair);
+        let begins = begins_after_ns(plan, &locals, pair);
         Some(json!({
             "name": ours.name,
             "host": ours.host,

@@ -3,10 +3,12 @@
 //! The first keeps its numbers and its clock. The others are put behind it as NCCL's archive is: new numbers, and clock
 //! offsets from the anchors of the same process in NCCL's archive.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, bail};
 
 use super::clock;
-use super::clocks::{self, Local};
+use super::clocks::{self, ByProcess, Local};
 use super::nccl::{self, Nccl};
 use super::pairing::Pair;
 use super::scorep::ScoreP;
@@ -41,8 +43,9 @@ pub(super) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
 
 /// Puts the traces into the order of NCCL's ranks, and gives each a rank.
 pub(super) fn order(scoreps: &mut Vec<ScoreP>, nccls: &[Nccl], pairs: &mut [Pair]) {
+    let first = first_of_each(pairs);
     let rank = |place: usize| {
-        let pair = pairs.iter().find(|pair| pair.scorep.0 == place)?;
+        let pair = first.get(&place)?;
         let process = nccls.get(pair.nccl.0)?.processes.get(pair.nccl.1)?;
         process.rank.or(process.rank_in_communicator)
     };
@@ -59,10 +62,19 @@ pub(super) fn order(scoreps: &mut Vec<ScoreP>, nccls: &[Nccl], pairs: &mut [Pair
             scoreps.push(scorep);
         }
     }
+    let new: BTreeMap<usize, usize> = order.iter().map(|(_, place)| *place).zip(0..).collect();
     for pair in pairs {
-        let new = order.iter().position(|(_, place)| *place == pair.scorep.0);
-        pair.scorep.0 = new.unwrap_or(pair.scorep.0);
+        pair.scorep.0 = new.get(&pair.scorep.0).copied().unwrap_or(pair.scorep.0);
     }
+}
+
+/// Of each of Score-P's traces the first process of NCCL's.
+fn first_of_each(pairs: &[Pair]) -> BTreeMap<usize, Pair> {
+    let mut first = BTreeMap::new();
+    for pair in pairs {
+        first.entry(pair.scorep.0).or_insert(*pair);
+    }
+    first
 }
 
 /// Finds the clock offsets that bring each trace onto the clock of the first.
@@ -76,9 +88,11 @@ pub(super) fn align(
     pairs: &[Pair],
     locals: &[Vec<Local>],
 ) -> Result<()> {
+    let first = first_of_each(pairs);
+    let processes: Vec<ByProcess<'_>> = locals.iter().map(|all| ByProcess::of(all)).collect();
     let mut all = Vec::new();
     for number in 1..scoreps.len() {
-        all.push(onto_first(scoreps, nccls, pairs, locals, number)?);
+        all.push(onto_first(scoreps, nccls, &first, &processes, number)?);
     }
     for (scorep, onto) in scoreps.iter_mut().skip(1).zip(all) {
         scorep.onto = Some(onto);
@@ -89,8 +103,8 @@ pub(super) fn align(
 fn onto_first(
     scoreps: &[ScoreP],
     nccls: &[Nccl],
-    pairs: &[Pair],
-    locals: &[Vec<Local>],
+    pairs: &BTreeMap<usize, Pair>,
+    locals: &[ByProcess<'_>],
     number: usize,
 ) -> Result<Vec<otf2::ClockOffset>> {
     let (Some(first), Some(scorep)) = (scoreps.first(), scoreps.get(number)) else {
@@ -118,7 +132,7 @@ fn onto_first(
         return Ok([from, to.max(from + 1)].map(nothing).into());
     }
     let process = |number: usize| {
-        let pair = pairs.iter().find(|pair| pair.scorep.0 == number)?;
+        let pair = pairs.get(&number)?;
         let process = nccls.get(pair.nccl.0)?.processes.get(pair.nccl.1)?;
         Some((pair.nccl.0, process))
     };
@@ -131,8 +145,7 @@ fn onto_first(
         bail!("{anchor}: its process is in another archive of NCCL's than that of the first trace");
     }
     let common = |process: &nccl::Process| {
-        let mut of_process = locals.get(archive)?.iter();
-        let local = of_process.find(|it| it.process == Some(process.group) && it.events > 0)?;
+        let local = locals.get(archive)?.with_events(process.group).next()?;
         clock::common_curve(&local.before)
     };
     let without = || format!("{anchor}: its process has no events in NCCL's archive");

@@ -9,7 +9,7 @@ use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, MappingType};
 
 use super::clocks::Local;
-use super::definitions::Numbers;
+use super::numbers::Numbers;
 use super::scorep::ScoreP;
 use crate::progress::Bar;
 use crate::staging::link;
@@ -29,6 +29,9 @@ pub(super) struct Appended<'a> {
     /// Its locations, with their clocks.
     pub(super) locals: &'a [Local],
 }
+
+/// The new numbers of all that events refer to, in the order of [`MAPPED`].
+type Tables = Vec<Vec<u64>>;
 
 /// What the anchor says.
 #[derive(Debug, Default)]
@@ -129,6 +132,8 @@ fn link_events(from: &Path, events: u64, writer: &ArchiveWriter, to: LocationRef
 
 /// The events of NCCL's archive as they are, under new names, and what makes them mean the same there.
 fn link_ours(writer: &mut ArchiveWriter, archive: &Appended<'_>, bar: &Bar) -> Result<()> {
+    let all = |(_, kind): &(_, ReferenceKind)| archive.numbers.all(*kind);
+    let tables: Tables = MAPPED.iter().map(all).collect();
     for local in archive.locals {
         let mut first: Option<LocationRef> = None;
         for old in &local.locations {
@@ -140,7 +145,7 @@ fn link_ours(writer: &mut ArchiveWriter, archive: &Appended<'_>, bar: &Bar) -> R
             match first {
                 Some(first) => link(&writer.definition_file(first), &writer.definition_file(new))?,
                 None => {
-                    write_local(writer, new, archive, local)?;
+                    write_local(writer, new, archive, &tables, local)?;
                     first = Some(new);
                 }
             }
@@ -154,6 +159,7 @@ fn write_local(
     writer: &mut ArchiveWriter,
     location: LocationRef,
     archive: &Appended<'_>,
+    tables: &Tables,
     local: &Local,
 ) -> Result<()> {
     let before = match local.locations.first() {
@@ -161,9 +167,9 @@ fn write_local(
         None => otf2::LocalDefinitions::default(),
     };
     let mut to = writer.local_definitions(location)?;
-    for (mapping, kind) in MAPPED {
+    for ((mapping, _), new) in MAPPED.iter().zip(tables) {
         let table = before.mapping_tables.get(mapping);
-        map(&mut to, *mapping, &archive.numbers.all(*kind), table)?;
+        map(&mut to, *mapping, new, table)?;
     }
     if local.is_scorep {
         map_locations(&mut to, archive, &before)?;

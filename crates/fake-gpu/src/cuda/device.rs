@@ -193,7 +193,7 @@ api! {
     }
     fn cudaDeviceFlushGPUDirectRDMAWrites(_target: c_int, _scope: c_int) -> c_int { OK }
     fn cudaThreadExchangeStreamCaptureMode(mode: InOut<c_int>) -> c_int {
-        crate::driver::exchange_mode(&mode);
+        crate::capture::exchange_mode(&mode);
         OK
     }
 }

@@ -3,7 +3,7 @@
 //! One file per part of the interface; each has its list of functions, from which the injected library is
 //! redirected. What the parts share is here: error codes and the macro that makes the functions.
 
-pub(crate) mod capture;
+mod capture;
 mod device;
 mod events;
 mod graphs;

@@ -1,6 +1,7 @@
 //! What a tool's calls of the driver pass: they are counted, and can be made to fail.
 
-use super::{CAPTURE_UNSUPPORTED, INVALID_CONTEXT, contexts, host_callback, streams};
+use super::{CAPTURE_UNSUPPORTED, INVALID_CONTEXT, contexts, host_callback};
+use crate::capture;
 use crate::cuda::OK;
 use crate::log::warning;
 use crate::settings::choice;
@@ -124,7 +125,7 @@ pub(super) fn pass(function: &'static str) -> Result<(), c_int> {
         return Err(INVALID_CONTEXT);
     }
     if UNSAFE_IN_CAPTURE.contains(&function)
-        && let Some(capture) = streams::forbidding_capture()
+        && let Some(capture) = capture::forbidding()
     {
         count("spoiled_captures");
         warning!("{function} invalidates a capture of mode \"global\"");

@@ -14,7 +14,6 @@ mod memory;
 mod streams;
 
 pub(crate) use faults::library_is_absent;
-pub(crate) use streams::{exchange_mode, mode_of_capture};
 
 use std::ffi::{c_int, c_void};
 
@@ -76,10 +75,4 @@ pub(crate) fn hooks() -> Vec<(&'static str, usize)> {
         memory::hooks(),
     ]
     .concat()
-}
-
-/// The calling thread's number.
-pub(crate) fn this_thread() -> i32 {
-    // SAFETY: takes nothing and always succeeds.
-    unsafe { libc::gettid() }
 }

@@ -1,0 +1,241 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A piece of work, by a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Piece {
+    number: u32,
+    is_nccl: bool,
+    is_of_graph: bool,
+}
+
+impl Work for Piece {
+    fn is_nccl_by_name(&self) -> bool {
+        self.is_nccl
+    }
+
+    fn is_of_graph(&self) -> bool {
+        self.is_of_graph
+    }
+}
+
+const fn piece(number: u32, is_nccl: bool) -> Piece {
+    Piece {
+        number,
+        is_nccl,
+        is_of_graph: false,
+    }
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn whose(out: &[Decided<Piece>], number: u32) -> Option<Whose> {
+    let mut found = out.iter().filter(|one| one.work.number == number);
+    let first = found.next().map(|one| one.whose);
+    assert!(found.next().is_none(), "{number} came out twice");
+    first
+}
+
+/// What CUPTI may tell.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    Call { correlation: u32, id: u64 },
+    Work { correlation: u32, work: Piece },
+}
+
+/// Launches of ours under ids from 1 on, others' kernels, and replays, with correlation ids from `first` on.
+fn told(first: u32, launches: u32, others: u32, replays: u32) -> Vec<Told> {
+    let mut all = Vec::new();
+    for number in 0..launches + others + replays {
+        let correlation = first.wrapping_add(number * 3);
+        let is_ours = number < launches;
+        if is_ours {
+            all.push(Told::Call {
+                correlation,
+                id: u64::from(number) + 1,
+            });
+        }
+        let work = Piece {
+            number,
+            is_nccl: number < launches || number >= launches + others,
+            is_of_graph: number >= launches + others,
+        };
+        all.push(Told::Work { correlation, work });
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn the_order_in_which_records_come_does_not_matter(
+        first in prop_oneof![Just(0), Just(u32::MAX - 40), any::<u32>()],
+        (launches, others, replays) in (1_u32..20, 0_u32..20, 0_u32..5),
+        order in any::<prop::sample::Index>().prop_map(|index| index.index(usize::MAX)),
+        turns in 1_usize..4,
+    ) {
+        let mut all = told(first, launches, others, replays);
+        // A permutation by a small generator.
+        let mut state = order as u64 | 1;
+        for at in (1..all.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            all.swap(at, usize::try_from(state >> 33).unwrap() % (at + 1));
+        }
+        let mut join = Join::new();
+        join.expect_ids();
+        let mut out = Vec::new();
+        for (at, one) in all.iter().enumerate() {
+            let now = seconds((at / turns) as u64 / 40);
+            match *one {
+                Told::Call { correlation, id } => join.call(now, correlation, id, false, &mut out),
+                Told::Work { correlation, work } => join.work(now, correlation, work, &mut out),
+            }
+            join.sweep(now, &mut out);
+        }
+        join.end(&mut out);
+        prop_assert_eq!(out.len(), (launches + others + replays) as usize);
+        for number in 0..launches + others + replays {
+            let expected = if number < launches {
+                Whose::Launch(u64::from(number) + 1)
+            } else if number < launches + others {
+                Whose::Foreign
+            } else {
+                Whose::Nccl
+            };
+            prop_assert_eq!(whose(&out, number), Some(expected));
+        }
+        prop_assert_eq!((join.take_matched(), join.take_unmatched()), (u64::from(launches), 0));
+    }
+}
+
+#[test]
+fn a_launch_whose_work_never_comes_is_counted_once() {
+    let (mut join, mut out) = (Join::<Piece>::new(), Vec::new());
+    // Two calls under one id, as where all driver functions are recorded.
+    join.call(seconds(0), 10, 7, false, &mut out);
+    join.call(seconds(0), 11, 7, false, &mut out);
+    join.sweep(seconds(59), &mut out);
+    assert_eq!((join.open(), join.take_unmatched()), (1, 0));
+    join.sweep(seconds(60), &mut out);
+    assert_eq!((join.open(), join.take_unmatched()), (0, 1));
+    // Too late: it is NCCL's, but of nobody.
+    join.work(seconds(61), 10, piece(1, true), &mut out);
+    join.end(&mut out);
+    assert_eq!(whose(&out, 1), Some(Whose::Nccl));
+    assert_eq!((join.take_matched(), join.take_unmatched()), (0, 0));
+}
+
+#[test]
+fn other_calls_under_the_id_of_a_launch_do_not_make_it_unmatched() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    join.call(seconds(0), 10, 7, false, &mut out);
+    join.launches_nothing(10);
+    join.call(seconds(0), 11, 7, false, &mut out);
+    join.work(seconds(0), 11, piece(1, true), &mut out);
+    for now in [6, 61, 70] {
+        join.sweep(seconds(now), &mut out);
+    }
+    join.end(&mut out);
+    assert_eq!(whose(&out, 1), Some(Whose::Launch(7)));
+    assert_eq!((join.take_matched(), join.take_unmatched()), (1, 0));
+}
+
+#[test]
+fn all_copies_of_a_collective_are_its() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    for correlation in [10, 11, 12] {
+        join.call(seconds(0), correlation, 7, true, &mut out);
+    }
+    // By a driver function that the runtime's called.
+    join.launches_nothing(10);
+    // Two pieces of one batch, and one that takes long.
+    join.work(seconds(1), 10, piece(1, false), &mut out);
+    join.work(seconds(1), 10, piece(2, false), &mut out);
+    join.sweep(seconds(20), &mut out);
+    join.work(seconds(21), 12, piece(3, false), &mut out);
+    for number in [1, 2, 3] {
+        assert_eq!(whose(&out, number), Some(Whose::Launch(7)));
+    }
+    join.end(&mut out);
+    assert_eq!((join.take_matched(), join.take_unmatched()), (1, 0));
+}
+
+#[test]
+fn work_of_others_waits_shortly_and_nccls_longer() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    join.expect_ids();
+    join.work(seconds(0), 10, piece(1, false), &mut out);
+    join.work(seconds(0), 11, piece(2, true), &mut out);
+    assert!(out.is_empty());
+    join.sweep(seconds(2), &mut out);
+    assert_eq!(
+        (whose(&out, 1), whose(&out, 2)),
+        (Some(Whose::Foreign), None)
+    );
+    join.sweep(seconds(60), &mut out);
+    assert_eq!(whose(&out, 2), Some(Whose::Nccl));
+}
+
+#[test]
+fn where_no_ids_can_be_nothing_waits() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    join.work(seconds(0), 10, piece(1, true), &mut out);
+    join.work(seconds(0), 11, piece(2, false), &mut out);
+    assert_eq!(
+        (whose(&out, 1), whose(&out, 2)),
+        (Some(Whose::Nccl), Some(Whose::Foreign))
+    );
+}
+
+#[test]
+fn replays_of_graphs_wait_for_nothing() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    join.expect_ids();
+    for (number, is_nccl) in [(1, true), (2, false)] {
+        let replayed = Piece {
+            is_of_graph: true,
+            ..piece(number, is_nccl)
+        };
+        join.work(seconds(0), 10, replayed, &mut out);
+    }
+    assert_eq!(
+        (whose(&out, 1), whose(&out, 2)),
+        (Some(Whose::Nccl), Some(Whose::Foreign))
+    );
+}
+
+#[test]
+fn correlation_ids_of_another_round_are_others() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    join.call(seconds(0), 5, 7, false, &mut out);
+    for (number, correlation) in [(1, 0x7000_0000), (2, 0xe000_0000), (3, 5), (4, 0xffff_ffff)] {
+        join.work(seconds(0), correlation, piece(number, false), &mut out);
+    }
+    // The first round's, late.
+    join.call(seconds(0), 0xffff_ffff, 8, false, &mut out);
+    join.end(&mut out);
+    let expected = [
+        Whose::Foreign,
+        Whose::Foreign,
+        Whose::Foreign,
+        Whose::Launch(8),
+    ];
+    for (number, expected) in (1..).zip(expected) {
+        assert_eq!(whose(&out, number), Some(expected), "{number}");
+    }
+}
+
+#[test]
+fn what_waits_has_a_bound() {
+    let (mut join, mut out) = (Join::new(), Vec::new());
+    join.expect_ids();
+    let most = u32::try_from(MOST_WAITING).unwrap();
+    for number in 0..most + 10 {
+        join.work(seconds(0), number, piece(number, true), &mut out);
+    }
+    join.sweep(seconds(0), &mut out);
+    assert_eq!(out.len(), 10);
+    assert_eq!(whose(&out, 0), Some(Whose::Nccl), "the oldest first");
+}

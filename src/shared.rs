@@ -1,0 +1,195 @@
+//! What is on in the process, one after the other, and what every thread holds of it.
+//!
+//! Threads ask in every callback, with one relaxed load and a look at what they hold. A thread takes its share on its
+//! first call, and drops it when it finds that another is on: only then, and when what is on changes, there is a lock.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::LocalKey;
+
+use parking_lot::Mutex;
+
+/// What is on, at most one at a time.
+pub(crate) struct Current<T> {
+    /// Which one is on: 0 for none. Read first.
+    epoch: AtomicU64,
+    /// Epochs are never used twice, so a thread notices that what it holds is of an earlier one.
+    last_epoch: AtomicU64,
+    /// The one that is on. Locked on a thread's first call and when one begins and ends.
+    whole: Mutex<Option<Held<T>>>,
+}
+
+#[derive(Clone)]
+struct Held<T> {
+    epoch: u64,
+    value: T,
+}
+
+/// A thread's share of what is on.
+pub(crate) trait Share: Sized + 'static {
+    /// What it is a share of.
+    type Whole: Clone + 'static;
+
+    /// Where that one is.
+    const CURRENT: &'static Current<Self::Whole>;
+
+    /// On a thread's first call.
+    fn of(whole: Self::Whole) -> Self;
+
+    /// On a thread that ends while the whole is still on: not in a forked child, nor when it is over.
+    fn leave(self) {}
+}
+
+/// Where a thread holds its share: in a `thread_local!`, borrowed while it is used.
+pub(crate) struct Mine<S: Share>(RefCell<Option<Held<S>>>);
+
+impl<S: Share> Mine<S> {
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self(RefCell::new(None))
+    }
+}
+
+impl<S: Share> Drop for Mine<S> {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.get_mut().take()
+            && S::CURRENT.epoch.load(Ordering::Acquire) == held.epoch
+        {
+            held.value.leave();
+        }
+    }
+}
+
+impl<T> Current<T> {
+    /// None is on.
+    pub(crate) const fn none() -> Self {
+        Self {
+            epoch: AtomicU64::new(0),
+            last_epoch: AtomicU64::new(0),
+            whole: Mutex::new(None),
+        }
+    }
+
+    /// Whether one is on.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.epoch.load(Ordering::Relaxed) != 0
+    }
+
+    /// From now on this one is.
+    pub(crate) fn begin(&self, value: T) {
+        let epoch = self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        *self.whole.lock() = Some(Held { epoch, value });
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// From now on none is. The one that was, for its end, which is not to be under this lock: it may take others.
+    pub(crate) fn end(&self) -> Option<T> {
+        self.disable();
+        self.whole.lock().take().map(|held| held.value)
+    }
+
+    /// From now on none is, without a lock: for a forked child, and for the guard after a panic.
+    pub(crate) fn disable(&self) {
+        self.epoch.store(0, Ordering::Release);
+    }
+}
+
+/// Runs `action` with the calling thread's share. Not when none is on, on a thread that is ending, or inside of another
+/// `action` on this thread, which only a signal handler can be.
+#[inline]
+pub(crate) fn with<S: Share, R>(
+    mine: &'static LocalKey<Mine<S>>,
+    action: impl FnOnce(&mut S) -> R,
+) -> Option<R> {
+    let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
+    let done = mine.try_with(|mine| {
+        let mut mine = mine.0.try_borrow_mut().ok()?;
+        if mine.as_ref().is_none_or(|held| held.epoch != epoch) {
+            // None has the number 0: whether one is on is asked for only here.
+            if epoch == 0 {
+                return None;
+            }
+            take_part(&mut mine);
+        }
+        Some(action(&mut mine.as_mut()?.value))
+    });
+    done.ok().flatten()
+}
+
+#[cold]
+fn take_part<S: Share>(mine: &mut Option<Held<S>>) {
+    *mine = None;
+    let whole = S::CURRENT.whole.lock().clone();
+    *mine = whole.map(|Held { epoch, value }| Held {
+        epoch,
+        value: S::of(value),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    static CURRENT: Current<Arc<Mutex<Vec<&'static str>>>> = Current::none();
+
+    struct Part(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Share for Part {
+        type Whole = Arc<Mutex<Vec<&'static str>>>;
+        const CURRENT: &'static Current<Self::Whole> = &CURRENT;
+
+        fn of(whole: Self::Whole) -> Self {
+            whole.lock().push("came");
+            Self(whole)
+        }
+
+        fn leave(self) {
+            self.0.lock().push("left");
+        }
+    }
+
+    thread_local! {
+        static MINE: Mine<Part> = const { Mine::new() };
+    }
+
+    fn say(what: &'static str) -> Option<()> {
+        with(&MINE, |part| part.0.lock().push(what))
+    }
+
+    #[test]
+    fn a_thread_holds_what_is_on_and_leaves_nothing_else() {
+        let wholes = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
+        let [first, second] = &wholes;
+        assert_eq!(say("before"), None);
+        CURRENT.begin(Arc::clone(first));
+        let whole = Arc::clone(second);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(say("one"), Some(()));
+                assert_eq!(say("two"), Some(()));
+                assert_eq!(with(&MINE, |_| say("inside")), Some(None));
+            });
+        });
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(say("three"), Some(()));
+                let ended = CURRENT.end().expect("one is on");
+                assert!(Arc::ptr_eq(&ended, first));
+                assert_eq!(say("after"), None);
+                CURRENT.begin(whole);
+                assert_eq!(say("four"), Some(()));
+                CURRENT.disable();
+                assert!(!CURRENT.is_on());
+            });
+        });
+        assert_eq!(
+            *first.lock(),
+            ["came", "one", "two", "left", "came", "three"]
+        );
+        assert_eq!(*second.lock(), ["came", "four"]);
+    }
+}

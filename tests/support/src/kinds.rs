@@ -1,0 +1,30 @@
+//! NCCL's kinds of events, as scripts, streams and counts name them: said once for the tests, and not by the plugin.
+
+/// All of them in the order of their bits in NCCL's mask.
+pub const KINDS: [&str; 16] = [
+    "Group",
+    "Coll",
+    "P2p",
+    "ProxyOp",
+    "ProxyStep",
+    "ProxyCtrl",
+    "KernelCh",
+    "NetPlugin",
+    "GroupApi",
+    "CollApi",
+    "P2pApi",
+    "KernelLaunch",
+    "CeColl",
+    "CeSync",
+    "CeBatch",
+    "KernelPhase",
+];
+
+/// How many of them each table knows, from version 1.
+const KNOWN: [usize; 7] = [6, 6, 8, 8, 12, 15, 16];
+
+/// Those that this version of the table knows.
+#[must_use]
+pub fn of_table(version: u32) -> &'static [&'static str] {
+    &KINDS[..KNOWN[version as usize - 1]]
+}
