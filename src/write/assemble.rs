@@ -13,7 +13,6 @@
 use std::collections::HashSet;
 
 use super::assembly::{Assembly, CommCall, Context, GpuAt, OPEN, Operation, StateChange, Thread};
-use super::large::make_room;
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use crate::clock::ClockPair;
@@ -43,19 +42,7 @@ pub struct Assembler {
     seen_any: bool,
 }
 
-/// The least that a journal has for an operation: its start and its stop.
-const BYTES_PER_OPERATION: u64 = 72;
-
 impl Assembler {
-    /// For a journal of so many bytes.
-    #[must_use]
-    pub fn expecting(journal_bytes: u64) -> Self {
-        let mut assembler = Self::default();
-        let operations = usize::try_from(journal_bytes / BYTES_PER_OPERATION).unwrap_or(0);
-        make_room(&mut assembler.assembly.operations, operations);
-        assembler
-    }
-
     /// Takes the next record, in the order the reader gives them.
     pub fn record(&mut self, record: Record) {
         // What only repeats an earlier record may lie before the window.

@@ -17,7 +17,7 @@ use super::figure::{RegionClass, RegionCode, RegionKey, RegionName, Shape, Told}
 use super::gpu_work::words::{copy_kind, demangled};
 use super::interval::Timing;
 use super::lanes::LaneKey;
-use super::near::{AHEAD, bring_near};
+use super::near::visit;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
 use crate::journal::reader::Symbols;
@@ -224,21 +224,16 @@ impl Tables {
             let mut seen = 0_u32;
             // A row of transfers is of one direction.
             let is_net = matches!(lane.key, LaneKey::Net(..));
-            let items = lane.items.iter().enumerate().filter(move |(_, item)| {
+            let items = visit(&lane.items, |item| {
+                item.figure.teller(assembly, correlation)
+            });
+            items.filter(move |item| {
                 let shape = item.figure.shape;
                 let bit = 1 << shape as u32;
                 let is_known = seen & bit != 0;
                 seen |= bit;
                 let is_fixed = item.figure.has_fixed_region() || is_net && shape == Shape::Net;
                 !(is_fixed && is_known)
-            });
-            items.map(|(at, item)| {
-                let soon = lane.items.get(at + AHEAD);
-                if let Some(teller) = soon.and_then(|one| one.figure.teller(assembly, correlation))
-                {
-                    bring_near(teller);
-                }
-                item
             })
         });
         let mut told_before: FxHashSet<Told> = FxHashSet::default();

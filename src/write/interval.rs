@@ -7,6 +7,7 @@ use super::assembly::{Assembly, Operation};
 use super::correlate::{Activity, Correlation};
 use super::gpu_clock::GpuClock;
 use super::gpu_work::RanBy;
+use super::near::visit;
 use super::place::index;
 use crate::event::Kind;
 
@@ -229,7 +230,10 @@ pub fn intervals(
 ) -> Vec<Option<Interval>> {
     let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(correlation.activities.len());
     let mut order: Vec<Task> = Vec::with_capacity(correlation.activities.len());
-    for (at, activity) in correlation.activities.iter().enumerate() {
+    let activities = visit(&correlation.activities, |activity| {
+        assembly.operation(activity.operation)
+    });
+    for (at, activity) in activities.enumerate() {
         let operation = assembly.operation(activity.operation);
         let task = operation.and_then(|operation| task(assembly, at, operation));
         let clock = task.and_then(|(context, ..)| clocks.get(index(context)));

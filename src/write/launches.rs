@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::assembly::{Assembly, Operation};
 use super::correlate::Activity;
+use super::near::{AHEAD, bring_near, visit};
 use super::place_set::PlaceSet;
 use super::replays::{Replays, is_captured};
 use crate::event::Kind;
@@ -99,14 +100,14 @@ fn plans(
     launches: &Launches,
 ) -> FxHashMap<Of, Plan> {
     let mut tasks: Vec<(u64, u32)> = Vec::with_capacity(activities.len());
-    for activity in activities {
+    for activity in visit(activities, |one| assembly.operation(one.operation)) {
         if let Some(operation) = assembly.operation(activity.operation) {
             tasks.push((operation.start, activity.operation));
         }
     }
     tasks.sort_unstable();
     let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
-    for (start, at) in tasks {
+    for &(start, at) in visit(&tasks, |&(_, at)| assembly.operation(at)) {
         let Some(operation) = assembly.operation(at) else {
             continue;
         };
@@ -163,7 +164,14 @@ pub(super) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Act
     let plans = plans(assembly, replays, activities, &launches);
     let by_order = by_order(&plans, &launches);
     let mut calls_seen = PlaceSet::default();
-    for activity in activities {
+    for at in 0..activities.len() {
+        let soon = activities.get(at + AHEAD);
+        if let Some(soon) = soon.and_then(|one| assembly.operation(one.operation)) {
+            bring_near(soon);
+        }
+        let Some(activity) = activities.get_mut(at) else {
+            continue;
+        };
         let Some(operation) = assembly.operation(activity.operation) else {
             continue;
         };

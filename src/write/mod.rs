@@ -59,7 +59,6 @@ pub mod kept;
 mod kinds;
 mod lane_clock;
 pub mod lanes;
-mod large;
 mod launches;
 pub mod matching;
 pub mod measurement;

@@ -16,6 +16,19 @@ pub(super) fn bring_near<T>(thing: &T) {
     }
 }
 
+/// Goes through a list; what its elements lead to is near by then.
+pub(super) fn visit<'a, T, U: 'a>(
+    list: &'a [T],
+    leads_to: impl Fn(&'a T) -> Option<&'a U>,
+) -> impl Iterator<Item = &'a T> {
+    list.iter().enumerate().map(move |(at, one)| {
+        if let Some(soon) = list.get(at + AHEAD).and_then(&leads_to) {
+            bring_near(soon);
+        }
+        one
+    })
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn ask(address: *const i8) {

@@ -136,7 +136,7 @@ pub(super) fn write_claimed(
     let process_id = journal.process_id;
     let process_tag = journal.process_tag;
     let session_start_ns = journal.session_start_realtime_ns;
-    let mut assembler = Assembler::expecting(journal.bytes());
+    let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
     let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);

@@ -12,7 +12,6 @@ use super::gpu_clock::{GpuClock, gpu_clocks};
 use super::interval::{Interval, intervals};
 use super::kinds;
 use super::lanes::{Happening, nest, weave};
-use super::large::make_room;
 use super::options::ArchiveOptions;
 use super::words::Words;
 use crate::journal::reader::Symbols;
@@ -94,7 +93,7 @@ impl Lane {
             ..
         } = self;
         drawn.clear();
-        make_room(&mut drawn, 2 * items.len());
+        drawn.reserve(2 * items.len());
         let cut = nest(&mut items, &mut drawn);
         (weave(messages.merge(drawn), &samples), cut)
     }

@@ -11,13 +11,17 @@
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::lanes::Item;
+use crate::write::near::visit;
 
 /// Thread, launch plan, start, place of the operation, stop.
 type Enqueueing = (u32, u64, u64, u32, u64);
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<Enqueueing> = Vec::new();
-    for activity in &scene.correlation.activities {
+    let activities = visit(&scene.correlation.activities, |activity| {
+        scene.assembly.operation(activity.operation)
+    });
+    for activity in activities {
         let at = activity.operation;
         if let Some(operation) = scene.assembly.operation(at) {
             order.push((

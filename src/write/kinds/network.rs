@@ -13,8 +13,17 @@ use crate::write::kinds::by_lane::ByLane;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::place::index;
 
-/// A proxy operation: start, place, end and first progress. What is at hand is noted: on its lane it is far away.
-type Transfer = (u64, u32, u64, Option<u64>);
+/// A proxy operation on its way to its lane, by start. On the lane the operation itself is far away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Transfer {
+    start: u64,
+    at: u32,
+    end: u64,
+    /// When it made progress; where that is not known its end, if it has none, or its start.
+    waits_until: u64,
+    /// Whether NCCL told of its progress.
+    is_told: bool,
+}
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
@@ -31,31 +40,40 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
                 scene.count_without_communicator(operation, canvas);
             }
             let key = LaneKey::Net(owner, channel, is_send, peer);
-            let end = end(scene, canvas, at, operation).max(operation.start);
+            let start = operation.start;
+            let end = end(scene, canvas, at, operation).max(start);
             let progress = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
-            order.add(key, (operation.start, at, end, progress));
+            let waits_until = match progress {
+                Some(progress) => progress.clamp(start, end),
+                None if scene.is_unfinished(at) => end,
+                None => start,
+            };
+            let transfer = Transfer {
+                start,
+                at,
+                end,
+                waits_until,
+                is_told: progress.is_some(),
+            };
+            order.add(key, transfer);
         }
     }
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
         for transfer in of_lane {
-            draw_transfer(scene, canvas, &mut siblings, key, transfer);
+            draw_transfer(canvas, &mut siblings, key, transfer);
         }
     }
 }
 
-fn draw_transfer(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas,
-    siblings: &mut Siblings,
-    key: LaneKey,
-    (start, at, end, progress): Transfer,
-) {
-    let waits_until = match progress {
-        Some(progress) => progress.clamp(start, end),
-        None if scene.is_unfinished(at) => end,
-        None => start,
-    };
+fn draw_transfer(canvas: &mut Canvas, siblings: &mut Siblings, key: LaneKey, transfer: Transfer) {
+    let Transfer {
+        start,
+        at,
+        end,
+        waits_until,
+        is_told,
+    } = transfer;
     let start = start.max(siblings.free_from().min(waits_until));
     let lane = siblings.take(start, end);
     let figure = |shape| Figure {
@@ -69,7 +87,7 @@ fn draw_transfer(
         figure: figure(Shape::Net),
     };
     canvas.on_lane(key, lane, whole);
-    if progress.is_some() && waits_until > start {
+    if is_told && waits_until > start {
         let queued = Item {
             start,
             end: waits_until,

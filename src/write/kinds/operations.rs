@@ -11,6 +11,7 @@ use crate::write::interval::Interval;
 use crate::write::lanes::{Item, LaneKey, Siblings};
 use crate::write::measurement::Cut;
 use crate::write::messages::{Exchange, Messages};
+use crate::write::near::visit;
 use crate::write::options::CollectiveRecords;
 use crate::write::place::{NOWHERE, index, place};
 
@@ -23,7 +24,10 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         canvas.lane(LaneKey::Communicator(context));
     }
     let mut order: Vec<Vec<Drawn>> = vec![Vec::new(); scene.assembly.contexts.len()];
-    for (at, activity) in scene.correlation.activities.iter().enumerate() {
+    let activities = visit(&scene.correlation.activities, |activity| {
+        scene.assembly.operation(activity.operation)
+    });
+    for (at, activity) in activities.enumerate() {
         let Some(operation) = scene.assembly.operation(activity.operation) else {
             continue;
         };
