@@ -254,6 +254,7 @@ impl Assembler {
             return;
         }
         self.assembly.seen.note(&start, thread);
+        let fields = self.assembly.larger.pack(start.fields);
         self.assembly.operations.push(Operation {
             id,
             parent: start.parent,
@@ -266,7 +267,7 @@ impl Assembler {
             rank: start.rank,
             thread,
             states_seen: 0,
-            fields: start.fields.into(),
+            fields,
         });
     }
 

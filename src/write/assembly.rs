@@ -5,7 +5,7 @@ use super::clocks::HostClock;
 use super::counts::Counts;
 use super::ids::{Ids, Key};
 use super::measurement::{Cut, SwitchAt};
-use super::packed::Packed;
+use super::packed::{Larger, Packed};
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
 use super::seen::Seen;
@@ -88,13 +88,6 @@ impl Operation {
         somewhere(self.context_at)
     }
 
-    /// The descriptor's fields.
-    #[must_use]
-    #[inline]
-    pub fn fields(&self) -> Fields {
-        self.fields.get()
-    }
-
     /// See [`Packed::detail`].
     #[inline]
     pub(super) fn detail(&self) -> u32 {
@@ -109,11 +102,8 @@ impl Operation {
 
     /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
     #[must_use]
-    pub fn launch_plan(&self) -> u64 {
-        match self.fields() {
-            Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
-            _ => 0,
-        }
+    pub const fn launch_plan(&self) -> u64 {
+        self.fields.launch_plan()
     }
 
     /// Whether NCCL reported this state.
@@ -215,6 +205,7 @@ pub struct Assembly {
     pub(super) ids: Ids,
     pub(super) context_ids: Ids,
     pub(super) by_kind: ByKind,
+    pub(super) larger: Larger,
     pub(super) seen: Seen,
     /// By place of the operation: where its states begin in [`Assembly::states`], and at last where all end.
     states_from: Vec<u32>,
@@ -232,6 +223,13 @@ impl Assembly {
     #[must_use]
     pub fn operation(&self, at: u32) -> Option<&Operation> {
         self.operations.get(index(at))
+    }
+
+    /// The descriptor's fields of an operation of this process.
+    #[must_use]
+    #[inline]
+    pub fn fields_of(&self, operation: &Operation) -> Fields {
+        self.larger.get(&operation.fields)
     }
 
     /// The place of the communicator rank with this context id.
@@ -267,7 +265,7 @@ impl Assembly {
     /// Whether NCCL says of an operation that it is another process's.
     #[must_use]
     pub fn names_another_process(&self, operation: &Operation) -> bool {
-        let origin = match operation.fields() {
+        let origin = match self.fields_of(operation) {
             Fields::ProxyOp { pid, .. } => u32::try_from(pid).unwrap_or(0),
             _ => 0,
         };

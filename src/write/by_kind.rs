@@ -2,6 +2,7 @@
 
 use super::assembly::{Assembly, Operation};
 use super::near::{AHEAD, bring_near};
+use super::packed::Larger;
 use super::place::index;
 use crate::event::Kind;
 
@@ -29,6 +30,7 @@ impl ByKind {
 struct Merged<'a, const N: usize> {
     lists: [&'a [u32]; N],
     operations: &'a [Operation],
+    larger: &'a Larger,
 }
 
 impl<'a, const N: usize> Iterator for Merged<'a, N> {
@@ -45,7 +47,7 @@ impl<'a, const N: usize> Iterator for Merged<'a, N> {
             bring_near(operation);
         }
         if let Some(operation) = ahead(AHEAD / 2) {
-            operation.fields.bring_near();
+            operation.fields.bring_near(self.larger);
         }
         Some((at, self.operations.get(index(at))?))
     }
@@ -65,6 +67,7 @@ impl Assembly {
         Merged {
             lists: kinds.map(|kind| self.by_kind.places(kind)),
             operations: &self.operations,
+            larger: &self.larger,
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn ends(assembly: &Assembly) -> BTreeMap<u32, u64> {
 fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u64, u8, u64, u32)> = Vec::new();
     for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
-        if let Fields::ProxyStep { step } = operation.fields() {
+        if let Fields::ProxyStep { step } = assembly.fields_of(operation) {
             order.push((operation.parent, slot(step), operation.start, at));
         }
     }

@@ -121,7 +121,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
         return hints;
     }
     for (_, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
-        let (hash, peer) = match operation.fields() {
+        let (hash, peer) = match assembly.fields_of(operation) {
             Fields::Coll { comm_hash, .. } => (comm_hash, None),
             Fields::P2p {
                 comm_hash, peer, ..

@@ -165,8 +165,8 @@ pub struct Composites {
 /// The fields of a call of `ncclSend` or `ncclRecv` that are the same in all calls of a collective.
 type Same = (u64, u64, Symbol, u64, bool);
 
-fn same(call: &Operation) -> Option<(Symbol, Same)> {
-    match call.fields() {
+fn same(assembly: &Assembly, call: &Operation) -> Option<(Symbol, Same)> {
+    match assembly.fields_of(call) {
         Fields::P2pApi {
             func,
             count,
@@ -187,7 +187,7 @@ fn recognise(assembly: &Assembly, symbols: &Symbols, calls: Vec<u32>) -> Option<
     let mut sends = Vec::with_capacity(calls.len());
     let mut all: Option<Same> = None;
     for &at in &calls {
-        let (func, one) = same(assembly.operation(at)?)?;
+        let (func, one) = same(assembly, assembly.operation(at)?)?;
         if *all.get_or_insert(one) != one {
             return None;
         }
@@ -226,7 +226,7 @@ fn missing(
     let mut seen = BTreeSet::new();
     for &member in members {
         let operation = assembly.operation(activities.get(index(member))?.operation)?;
-        let Fields::P2p { func, peer, .. } = operation.fields() else {
+        let Fields::P2p { func, peer, .. } = assembly.fields_of(operation) else {
             return None;
         };
         let in_range = u32::try_from(peer).is_ok_and(|peer| peer < call.ranks);
@@ -258,7 +258,9 @@ impl Composites {
             let Some(group) = operation.parent_at() else {
                 continue;
             };
-            let fields = assembly.operation(group).map(Operation::fields);
+            let fields = assembly
+                .operation(group)
+                .map(|operation| assembly.fields_of(operation));
             if matches!(fields, Some(Fields::GroupApi { depth: 1, .. })) {
                 let calls = groups.entry(group).or_default();
                 calls.push((operation.start, at));

@@ -219,7 +219,7 @@ impl Correlation {
                 peer,
                 is_send,
                 ..
-            } = operation.fields()
+            } = assembly.fields_of(operation)
             else {
                 continue;
             };
@@ -241,7 +241,7 @@ impl Correlation {
     fn add_children(&mut self, assembly: &Assembly) {
         for (at, operation) in assembly.of_kinds([Kind::ProxyOp, Kind::KernelCh]) {
             let parent = operation.parent_at();
-            match operation.fields() {
+            match assembly.fields_of(operation) {
                 Fields::ProxyOp { is_send, .. } => {
                     let bytes = self.proxy_bytes(at, operation);
                     let silent = self.is_silent(at);
@@ -263,7 +263,7 @@ impl Correlation {
                     }
                 }
                 Fields::KernelCh { .. } => {
-                    let stamps = self.stamps.of_channel(at, operation);
+                    let stamps = self.stamps.of_channel(assembly, at, operation);
                     let Some(activity) = self.activity_mut(parent) else {
                         continue;
                     };

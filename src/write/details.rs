@@ -7,7 +7,6 @@ mod result;
 
 use otf2::{AttributeValue, NextAttributes, StringRef};
 
-use super::assembly::Operation;
 use super::attributes::Attribute;
 use super::canvas::Scene;
 use super::definitions::Tables;
@@ -109,7 +108,7 @@ impl Details<'_, '_> {
             self.flag(Attribute::Captured, at_capture)?;
             return self.external(at);
         }
-        let fields = operation.fields();
+        let fields = scene.assembly.fields_of(operation);
         match fields {
             Fields::GroupApi {
                 graph_captured,
@@ -202,7 +201,9 @@ impl Details<'_, '_> {
                 self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
                 let parent = operation.parent_at();
                 let parent = parent.and_then(|at| scene.assembly.operation(at));
-                if let Some(Fields::Coll { sequence, .. }) = parent.map(Operation::fields) {
+                if let Some(Fields::Coll { sequence, .. }) =
+                    parent.map(|operation| scene.assembly.fields_of(operation))
+                {
                     self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
                 }
                 let suspicious = scene

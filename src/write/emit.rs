@@ -68,7 +68,7 @@ impl<'a> Emitter<'a> {
                 bring_near(operation);
             }
             if let Some(operation) = ahead(AHEAD / 2) {
-                operation.fields.bring_near();
+                operation.fields.bring_near(&self.scene.assembly.larger);
             }
             self.write(writer, happening)?;
             collectives += u64::from(happening.ends_collective());
@@ -220,7 +220,7 @@ impl<'a> Emitter<'a> {
             count.saturating_mul(scene.words.element_bytes(datatype))
         };
         let none = Attributes::NONE;
-        match (message.role, &operation.fields()) {
+        match (message.role, &scene.assembly.fields_of(operation)) {
             (Role::CollectiveBegin, _) => writer.mpi_collective_begin(time, none),
             (Role::CollectiveRequest, _) => {
                 writer.non_blocking_collective_request(time, request, none)

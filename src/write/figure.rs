@@ -392,6 +392,8 @@ impl Figure {
             }
             _ => self.operation,
         };
-        assembly.operation(at).map(Operation::fields)
+        assembly
+            .operation(at)
+            .map(|operation| assembly.fields_of(operation))
     }
 }

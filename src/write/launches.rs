@@ -190,7 +190,8 @@ pub(super) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Act
         if let Some(launch) = launch {
             activity.launch = launch;
             // A second operation of one call is a replay.
-            activity.launch_is_own = !is_captured(&call.fields()) && calls_seen.insert(call_at);
+            activity.launch_is_own =
+                !is_captured(&assembly.fields_of(call)) && calls_seen.insert(call_at);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::figure::func;
 use super::near::bring_near;
+use super::place::{index, place};
 use crate::event::Kind;
 use crate::journal::record::{Fields, Symbol};
 
@@ -37,15 +38,50 @@ pub(super) enum Packed {
     Large {
         kind: Kind,
         func: Symbol,
-        fields: Box<Fields>,
+        /// See [`Packed::launch_plan`].
+        plan: u64,
+        /// A place in [`Larger`].
+        at: u32,
     },
 }
 
 const _: () = assert!(size_of::<Packed>() <= 24);
 
-impl From<Fields> for Packed {
-    fn from(fields: Fields) -> Self {
-        match fields {
+/// The fields that are too large for [`Packed`], of all operations.
+#[derive(Debug, Default)]
+pub(super) struct Larger(Vec<Fields>);
+
+impl Larger {
+    /// Packs fields.
+    pub(super) fn pack(&mut self, fields: Fields) -> Packed {
+        Packed::of(fields).unwrap_or_else(|| {
+            let at = place(self.0.len());
+            self.0.push(fields);
+            Packed::Large {
+                kind: fields.kind(),
+                func: func(&fields),
+                plan: match fields {
+                    Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => {
+                        parent_group
+                    }
+                    _ => 0,
+                },
+                at,
+            }
+        })
+    }
+
+    /// The fields as they were.
+    #[inline]
+    pub(super) fn get(&self, packed: &Packed) -> Fields {
+        packed.get(self)
+    }
+}
+
+impl Packed {
+    /// What fits.
+    fn of(fields: Fields) -> Option<Self> {
+        Some(match fields {
             Fields::Group => Self::Group,
             Fields::GroupApi {
                 graph_captured,
@@ -73,19 +109,14 @@ impl From<Fields> for Packed {
             Fields::ProxyStep { step } => Self::ProxyStep { step },
             Fields::ProxyCtrl => Self::ProxyCtrl,
             Fields::KernelCh { channel, gpu_ns } => Self::KernelCh { channel, gpu_ns },
-            large => Self::Large {
-                kind: large.kind(),
-                func: func(&large),
-                fields: Box::new(large),
-            },
-        }
+            _ => return None,
+        })
     }
 }
 
 impl Packed {
-    /// The fields as they were.
     #[inline]
-    pub(super) fn get(&self) -> Fields {
+    fn get(&self, larger: &Larger) -> Fields {
         match *self {
             Self::Group => Fields::Group,
             Self::GroupApi {
@@ -114,15 +145,26 @@ impl Packed {
             Self::ProxyStep { step } => Fields::ProxyStep { step },
             Self::ProxyCtrl => Fields::ProxyCtrl,
             Self::KernelCh { channel, gpu_ns } => Fields::KernelCh { channel, gpu_ns },
-            Self::Large { ref fields, .. } => **fields,
+            Self::Large { at, .. } => larger.0.get(index(at)).copied().unwrap_or(Fields::Group),
+        }
+    }
+
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    #[inline]
+    pub(super) const fn launch_plan(&self) -> u64 {
+        match *self {
+            Self::Large { plan, .. } => plan,
+            _ => 0,
         }
     }
 
     /// Has the fields brought near, of an operation that is near already.
     #[inline]
-    pub(super) fn bring_near(&self) {
-        if let Self::Large { fields, .. } = self {
-            bring_near(&**fields);
+    pub(super) fn bring_near(&self, larger: &Larger) {
+        if let Self::Large { at, .. } = *self
+            && let Some(fields) = larger.0.get(index(at))
+        {
+            bring_near(fields);
         }
     }
 

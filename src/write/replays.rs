@@ -54,7 +54,7 @@ fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
 /// The launches of groups with a captured call on their communicator: a launch does not say it itself.
 fn captured_launches(assembly: &Assembly) -> BTreeSet<u32> {
     let calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
-    let calls = calls.filter(|(_, call)| is_captured(&call.fields()));
+    let calls = calls.filter(|(_, call)| is_captured(&assembly.fields_of(call)));
     let calls = calls.map(|(_, call)| (call.parent, call.context));
     let captured: BTreeSet<(u64, u64)> = calls.collect();
     let launches = assembly.of_kind(Kind::KernelLaunch);
@@ -97,7 +97,7 @@ impl Replays {
             };
             let Some(call) = assembly
                 .operation(call_at)
-                .filter(|call| is_captured(&call.fields()))
+                .filter(|call| is_captured(&assembly.fields_of(call)))
             else {
                 continue;
             };

@@ -125,7 +125,7 @@ impl Traffic {
                 continue;
             };
             let (mut peer, mut is_send) = (None, false);
-            let (function, sequence, repetition) = match operation.fields() {
+            let (function, sequence, repetition) = match scene.assembly.fields_of(operation) {
                 Fields::Coll { func, sequence, .. }
                     if counts_replays.get(index(at)).copied().unwrap_or(false) =>
                 {
@@ -211,7 +211,7 @@ impl Traffic {
             }));
             return;
         }
-        let Fields::Coll { func, root, .. } = one.operation.fields() else {
+        let Fields::Coll { func, root, .. } = scene.assembly.fields_of(one.operation) else {
             return;
         };
         let is_root = u32::try_from(root) == Ok(one.rank);
@@ -291,7 +291,7 @@ fn sample<'a>(
         if at % stride == 0 {
             chosen.extend(best.take().map(|(_, one)| one));
         }
-        let bytes = match one.operation.fields() {
+        let bytes = match scene.assembly.fields_of(one.operation) {
             Fields::Coll {
                 count, datatype, ..
             }
@@ -326,7 +326,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
             peer,
             is_send,
             ..
-        } = operation.fields()
+        } = scene.assembly.fields_of(operation)
         else {
             continue;
         };
@@ -345,7 +345,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
     }
     let mut steps = Vec::new();
     for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
-        let Fields::ProxyStep { step } = operation.fields() else {
+        let Fields::ProxyStep { step } = scene.assembly.fields_of(operation) else {
             continue;
         };
         if !STEPS.contains(&step) {

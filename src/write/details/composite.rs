@@ -41,7 +41,7 @@ impl Details<'_, '_> {
             graph_captured,
             user_tag,
             ..
-        } = first.fields()
+        } = self.scene.assembly.fields_of(first)
         {
             self.number(Attribute::Stream, stream, 0)?;
             self.flag(Attribute::Captured, graph_captured)?;

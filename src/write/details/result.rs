@@ -4,7 +4,6 @@ use otf2::AttributeValue;
 
 use super::Details;
 use crate::journal::record::Fields;
-use crate::write::assembly::Operation;
 use crate::write::attributes::Attribute;
 use crate::write::collective::Shape;
 use crate::write::interval::Interval;
@@ -30,7 +29,7 @@ impl Details<'_, '_> {
         }) = scene
             .assembly
             .operation(activity.operation)
-            .map(Operation::fields)
+            .map(|operation| scene.assembly.fields_of(operation))
         else {
             return Ok(());
         };

@@ -142,7 +142,9 @@ impl GpuClock {
 fn collect(assembly: &Assembly, correlation: &Correlation) -> Vec<Bounds> {
     let mut bounds = vec![Bounds::default(); assembly.contexts.len()];
     for (at, operation) in assembly.of_kind(Kind::KernelCh) {
-        let Some((start_gpu_ns, stop_gpu_ns)) = correlation.stamps.of_channel(at, operation) else {
+        let Some((start_gpu_ns, stop_gpu_ns)) =
+            correlation.stamps.of_channel(assembly, at, operation)
+        else {
             continue;
         };
         let context = operation.context_at();
@@ -182,7 +184,7 @@ fn earliest_start(
     let launch = assembly.operation(activity.launch)?;
     let operation = assembly.operation(activity.operation)?;
     let call = assembly.operation(operation.parent_at()?)?;
-    let captured = match call.fields() {
+    let captured = match assembly.fields_of(call) {
         Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
             graph_captured
         }

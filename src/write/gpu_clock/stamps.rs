@@ -93,7 +93,7 @@ impl Stamps {
         let mut stamps = Self::default();
         let mut works = Vec::new();
         for (at, operation) in assembly.of_kind(Kind::KernelCh) {
-            let Fields::KernelCh { channel, gpu_ns } = operation.fields() else {
+            let Fields::KernelCh { channel, gpu_ns } = assembly.fields_of(operation) else {
                 continue;
             };
             match pair(gpu_ns, operation.value) {
@@ -133,8 +133,13 @@ impl Stamps {
 
     /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
     #[must_use]
-    pub fn of_channel(&self, at: u32, operation: &Operation) -> Option<(u64, u64)> {
-        let Fields::KernelCh { gpu_ns, .. } = operation.fields() else {
+    pub fn of_channel(
+        &self,
+        assembly: &Assembly,
+        at: u32,
+        operation: &Operation,
+    ) -> Option<(u64, u64)> {
+        let Fields::KernelCh { gpu_ns, .. } = assembly.fields_of(operation) else {
             return None;
         };
         let stamps = pair(gpu_ns, operation.value).ok()?;

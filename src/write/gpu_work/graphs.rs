@@ -50,7 +50,7 @@ fn captured(
     let mut devices: BTreeMap<u32, Vec<(u64, u32, u64)>> = BTreeMap::new();
     for (at, operation) in assembly.operations.iter().enumerate() {
         let at = place(at);
-        let Fields::KernelLaunch { stream } = operation.fields() else {
+        let Fields::KernelLaunch { stream } = assembly.fields_of(operation) else {
             continue;
         };
         if !replays.is_captured_launch(at) {

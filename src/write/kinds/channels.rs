@@ -15,7 +15,7 @@ use super::phases::{self, Around};
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::KernelCh) {
-        let Fields::KernelCh { channel, .. } = operation.fields() else {
+        let Fields::KernelCh { channel, .. } = scene.assembly.fields_of(operation) else {
             continue;
         };
         let owner = scene.owner(operation);
@@ -70,7 +70,10 @@ fn on_gpu<'a>(
     at: u32,
     operation: &Operation,
 ) -> Option<(&'a GpuClock, (u64, u64))> {
-    let stamps = scene.correlation.stamps.of_channel(at, operation)?;
+    let stamps = scene
+        .correlation
+        .stamps
+        .of_channel(scene.assembly, at, operation)?;
     let context = operation.context_at()?;
     let clock = scene.gpu_clocks.get(index(context))?;
     Some((clock, stamps))

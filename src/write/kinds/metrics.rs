@@ -35,7 +35,7 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
         let Some(context) = operation.context_at() else {
             continue;
         };
-        let (count, datatype) = match operation.fields() {
+        let (count, datatype) = match scene.assembly.fields_of(operation) {
             Fields::Coll {
                 count, datatype, ..
             }
@@ -58,7 +58,7 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
         if !scene.options.metrics.has(Metric::Bandwidth) || !measured || interval.unfinished {
             continue;
         }
-        let moved = moved(scene, at, &operation.fields(), bytes);
+        let moved = moved(scene, at, &scene.assembly.fields_of(operation), bytes);
         if let Some(rate) = moved.and_then(|moved| rate(moved, span)) {
             let load = loads.entry((key, Metric::Bandwidth)).or_default();
             load.add(span, rate);
@@ -131,7 +131,7 @@ fn lane(scene: &Scene<'_>, at: u32) -> Option<(LaneKey, bool)> {
         peer,
         is_send,
         ..
-    } = operation.fields()
+    } = scene.assembly.fields_of(operation)
     else {
         return None;
     };

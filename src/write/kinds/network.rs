@@ -33,7 +33,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             peer,
             is_send,
             ..
-        } = operation.fields()
+        } = scene.assembly.fields_of(operation)
         {
             let owner = scene.owner(operation);
             if owner.is_foreign() {

@@ -234,7 +234,7 @@ fn exchange(
     let operation = scene.assembly.operation(activity.operation)?;
     let member = scene.comms.member(context)?;
     let ranks = scene.comms.comm(member)?.ranks;
-    match operation.fields() {
+    match scene.assembly.fields_of(operation) {
         Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
             if scene.words.shape(func).is_some() {
                 canvas.counts.sizes_unknown += u64::from(ranks == 0);

@@ -45,7 +45,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], aroun
         let Some(operation) = scene.assembly.operation(at) else {
             continue;
         };
-        let Fields::KernelPhase { gpu_ns, .. } = operation.fields() else {
+        let Fields::KernelPhase { gpu_ns, .. } = scene.assembly.fields_of(operation) else {
             continue;
         };
         let (start, stop) = match pair(gpu_ns, operation.value) {

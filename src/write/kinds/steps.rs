@@ -90,7 +90,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         peer,
         is_send: true,
         ..
-    } = parent.fields()
+    } = scene.assembly.fields_of(parent)
     else {
         return None;
     };
@@ -116,7 +116,7 @@ const fn sends(step: &Operation) -> bool {
 /// tell the operation.
 #[must_use]
 pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> Option<LaneKey> {
-    let Fields::ProxyStep { step: number } = step.fields() else {
+    let Fields::ProxyStep { step: number } = scene.assembly.fields_of(step) else {
         return None;
     };
     let parent = step.parent_at()?;
@@ -126,7 +126,7 @@ pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> 
         peer,
         is_send,
         ..
-    } = parent.fields()
+    } = scene.assembly.fields_of(parent)
     else {
         return None;
     };

@@ -87,7 +87,7 @@ pub fn record(
     let mut known = Known::default();
     let compared = [Kind::CollApi, Kind::Coll, Kind::CeColl];
     for (at, operation) in assembly.of_kinds(compared) {
-        let (raw, is_call) = match operation.fields() {
+        let (raw, is_call) = match assembly.fields_of(operation) {
             Fields::CollApi {
                 func,
                 count,

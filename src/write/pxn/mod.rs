@@ -94,7 +94,7 @@ pub struct Offered {
 pub fn help(assembly: &Assembly, correlation: &Correlation) -> Vec<Help> {
     let mut all: BTreeMap<u64, Help> = BTreeMap::new();
     for (at, operation) in correlation.transfers_for_others(assembly) {
-        let Fields::ProxyOp { is_send, .. } = operation.fields() else {
+        let Fields::ProxyOp { is_send, .. } = assembly.fields_of(operation) else {
             continue;
         };
         if !assembly.is_of_another_process(operation.parent) {
@@ -131,7 +131,7 @@ pub(super) fn is_for_another(assembly: &Assembly, operation: &Operation) -> bool
 pub fn work(assembly: &Assembly, correlation: &Correlation) -> Vec<Work> {
     let mut all: BTreeMap<u64, (Work, Vec<(u64, u64)>)> = BTreeMap::new();
     for (at, operation) in correlation.transfers_for_others(assembly) {
-        let Fields::ProxyOp { is_send, .. } = operation.fields() else {
+        let Fields::ProxyOp { is_send, .. } = assembly.fields_of(operation) else {
             continue;
         };
         if !is_for_another(assembly, operation) {

@@ -23,8 +23,8 @@ pub(crate) struct Proxies {
     begins_with_state: bool,
 }
 
-fn connection(operation: &Operation) -> Option<Connection> {
-    match operation.fields() {
+fn connection(assembly: &Assembly, operation: &Operation) -> Option<Connection> {
+    match assembly.fields_of(operation) {
         Fields::ProxyOp {
             channel,
             peer,
@@ -69,9 +69,9 @@ impl Proxies {
             }
         }
         for operation in &assembly.operations {
-            match operation.fields() {
+            match assembly.fields_of(operation) {
                 Fields::ProxyOp { .. } => {
-                    if let Some(connection) = connection(operation) {
+                    if let Some(connection) = connection(assembly, operation) {
                         let speaks = operation.end().is_some() || operation.states_seen != 0;
                         *proxies.speaking.entry(connection).or_default() |= speaks;
                     }
@@ -86,7 +86,7 @@ impl Proxies {
     fn step(&mut self, assembly: &Assembly, operation: &Operation, step: i32) {
         let parent = assembly.find(operation.parent);
         let parent = parent.and_then(|at| assembly.operation(at));
-        if let Some(connection) = parent.and_then(connection) {
+        if let Some(connection) = parent.and_then(|parent| connection(assembly, parent)) {
             self.speaking.insert(connection, true);
         }
         if operation.end().is_some() {
@@ -109,8 +109,8 @@ impl Proxies {
     }
 
     /// Whether a transfer tells when it ends.
-    pub(crate) fn speaks(&self, operation: &Operation) -> bool {
-        connection(operation)
+    pub(crate) fn speaks(&self, assembly: &Assembly, operation: &Operation) -> bool {
+        connection(assembly, operation)
             .and_then(|connection| self.speaking.get(&connection))
             .copied()
             .unwrap_or(false)
@@ -124,7 +124,7 @@ impl Proxies {
             steps,
             is_send,
             ..
-        } = operation.fields()
+        } = assembly.fields_of(operation)
         else {
             return None;
         };

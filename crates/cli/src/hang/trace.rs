@@ -119,9 +119,10 @@ impl<'a> Reader<'a> {
     fn join(&mut self, at: u32, operation: &Operation) {
         let parent = self.assembly.find(operation.parent);
         let is_open = operation.end().is_none();
-        match operation.fields() {
+        match self.assembly.fields_of(operation) {
             Fields::ProxyOp { .. } => {
-                let Some(parent) = parent.filter(|_| self.proxies.speaks(operation)) else {
+                let Some(parent) = parent.filter(|_| self.proxies.speaks(self.assembly, operation))
+                else {
                     return;
                 };
                 if is_open {
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
     fn item(&self, at: u32, operation: &Operation) -> Option<Item> {
         let call = self.parent(operation);
         let children = self.children.get(index(at)).copied().unwrap_or_default();
-        match operation.fields() {
+        match self.assembly.fields_of(operation) {
             Fields::CollApi { graph_captured, .. } if !graph_captured => Some(Item::Collective {
                 call: Some(at),
                 below: self.below.get(&at).copied(),
@@ -211,7 +212,7 @@ impl<'a> Reader<'a> {
                     children.any().then_some(Item::Replay(at))
                 }
                 // What was captured is told when it is captured or whenever it runs; only what ran has children.
-                Some((_, call)) if is_captured(&call.fields()) => {
+                Some((_, call)) if is_captured(&self.assembly.fields_of(call)) => {
                     children.any().then_some(Item::Replay(at))
                 }
                 // It is told of with its call.
@@ -226,7 +227,7 @@ impl<'a> Reader<'a> {
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
             Fields::P2p { peer, .. } if peer >= 0 => {
                 let is_captured = match call {
-                    Some((_, call)) => is_captured(&call.fields()),
+                    Some((_, call)) => is_captured(&self.assembly.fields_of(call)),
                     None => self.is_of_gone_capture(operation),
                 };
                 (!is_captured).then_some(Item::Message(at))
@@ -282,7 +283,7 @@ impl<'a> Reader<'a> {
         if operation.end().is_some() {
             return None;
         }
-        let what = match operation.fields() {
+        let what = match self.assembly.fields_of(operation) {
             Fields::GroupApi { .. } if !operation.saw(state::GROUP_END_API_START) => {
                 "between ncclGroupStart and ncclGroupEnd".to_owned()
             }
@@ -294,7 +295,7 @@ impl<'a> Reader<'a> {
             Fields::KernelLaunch { .. } => "in the launch of a kernel".to_owned(),
             _ => return None,
         };
-        let is_in_nccl = !matches!(operation.fields(), Fields::GroupApi { .. })
+        let is_in_nccl = !matches!(self.assembly.fields_of(operation), Fields::GroupApi { .. })
             || operation.saw(state::GROUP_END_API_START);
         Some(Inside {
             what,
@@ -411,32 +412,34 @@ impl<'a> Reader<'a> {
     ) -> Option<Call> {
         let progress = self.progress(call, below, ran_until);
         let operation = |at: Option<u32>| at.and_then(|at| self.assembly.operation(at));
-        let below_fields = operation(below).map(Operation::fields);
+        let below_fields = operation(below).map(|operation| self.assembly.fields_of(operation));
         let sequence = match below_fields {
             Some(Fields::Coll { sequence, .. } | Fields::CeColl { sequence, .. }) => Some(sequence),
             _ => None,
         };
-        let (Fields::CollApi {
-            func,
-            count,
-            datatype,
-            root,
-            ..
-        }
-        | Fields::Coll {
-            func,
-            count,
-            datatype,
-            root,
-            ..
-        }
-        | Fields::CeColl {
-            func,
-            count,
-            datatype,
-            root,
-            ..
-        }) = operation(call.or(below))?.fields()
+        let Some(
+            Fields::CollApi {
+                func,
+                count,
+                datatype,
+                root,
+                ..
+            }
+            | Fields::Coll {
+                func,
+                count,
+                datatype,
+                root,
+                ..
+            }
+            | Fields::CeColl {
+                func,
+                count,
+                datatype,
+                root,
+                ..
+            },
+        ) = operation(call.or(below)).map(|of| self.assembly.fields_of(of))
         else {
             return None;
         };
@@ -467,7 +470,7 @@ impl<'a> Reader<'a> {
             count,
             peer,
             ..
-        } = operation.fields()
+        } = self.assembly.fields_of(operation)
         else {
             return;
         };
