@@ -255,7 +255,8 @@ impl<'a> Causes<'a> {
             }
         };
         for (comm, passages) in &self.collectives {
-            for (at, passage) in passages.iter().enumerate() {
+            // Counted from 1, as in all that is said of collectives.
+            for (at, passage) in (1..).zip(passages) {
                 let Some(early) = passage.early().filter(|early| *early > self.uncertainty_ns)
                 else {
                     continue;
