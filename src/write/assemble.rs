@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use super::assembly::{Assembly, CommCall, Context, GpuAt, OPEN, Operation, StateChange, Thread};
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
+use super::room;
 use crate::clock::ClockPair;
 use crate::event::{StateArgs, state};
 use crate::journal::reader::{Losses, NotKept};
@@ -255,7 +256,7 @@ impl Assembler {
         }
         self.assembly.seen.note(&start, thread);
         let fields = self.assembly.larger.pack(start.fields);
-        self.assembly.operations.push(Operation {
+        let operation = Operation {
             id,
             parent: start.parent,
             context: start.context,
@@ -268,7 +269,8 @@ impl Assembler {
             thread,
             states_seen: 0,
             fields,
-        });
+        };
+        room::push(&mut self.assembly.operations, operation);
     }
 
     fn stop(&mut self, id: u64, ticks: u64) {
@@ -339,10 +341,11 @@ impl Assembler {
         } else {
             operation.states_seen |= 1 << number;
         }
-        self.assembly.states.push(StateChange {
+        let change = StateChange {
             operation: at,
             state: number,
             time: ticks,
-        });
+        };
+        room::push(&mut self.assembly.states, change);
     }
 }

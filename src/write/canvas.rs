@@ -16,6 +16,7 @@ use super::messages::Messages;
 use super::metrics::Sample;
 use super::options::{ArchiveOptions, Level};
 use super::place::{index, place};
+use super::room;
 use super::words::Words;
 use crate::event::Kind;
 use crate::journal::reader::Symbols;
@@ -193,7 +194,7 @@ impl Canvas {
         let row = self.threads.get_mut(index(first.unwrap_or(thread)));
         if let Some(row) = row {
             let _thread = row.thread.get_or_insert(thread);
-            row.items.push(item);
+            room::push(&mut row.items, item);
         }
     }
 
@@ -211,7 +212,7 @@ impl Canvas {
             self.counts.overflowed += 1;
         }
         let items = self.lanes.entry((key, place(sibling))).or_default();
-        items.push(item);
+        room::push(items, item);
     }
 
     /// Draws the parts of one operation that follow each other, each from its beginning to that of the next.
@@ -234,7 +235,7 @@ impl Canvas {
         for (&(shape, begin), until) in parts.iter().zip(ends.chain([end])) {
             let figure = Figure { operation, shape };
             let (start, end) = (begin.min(end), until.min(end));
-            items.push(Item { start, end, figure });
+            room::push(items, Item { start, end, figure });
         }
     }
 

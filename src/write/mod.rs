@@ -78,6 +78,7 @@ pub mod properties;
 pub mod pxn;
 pub mod replays;
 mod rewrite;
+mod room;
 mod seen;
 pub mod sidecar;
 mod staging;

@@ -4,6 +4,7 @@
 use super::figure::func;
 use super::near::bring_near;
 use super::place::{index, place};
+use super::room;
 use crate::event::Kind;
 use crate::journal::record::{Fields, Symbol};
 
@@ -56,7 +57,7 @@ impl Larger {
     pub(super) fn pack(&mut self, fields: Fields) -> Packed {
         Packed::of(fields).unwrap_or_else(|| {
             let at = place(self.0.len());
-            self.0.push(fields);
+            room::push(&mut self.0, fields);
             Packed::Large {
                 kind: fields.kind(),
                 func: func(&fields),

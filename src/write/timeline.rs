@@ -13,6 +13,7 @@ use super::interval::{Interval, intervals};
 use super::kinds;
 use super::lanes::{Happening, nest, weave};
 use super::options::ArchiveOptions;
+use super::room;
 use super::words::Words;
 use crate::journal::reader::Symbols;
 
@@ -93,7 +94,7 @@ impl Lane {
             ..
         } = self;
         drawn.clear();
-        drawn.reserve(2 * items.len());
+        room::reserve(&mut drawn, 2 * items.len());
         let cut = nest(&mut items, &mut drawn);
         (weave(messages.merge(drawn), &samples), cut)
     }

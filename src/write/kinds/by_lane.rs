@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::write::lanes::LaneKey;
 use crate::write::place::{index, place};
+use crate::write::room;
 
 /// What is gathered for each lane.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl<T: Ord> ByLane<T> {
             self.lanes.push((key, Vec::new()));
         }
         if let Some((_, all)) = self.lanes.get_mut(index(number)) {
-            all.push(one);
+            room::push(all, one);
         }
     }
 
