@@ -1,16 +1,12 @@
 //! The attributes of one event.
 
-use std::fmt;
-
-use otf2_sys as sys;
-
 use crate::error::{Error, Result, refused};
 use crate::{AttributeRef, AttributeValue, StringRef};
 
 /// Attributes for an event: a list to fill, write, clear and fill again. An attribute has one value.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
-    entries: Vec<Entry>,
+    entries: Vec<(AttributeRef, AttributeValue)>,
     /// Bit n: attribute n has a value. Those with higher numbers are looked for.
     has: u128,
 }
@@ -36,13 +32,7 @@ impl Attributes {
 
     /// What is in the list, in the order it was added.
     #[must_use]
-    pub fn entries(&self) -> Vec<(AttributeRef, AttributeValue)> {
-        self.entries.iter().map(Entry::shown).collect()
-    }
-
-    /// The same as libotf2 takes it.
-    #[inline]
-    pub(crate) fn raw_entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[(AttributeRef, AttributeValue)] {
         &self.entries
     }
 
@@ -53,30 +43,19 @@ impl Attributes {
     /// When the attribute is undefined or has a value already.
     #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
-        // Here and not in `push`: all of it is known where it is called.
         let bit = 1_u128.checked_shl(attribute.get()).unwrap_or(0);
-        if self.push(bit, Entry::new(attribute, value)) {
-            Ok(())
-        } else {
-            Err(cannot_be_added(attribute))
+        if self.has & bit != 0 || bit == 0 && !self.is_free(attribute) {
+            return Err(cannot_be_added(attribute));
         }
-    }
-
-    /// Adds what has this bit, if it can be.
-    fn push(&mut self, bit: u128, entry: Entry) -> bool {
-        let can_be = self.has & bit == 0 && (bit != 0 || self.is_free(entry.attribute));
-        if can_be {
-            self.has |= bit;
-            self.entries.push(entry);
-        }
-        can_be
+        self.has |= bit;
+        self.entries.push((attribute, value));
+        Ok(())
     }
 
     /// Whether an attribute without a bit can be added.
-    #[cold]
-    fn is_free(&self, attribute: sys::OTF2_AttributeRef) -> bool {
-        let mut listed = self.entries.iter().map(|entry| entry.attribute);
-        AttributeRef::new(attribute).is_defined() && !listed.any(|listed| listed == attribute)
+    fn is_free(&self, attribute: AttributeRef) -> bool {
+        let mut listed = self.entries.iter().map(|(listed, _)| *listed);
+        attribute.is_defined() && !listed.any(|listed| listed == attribute)
     }
 
     /// Adds an 8-bit unsigned value.
@@ -140,37 +119,6 @@ impl Attributes {
     /// As [`Attributes::add`].
     pub fn add_string(&mut self, attribute: AttributeRef, value: StringRef) -> Result<()> {
         self.add(attribute, AttributeValue::String(value))
-    }
-}
-
-/// An attribute with its value, as libotf2 takes it: what type it has is known where it is added, and would have to be found
-/// out again where it is written.
-#[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) attribute: sys::OTF2_AttributeRef,
-    pub(crate) attribute_type: sys::OTF2_Type,
-    pub(crate) value: sys::OTF2_AttributeValue,
-}
-
-impl Entry {
-    #[inline]
-    pub(crate) fn new(attribute: AttributeRef, value: AttributeValue) -> Self {
-        Self {
-            attribute: attribute.get(),
-            attribute_type: value.attribute_type().raw(),
-            value: value.to_raw(),
-        }
-    }
-
-    fn shown(&self) -> (AttributeRef, AttributeValue) {
-        let value = AttributeValue::from_raw(self.attribute_type, self.value);
-        (AttributeRef::new(self.attribute), value)
-    }
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shown().fmt(formatter)
     }
 }
 

@@ -150,8 +150,8 @@ impl<'a> EventWriter<'a> {
             );
             return Err(refused(operation(), reason));
         }
-        for entry in attributes.raw_entries() {
-            self.next.add_raw(entry)?;
+        for &(attribute, value) in attributes.entries() {
+            self.next.add(attribute, value)?;
         }
         let code = write(writer.as_ptr(), self.next.as_ptr());
         if let Err(error) = check(code, operation) {

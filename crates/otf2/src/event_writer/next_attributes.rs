@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use otf2_sys as sys;
 
-use crate::attributes::Entry;
 use crate::error::{self, Result, check, refused};
 use crate::{AttributeRef, AttributeValue};
 
@@ -40,20 +39,21 @@ impl NextAttributes {
         if !attribute.is_defined() {
             return Err(refused("add an attribute", "the reference is UNDEFINED"));
         }
-        self.add_raw(&Entry::new(attribute, value))
+        let attribute_type = value.attribute_type().raw();
+        self.add_raw(attribute.get(), attribute_type, value.to_raw())
     }
 
-    pub(super) fn add_raw(&mut self, entry: &Entry) -> Result<()> {
-        // SAFETY: the list is alive and nobody else uses it; the value has the type that goes with it.
-        let code = unsafe {
-            sys::OTF2_AttributeList_AddAttribute(
-                self.list.as_ptr(),
-                entry.attribute,
-                entry.attribute_type,
-                entry.value,
-            )
-        };
-        check(code, || format!("add attribute {}", entry.attribute))
+    fn add_raw(
+        &mut self,
+        attribute: sys::OTF2_AttributeRef,
+        attribute_type: sys::OTF2_Type,
+        value: sys::OTF2_AttributeValue,
+    ) -> Result<()> {
+        let list = self.list.as_ptr();
+        // SAFETY: the list is alive and nobody else uses it; `add` gives the value with the type that goes with it.
+        let code =
+            unsafe { sys::OTF2_AttributeList_AddAttribute(list, attribute, attribute_type, value) };
+        check(code, || format!("add attribute {attribute}"))
     }
 
     /// For libotf2, which empties it when it has written an event.
