@@ -280,14 +280,16 @@ proptest! {
         let tables = Tables::of(
             &assembly,
             &timeline.correlation,
-            &drawing.lanes,
+            &drawing,
             &symbols,
         );
         let mut figures = BTreeSet::new();
         let mut drawn = BTreeSet::new();
-        for lane in drawing.lanes {
+        for mut lane in drawing.lanes {
             let key = lane.key;
-            let (happenings, _) = lane.happenings();
+            lane.sort();
+            let mut cut = 0;
+            let happenings: Vec<Happening> = lane.happenings(lane.items.iter(), &mut cut).collect();
             for figure in check_lane(&happenings)? {
                 let fields = figure.fields(&assembly, &timeline.correlation);
                 prop_assert!(tables.region(figure.region(fields.as_ref(), &timeline.correlation)).is_defined());

@@ -14,6 +14,7 @@ use super::interval::Interval;
 use super::lanes::{Item, LaneKey, Owner};
 use super::messages::Messages;
 use super::metrics::Sample;
+use super::needed::Needed;
 use super::options::{ArchiveOptions, Level};
 use super::place::{index, place};
 use super::room;
@@ -142,15 +143,37 @@ pub struct Lane {
 pub struct Canvas {
     /// By place of a thread, the first with its key: what is drawn on it.
     threads: Vec<ThreadRow>,
-    lanes: FxHashMap<(LaneKey, u32), Vec<Item>>,
+    lanes: Vec<Drawn>,
+    /// Where in `lanes` those are, by key and sibling.
+    numbers: FxHashMap<(LaneKey, u32), usize>,
     messages: BTreeMap<LaneKey, Messages>,
     samples: BTreeMap<LaneKey, Vec<Sample>>,
     level: Level,
     drawn: Vec<bool>,
     /// By place of a thread: the first with the same key.
     first_threads: Vec<u32>,
+    needed: Needed,
     /// What happened while drawing.
     pub counts: Counts,
+}
+
+/// What is drawn on a lane.
+#[derive(Debug)]
+struct Drawn {
+    key: LaneKey,
+    sibling: u32,
+    items: Vec<Item>,
+}
+
+/// A lane with its siblings, to draw many things on.
+#[derive(Debug)]
+pub struct Row<'c> {
+    canvas: &'c mut Canvas,
+    key: LaneKey,
+    /// Whether the level has it.
+    is_drawn: bool,
+    /// By sibling: where it is in [`Canvas::lanes`].
+    siblings: Vec<Option<usize>>,
 }
 
 /// What is drawn on a thread that may have several places.
@@ -168,6 +191,8 @@ pub struct Drawing {
     pub lanes: Vec<Lane>,
     /// The threads that [`LaneKey::Thread`] counts: a place in [`Assembly::threads`] for each.
     pub threads: Vec<u32>,
+    /// The regions of what is drawn.
+    pub needed: Needed,
 }
 
 impl Canvas {
@@ -190,6 +215,7 @@ impl Canvas {
 
     /// Draws on the lane of a thread.
     pub fn on_thread(&mut self, thread: u32, item: Item) {
+        self.needed.note(item.figure);
         let first = self.first_threads.get(index(thread)).copied();
         let row = self.threads.get_mut(index(first.unwrap_or(thread)));
         if let Some(row) = row {
@@ -200,43 +226,41 @@ impl Canvas {
 
     /// Makes a lane, used or not.
     pub fn lane(&mut self, key: LaneKey) {
-        self.lanes.entry((key, 0)).or_default();
+        let _number = self.number(key, 0);
+    }
+
+    /// A lane to draw on.
+    pub fn row(&mut self, key: LaneKey) -> Row<'_> {
+        Row {
+            is_drawn: self.level.draws(key.kind()),
+            canvas: self,
+            key,
+            siblings: Vec::new(),
+        }
     }
 
     /// Draws on a lane or one of its siblings.
     pub fn on_lane(&mut self, key: LaneKey, sibling: usize, item: Item) {
-        if !self.level.draws(key.kind()) {
-            return;
-        }
-        if sibling > 0 && item.figure.is_whole() {
-            self.counts.overflowed += 1;
-        }
-        let items = self.lanes.entry((key, place(sibling))).or_default();
-        room::push(items, item);
+        self.row(key).draw(sibling, item);
     }
 
-    /// Draws the parts of one operation that follow each other, each from its beginning to that of the next.
-    pub fn chain(
-        &mut self,
-        key: LaneKey,
-        sibling: usize,
-        operation: u32,
-        parts: &[(Shape, u64)],
-        end: u64,
-    ) {
-        if !self.level.draws(key.kind()) {
-            return;
+    fn number(&mut self, key: LaneKey, sibling: u32) -> usize {
+        let next = self.lanes.len();
+        let number = *self.numbers.entry((key, sibling)).or_insert(next);
+        if number == next {
+            let items = Vec::new();
+            self.lanes.push(Drawn {
+                key,
+                sibling,
+                items,
+            });
         }
-        if sibling > 0 {
-            self.counts.overflowed += 1;
-        }
-        let items = self.lanes.entry((key, place(sibling))).or_default();
-        let ends = parts.iter().skip(1).map(|&(_, begin)| begin);
-        for (&(shape, begin), until) in parts.iter().zip(ends.chain([end])) {
-            let figure = Figure { operation, shape };
-            let (start, end) = (begin.min(end), until.min(end));
-            room::push(items, Item { start, end, figure });
-        }
+        number
+    }
+
+    /// Notes what an operation tells of a figure that is drawn, while it is at hand.
+    pub fn told(&mut self, figure: Figure, operation: &Operation) {
+        self.needed.note_told(figure, operation);
     }
 
     /// Puts communication records on a lane.
@@ -292,9 +316,14 @@ impl Canvas {
                 samples: Vec::new(),
             });
         }
-        let mut lanes: Vec<((LaneKey, u32), Vec<Item>)> = self.lanes.into_iter().collect();
-        lanes.sort_by_key(|&((key, sibling), _)| (key.row(scene.comms), sibling));
-        for ((key, sibling), items) in lanes {
+        let mut lanes = self.lanes;
+        lanes.sort_by_key(|lane| (lane.key.row(scene.comms), lane.sibling));
+        for Drawn {
+            key,
+            sibling,
+            items,
+        } in lanes
+        {
             let (messages, mut samples) = match sibling {
                 0 => (self.messages.remove(&key), self.samples.remove(&key)),
                 _ => (None, None),
@@ -310,6 +339,80 @@ impl Canvas {
                 samples: samples.unwrap_or_default(),
             });
         }
+        drawing.needed = self.needed;
         (drawing, self.counts)
+    }
+}
+
+impl Row<'_> {
+    /// What else is noted of what is drawn.
+    pub fn canvas(&mut self) -> &mut Canvas {
+        self.canvas
+    }
+
+    fn items(&mut self, sibling: usize) -> Option<&mut Vec<Item>> {
+        let number = match self.siblings.get(sibling) {
+            Some(&Some(number)) => number,
+            _ => self.find(sibling),
+        };
+        let lane = self.canvas.lanes.get_mut(number)?;
+        Some(&mut lane.items)
+    }
+
+    #[cold]
+    fn find(&mut self, sibling: usize) -> usize {
+        let number = self.canvas.number(self.key, place(sibling));
+        if self.siblings.len() <= sibling {
+            self.siblings.resize(sibling + 1, None);
+        }
+        if let Some(known) = self.siblings.get_mut(sibling) {
+            *known = Some(number);
+        }
+        number
+    }
+
+    /// See [`Canvas::told`].
+    pub fn told(&mut self, figure: Figure, operation: &Operation) {
+        if self.is_drawn {
+            self.canvas.told(figure, operation);
+        }
+    }
+
+    /// Draws on the lane or one of its siblings.
+    pub fn draw(&mut self, sibling: usize, item: Item) {
+        if !self.is_drawn {
+            return;
+        }
+        if sibling > 0 && item.figure.is_whole() {
+            self.canvas.counts.overflowed += 1;
+        }
+        self.canvas.needed.note(item.figure);
+        if let Some(items) = self.items(sibling) {
+            room::push(items, item);
+        }
+    }
+
+    /// Draws the parts of one operation that follow each other, each from its beginning to that of the next.
+    pub fn chain(&mut self, sibling: usize, operation: u32, parts: &[(Shape, u64)], end: u64) {
+        if !self.is_drawn {
+            return;
+        }
+        if sibling > 0 {
+            self.canvas.counts.overflowed += 1;
+        }
+        for (at, &(shape, begin)) in parts.iter().enumerate() {
+            let next = parts.get(at + 1);
+            let until = next.map_or(end, |&(_, begin)| begin);
+            let figure = Figure {
+                operation,
+                shape,
+                is_last: next.is_none(),
+            };
+            self.canvas.needed.note(figure);
+            let (start, end) = (begin.min(end), until.min(end));
+            if let Some(items) = self.items(sibling) {
+                room::push(items, Item { start, end, figure });
+            }
+        }
     }
 }

@@ -7,17 +7,15 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::assembly::Assembly;
-use super::canvas::Lane;
+use super::canvas::Drawing;
 use super::collective;
 use super::correlate::Correlation;
-use super::figure::{RegionClass, RegionCode, RegionKey, RegionName, Shape, Told};
+use super::figure::{RegionClass, RegionCode, RegionKey, RegionName};
 use super::gpu_work::words::{copy_kind, demangled};
 use super::interval::Timing;
-use super::lanes::LaneKey;
-use super::near::visit;
 use super::place::{index, place};
 use super::pxn::{self, placeholder};
 use crate::journal::reader::Symbols;
@@ -167,7 +165,7 @@ impl Tables {
     pub fn of(
         assembly: &Assembly,
         correlation: &Correlation,
-        lanes: &[Lane],
+        drawing: &Drawing,
         symbols: &Symbols,
     ) -> Self {
         let in_fields = symbols.all().filter(|&symbol| assembly.seen.has(symbol));
@@ -208,7 +206,7 @@ impl Tables {
                 *slot = reference;
             }
         }
-        tables.number_regions(assembly, correlation, lanes, symbols);
+        tables.number_regions(assembly, correlation, drawing, symbols);
         tables
     }
 
@@ -216,39 +214,14 @@ impl Tables {
         &mut self,
         assembly: &Assembly,
         correlation: &Correlation,
-        lanes: &[Lane],
+        drawing: &Drawing,
         symbols: &Symbols,
     ) {
         let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
-        let items = lanes.iter().flat_map(|lane| {
-            let mut seen = 0_u32;
-            // A row of transfers is of one direction.
-            let is_net = matches!(lane.key, LaneKey::Net(..));
-            let items = visit(&lane.items, |item| {
-                item.figure.teller(assembly, correlation)
-            });
-            items.filter(move |item| {
-                let shape = item.figure.shape;
-                let bit = 1 << shape as u32;
-                let is_known = seen & bit != 0;
-                seen |= bit;
-                let is_fixed = item.figure.has_fixed_region() || is_net && shape == Shape::Net;
-                !(is_fixed && is_known)
-            })
-        });
-        let mut told_before: FxHashSet<Told> = FxHashSet::default();
-        let mut last_told = None;
-        for item in items {
-            let told = item.figure.told(assembly, correlation);
-            if let Some(told) = told {
-                let is_known = last_told == Some(told) || !told_before.insert(told);
-                last_told = Some(told);
-                if is_known {
-                    continue;
-                }
-            }
-            let fields = item.figure.fields(assembly, correlation);
-            let key = item.figure.region(fields.as_ref(), correlation);
+        let items = drawing.lanes.iter().flat_map(|lane| &lane.items);
+        for figure in drawing.needed.figures(items) {
+            let fields = figure.fields(assembly, correlation);
+            let key = figure.region(fields.as_ref(), correlation);
             if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
                 new.insert(RegionRef::UNDEFINED);
                 let keys = named.entry(region_text(key, symbols)).or_default();

@@ -385,7 +385,7 @@ impl Details<'_, '_> {
             Shape::Enqueue | Shape::Channel | Shape::PluginSend | Shape::PluginReceive => {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            _ if figure.is_control() && super::kinds::controls::is_last(scene, figure) => {
+            _ if figure.is_control() && figure.is_last => {
                 let control = scene.assembly.operation(figure.operation);
                 let appended = control.map_or(0, |control| control.value);
                 self.number(Attribute::Appended, appended, 0)?;
@@ -394,10 +394,7 @@ impl Details<'_, '_> {
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
             // Of one that stopped nothing is left to say.
-            _ if figure.is_step()
-                && !scene.has_stopped(figure.operation)
-                && super::kinds::steps::is_last(scene, figure) =>
-            {
+            _ if figure.is_step() && figure.is_last && !scene.has_stopped(figure.operation) => {
                 let closed = scene.correlation.closed_at(figure.operation);
                 self.flag(Attribute::Closed, closed.is_some())?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))

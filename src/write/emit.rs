@@ -3,17 +3,17 @@
 use otf2::{
     Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
 };
-use rustc_hash::FxHashMap;
 
 use super::assembly::Operation;
+use super::by_told::ByTold;
 use super::canvas::Scene;
 use super::collective;
 use super::definitions::Tables;
 use super::details::{Details, Timings};
-use super::figure::{Figure, Shape, Told};
+use super::figure::{Figure, Shape};
 use super::interval::Timing;
 use super::kinds::steps;
-use super::lanes::{Happening, What};
+use super::lanes::{Happening, Item, What};
 use super::messages::{Message, Role};
 use super::near::{AHEAD, bring_near};
 use crate::event::Kind;
@@ -27,9 +27,8 @@ pub struct Emitter<'a> {
     timings: Timings,
     /// The regions that are entered on the lane.
     entered: Vec<RegionRef>,
-    /// The regions of figures that tell them, each beside the last one of its shape and kind.
-    told: FxHashMap<Told, RegionRef>,
-    last_told: Vec<Option<(Told, RegionRef)>>,
+    /// The regions of figures whose operations tell them.
+    told: ByTold<RegionRef>,
     /// By shape: the region, where that is enough to tell it.
     fixed: [Option<RegionRef>; FIXED],
 }
@@ -46,46 +45,48 @@ impl<'a> Emitter<'a> {
             tables,
             timings: Timing::ALL.map(|timing| tables.text(timing.name())),
             entered: Vec::new(),
-            told: FxHashMap::default(),
-            last_told: vec![None; FIXED * Kind::COUNT],
+            told: ByTold::default(),
             fixed: [None; FIXED],
         }
     }
 
-    /// Writes events of a lane that follow each other; gives how many of them complete a collective on this rank.
+    /// Writes events of a lane that follow each other.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_all(
         &mut self,
         writer: &mut EventWriter<'_>,
-        happenings: &[Happening],
-    ) -> otf2::Result<u64> {
-        let mut collectives = 0;
-        for (at, happening) in happenings.iter().enumerate() {
-            let ahead = |steps: usize| self.entered(happenings.get(at + steps)?);
+        happenings: impl Iterator<Item = Happening>,
+    ) -> otf2::Result<Written> {
+        let mut written = Written::default();
+        for happening in happenings {
+            self.write(writer, &happening)?;
+            written.note(&happening);
+        }
+        Ok(written)
+    }
+
+    /// Goes through what is drawn on a lane; what its operations say is near by then.
+    pub fn visit<'i>(&self, items: &'i [Item]) -> impl Iterator<Item = &'i Item> + use<'a, 'i> {
+        let scene = self.scene;
+        items.iter().enumerate().map(move |(at, item)| {
+            let ahead = |steps: usize| behind(scene, items.get(at + steps)?.figure);
             if let Some(operation) = ahead(AHEAD) {
                 bring_near(operation);
             }
             if let Some(operation) = ahead(AHEAD / 2) {
-                operation.fields.bring_near(&self.scene.assembly.larger);
+                operation.fields.bring_near(&scene.assembly.larger);
+                // What a step sends depends on its transfer.
+                let parent = operation.parent_at();
+                if let Some(parent) = parent.and_then(|at| scene.assembly.operation(at))
+                    && operation.kind() == Kind::ProxyStep
+                {
+                    bring_near(parent);
+                }
             }
-            self.write(writer, happening)?;
-            collectives += u64::from(happening.ends_collective());
-        }
-        Ok(collectives)
-    }
-
-    /// The operation that begins with an event.
-    fn entered(&self, happening: &Happening) -> Option<&'a Operation> {
-        let What::Enter(figure) = happening.what else {
-            return None;
-        };
-        let at = match figure.shape {
-            Shape::Operation => self.scene.activity(figure.operation)?.operation,
-            _ => figure.operation,
-        };
-        self.scene.assembly.operation(at)
+            item
+        })
     }
 
     fn write(&mut self, writer: &mut EventWriter<'_>, happening: &Happening) -> otf2::Result<()> {
@@ -137,7 +138,7 @@ impl<'a> Emitter<'a> {
         }
         let known = self.fixed.get(figure.shape as usize).copied().flatten();
         known.unwrap_or_else(|| {
-            let region = self.find_region(figure);
+            let region = find_region(self.scene, self.tables, figure);
             if let Some(fixed) = self.fixed.get_mut(figure.shape as usize) {
                 *fixed = Some(region);
             }
@@ -148,27 +149,60 @@ impl<'a> Emitter<'a> {
     /// The region of a figure that is told by what it is of.
     fn told_region(&mut self, figure: Figure) -> RegionRef {
         let Some(told) = figure.told(self.scene.assembly, self.scene.correlation) else {
-            return self.find_region(figure);
+            return find_region(self.scene, self.tables, figure);
         };
-        let last = self.last_told.get(told.place()).copied().flatten();
-        if let Some((_, region)) = last.filter(|(last, _)| *last == told) {
-            return region;
-        }
-        let known = self.told.get(&told).copied();
-        let region = known.unwrap_or_else(|| self.find_region(figure));
-        self.told.insert(told, region);
-        if let Some(last) = self.last_told.get_mut(told.place()) {
-            *last = Some((told, region));
-        }
-        region
+        let (scene, tables) = (self.scene, self.tables);
+        self.told
+            .get_or(told, || find_region(scene, tables, figure))
+    }
+}
+
+/// What was written of a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// How many things happened.
+    pub happenings: usize,
+    /// How many of them complete a collective on this rank.
+    pub collectives: u64,
+    /// When the first and the last of them did.
+    pub span_ns: Option<(u64, u64)>,
+}
+
+impl Written {
+    /// Adds what was written after it.
+    pub fn add(&mut self, more: Self) {
+        self.happenings += more.happenings;
+        self.collectives += more.collectives;
+        self.span_ns = match (self.span_ns, more.span_ns) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (before, after) => before.or(after),
+        };
     }
 
-    fn find_region(&self, figure: Figure) -> RegionRef {
-        let fields = figure.fields(self.scene.assembly, self.scene.correlation);
-        self.tables
-            .region(figure.region(fields.as_ref(), self.scene.correlation))
+    #[inline]
+    fn note(&mut self, happening: &Happening) {
+        self.happenings += 1;
+        self.collectives += u64::from(happening.ends_collective());
+        let (first, _) = self.span_ns.unwrap_or((happening.time, happening.time));
+        self.span_ns = Some((first, happening.time));
     }
+}
 
+/// The operation behind a figure.
+fn behind<'a>(scene: &Scene<'a>, figure: Figure) -> Option<&'a Operation> {
+    let at = match figure.shape {
+        Shape::Operation => scene.activity(figure.operation)?.operation,
+        _ => figure.operation,
+    };
+    scene.assembly.operation(at)
+}
+
+fn find_region(scene: &Scene<'_>, tables: &Tables, figure: Figure) -> RegionRef {
+    let fields = figure.fields(scene.assembly, scene.correlation);
+    tables.region(figure.region(fields.as_ref(), scene.correlation))
+}
+
+impl Emitter<'_> {
     /// A step that begins to send puts data into its peer's memory.
     fn put(&self, writer: &mut EventWriter<'_>, time: u64, figure: Figure) -> otf2::Result<()> {
         let put =
@@ -192,11 +226,11 @@ impl<'a> Emitter<'a> {
         time: u64,
         figure: Figure,
     ) -> otf2::Result<()> {
-        if !figure.is_step() {
+        if !figure.is_step() || !figure.is_last {
             return Ok(());
         }
-        let put = steps::put(self.scene, figure.operation).filter(|put| put.completes);
-        let Some(put) = put.filter(|_| steps::is_last(self.scene, figure)) else {
+        let put = steps::put(self.scene, figure.operation);
+        let Some(put) = put.filter(|put| put.completes) else {
             return Ok(());
         };
         let (win, matching) = (RmaWinRef::new(put.comm), u64::from(figure.operation));

@@ -79,9 +79,21 @@ pub struct Figure {
     pub operation: u32,
     /// What of it.
     pub shape: Shape,
+    /// Of parts that follow each other: whether it is the last, where what is known of their end goes.
+    pub is_last: bool,
 }
 
 impl Figure {
+    /// What is no part of several.
+    #[must_use]
+    pub const fn of(operation: u32, shape: Shape) -> Self {
+        Self {
+            operation,
+            shape,
+            is_last: false,
+        }
+    }
+
     /// Whether it stands for the operation, not for a part of it.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
@@ -121,6 +133,15 @@ impl Figure {
                     | Shape::Queued
                     | Shape::Channel
             )
+    }
+
+    /// Whether the operation behind it says, by its kind and detail, which region it is of.
+    #[must_use]
+    pub const fn is_told_by_operation(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::Call | Shape::Enqueue | Shape::Operation | Shape::Net
+        )
     }
 
     /// Whether it is a state of a proxy thread.
@@ -235,6 +256,19 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// How many numbers [`Self::place`] gives.
+    pub(super) const PLACES: usize = (Shape::Work as usize + 1) * Kind::COUNT;
+
+    /// What an operation tells of its figures.
+    #[inline]
+    pub(super) fn by(shape: Shape, operation: &Operation) -> Self {
+        Self {
+            shape,
+            kind: operation.kind(),
+            detail: operation.detail(),
+        }
+    }
+
     /// A number for shape and kind.
     #[inline]
     pub(super) const fn place(self) -> usize {
@@ -356,30 +390,18 @@ impl Figure {
         RegionKey { class, name }
     }
 
-    /// The operation that tells its region, where kind and detail of one do.
-    #[inline]
-    pub(super) fn teller<'a>(
-        &self,
-        assembly: &'a Assembly,
-        correlation: &Correlation,
-    ) -> Option<&'a Operation> {
-        let at = match self.shape {
-            Shape::Call | Shape::Enqueue | Shape::Net => self.operation,
-            Shape::Operation => correlation.activities.get(index(self.operation))?.operation,
-            _ => return None,
-        };
-        assembly.operation(at)
-    }
-
-    /// What of it tells the region.
+    /// What of the operation behind it tells the region, where that does.
     #[inline]
     pub(super) fn told(&self, assembly: &Assembly, correlation: &Correlation) -> Option<Told> {
-        let operation = self.teller(assembly, correlation)?;
-        Some(Told {
-            shape: self.shape,
-            kind: operation.kind(),
-            detail: operation.detail(),
-        })
+        if !self.is_told_by_operation() {
+            return None;
+        }
+        let at = match self.shape {
+            Shape::Operation => correlation.activities.get(index(self.operation))?.operation,
+            _ => self.operation,
+        };
+        let operation = assembly.operation(at)?;
+        Some(Told::by(self.shape, operation))
     }
 
     /// The fields of the operation behind it.

@@ -6,6 +6,8 @@
 //! * **everything else**: intervals follow each other. One that starts before the lane is free goes to
 //!   the lowest free sibling, `#2`, `#3` …: the fewest rows, because intervals come by start.
 
+use std::iter::Peekable;
+
 use super::comm::Comms;
 use super::figure::Figure;
 use super::gpu_work::Row as GpuRow;
@@ -161,55 +163,97 @@ pub enum What {
     Measurement(bool),
 }
 
-/// Draws nested items: ENTER and LEAVE in a valid order. Items may come in any order; one that ends
-/// after the item around it ends with that one. Returns how many were cut.
-#[must_use]
-pub fn nest(items: &mut [Item], into: &mut Vec<Happening>) -> u64 {
+/// Puts items in the order that [`Nested`] takes them in.
+pub fn sort(items: &mut [Item]) {
     // Stable for its speed: items come in a few runs that are in order. No two have the same key.
     items.sort_by_key(Item::key);
-    let mut around: Vec<Item> = Vec::new();
-    let mut cut = 0;
-    for &item in items.iter() {
-        let mut item = item;
-        while let Some(top) = around.pop_if(|top| top.end <= item.start) {
-            into.push(leave(&top));
+}
+
+/// Draws nested items: ENTER and LEAVE in a valid order. One that ends after the item around it ends with that one.
+#[derive(Debug)]
+pub struct Nested<'a, I: Iterator<Item = &'a Item>> {
+    items: Peekable<I>,
+    around: Vec<Item>,
+    cut: &'a mut u64,
+}
+
+impl<'a, I: Iterator<Item = &'a Item>> Nested<'a, I> {
+    /// Of items that are in order. `cut` counts those that end earlier here.
+    pub fn new(items: I, cut: &'a mut u64) -> Self {
+        Self {
+            items: items.peekable(),
+            around: Vec::new(),
+            cut,
         }
-        if let Some(top) = around.last()
+    }
+}
+
+impl<'a, I: Iterator<Item = &'a Item>> Iterator for Nested<'a, I> {
+    type Item = Happening;
+
+    #[inline]
+    fn next(&mut self) -> Option<Happening> {
+        let next = self.items.peek();
+        let is_over = |top: &mut Item| next.is_none_or(|next| top.end <= next.start);
+        if let Some(top) = self.around.pop_if(is_over) {
+            return Some(leave(&top));
+        }
+        let mut item = *self.items.next()?;
+        if let Some(top) = self.around.last()
             && item.end > top.end
         {
             item.end = top.end;
-            cut += 1;
+            *self.cut += 1;
         }
-        into.push(Happening {
+        self.around.push(item);
+        Some(Happening {
             time: item.start,
             what: What::Enter(item.figure),
-        });
-        around.push(item);
+        })
     }
-    into.extend(around.iter().rev().map(leave));
-    cut
 }
 
-/// Puts samples between the other happenings: before those of the same time.
-#[must_use]
-pub fn weave(happenings: Vec<Happening>, samples: &[Sample]) -> Vec<Happening> {
-    if samples.is_empty() {
-        return happenings;
-    }
-    let mut woven = Vec::with_capacity(happenings.len() + samples.len());
-    let mut samples = samples.iter().peekable();
-    let shown = |sample: &Sample| Happening {
-        time: sample.time,
-        what: What::Sample(sample.metric, sample.value),
-    };
-    for happening in happenings {
-        while let Some(sample) = samples.next_if(|sample| sample.time <= happening.time) {
-            woven.push(shown(sample));
+/// Puts other happenings between those of a row: before those of the same time.
+#[derive(Debug)]
+pub struct Woven<I: Iterator<Item = Happening>, J: Iterator<Item = Happening>> {
+    row: Peekable<I>,
+    others: Peekable<J>,
+}
+
+impl<I: Iterator<Item = Happening>, J: Iterator<Item = Happening>> Woven<I, J> {
+    /// Both are in order.
+    pub fn new(row: I, others: J) -> Self {
+        Self {
+            row: row.peekable(),
+            others: others.peekable(),
         }
-        woven.push(happening);
     }
-    woven.extend(samples.map(shown));
-    woven
+}
+
+impl<I: Iterator<Item = Happening>, J: Iterator<Item = Happening>> Iterator for Woven<I, J> {
+    type Item = Happening;
+
+    #[inline]
+    fn next(&mut self) -> Option<Happening> {
+        let Some(other) = self.others.peek() else {
+            return self.row.next();
+        };
+        let time = other.time;
+        match self.row.peek() {
+            Some(next) if next.time < time => self.row.next(),
+            _ => self.others.next(),
+        }
+    }
+}
+
+impl Sample {
+    /// As something that happens.
+    pub(super) const fn happening(&self) -> Happening {
+        Happening {
+            time: self.time,
+            what: What::Sample(self.metric, self.value),
+        }
+    }
 }
 
 fn leave(item: &Item) -> Happening {
@@ -251,11 +295,41 @@ mod tests {
     use proptest::prelude::*;
 
     fn item(start: u64, end: u64, operation: u32) -> Item {
-        let figure = Figure {
-            operation,
-            shape: Shape::Call,
-        };
+        let figure = Figure::of(operation, Shape::Call);
         Item { start, end, figure }
+    }
+
+    fn nested(items: &mut [Item]) -> (Vec<Happening>, u64) {
+        sort(items);
+        let mut cut = 0;
+        let happenings = Nested::new(items.iter(), &mut cut).collect();
+        (happenings, cut)
+    }
+
+    #[test]
+    fn what_is_woven_in_comes_first() {
+        let sample = |time, value| Sample {
+            time,
+            metric: Metric::BytesInFlight,
+            value,
+        };
+        let items = &mut [item(1, 5, 0)];
+        let (row, _) = nested(items);
+        let samples = [sample(0, 7), sample(1, 8), sample(5, 9), sample(6, 10)];
+        let others = samples.iter().map(Sample::happening);
+        let times = Woven::new(row.into_iter(), others).map(|happening| {
+            let is_sample = matches!(happening.what, What::Sample(..));
+            (happening.time, is_sample)
+        });
+        let expected = [
+            (0, true),
+            (1, true),
+            (1, false),
+            (5, true),
+            (5, false),
+            (6, true),
+        ];
+        assert_eq!(times.collect::<Vec<_>>(), expected);
     }
 
     fn shown(happenings: &[Happening]) -> Vec<String> {
@@ -272,11 +346,7 @@ mod tests {
 
     #[test]
     fn a_call_that_outlives_the_one_around_it_is_cut() {
-        let mut out = Vec::new();
-        let cut = nest(
-            &mut [item(0, 10, 0), item(4, 12, 1), item(12, 13, 2)],
-            &mut out,
-        );
+        let (out, cut) = nested(&mut [item(0, 10, 0), item(4, 12, 1), item(12, 13, 2)]);
         assert_eq!(cut, 1);
         assert_eq!(
             shown(&out),
@@ -286,9 +356,9 @@ mod tests {
 
     #[test]
     fn ties_come_out_in_a_valid_order() {
-        let mut out = Vec::new();
         let items = &mut [item(5, 5, 1), item(5, 9, 2), item(0, 5, 0), item(9, 9, 3)];
-        assert_eq!(nest(items, &mut out), 0);
+        let (out, cut) = nested(items);
+        assert_eq!(cut, 0);
         let expected = [
             "+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9",
         ];
@@ -314,8 +384,7 @@ mod tests {
                 .zip(&spans)
                 .map(|(at, &(start, length))| item(start, start + length, at))
                 .collect();
-            let mut out = Vec::new();
-            let _ = nest(&mut items, &mut out);
+            let (out, _) = nested(&mut items);
             prop_assert_eq!(out.len(), 2 * spans.len());
             prop_assert!(out.is_sorted_by_key(|happening| happening.time));
             let mut open = Vec::new();

@@ -155,28 +155,20 @@ pub fn definitions(assembly: &Assembly) -> Vec<SwitchDefinition> {
     assembly.switches.iter().map(define).collect()
 }
 
-/// Puts the switches on a row that shows them: before other happenings of the same time. A row on which nothing else
-/// happens stays empty.
+/// The switches that a row shows, in order: before other happenings of the same time. A row on which nothing else happens
+/// stays empty.
 #[must_use]
-pub fn weave(
-    key: LaneKey,
-    sibling: u32,
-    happenings: Vec<Happening>,
-    assembly: &Assembly,
-) -> Vec<Happening> {
+pub fn of_row(key: LaneKey, sibling: u32, assembly: &Assembly) -> Vec<Happening> {
     let shows = sibling == 0 && matches!(key, LaneKey::Thread(_) | LaneKey::Communicator(_));
-    if !shows || assembly.switches.is_empty() || happenings.is_empty() {
-        return happenings;
+    if !shows || assembly.switches.is_empty() {
+        return Vec::new();
     }
     let turns = turns(key, assembly).into_iter();
     let turns = turns.map(|(time, is_on)| Happening {
         time,
         what: What::Measurement(is_on),
     });
-    let mut woven: Vec<Happening> = turns.chain(happenings).collect();
-    // Stable: what was in order stays so.
-    woven.sort_by_key(|happening| happening.time);
-    woven
+    turns.collect()
 }
 
 /// When recording went on or off for a row.

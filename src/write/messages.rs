@@ -6,6 +6,8 @@
 //! other, in the communicator's order, which is the same on all ranks. Nonblocking ones are requested in that order
 //! and may overlap.
 
+use std::iter::Peekable;
+
 use super::figure::{Figure, Shape};
 use super::lanes::{Happening, What};
 
@@ -93,46 +95,86 @@ impl Messages {
         }
     }
 
-    /// Puts the records between the ENTER and LEAVE of the communicator's own lane: inside their
-    /// operation where it is drawn there.
+    /// Whether there are none.
     #[must_use]
-    pub fn merge(mut self, drawn: Vec<Happening>) -> Vec<Happening> {
-        if self.all.is_empty() {
-            return drawn;
-        }
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Puts the records in the order of time.
+    pub fn sort(&mut self) {
         self.all
             .sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
-        let mut merged = Vec::with_capacity(drawn.len() + self.all.len());
-        let mut records = self.all.iter().peekable();
-        let mut put = |merged: &mut Vec<Happening>, due: &dyn Fn(&Timed) -> bool| {
-            while let Some(timed) = records.next_if(|timed| due(timed)) {
-                merged.push(Happening {
-                    time: timed.time,
-                    what: What::Message(timed.message),
-                });
-            }
-        };
-        for happening in drawn {
-            let now = happening.time;
-            match happening.what {
-                What::Leave(figure) => put(&mut merged, &|timed: &Timed| {
-                    let own = figure == timed.figure;
-                    timed.time < now || timed.time == now && (own || !timed.at_home)
-                }),
-                _ => put(&mut merged, &|timed: &Timed| timed.time < now),
-            }
-            merged.push(happening);
-            // What is around others begins, as a record, before those are entered.
-            if let What::Enter(figure) = happening.what
-                && figure.shape == Shape::Composite
-            {
-                put(&mut merged, &|timed: &Timed| {
-                    timed.time <= now && timed.figure == figure
-                });
-            }
+    }
+
+    /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own lane: inside their
+    /// operation where it is drawn there.
+    pub fn merge<I: Iterator<Item = Happening>>(&self, drawn: I) -> Merged<'_, I> {
+        Merged {
+            drawn: drawn.peekable(),
+            records: self.all.iter(),
+            begun: None,
         }
-        put(&mut merged, &|_: &Timed| true);
-        merged
+    }
+}
+
+/// What is drawn on the communicator's own lane, with the records of [`Messages`].
+#[derive(Debug)]
+pub struct Merged<'a, I: Iterator<Item = Happening>> {
+    drawn: Peekable<I>,
+    records: std::slice::Iter<'a, Timed>,
+    /// What is around others, has just been entered, and begins, as a record, before those are.
+    begun: Option<(u64, Figure)>,
+}
+
+impl<I: Iterator<Item = Happening>> Iterator for Merged<'_, I> {
+    type Item = Happening;
+
+    #[inline]
+    fn next(&mut self) -> Option<Happening> {
+        let Some(record) = self.records.as_slice().first() else {
+            return self.drawn.next();
+        };
+        if let Some((now, figure)) = self.begun {
+            if record.time <= now && record.figure == figure {
+                return self.record();
+            }
+            self.begun = None;
+        }
+        let Some(next) = self.drawn.peek() else {
+            return self.record();
+        };
+        let now = next.time;
+        let is_due = match next.what {
+            What::Leave(figure) => {
+                let own = figure == record.figure;
+                record.time < now || record.time == now && (own || !record.at_home)
+            }
+            _ => record.time < now,
+        };
+        if is_due {
+            return self.record();
+        }
+        let next = self.drawn.next();
+        if let Some(Happening {
+            time,
+            what: What::Enter(figure),
+        }) = next
+            && figure.shape == Shape::Composite
+        {
+            self.begun = Some((time, figure));
+        }
+        next
+    }
+}
+
+impl<I: Iterator<Item = Happening>> Merged<'_, I> {
+    fn record(&mut self) -> Option<Happening> {
+        let timed = self.records.next()?;
+        Some(Happening {
+            time: timed.time,
+            what: What::Message(timed.message),
+        })
     }
 }
 
@@ -155,11 +197,11 @@ pub enum Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::lanes::{Item, nest};
+    use crate::write::lanes::{Item, Nested, sort};
 
     fn figure(operation: u32) -> Figure {
         let shape = Shape::Operation;
-        Figure { operation, shape }
+        Figure::of(operation, shape)
     }
 
     fn item(start: u64, end: u64, activity: u32) -> Item {
@@ -167,7 +209,11 @@ mod tests {
         Item { start, end, figure }
     }
 
-    fn shown(happenings: &[Happening]) -> Vec<String> {
+    fn merged(mut messages: Messages, items: &mut [Item]) -> Vec<String> {
+        sort(items);
+        messages.sort();
+        let mut cut = 0;
+        let drawn = Nested::new(items.iter(), &mut cut);
         let name = |what| match what {
             What::Enter(figure) => format!("enter {}", figure.operation),
             What::Leave(figure) => format!("leave {}", figure.operation),
@@ -175,7 +221,7 @@ mod tests {
             What::Sample(metric, value) => format!("{metric:?} {value}"),
             What::Measurement(is_on) => format!("measurement {is_on}"),
         };
-        let shown = happenings.iter();
+        let shown = messages.merge(drawn);
         shown
             .map(|h| format!("{} {}", h.time, name(h.what)))
             .collect()
@@ -183,11 +229,7 @@ mod tests {
 
     #[test]
     fn back_to_back_collectives_stay_in_their_regions() {
-        let mut drawn = Vec::new();
-        let _ = nest(
-            &mut [item(0, 5, 0), item(5, 5, 1), item(5, 9, 2)],
-            &mut drawn,
-        );
+        let mut items = [item(0, 5, 0), item(5, 5, 1), item(5, 9, 2)];
         let mut messages = Messages::default();
         for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
             messages.add(figure(activity), Exchange::Collective, span, true);
@@ -206,15 +248,12 @@ mod tests {
             "9 CollectiveEnd 2",
             "9 leave 2",
         ];
-        assert_eq!(shown(&messages.merge(drawn)), expected);
+        assert_eq!(merged(messages, &mut items), expected);
     }
 
     #[test]
     fn a_collective_of_messages_begins_before_and_ends_after_them() {
-        let around = Figure {
-            operation: 0,
-            shape: Shape::Composite,
-        };
+        let around = Figure::of(0, Shape::Composite);
         let mut items = [
             item(0, 9, 0),
             Item {
@@ -223,8 +262,6 @@ mod tests {
                 figure: around,
             },
         ];
-        let mut drawn = Vec::new();
-        let _ = nest(&mut items, &mut drawn);
         let mut messages = Messages::default();
         messages.add(around, Exchange::Collective, (0, 9), true);
         let expected = [
@@ -235,13 +272,12 @@ mod tests {
             "9 CollectiveEnd 0",
             "9 leave 0",
         ];
-        assert_eq!(shown(&messages.merge(drawn)), expected);
+        assert_eq!(merged(messages, &mut items), expected);
     }
 
     #[test]
     fn fused_collectives_follow_each_other_and_messages_overlap() {
-        let mut drawn = Vec::new();
-        let _ = nest(&mut [item(0, 9, 0)], &mut drawn);
+        let mut items = [item(0, 9, 0)];
         let mut messages = Messages::default();
         messages.add(figure(0), Exchange::Collective, (0, 9), true);
         messages.add(figure(1), Exchange::Collective, (0, 9), false);
@@ -259,6 +295,6 @@ mod tests {
             "9 leave 0",
             "11 ReceiveEnd 3",
         ];
-        assert_eq!(shown(&messages.merge(drawn)), expected);
+        assert_eq!(merged(messages, &mut items), expected);
     }
 }

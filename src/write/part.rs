@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use otf2::{LocationRef, PartWriter};
+use otf2::{EventWriter, LocationRef, PartWriter};
 
 use super::alignment::rows::Traffic;
 use super::anchors;
@@ -25,8 +25,9 @@ use super::clocks::HostClock;
 use super::counts::Counts;
 use super::definitions::Tables;
 use super::describe;
-use super::emit::Emitter;
+use super::emit::{Emitter, Written};
 use super::error::{Error, io_error, otf2_error};
+use super::lanes::Woven;
 use super::matching;
 use super::measurement;
 use super::options::ArchiveOptions;
@@ -156,15 +157,10 @@ pub(super) fn write_claimed(
     };
     let (drawing, mut counts) = draw(&scene);
     counts.add(&assembly.counts);
-    let tables = Tables::of(
-        &assembly,
-        &timeline.correlation,
-        &drawing.lanes,
-        &outcome.symbols,
-    );
+    let tables = Tables::of(&assembly, &timeline.correlation, &drawing, &outcome.symbols);
     check(options, directory)?;
     let staging = Staging::create(directory, STAGING)?;
-    let Drawing { lanes, threads } = drawing;
+    let Drawing { lanes, threads, .. } = drawing;
     let lanes = Lanes {
         directory,
         options,
@@ -269,7 +265,7 @@ struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Writes the event files, one lane at a time: memory is one chunk beside the lane's own list.
+    /// Writes the event files, one lane at a time: memory is one chunk beside what is drawn.
     fn write(
         &self,
         lanes: Vec<Lane>,
@@ -280,17 +276,12 @@ impl Lanes<'_> {
         let mut part = PartWriter::create(into, TRACES).map_err(otf2_error(self.directory))?;
         let mut emitter = Emitter::new(self.scene, self.tables);
         let mut definitions = Vec::with_capacity(lanes.len());
-        let mut memory = Vec::new();
         progress.begin("lanes", lanes.len() as u64);
         for (number, lane) in lanes.into_iter().enumerate() {
+            let location = LocationRef::new(u64::from(place(number)));
             let kind = describe::lane(self.scene, self.threads, lane.key);
             let sibling = lane.sibling;
-            let key = lane.key;
-            let (happenings, cut) = lane.happenings_in(std::mem::take(&mut memory));
-            let happenings = measurement::weave(key, sibling, happenings, self.scene.assembly);
-            counts.clamped += cut;
-            let location = LocationRef::new(u64::from(place(number)));
-            if happenings.is_empty() {
+            if lane.is_empty() {
                 let file = part.event_file(location);
                 otf2::write_stub_events(&file).map_err(otf2_error(self.directory))?;
                 definitions.push(LaneDefinition {
@@ -307,28 +298,47 @@ impl Lanes<'_> {
             let mut writer = part
                 .event_writer(location)
                 .map_err(otf2_error(self.directory))?;
-            let mut collectives = 0;
-            for chunk in happenings.chunks(EVENTS_PER_CHECK) {
-                check(self.options, self.directory)?;
-                collectives += emitter
-                    .write_all(&mut writer, chunk)
-                    .map_err(otf2_error(self.directory))?;
-            }
+            let written = self.write_one(&mut emitter, &mut writer, lane, &mut counts.clamped)?;
             let events = writer.close().map_err(otf2_error(self.directory))?;
+            let (first_ns, last_ns) = written.span_ns.unwrap_or_default();
             definitions.push(LaneDefinition {
                 kind,
                 sibling,
                 events,
-                first_ns: happenings.first().map_or(0, |happening| happening.time),
-                last_ns: happenings.last().map_or(0, |happening| happening.time),
-                collectives,
+                first_ns,
+                last_ns,
+                collectives: written.collectives,
             });
-            memory = happenings;
             progress.step();
         }
         progress.end();
         part.close().map_err(otf2_error(self.directory))?;
         Ok(definitions)
+    }
+
+    fn write_one(
+        &self,
+        emitter: &mut Emitter<'_>,
+        writer: &mut EventWriter<'_>,
+        mut lane: Lane,
+        cut: &mut u64,
+    ) -> Result<Written, Error> {
+        lane.sort();
+        let switches = measurement::of_row(lane.key, lane.sibling, self.scene.assembly);
+        let happenings = lane.happenings(emitter.visit(&lane.items), cut);
+        let mut happenings = Woven::new(happenings, switches.into_iter());
+        let mut written = Written::default();
+        loop {
+            check(self.options, self.directory)?;
+            let some = happenings.by_ref().take(EVENTS_PER_CHECK);
+            let more = emitter
+                .write_all(writer, some)
+                .map_err(otf2_error(self.directory))?;
+            written.add(more);
+            if more.happenings < EVENTS_PER_CHECK {
+                return Ok(written);
+            }
+        }
     }
 }
 

@@ -11,9 +11,9 @@ use super::counts::Counts;
 use super::gpu_clock::{GpuClock, gpu_clocks};
 use super::interval::{Interval, intervals};
 use super::kinds;
-use super::lanes::{Happening, nest, weave};
+use super::lanes::{Happening, Item, Nested, Woven, sort};
+use super::metrics::Sample;
 use super::options::ArchiveOptions;
-use super::room;
 use super::words::Words;
 use crate::journal::reader::Symbols;
 
@@ -78,24 +78,26 @@ pub fn draw(scene: &Scene<'_>) -> (Drawing, Counts) {
 }
 
 impl Lane {
-    /// The events of the lane in a valid order, and how many items had to be cut to nest.
+    /// Whether nothing happens on it.
     #[must_use]
-    pub fn happenings(self) -> (Vec<Happening>, u64) {
-        self.happenings_in(Vec::new())
+    pub const fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.messages.is_empty() && self.samples.is_empty()
     }
 
-    /// The same, in the memory of a list that is not needed any more.
-    #[must_use]
-    pub fn happenings_in(self, mut drawn: Vec<Happening>) -> (Vec<Happening>, u64) {
-        let Self {
-            mut items,
-            messages,
-            samples,
-            ..
-        } = self;
-        drawn.clear();
-        room::reserve(&mut drawn, 2 * items.len());
-        let cut = nest(&mut items, &mut drawn);
-        (weave(messages.merge(drawn), &samples), cut)
+    /// Puts what is on it in the order that [`Self::happenings`] needs.
+    pub fn sort(&mut self) {
+        sort(&mut self.items);
+        self.messages.sort();
+    }
+
+    /// The events of the lane, once sorted, in a valid order. `items` goes through [`Self::items`]; `cut` counts those that
+    /// had to be cut to nest.
+    pub fn happenings<'a>(
+        &'a self,
+        items: impl Iterator<Item = &'a Item>,
+        cut: &'a mut u64,
+    ) -> impl Iterator<Item = Happening> {
+        let drawn = self.messages.merge(Nested::new(items, cut));
+        Woven::new(drawn, self.samples.iter().map(Sample::happening))
     }
 }

@@ -13,7 +13,7 @@ use nccl_profiler_otf2::write::canvas::Scene;
 use nccl_profiler_otf2::write::counts::Counts;
 use nccl_profiler_otf2::write::figure::Shape;
 use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::{LaneKey, What};
+use nccl_profiler_otf2::write::lanes::{Happening, LaneKey, What};
 use nccl_profiler_otf2::write::messages::Message;
 use nccl_profiler_otf2::write::metrics::Metric;
 use nccl_profiler_otf2::write::options::ArchiveOptions;
@@ -193,12 +193,14 @@ impl Stream {
         let mut records: BTreeMap<LaneKey, Vec<Message>> = BTreeMap::new();
         let mut lanes = BTreeMap::new();
         let mut samples: BTreeMap<LaneKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
-        for lane in drawing.lanes {
+        for mut lane in drawing.lanes {
             let key = lane.key;
             let items = lane.items.iter();
             let items = items.map(|item| (item.figure.shape, item.start, item.end));
             lanes.insert((key, lane.sibling), items.collect());
-            let (happenings, _) = lane.happenings();
+            lane.sort();
+            let mut cut = 0;
+            let happenings: Vec<Happening> = lane.happenings(lane.items.iter(), &mut cut).collect();
             let messages = happenings
                 .iter()
                 .filter_map(|happening| match happening.what {

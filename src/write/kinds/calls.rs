@@ -21,10 +21,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         } else {
             Shape::CommFinalize
         };
-        let figure = Figure {
-            operation: place(at),
-            shape,
-        };
+        let figure = Figure::of(place(at), shape);
         let (start, end) = (call.start, call.end);
         canvas.on_thread(call.thread, Item { start, end, figure });
     }
@@ -37,26 +34,21 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let Some(first) = scene.assembly.operation(at) else {
             continue;
         };
-        let figure = Figure {
-            operation: at,
-            shape: Shape::ComposedCall,
-        };
+        let figure = Figure::of(at, Shape::ComposedCall);
         let start = first.start;
         canvas.on_thread(first.thread, Item { start, end, figure });
     }
     for (at, operation) in scene.assembly.of_kinds(DRAWN) {
         let start = operation.start;
         let end = scene.end(operation);
-        let figure = |shape| Figure {
-            operation: at,
-            shape,
-        };
+        let figure = |shape| Figure::of(at, shape);
         canvas.drawn(at);
         let whole = Item {
             start,
             end,
             figure: figure(Shape::Call),
         };
+        canvas.told(whole.figure, operation);
         canvas.on_thread(operation.thread, whole);
         if operation.kind() != Kind::GroupApi {
             continue;

@@ -31,27 +31,20 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let phases = phases::by_channel(scene);
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
+        let mut row = canvas.row(key);
         for (start, end, at) in of_lane {
-            canvas.drawn(at);
-            let figure = Figure {
-                operation: at,
-                shape: Shape::Channel,
-            };
+            row.canvas().drawn(at);
+            let figure = Figure::of(at, Shape::Channel);
             let lane = siblings.take(start, end);
-            canvas.on_lane(key, lane, Item { start, end, figure });
+            row.draw(lane, Item { start, end, figure });
             let clock = scene
                 .assembly
                 .operation(at)
                 .and_then(|operation| on_gpu(scene, at, operation));
             if let (Some(phases), Some((clock, _))) = (phases.get(&at), clock) {
                 let span = (start, end);
-                let around = Around {
-                    key,
-                    lane,
-                    span,
-                    clock,
-                };
-                phases::draw(scene, canvas, phases, around);
+                let around = Around { lane, span, clock };
+                phases::draw(scene, &mut row, phases, around);
             }
         }
     }

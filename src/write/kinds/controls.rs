@@ -12,7 +12,7 @@
 use crate::event::{Kind, state};
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
-use crate::write::figure::{Figure, Shape};
+use crate::write::figure::Shape;
 use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Siblings};
 
@@ -45,14 +45,6 @@ fn phases(assembly: &Assembly, at: u32, control: &Operation) -> Parts {
     phases
 }
 
-/// Whether a figure is the last of its event: what is known when that ends goes there.
-#[must_use]
-pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
-    let control = scene.assembly.operation(figure.operation);
-    let phases = control.map(|control| phases(scene.assembly, figure.operation, control));
-    phases.and_then(|phases| phases.last()) == Some(figure.shape)
-}
-
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order: Vec<(LaneKey, u64, u32)> = Vec::new();
     for (at, operation) in scene.assembly.of_kind(Kind::ProxyCtrl) {
@@ -75,7 +67,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             let end = closed.unwrap_or_else(|| scene.end(control)).max(start);
             let lane = siblings.take(start, end);
             canvas.drawn(at);
-            canvas.chain(key, lane, at, phases.all(), end);
+            canvas.row(key).chain(lane, at, phases.all(), end);
         }
     }
 }

@@ -10,12 +10,10 @@ use crate::write::lanes::Item;
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for (at, operation) in scene.assembly.of_kinds([Kind::CeSync, Kind::CeBatch]) {
-        let figure = Figure {
-            operation: at,
-            shape: Shape::Call,
-        };
+        let figure = Figure::of(at, Shape::Call);
         let (start, end) = (operation.start, scene.end(operation));
         canvas.drawn(at);
+        canvas.told(figure, operation);
         canvas.on_thread(operation.thread, Item { start, end, figure });
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for activity in activities {
         let at = activity.operation;
         if let Some(operation) = scene.assembly.operation(at) {
+            canvas.told(Figure::of(at, Shape::Enqueue), operation);
             order.push((
                 operation.thread,
                 operation.launch_plan(),
@@ -42,10 +43,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             let end = until.map_or(stop, |until| until.min(stop));
             canvas.counts.enqueued_together += u64::from(end < stop);
             canvas.drawn(at);
-            let figure = Figure {
-                operation: at,
-                shape: Shape::Enqueue,
-            };
+            let figure = Figure::of(at, Shape::Enqueue);
             canvas.on_thread(thread, Item { start, end, figure });
         }
     }

@@ -14,10 +14,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for (at, work) in scene.correlation.gpu.all.iter().enumerate() {
         let (start, end) = (work.start, work.end);
         let sibling = rows.entry(work.row).or_default().take(start, end);
-        let figure = Figure {
-            operation: place(at),
-            shape: Shape::Work,
-        };
+        let figure = Figure::of(place(at), Shape::Work);
         let key = LaneKey::Stream(work.row);
         canvas.on_lane(key, sibling, Item { start, end, figure });
     }

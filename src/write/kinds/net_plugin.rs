@@ -32,10 +32,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
                 LaneKey::Plugin(_, _, true, ..) => Shape::PluginSend,
                 _ => Shape::PluginReceive,
             };
-            let figure = Figure {
-                operation: at,
-                shape,
-            };
+            let figure = Figure::of(at, shape);
             let end = scene.end(operation).max(start);
             let lane = siblings.take(start, end);
             canvas.drawn(at);

@@ -7,7 +7,7 @@
 use crate::event::{Kind, state};
 use crate::journal::record::Fields;
 use crate::write::assembly::Operation;
-use crate::write::canvas::{Canvas, Scene};
+use crate::write::canvas::{Canvas, Row, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::kinds::by_lane::ByLane;
 use crate::write::lanes::{Item, LaneKey, Siblings};
@@ -60,13 +60,21 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     }
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
+        let mut row = canvas.row(key);
+        // A row is of one direction, which tells the region.
+        let first = of_lane.first().map(|transfer| transfer.at);
+        if let Some((at, operation)) =
+            first.and_then(|at| Some((at, scene.assembly.operation(at)?)))
+        {
+            row.told(Figure::of(at, Shape::Net), operation);
+        }
         for transfer in of_lane {
-            draw_transfer(canvas, &mut siblings, key, transfer);
+            draw_transfer(&mut row, &mut siblings, transfer);
         }
     }
 }
 
-fn draw_transfer(canvas: &mut Canvas, siblings: &mut Siblings, key: LaneKey, transfer: Transfer) {
+fn draw_transfer(row: &mut Row<'_>, siblings: &mut Siblings, transfer: Transfer) {
     let Transfer {
         start,
         at,
@@ -76,24 +84,21 @@ fn draw_transfer(canvas: &mut Canvas, siblings: &mut Siblings, key: LaneKey, tra
     } = transfer;
     let start = start.max(siblings.free_from().min(waits_until));
     let lane = siblings.take(start, end);
-    let figure = |shape| Figure {
-        operation: at,
-        shape,
-    };
-    canvas.drawn(at);
+    let figure = |shape| Figure::of(at, shape);
+    row.canvas().drawn(at);
     let whole = Item {
         start,
         end,
         figure: figure(Shape::Net),
     };
-    canvas.on_lane(key, lane, whole);
+    row.draw(lane, whole);
     if is_told && waits_until > start {
         let queued = Item {
             start,
             end: waits_until,
             figure: figure(Shape::Queued),
         };
-        canvas.on_lane(key, lane, queued);
+        row.draw(lane, queued);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::event::Kind;
 use crate::journal::record::Fields;
-use crate::write::canvas::{Canvas, Scene};
+use crate::write::canvas::{Canvas, Row, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::interval::Interval;
 use crate::write::lanes::{Item, LaneKey, Siblings};
@@ -37,19 +37,18 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         }
         let interval = scene.intervals.get(at).copied().flatten();
         match (operation.context_at(), interval) {
-            (Some(context), Some(interval)) => add(
-                &mut order,
-                Drawn {
+            (Some(context), Some(interval)) => {
+                let figure = Figure::of(place(at), Shape::Operation);
+                canvas.told(figure, operation);
+                let drawn = Drawn {
                     context,
                     interval,
                     enqueued: operation.start,
-                    figure: Figure {
-                        operation: place(at),
-                        shape: Shape::Operation,
-                    },
+                    figure,
                     at_home: false,
-                },
-            ),
+                };
+                add(&mut order, drawn);
+            }
             // Its enqueueing is drawn; without a communicator it has no lane.
             _ => scene.count_without_communicator(operation, canvas),
         }
@@ -61,12 +60,18 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for mut of_rank in order {
         of_rank.sort_by_key(|drawn| {
             let Interval { start, .. } = drawn.interval;
-            let Figure { shape, operation } = drawn.figure;
+            let Figure {
+                shape, operation, ..
+            } = drawn.figure;
             (start, drawn.enqueued, shape != Shape::Composite, operation)
         });
         let mut rows = Rows::default();
-        for drawn in &mut of_rank {
-            put(scene, canvas, &mut rows, drawn);
+        let context = of_rank.first().map(|drawn| drawn.context);
+        if let Some(context) = context {
+            let mut row = canvas.row(LaneKey::Communicator(context));
+            for drawn in &mut of_rank {
+                put(scene, &mut row, &mut rows, drawn);
+            }
         }
         add_messages(scene, canvas, &mut of_rank);
     }
@@ -110,10 +115,7 @@ fn composites<'a>(scene: &Scene<'_>, operations: impl Iterator<Item = &'a Drawn>
                 context,
                 interval: composite.interval(scene.intervals)?,
                 enqueued,
-                figure: Figure {
-                    operation: composite.leader()?,
-                    shape: Shape::Composite,
-                },
+                figure: Figure::of(composite.leader()?, Shape::Composite),
                 at_home: false,
             })
         });
@@ -147,16 +149,15 @@ impl Rows {
     }
 }
 
-fn put(scene: &Scene<'_>, canvas: &mut Canvas, rows: &mut Rows, drawn: &mut Drawn) {
+fn put(scene: &Scene<'_>, row: &mut Row<'_>, rows: &mut Rows, drawn: &mut Drawn) {
     let Interval { start, end, .. } = drawn.interval;
     let figure = drawn.figure;
     let moved = figure.shape == Shape::Operation && drawn.interval.moved_ns > 0;
-    canvas.counts.starts_moved += u64::from(moved);
+    row.canvas().counts.starts_moved += u64::from(moved);
     let composites = &scene.correlation.composites;
     let lane = rows.take(drawn, composites.place_of_member(figure.operation));
     drawn.at_home = lane == 0;
-    let key = LaneKey::Communicator(drawn.context);
-    canvas.on_lane(key, lane, Item { start, end, figure });
+    row.draw(lane, Item { start, end, figure });
 }
 
 /// Records come in the order of enqueueing: it is the same on all ranks, and readers match by order.

@@ -42,9 +42,4 @@ impl Parts {
     pub(super) const fn is_empty(&self) -> bool {
         self.number == 0
     }
-
-    /// The shape of the last one.
-    pub(super) fn last(&self) -> Option<Shape> {
-        self.all().last().map(|&(shape, _)| shape)
-    }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::event::Kind;
 use crate::journal::record::Fields;
-use crate::write::canvas::{Canvas, Scene};
+use crate::write::canvas::{Row, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::gpu_clock::GpuClock;
 use crate::write::gpu_clock::stamps::{Distrust, pair};
-use crate::write::lanes::{Item, LaneKey};
+use crate::write::lanes::Item;
 
 /// The phases of each kernel channel, by place of the channel.
 pub(super) type Phases = BTreeMap<u32, Vec<u32>>;
@@ -27,8 +27,6 @@ pub(super) fn by_channel(scene: &Scene<'_>) -> Phases {
 /// Where a kernel channel is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
-    /// Its lane.
-    pub(super) key: LaneKey,
     /// Which sibling.
     pub(super) lane: usize,
     /// From, to.
@@ -38,7 +36,7 @@ pub(super) struct Around<'a> {
 }
 
 /// Draws phases in the channel around them.
-pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], around: Around<'_>) {
+pub(super) fn draw(scene: &Scene<'_>, row: &mut Row<'_>, phases: &[u32], around: Around<'_>) {
     let (from, to) = around.span;
     let mut spans: Vec<(u64, u64, u32)> = Vec::with_capacity(phases.len());
     for &at in phases {
@@ -51,14 +49,14 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], aroun
         let (start, stop) = match pair(gpu_ns, operation.value) {
             Ok(stamps) => stamps,
             Err(why) => {
-                why.count(&mut canvas.counts);
+                why.count(&mut row.canvas().counts);
                 continue;
             }
         };
         let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
         // One that lies outside its channel is not of it: the ring has been overrun.
         if start < from || stop > to {
-            Distrust::Outside.count(&mut canvas.counts);
+            Distrust::Outside.count(&mut row.canvas().counts);
             continue;
         }
         spans.push((start, stop, at));
@@ -68,15 +66,12 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas, phases: &[u32], aroun
     for (start, end, at) in spans {
         // Phases follow each other; stamps that say otherwise are of different works.
         if start < free_from {
-            Distrust::Outside.count(&mut canvas.counts);
+            Distrust::Outside.count(&mut row.canvas().counts);
             continue;
         }
         free_from = end;
-        canvas.drawn(at);
-        let figure = Figure {
-            operation: at,
-            shape: Shape::Phase,
-        };
-        canvas.on_lane(around.key, around.lane, Item { start, end, figure });
+        row.canvas().drawn(at);
+        let figure = Figure::of(at, Shape::Phase);
+        row.draw(around.lane, Item { start, end, figure });
     }
 }

@@ -12,7 +12,7 @@ use crate::journal::record::Fields;
 use crate::write::assembly::{Assembly, Operation};
 use crate::write::canvas::{Canvas, Scene};
 use crate::write::closing::slot;
-use crate::write::figure::{Figure, Shape};
+use crate::write::figure::Shape;
 use crate::write::kinds::by_lane::ByLane;
 use crate::write::kinds::parts::Parts;
 use crate::write::lanes::{LaneKey, Owner, Siblings};
@@ -55,13 +55,6 @@ fn phases(assembly: &Assembly, at: u32, start: u64) -> Parts {
         phases.add(Shape::Step, start);
     }
     phases
-}
-
-/// Whether a figure is the last phase of its step: what is known when the step ends goes there.
-#[must_use]
-pub(in crate::write) fn is_last(scene: &Scene<'_>, figure: Figure) -> bool {
-    // Which phases there are does not depend on when they begin.
-    phases(scene.assembly, figure.operation, 0).last() == Some(figure.shape)
 }
 
 /// Data of a step that the network puts into the memory of a peer.
@@ -153,11 +146,12 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     }
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
+        let mut row = canvas.row(key);
         for (start, at, end) in of_lane {
             let lane = siblings.take(start, end);
-            canvas.drawn(at);
+            row.canvas().drawn(at);
             let phases = phases(scene.assembly, at, start);
-            canvas.chain(key, lane, at, phases.all(), end);
+            row.chain(lane, at, phases.all(), end);
         }
     }
 }
