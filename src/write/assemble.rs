@@ -8,16 +8,17 @@
 //! Nothing is thrown away unseen: a start that is there twice, a stop without a start and a state that
 //! repeats are counted; an operation without a stop stays open. Records come slot by slot, so a stop or
 //! a state of another thread may be read before its start: it waits until all is read. Times are ticks
-//! until [`Assembly::to_nanoseconds`] has run.
+//! unless there is a clock ([`Assembler::finish_by_clock`]) or until [`Assembly::to_nanoseconds`] has run.
 
 use std::collections::HashSet;
 
 use super::assembly::{Assembly, CommCall, Context, GpuAt, OPEN, Operation, StateChange, Thread};
+use super::clocks::HostClock;
 use super::measurement::SwitchAt;
 use super::place::{NOWHERE, index, place};
 use super::room;
-use crate::clock::ClockPair;
-use crate::event::{StateArgs, state};
+use crate::clock::{ClockPair, TickSource};
+use crate::event::{Kind, StateArgs, state};
 use crate::journal::reader::{Losses, NotKept};
 use crate::journal::record::{CommRecord, Record, RecordBody, StartRecord};
 
@@ -124,12 +125,32 @@ impl Assembler {
 
     /// [`Self::finish`] for a recording of which only a window may be kept.
     #[must_use]
-    pub fn finish_window(
+    pub fn finish_window(self, losses: &Losses, not_kept: &NotKept, process_tag: u16) -> Assembly {
+        self.join(losses, not_kept, process_tag, None).0
+    }
+
+    /// The same, and the clock of the process: all times are its nanoseconds.
+    #[must_use]
+    pub fn finish_by_clock(
+        self,
+        losses: &Losses,
+        not_kept: &NotKept,
+        process_tag: u16,
+        source: TickSource,
+    ) -> (Assembly, HostClock) {
+        let (mut assembly, clock) = self.join(losses, not_kept, process_tag, Some(source));
+        let clock = clock.unwrap_or_else(|| HostClock::new(source, &assembly.clock_pairs));
+        assembly.rest_to_nanoseconds(&clock);
+        (assembly, clock)
+    }
+
+    fn join(
         mut self,
         losses: &Losses,
         not_kept: &NotKept,
         process_tag: u16,
-    ) -> Assembly {
+        source: Option<TickSource>,
+    ) -> (Assembly, Option<HostClock>) {
         for waiting in std::mem::take(&mut self.waiting) {
             match (self.assembly.find(waiting.id), waiting.state) {
                 (Some(at), None) => self.stop_at(at, waiting.ticks),
@@ -159,11 +180,12 @@ impl Assembler {
         // Those of windows are in the slots of the threads that called.
         assembly.switches.sort_by_key(|switch| switch.time);
         assembly.sort_contexts();
-        assembly.link(not_kept, process_tag);
+        let clock = source.map(|source| HostClock::new(source, &assembly.clock_pairs));
+        assembly.link(not_kept, process_tag, clock.as_ref());
         assembly.counts.add_losses(losses);
         assembly.counts.not_kept = not_kept.starts;
         assembly.not_kept = not_kept.clone();
-        assembly
+        (assembly, clock)
     }
 
     fn see(&mut self, ticks: u64) {
@@ -259,18 +281,16 @@ impl Assembler {
         let operation = Operation {
             id,
             parent: start.parent,
-            context: start.context,
             start: ticks,
             end: OPEN,
-            value: 0,
             parent_at: NOWHERE,
-            context_at: NOWHERE,
-            rank: start.rank,
+            context: self.assembly.named.name(start.context),
             thread,
             states_seen: 0,
             fields,
         };
         room::push(&mut self.assembly.operations, operation);
+        self.assembly.ranks.push(start.rank);
     }
 
     fn stop(&mut self, id: u64, ticks: u64) {
@@ -309,25 +329,34 @@ impl Assembler {
     }
 
     fn state_at(&mut self, at: u32, ticks: u64, number: u32, args: StateArgs) {
+        let count = self.assembly.operations.len();
         let Some(operation) = self.assembly.operations.get_mut(index(at)) else {
             return;
         };
         self.assembly.counts.kind_mut(operation.kind()).states += 1;
+        let values = &mut self.assembly.values;
         match (number, args) {
             // Steps: the size is right here and stale at the other states.
             (
                 state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT,
                 StateArgs::ProxyStep { bytes },
-            ) => operation.value = bytes,
+            ) => match operation.kind() {
+                Kind::ProxyStep => operation.fields.set_step_bytes(bytes),
+                _ => values.change(at, count, |_| bytes),
+            },
             (state::PROXY_CTRL_APPEND_END, StateArgs::ProxyCtrl { appended }) => {
-                operation.value = u64::try_from(appended).unwrap_or(0);
+                values.change(at, count, |_| u64::try_from(appended).unwrap_or(0));
             }
             // v1–v3 operations: a running total.
             (_, StateArgs::ProxyOp { bytes, .. }) => {
-                operation.value = operation.value.max(bytes);
+                values.change(at, count, |before| before.max(bytes));
             }
-            (_, StateArgs::GpuTime { gpu_ns }) if operation.value == 0 => {
-                operation.value = gpu_ns;
+            (_, StateArgs::GpuTime { gpu_ns }) => {
+                values.change(
+                    at,
+                    count,
+                    |before| if before == 0 { gpu_ns } else { before },
+                );
             }
             _ => {}
         }

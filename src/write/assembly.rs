@@ -1,14 +1,16 @@
 //! What one process recorded, joined: operations with their states, threads and communicators.
 
 use super::by_kind::ByKind;
-use super::clocks::HostClock;
+use super::clocks::{ClockReader, HostClock};
 use super::counts::Counts;
 use super::ids::{Ids, Key};
 use super::measurement::{Cut, SwitchAt};
+use super::named::{ContextName, Named};
 use super::packed::{Larger, Packed};
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
 use super::seen::Seen;
+use super::values::Values;
 use crate::clock::ClockPair;
 use crate::event::Kind;
 use crate::event::state::LAST;
@@ -35,20 +37,13 @@ pub struct Operation {
     pub id: u64,
     /// The parent's handle as NCCL passed it; 0 for none.
     pub parent: u64,
-    /// The context as NCCL passed it.
-    pub context: u64,
     /// When it started.
     pub start: u64,
     pub(super) end: u64,
-    /// The one number of its states: bytes (proxy), operations taken (proxy control) or GPU time of the stop
-    /// (kernel channel and phase); else 0.
-    pub value: u64,
     /// The place of the parent, or [`NOWHERE`].
     pub(super) parent_at: u32,
-    /// The place of the context, or [`NOWHERE`].
-    pub(super) context_at: u32,
-    /// The descriptor's rank; the context's counts where it has one.
-    pub rank: i32,
+    /// See [`Assembly::context_of`].
+    pub(super) context: ContextName,
     /// The thread that started it: a place in [`Assembly::threads`].
     pub thread: u32,
     /// Bit n: state n was seen.
@@ -56,7 +51,8 @@ pub struct Operation {
     pub(super) fields: Packed,
 }
 
-const _: () = assert!(size_of::<Operation>() <= 96);
+// A line of a cache, and not more: operations are many, and are visited one here, one there.
+const _: () = assert!(size_of::<Operation>() <= 64);
 
 const fn somewhere(place: u32) -> Option<u32> {
     if place == NOWHERE { None } else { Some(place) }
@@ -85,7 +81,7 @@ impl Operation {
     /// The place of its context in [`Assembly::contexts`], if that is of this process.
     #[must_use]
     pub const fn context_at(&self) -> Option<u32> {
-        somewhere(self.context_at)
+        self.context.at()
     }
 
     /// See [`Packed::detail`].
@@ -100,10 +96,18 @@ impl Operation {
         self.fields.kind()
     }
 
-    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    /// The bytes that NCCL told of a proxy step; 0 for none.
     #[must_use]
-    pub const fn launch_plan(&self) -> u64 {
-        self.fields.launch_plan()
+    pub const fn step_bytes(&self) -> u64 {
+        self.fields.step_bytes()
+    }
+
+    #[inline]
+    fn to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
+        self.start = clock.nanoseconds(self.start);
+        if self.end != OPEN {
+            self.end = clock.nanoseconds(self.end);
+        }
     }
 
     /// Whether NCCL reported this state.
@@ -206,6 +210,10 @@ pub struct Assembly {
     pub(super) context_ids: Ids,
     pub(super) by_kind: ByKind,
     pub(super) larger: Larger,
+    pub(super) named: Named,
+    pub(super) values: Values,
+    /// By place of the operation: the descriptor's rank.
+    pub(super) ranks: Vec<i32>,
     pub(super) seen: Seen,
     /// By place of the operation: where its states begin in [`Assembly::states`], and at last where all end.
     states_from: Vec<u32>,
@@ -232,6 +240,44 @@ impl Assembly {
         self.larger.get(&operation.fields)
     }
 
+    /// The context of an operation as NCCL passed it.
+    #[must_use]
+    pub fn context_of(&self, operation: &Operation) -> u64 {
+        match operation.context.number() {
+            Some(number) => self.named.id(number),
+            None => {
+                let context = operation.context_at();
+                let context = context.and_then(|at| self.contexts.get(index(at)));
+                context.map_or(0, |context| context.id)
+            }
+        }
+    }
+
+    /// The descriptor's rank; the context's counts where it has one.
+    #[must_use]
+    pub fn rank_of(&self, at: u32) -> i32 {
+        self.ranks.get(index(at)).copied().unwrap_or(0)
+    }
+
+    /// The one number of an operation's states: bytes (proxy), operations taken (proxy control) or GPU time of the stop
+    /// (kernel channel and phase); else 0.
+    #[must_use]
+    pub fn value_of(&self, at: u32, operation: &Operation) -> u64 {
+        match operation.kind() {
+            Kind::ProxyStep => operation.step_bytes(),
+            _ => self.values.get(at),
+        }
+    }
+
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    #[must_use]
+    pub fn launch_plan(&self, operation: &Operation) -> u64 {
+        match self.fields_of(operation) {
+            Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
+            _ => 0,
+        }
+    }
+
     /// The place of the communicator rank with this context id.
     #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
@@ -251,7 +297,8 @@ impl Assembly {
     /// another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
     #[must_use]
     pub fn is_foreign(&self, operation: &Operation) -> bool {
-        let of_ours = operation.context_at().is_some() || self.is_own_context(operation.context);
+        let of_ours =
+            operation.context_at().is_some() || self.is_own_context(self.context_of(operation));
         self.names_another_process(operation) || !of_ours
     }
 
@@ -327,13 +374,16 @@ impl Assembly {
 
     /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.
     pub fn to_nanoseconds(&mut self, clock: &HostClock) {
-        let mut clock = clock.reader();
+        let mut reader = clock.reader();
         for operation in &mut self.operations {
-            operation.start = clock.nanoseconds(operation.start);
-            if operation.end != OPEN {
-                operation.end = clock.nanoseconds(operation.end);
-            }
+            operation.to_nanoseconds(&mut reader);
         }
+        self.rest_to_nanoseconds(clock);
+    }
+
+    /// The same of all but operations.
+    pub(super) fn rest_to_nanoseconds(&mut self, clock: &HostClock) {
+        let mut clock = clock.reader();
         for change in &mut self.states {
             change.time = clock.nanoseconds(change.time);
         }
@@ -420,15 +470,19 @@ impl Assembly {
         self.states_from = from;
     }
 
-    /// Finds for each operation the places of what it names, and counts those without an end or a parent.
-    pub(super) fn link(&mut self, not_kept: &NotKept, process_tag: u16) {
+    /// Finds for each operation the places of what it names, counts those without an end or a parent, and turns ticks into
+    /// nanoseconds where there is a clock.
+    pub(super) fn link(&mut self, not_kept: &NotKept, process_tag: u16, clock: Option<&HostClock>) {
+        let mut clock = clock.map(HostClock::reader);
+        let names: Vec<Option<ContextName>> = (self.named.ids().iter())
+            .map(|&id| self.find_context(id).map(ContextName::of_place))
+            .collect();
         for at in 0..self.operations.len() {
             let Some(operation) = self.operations.get(at) else {
                 continue;
             };
             let kind = operation.kind();
             let parent = self.find(operation.parent);
-            let context = self.find_context(operation.context);
             let is_open = operation.end().is_none();
             let is_orphan = operation.parent != 0
                 && parent.is_none()
@@ -437,9 +491,16 @@ impl Assembly {
             counts.unfinished += u64::from(is_open);
             counts.orphan += u64::from(is_orphan);
             self.by_kind.push(kind, place(at));
-            if let Some(operation) = self.operations.get_mut(at) {
-                operation.parent_at = parent.unwrap_or(NOWHERE);
-                operation.context_at = context.unwrap_or(NOWHERE);
+            let Some(operation) = self.operations.get_mut(at) else {
+                continue;
+            };
+            operation.parent_at = parent.unwrap_or(NOWHERE);
+            let named = operation.context.number();
+            if let Some(Some(name)) = named.and_then(|number| names.get(index(number))) {
+                operation.context = *name;
+            }
+            if let Some(clock) = &mut clock {
+                operation.to_nanoseconds(clock);
             }
         }
     }

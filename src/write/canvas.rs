@@ -110,7 +110,10 @@ impl Scene<'_> {
         let context = operation.context_at();
         context
             .filter(|_| !self.assembly.names_another_process(operation))
-            .map_or(Owner::Foreign(operation.context), Owner::Context)
+            .map_or_else(
+                || Owner::Foreign(self.assembly.context_of(operation)),
+                Owner::Context,
+            )
     }
 
     /// Counts an operation that is of no communicator of this process: it is another process's, or the beginning was lost.

@@ -120,7 +120,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
     {
         return hints;
     }
-    for (_, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
+    for (at, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
         let (hash, peer) = match assembly.fields_of(operation) {
             Fields::Coll { comm_hash, .. } => (comm_hash, None),
             Fields::P2p {
@@ -137,7 +137,7 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
         if hint.hash == 0 {
             hint.hash = hash;
         }
-        let rank = u32::try_from(operation.rank).ok();
+        let rank = u32::try_from(assembly.rank_of(at)).ok();
         // A proxy operation's rank is wrong in some releases; a collective's never.
         if hint.rank.is_none() || operation.kind() != Kind::ProxyOp {
             hint.rank = rank.or(hint.rank);

@@ -176,7 +176,13 @@ fn same(assembly: &Assembly, call: &Operation) -> Option<(Symbol, Same)> {
             ..
         } => Some((
             func,
-            (call.context, count, datatype, stream, graph_captured),
+            (
+                assembly.context_of(call),
+                count,
+                datatype,
+                stream,
+                graph_captured,
+            ),
         )),
         _ => None,
     }

@@ -29,6 +29,8 @@ use crate::journal::record::Fields;
 pub struct Activity {
     /// The Coll, P2p or CeColl: a place in [`Assembly::operations`].
     pub operation: u32,
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    pub plan: u64,
     /// Its kernel launch: a place in [`Assembly::operations`], or past its end.
     pub launch: u32,
     /// Whether the launch is this operation's own, not one captured in a graph before.
@@ -137,9 +139,9 @@ impl Correlation {
 
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
     #[must_use]
-    pub fn proxy_bytes(&self, at: u32, operation: &Operation) -> u64 {
+    pub fn proxy_bytes(&self, assembly: &Assembly, at: u32) -> u64 {
         let steps = self.step_bytes.get(index(at)).copied().unwrap_or(0);
-        steps.max(operation.value)
+        steps.max(assembly.values.get(at))
     }
 
     /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says
@@ -173,12 +175,13 @@ impl Correlation {
         let kinds = [Kind::Coll, Kind::P2p, Kind::CeColl];
         let count = kinds.map(|kind| assembly.places_of(kind).len());
         self.activities.reserve_exact(count.iter().sum());
-        for (at, _) in assembly.of_kinds(kinds) {
+        for (at, operation) in assembly.of_kinds(kinds) {
             if let Some(link) = self.by_operation.get_mut(index(at)) {
                 *link = place(self.activities.len());
             }
             self.activities.push(Activity {
                 operation: at,
+                plan: assembly.launch_plan(operation),
                 launch: NOWHERE,
                 launch_is_own: false,
                 proxies: 0,
@@ -198,7 +201,7 @@ impl Correlation {
         for (_, operation) in assembly.of_kind(Kind::ProxyStep) {
             let parent = operation.parent_at();
             if let Some(bytes) = parent.and_then(|at| self.step_bytes.get_mut(index(at))) {
-                *bytes += operation.value;
+                *bytes += operation.step_bytes();
                 self.with_steps.extend(parent);
             }
         }
@@ -224,7 +227,8 @@ impl Correlation {
                 continue;
             };
             let foreign = assembly.is_foreign(operation);
-            let key = (operation.context, foreign, channel, peer, is_send);
+            let context = assembly.context_of(operation);
+            let key = (context, foreign, channel, peer, is_send);
             let connection = connections.entry(key).or_default();
             connection.speaks |= speaks((at, operation));
             if !connection.speaks {
@@ -243,7 +247,7 @@ impl Correlation {
             let parent = operation.parent_at();
             match assembly.fields_of(operation) {
                 Fields::ProxyOp { is_send, .. } => {
-                    let bytes = self.proxy_bytes(at, operation);
+                    let bytes = self.proxy_bytes(assembly, at);
                     let silent = self.is_silent(at);
                     if assembly.is_foreign(operation)
                         || assembly.is_of_another_process(operation.parent)

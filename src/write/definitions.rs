@@ -180,7 +180,9 @@ impl Tables {
         let origins = transfers
             .map(|(_, operation)| operation)
             .filter(|o| pxn::is_for_another(assembly, o));
-        let origins: BTreeSet<u64> = origins.map(|operation| operation.context).collect();
+        let origins: BTreeSet<u64> = origins
+            .map(|operation| assembly.context_of(operation))
+            .collect();
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));

@@ -193,7 +193,7 @@ impl Details<'_, '_> {
                 self.add(Attribute::Step, AttributeValue::I32(step))?;
                 // NCCL tells the size at these two states.
                 if matches!(figure.shape, Shape::SendWait | Shape::RecvFlushWait) {
-                    self.number(Attribute::Bytes, operation.value, 0)?;
+                    self.number(Attribute::Bytes, operation.step_bytes(), 0)?;
                 }
                 Ok(())
             }
@@ -337,7 +337,9 @@ impl Details<'_, '_> {
             self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;
         }
         if let Some(operation) = operation.filter(|o| pxn::is_for_another(scene.assembly, o)) {
-            let origin = self.tables.text(&placeholder(operation.context));
+            let origin = self
+                .tables
+                .text(&placeholder(scene.assembly.context_of(operation)));
             self.string(Attribute::Origin, origin)?;
         }
         let progress = self
@@ -369,10 +371,8 @@ impl Details<'_, '_> {
             Shape::ComposedCall => self.composed_call_result(figure.operation),
             Shape::Composite => self.composite_result(figure.operation),
             Shape::Net => {
-                if let Some(operation) = scene.assembly.operation(figure.operation) {
-                    let bytes = scene.correlation.proxy_bytes(figure.operation, operation);
-                    self.number(Attribute::WireBytes, bytes, 0)?;
-                }
+                let bytes = (scene.correlation).proxy_bytes(scene.assembly, figure.operation);
+                self.number(Attribute::WireBytes, bytes, 0)?;
                 let silent = scene.correlation.is_silent(figure.operation);
                 self.flag(Attribute::Closed, silent)?;
                 self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
@@ -387,7 +387,9 @@ impl Details<'_, '_> {
             }
             _ if figure.is_control() && figure.is_last => {
                 let control = scene.assembly.operation(figure.operation);
-                let appended = control.map_or(0, |control| control.value);
+                let appended = control.map_or(0, |control| {
+                    scene.assembly.value_of(figure.operation, control)
+                });
                 self.number(Attribute::Appended, appended, 0)?;
                 let closed = scene.correlation.closed_at(figure.operation);
                 self.flag(Attribute::Closed, closed.is_some())?;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::assembly::{Assembly, Operation};
+use super::assembly::Assembly;
 use super::correlate::{Activity, Correlation};
 use super::gpu_clock::GpuClock;
 use super::gpu_work::RanBy;
@@ -149,9 +149,10 @@ fn measured(
 /// the activity.
 type Task = (u32, u64, u64, usize);
 
-fn task(assembly: &Assembly, at: usize, operation: &Operation) -> Option<Task> {
+fn task(assembly: &Assembly, at: usize, activity: &Activity) -> Option<Task> {
+    let operation = assembly.operation(activity.operation)?;
     let context = operation.context_at()?;
-    let plan = operation.launch_plan();
+    let plan = activity.plan;
     let group = assembly.find(plan).and_then(|at| assembly.operation(at));
     let enqueued = group.map_or(operation.start, |group| group.start);
     Some((context, enqueued, plan, at))
@@ -234,8 +235,7 @@ pub fn intervals(
         assembly.operation(activity.operation)
     });
     for (at, activity) in activities.enumerate() {
-        let operation = assembly.operation(activity.operation);
-        let task = operation.and_then(|operation| task(assembly, at, operation));
+        let task = task(assembly, at, activity);
         let clock = task.and_then(|(context, ..)| clocks.get(index(context)));
         intervals.push(measured(
             assembly,

@@ -16,15 +16,16 @@ use rustc_hash::FxHashMap;
 
 use super::assembly::{Assembly, Operation};
 use super::correlate::Activity;
+use super::named::ContextName;
 use super::near::{AHEAD, bring_near, visit};
 use super::place_set::PlaceSet;
 use super::replays::{Replays, is_captured};
 use crate::event::Kind;
 
-/// The handles of an API group and a communicator.
-type Of = (u64, u64);
+/// The handles of an API group, or a plan, and the communicator.
+type Of = (u64, ContextName);
 /// The same, and which replay.
-type Sequence = (u64, u64, u64);
+type Sequence = (u64, ContextName, u64);
 
 /// Launches by group and communicator.
 #[derive(Debug, Default)]
@@ -99,20 +100,20 @@ fn plans(
     activities: &[Activity],
     launches: &Launches,
 ) -> FxHashMap<Of, Plan> {
-    let mut tasks: Vec<(u64, u32)> = Vec::with_capacity(activities.len());
-    for activity in visit(activities, |one| assembly.operation(one.operation)) {
+    let mut tasks: Vec<(u64, u32, u64)> = Vec::with_capacity(activities.len());
+    let with_plan = activities.iter().filter(|activity| activity.plan != 0);
+    for activity in with_plan {
         if let Some(operation) = assembly.operation(activity.operation) {
-            tasks.push((operation.start, activity.operation));
+            tasks.push((operation.start, activity.operation, activity.plan));
         }
     }
     tasks.sort_unstable();
     let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
-    for &(start, at) in visit(&tasks, |&(_, at)| assembly.operation(at)) {
+    for &(start, at, plan) in visit(&tasks, |&(_, at, _)| assembly.operation(at)) {
         let Some(operation) = assembly.operation(at) else {
             continue;
         };
-        let plan = operation.launch_plan();
-        let Some(call) = call_of(assembly, operation).filter(|_| plan != 0) else {
+        let Some(call) = call_of(assembly, operation) else {
             continue;
         };
         if !launches.of((call.parent, operation.context)).is_empty() {
@@ -180,7 +181,7 @@ pub(super) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Act
         else {
             continue;
         };
-        let plan = (operation.launch_plan(), operation.context);
+        let plan = (activity.plan, operation.context);
         let group = plans.get(&plan).map_or(call.parent, |plan| plan.group);
         let of = (group, operation.context);
         let launch = by_order

@@ -66,6 +66,7 @@ pub mod measurement;
 pub mod members;
 pub mod messages;
 pub mod metrics;
+mod named;
 mod near;
 pub mod needed;
 pub mod options;
@@ -88,6 +89,7 @@ pub mod timeline;
 pub mod unify;
 pub mod union;
 mod used_journal;
+mod values;
 mod words;
 mod workers;
 

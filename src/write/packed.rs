@@ -6,6 +6,7 @@ use super::near::bring_near;
 use super::place::{index, place};
 use super::room;
 use crate::event::Kind;
+use crate::journal::layout::{high, low, pair};
 use crate::journal::record::{Fields, Symbol};
 
 /// Fields as they are kept.
@@ -17,81 +18,94 @@ pub(super) enum Packed {
         depth: i32,
     },
     KernelLaunch {
-        stream: u64,
+        stream: Halves,
     },
     ProxyOp {
-        pid: i32,
+        /// A place in [`Larger::pids`].
+        pid: u8,
+        channel: u8,
+        is_send: bool,
         peer: i32,
         steps: i32,
         chunk_bytes: i32,
-        channel: u8,
-        is_send: bool,
     },
     ProxyStep {
         step: i32,
+        /// What its states told.
+        bytes: Halves,
     },
     ProxyCtrl,
     KernelCh {
         channel: u8,
-        gpu_ns: u64,
+        gpu_ns: Halves,
     },
     /// With what is asked for most: the fields themselves are elsewhere.
     Large {
         kind: Kind,
         func: Symbol,
-        /// See [`Packed::launch_plan`].
-        plan: u64,
-        /// A place in [`Larger`].
+        /// A place in [`Larger::fields`].
         at: u32,
     },
 }
 
-const _: () = assert!(size_of::<Packed>() <= 24);
+const _: () = assert!(size_of::<Packed>() <= 16);
+
+/// A word that needs no more alignment than its halves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halves([u32; 2]);
+
+impl Halves {
+    const NOTHING: Self = Self([0; 2]);
+
+    #[inline]
+    const fn of(word: u64) -> Self {
+        Self([low(word), high(word)])
+    }
+
+    #[inline]
+    const fn word(self) -> u64 {
+        let Self([low, high]) = self;
+        pair(low, high)
+    }
+}
 
 /// The fields that are too large for [`Packed`], of all operations.
 #[derive(Debug, Default)]
-pub(super) struct Larger(Vec<Fields>);
+pub(super) struct Larger {
+    fields: Vec<Fields>,
+    /// Of proxy operations: those that NCCL names, which are few.
+    pids: Vec<i32>,
+}
 
 impl Larger {
     /// Packs fields.
     pub(super) fn pack(&mut self, fields: Fields) -> Packed {
-        Packed::of(fields).unwrap_or_else(|| {
-            let at = place(self.0.len());
-            room::push(&mut self.0, fields);
+        self.small(&fields).unwrap_or_else(|| {
+            let at = place(self.fields.len());
+            room::push(&mut self.fields, fields);
             Packed::Large {
                 kind: fields.kind(),
                 func: func(&fields),
-                plan: match fields {
-                    Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => {
-                        parent_group
-                    }
-                    _ => 0,
-                },
                 at,
             }
         })
     }
 
-    /// The fields as they were.
-    #[inline]
-    pub(super) fn get(&self, packed: &Packed) -> Fields {
-        packed.get(self)
-    }
-}
-
-impl Packed {
     /// What fits.
-    fn of(fields: Fields) -> Option<Self> {
-        Some(match fields {
-            Fields::Group => Self::Group,
+    #[inline]
+    fn small(&mut self, fields: &Fields) -> Option<Packed> {
+        Some(match *fields {
+            Fields::Group => Packed::Group,
             Fields::GroupApi {
                 graph_captured,
                 depth,
-            } => Self::GroupApi {
+            } => Packed::GroupApi {
                 graph_captured,
                 depth,
             },
-            Fields::KernelLaunch { stream } => Self::KernelLaunch { stream },
+            Fields::KernelLaunch { stream } => Packed::KernelLaunch {
+                stream: Halves::of(stream),
+            },
             Fields::ProxyOp {
                 pid,
                 channel,
@@ -99,36 +113,54 @@ impl Packed {
                 steps,
                 chunk_bytes,
                 is_send,
-            } => Self::ProxyOp {
-                pid,
+            } => Packed::ProxyOp {
+                pid: self.pid(pid)?,
                 peer,
                 steps,
                 chunk_bytes,
                 channel,
                 is_send,
             },
-            Fields::ProxyStep { step } => Self::ProxyStep { step },
-            Fields::ProxyCtrl => Self::ProxyCtrl,
-            Fields::KernelCh { channel, gpu_ns } => Self::KernelCh { channel, gpu_ns },
+            Fields::ProxyStep { step } => Packed::ProxyStep {
+                step,
+                bytes: Halves::NOTHING,
+            },
+            Fields::ProxyCtrl => Packed::ProxyCtrl,
+            Fields::KernelCh { channel, gpu_ns } => Packed::KernelCh {
+                channel,
+                gpu_ns: Halves::of(gpu_ns),
+            },
             _ => return None,
         })
     }
-}
 
-impl Packed {
+    /// The place of a process id; `None` where there are more than a byte counts.
     #[inline]
-    fn get(&self, larger: &Larger) -> Fields {
-        match *self {
-            Self::Group => Fields::Group,
-            Self::GroupApi {
+    fn pid(&mut self, pid: i32) -> Option<u8> {
+        let known = self.pids.iter().position(|known| *known == pid);
+        let at = u8::try_from(known.unwrap_or(self.pids.len())).ok()?;
+        if known.is_none() {
+            self.pids.push(pid);
+        }
+        Some(at)
+    }
+
+    /// The fields as they were.
+    #[inline]
+    pub(super) fn get(&self, packed: &Packed) -> Fields {
+        match *packed {
+            Packed::Group => Fields::Group,
+            Packed::GroupApi {
                 graph_captured,
                 depth,
             } => Fields::GroupApi {
                 graph_captured,
                 depth,
             },
-            Self::KernelLaunch { stream } => Fields::KernelLaunch { stream },
-            Self::ProxyOp {
+            Packed::KernelLaunch { stream } => Fields::KernelLaunch {
+                stream: stream.word(),
+            },
+            Packed::ProxyOp {
                 pid,
                 peer,
                 steps,
@@ -136,26 +168,42 @@ impl Packed {
                 channel,
                 is_send,
             } => Fields::ProxyOp {
-                pid,
+                pid: self.pids.get(usize::from(pid)).copied().unwrap_or(0),
                 channel,
                 peer,
                 steps,
                 chunk_bytes,
                 is_send,
             },
-            Self::ProxyStep { step } => Fields::ProxyStep { step },
-            Self::ProxyCtrl => Fields::ProxyCtrl,
-            Self::KernelCh { channel, gpu_ns } => Fields::KernelCh { channel, gpu_ns },
-            Self::Large { at, .. } => larger.0.get(index(at)).copied().unwrap_or(Fields::Group),
+            Packed::ProxyStep { step, .. } => Fields::ProxyStep { step },
+            Packed::ProxyCtrl => Fields::ProxyCtrl,
+            Packed::KernelCh { channel, gpu_ns } => Fields::KernelCh {
+                channel,
+                gpu_ns: gpu_ns.word(),
+            },
+            Packed::Large { at, .. } => {
+                let fields = self.fields.get(index(at)).copied();
+                fields.unwrap_or(Fields::Group)
+            }
+        }
+    }
+}
+
+impl Packed {
+    /// The bytes of a proxy step; 0 for anything else.
+    #[inline]
+    pub(super) const fn step_bytes(&self) -> u64 {
+        match *self {
+            Self::ProxyStep { bytes, .. } => bytes.word(),
+            _ => 0,
         }
     }
 
-    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    /// Sets those of a proxy step.
     #[inline]
-    pub(super) const fn launch_plan(&self) -> u64 {
-        match *self {
-            Self::Large { plan, .. } => plan,
-            _ => 0,
+    pub(super) fn set_step_bytes(&mut self, new: u64) {
+        if let Self::ProxyStep { bytes, .. } = self {
+            *bytes = Halves::of(new);
         }
     }
 
@@ -163,7 +211,7 @@ impl Packed {
     #[inline]
     pub(super) fn bring_near(&self, larger: &Larger) {
         if let Self::Large { at, .. } = *self
-            && let Some(fields) = larger.0.get(index(at))
+            && let Some(fields) = larger.fields.get(index(at))
         {
             bring_near(fields);
         }

@@ -21,7 +21,6 @@ use super::assemble::Assembler;
 use super::attributes::Attribute;
 use super::canvas::{Drawing, Lane, Scene};
 use super::claim::{Claim, still_ours};
-use super::clocks::HostClock;
 use super::counts::Counts;
 use super::definitions::Tables;
 use super::describe;
@@ -140,14 +139,13 @@ pub(super) fn write_claimed(
     let mut assembler = Assembler::default();
     let outcome = journal.read(&mut |record| assembler.record(record));
     says_no_less(directory, &outcome)?;
-    let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
+    let (mut assembly, clock) =
+        assembler.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;
     let (mut process, process_problem) = read_process(directory);
     let (helped_by, help) = pxn::from_neighbours(directory, &process, process_tag);
     assembly.help = help;
-    let clock = HostClock::new(tick_source, &assembly.clock_pairs);
-    assembly.to_nanoseconds(&clock);
     check(options, directory)?;
     let timeline = Timeline::of(&assembly, &outcome.symbols);
     let archive = options.archive.unwrap_or(process.archive);

@@ -55,11 +55,11 @@ fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
 fn captured_launches(assembly: &Assembly) -> BTreeSet<u32> {
     let calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
     let calls = calls.filter(|(_, call)| is_captured(&assembly.fields_of(call)));
-    let calls = calls.map(|(_, call)| (call.parent, call.context));
+    let calls = calls.map(|(_, call)| (call.parent, assembly.context_of(call)));
     let captured: BTreeSet<(u64, u64)> = calls.collect();
     let launches = assembly.of_kind(Kind::KernelLaunch);
-    let launches =
-        launches.filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
+    let launches = launches
+        .filter(|(_, launch)| captured.contains(&(launch.parent, assembly.context_of(launch))));
     launches.map(|(at, _)| at).collect()
 }
 

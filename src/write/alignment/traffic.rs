@@ -362,7 +362,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
 /// A group may have several launches, and which of them is an operation's is not always certain: the first is not
 /// too late.
 fn find_launches(assembly: &Assembly, chosen: &mut [Chosen<'_>]) {
-    let group = |operation: &Operation| (operation.parent, operation.context);
+    let group = |operation: &Operation| (operation.parent, assembly.context_of(operation));
     let own = |one: &Chosen<'_>| {
         let launch = assembly.operation(one.activity.launch);
         launch.filter(|_| one.activity.launch_is_own).map(group)

@@ -96,10 +96,11 @@ impl Stamps {
             let Fields::KernelCh { channel, gpu_ns } = assembly.fields_of(operation) else {
                 continue;
             };
-            match pair(gpu_ns, operation.value) {
+            let stop_ns = assembly.value_of(at, operation);
+            match pair(gpu_ns, stop_ns) {
                 Ok((start_gpu_ns, stop_gpu_ns)) => {
                     works.extend(launched(assembly, operation).map(|(enqueued, plan)| Work {
-                        context: operation.context,
+                        context: assembly.context_of(operation),
                         channel,
                         enqueued,
                         plan,
@@ -110,8 +111,8 @@ impl Stamps {
                 }
                 Err(why) => {
                     // v3 tells no GPU times at all, and one that never stopped no second one.
-                    let told = gpu_ns != 0 || operation.value != 0;
-                    let ended = operation.end().is_some() || operation.value != 0;
+                    let told = gpu_ns != 0 || stop_ns != 0;
+                    let ended = operation.end().is_some() || stop_ns != 0;
                     if told && ended {
                         stamps.distrusted.insert(at, why);
                     }
@@ -142,7 +143,7 @@ impl Stamps {
         let Fields::KernelCh { gpu_ns, .. } = assembly.fields_of(operation) else {
             return None;
         };
-        let stamps = pair(gpu_ns, operation.value).ok()?;
+        let stamps = pair(gpu_ns, assembly.value_of(at, operation)).ok()?;
         self.distrust(at).is_none().then_some(stamps)
     }
 
@@ -174,7 +175,7 @@ impl Stamps {
 /// When the kernel of a channel was enqueued, and its launch plan (0: unknown).
 fn launched(assembly: &Assembly, channel: &Operation) -> Option<(u64, u64)> {
     let parent = assembly.operation(channel.parent_at()?)?;
-    let plan = parent.launch_plan();
+    let plan = assembly.launch_plan(parent);
     let group = assembly.find(plan).and_then(|at| assembly.operation(at));
     Some((group.map_or(parent.start, |group| group.start), plan))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gpu::record::{Device, GpuRecord};
 use crate::journal::record::Symbol;
-use crate::write::assembly::Assembly;
+use crate::write::assembly::{Assembly, Operation};
 use crate::write::place::{index, place};
 
 /// The devices, by CUDA's ordinal.
@@ -51,7 +51,7 @@ impl Devices {
                 _ => continue,
             };
             let launch = assembly.find(at.id).and_then(|at| assembly.operation(at));
-            let context = launch.and_then(|launch| assembly.find_context(launch.context));
+            let context = launch.and_then(Operation::context_at);
             if !is_ordinal && let Some(ordinal) = context.and_then(|at| devices.of_context(at)) {
                 of_cupti.entry(device).or_default().insert(ordinal);
             }
@@ -89,7 +89,7 @@ impl Devices {
                 _ => continue,
             };
             let launch = assembly.find(at.id).and_then(|at| assembly.operation(at));
-            let context = launch.and_then(|launch| assembly.find_context(launch.context));
+            let context = launch.and_then(Operation::context_at);
             let of_context = context.and_then(|at| self.of_context.get_mut(index(at)));
             if let Some(of_context) = of_context {
                 *of_context = Some(device);

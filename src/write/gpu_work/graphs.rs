@@ -56,7 +56,7 @@ fn captured(
         if !replays.is_captured_launch(at) {
             continue;
         }
-        let context = assembly.find_context(operation.context);
+        let context = assembly.find_context(assembly.context_of(operation));
         // One of any device could be of each.
         let Some(device) = context.and_then(|at| work.devices.of_context(at)) else {
             return BTreeMap::new();

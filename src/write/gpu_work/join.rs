@@ -142,8 +142,10 @@ fn parent(assembly: &Assembly, activities: &[Activity], launch: u32, of: &[u32])
         [] => launch,
         [one] => one.id,
         [first, ..] => {
-            let plan = first.launch_plan();
-            let is_one = operations.iter().all(|other| other.launch_plan() == plan);
+            let plan = assembly.launch_plan(first);
+            let is_one = operations
+                .iter()
+                .all(|other| assembly.launch_plan(other) == plan);
             // A plan without an event would lead nowhere.
             if is_one && assembly.find(plan).is_some() {
                 plan

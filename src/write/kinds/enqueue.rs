@@ -27,7 +27,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
             canvas.told(Figure::of(at, Shape::Enqueue), operation);
             order.push((
                 operation.thread,
-                operation.launch_plan(),
+                activity.plan,
                 operation.start,
                 at,
                 scene.end(operation),

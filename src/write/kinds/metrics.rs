@@ -99,7 +99,9 @@ fn network(scene: &Scene<'_>, canvas: &mut Canvas) {
         } else {
             told(state::PROXY_STEP_RECV_FLUSH_WAIT).map(|delivered| (step.start, delivered))
         };
-        if let Some((span, rate)) = span.and_then(|span| Some((span, rate(step.value, span)?))) {
+        if let Some((span, rate)) =
+            span.and_then(|span| Some((span, rate(step.step_bytes(), span)?)))
+        {
             has_steps.insert(parent, ());
             let load = loads.entry((key, Metric::NetworkBandwidth)).or_default();
             load.add(span, rate);
@@ -111,7 +113,7 @@ fn network(scene: &Scene<'_>, canvas: &mut Canvas) {
         };
         let begin = scene.assembly.state_time(at, state::PROXY_OP_IN_PROGRESS);
         let begin = begin.unwrap_or(operation.start).max(operation.start);
-        let bytes = scene.correlation.proxy_bytes(at, operation);
+        let bytes = scene.correlation.proxy_bytes(scene.assembly, at);
         if let Some((span, rate)) = operation
             .end()
             .and_then(|end| Some(((begin, end), rate(bytes, (begin, end))?)))

@@ -46,7 +46,7 @@ pub(super) fn draw(scene: &Scene<'_>, row: &mut Row<'_>, phases: &[u32], around:
         let Fields::KernelPhase { gpu_ns, .. } = scene.assembly.fields_of(operation) else {
             continue;
         };
-        let (start, stop) = match pair(gpu_ns, operation.value) {
+        let (start, stop) = match pair(gpu_ns, scene.assembly.value_of(at, operation)) {
             Ok(stamps) => stamps,
             Err(why) => {
                 why.count(&mut row.canvas().counts);

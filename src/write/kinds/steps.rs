@@ -94,7 +94,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         peer: u32::try_from(peer)
             .ok()
             .filter(|peer| *peer < party.ranks)?,
-        bytes: step.value,
+        bytes: step.step_bytes(),
         completes: !scene.is_unfinished(at),
     })
 }
@@ -102,7 +102,7 @@ pub(in crate::write) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
 /// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
 /// be made up.
 const fn sends(step: &Operation) -> bool {
-    step.value > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
+    step.step_bytes() > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
 }
 
 /// The lane of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not

@@ -111,7 +111,7 @@ pub fn help(assembly: &Assembly, correlation: &Correlation) -> Vec<Help> {
         help.operations += 1;
         help.last_ns = help.last_ns.max(operation.end());
         help.unfinished |= operation.end().is_none() && !correlation.is_silent(at);
-        let bytes = correlation.proxy_bytes(at, operation);
+        let bytes = correlation.proxy_bytes(assembly, at);
         if is_send {
             help.bytes_sent += bytes;
         } else {
@@ -123,7 +123,7 @@ pub fn help(assembly: &Assembly, correlation: &Correlation) -> Vec<Help> {
 
 /// Whether an operation is work for a rank of another process, which its context names.
 pub(super) fn is_for_another(assembly: &Assembly, operation: &Operation) -> bool {
-    assembly.is_foreign(operation) && !assembly.is_own_context(operation.context)
+    assembly.is_foreign(operation) && !assembly.is_own_context(assembly.context_of(operation))
 }
 
 /// The same altogether. Of transfers that NCCL gives a context of this process (2.23) nobody knows for which rank.
@@ -137,10 +137,11 @@ pub fn work(assembly: &Assembly, correlation: &Correlation) -> Vec<Work> {
         if !is_for_another(assembly, operation) {
             continue;
         }
-        let (work, spans) = all.entry(operation.context).or_default();
-        work.context = operation.context;
+        let context = assembly.context_of(operation);
+        let (work, spans) = all.entry(context).or_default();
+        work.context = context;
         work.operations += 1;
-        let bytes = correlation.proxy_bytes(at, operation);
+        let bytes = correlation.proxy_bytes(assembly, at);
         if is_send {
             work.bytes_sent += bytes;
         } else {

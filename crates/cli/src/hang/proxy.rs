@@ -30,7 +30,7 @@ fn connection(assembly: &Assembly, operation: &Operation) -> Option<Connection> 
             peer,
             is_send,
             ..
-        } => Some((operation.context, channel, peer, is_send)),
+        } => Some((assembly.context_of(operation), channel, peer, is_send)),
         _ => None,
     }
 }

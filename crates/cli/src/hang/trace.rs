@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Fields::KernelLaunch { .. } => {
-                let of = (operation.parent, operation.context);
+                let of = (operation.parent, self.assembly.context_of(operation));
                 *self.launches.entry(of).or_default() |= is_open;
             }
             Fields::Coll { .. } | Fields::CeColl { .. } => {
@@ -178,10 +178,14 @@ impl<'a> Reader<'a> {
         let mut stories: BTreeMap<u64, Story> = BTreeMap::new();
         for (at, operation) in places(self.assembly) {
             if let Some(item) = self.item(at, operation) {
-                let of = items.entry(operation.context).or_default();
+                let of = items
+                    .entry(self.assembly.context_of(operation))
+                    .or_default();
                 of.push((self.entered(item).unwrap_or(operation.start), item));
             } else if let Some(inside) = self.inside(operation) {
-                let story = stories.entry(operation.context).or_default();
+                let story = stories
+                    .entry(self.assembly.context_of(operation))
+                    .or_default();
                 story.inside.push(inside);
             }
         }
@@ -339,7 +343,7 @@ impl<'a> Reader<'a> {
             };
             let began = self.children.get(index(at))?.began();
             let operation = self.assembly.operation(at)?;
-            began.then(|| (operation.start, operation.launch_plan()))
+            began.then(|| (operation.start, self.assembly.launch_plan(operation)))
         });
         last.unwrap_or((0, 0))
     }
@@ -357,7 +361,8 @@ impl<'a> Reader<'a> {
             .filter_map(|transfer| self.proxies.wait(self.assembly, transfer))
             .collect();
         waits.sort_by_key(|wait| (wait.since_ns, wait.channel, wait.is_send));
-        let ran_after = operation.start < ran_until.0 && operation.launch_plan() != ran_until.1;
+        let ran_after =
+            operation.start < ran_until.0 && self.assembly.launch_plan(operation) != ran_until.1;
         let stage = if children.any_open() {
             Stage::Running
         } else if children.channels > 0 || ran_after {
@@ -368,7 +373,10 @@ impl<'a> Reader<'a> {
             Stage::Calling
         } else {
             let call = call.or_else(|| self.parent(operation).map(|(_, call)| call));
-            match call.and_then(|call| self.launches.get(&(call.parent, operation.context))) {
+            match call.and_then(|call| {
+                self.launches
+                    .get(&(call.parent, self.assembly.context_of(operation)))
+            }) {
                 Some(true) => Stage::Launching,
                 Some(false) => Stage::Launched,
                 None => Stage::Enqueued,
@@ -387,7 +395,9 @@ impl<'a> Reader<'a> {
         let Some(call) = call else {
             return Progress::default();
         };
-        let launch = self.launches.get(&(call.parent, call.context));
+        let launch = self
+            .launches
+            .get(&(call.parent, self.assembly.context_of(call)));
         let group = self.parent(call);
         let in_group = group.is_some_and(|(_, group)| group.end().is_none());
         let stage = if launch == Some(&true) {

@@ -1,0 +1,79 @@
+//! The contexts that operations name, by number: an operation has room for a number, and a process has few.
+
+use rustc_hash::FxHashMap;
+
+use super::place::{index, place};
+
+/// What says of a number that it is of a context that is not a place in the list of contexts.
+const ELSEWHERE: u32 = 1 << 31;
+
+/// Which context an operation names: a place in [`super::assembly::Assembly::contexts`], or a number in [`Named`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ContextName(u32);
+
+impl ContextName {
+    /// The place, if it has one.
+    #[inline]
+    pub(super) const fn at(self) -> Option<u32> {
+        if self.0 & ELSEWHERE == 0 {
+            Some(self.0)
+        } else {
+            None
+        }
+    }
+
+    /// The name of a context at a place.
+    pub(super) const fn of_place(at: u32) -> Self {
+        Self(at & !ELSEWHERE)
+    }
+
+    /// The number, if it has no place.
+    pub(super) const fn number(self) -> Option<u32> {
+        if self.0 & ELSEWHERE == 0 {
+            None
+        } else {
+            Some(self.0 & !ELSEWHERE)
+        }
+    }
+}
+
+/// The ids of contexts as NCCL passed them, each once.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    ids: Vec<u64>,
+    numbers: FxHashMap<u64, u32>,
+    last: Option<(u64, u32)>,
+}
+
+impl Named {
+    /// The name of an id, of which it is not known whether it is in the list of contexts.
+    #[inline]
+    pub(super) fn name(&mut self, id: u64) -> ContextName {
+        let number = match self.last {
+            Some((last, number)) if last == id => number,
+            _ => self.look_up(id),
+        };
+        ContextName(ELSEWHERE | number)
+    }
+
+    fn look_up(&mut self, id: u64) -> u32 {
+        let next = place(self.ids.len());
+        let number = *self.numbers.entry(id).or_insert(next);
+        if number == next {
+            self.ids.push(id);
+        }
+        self.last = Some((id, number));
+        number
+    }
+
+    /// The id with a number.
+    #[inline]
+    pub(super) fn id(&self, number: u32) -> u64 {
+        self.ids.get(index(number)).copied().unwrap_or(0)
+    }
+
+    /// All ids, by number.
+    pub(super) fn ids(&self) -> &[u64] {
+        &self.ids
+    }
+}
