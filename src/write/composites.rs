@@ -284,6 +284,9 @@ impl Composites {
                 recognised.push(call);
             }
         }
+        if recognised.is_empty() {
+            return composites;
+        }
         let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
         for (at, activity) in activities.iter().enumerate() {
             let operation = assembly.operation(activity.operation);

@@ -45,6 +45,8 @@ pub struct Activity {
     pub gpu: Option<(u64, u64)>,
     /// First start and last stop as told on the host.
     pub kernel_host: Option<(u64, u64)>,
+    /// Whether its own stop is missing.
+    has_no_stop: bool,
     /// Whether some of it never ended.
     pub unfinished: bool,
     /// Bytes sent on the network, as far as NCCL told.
@@ -189,6 +191,7 @@ impl Correlation {
                 kernel_channels: 0,
                 gpu: None,
                 kernel_host: None,
+                has_no_stop: operation.end().is_none(),
                 unfinished: false,
                 bytes_sent: 0,
                 bytes_received: 0,
@@ -294,12 +297,9 @@ impl Correlation {
             activity.bytes_received += help.bytes_received;
         }
         for activity in &mut self.activities {
-            let open = assembly
-                .operation(activity.operation)
-                .is_some_and(|operation| operation.end().is_none());
             // A stop that got lost says nothing against children that ended.
             let nothing_ended = activity.proxy_last.is_none() && activity.kernel_host.is_none();
-            activity.unfinished |= open && nothing_ended;
+            activity.unfinished |= activity.has_no_stop && nothing_ended;
         }
     }
 }
