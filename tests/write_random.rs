@@ -4,7 +4,7 @@
 use nccl_profiler_otf2::event::{Kind, NetData, StateArgs};
 use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
 use nccl_profiler_otf2::journal::record::{
-    CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
+    CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol,
 };
 use nccl_profiler_otf2::write::assemble::Assembler;
 use nccl_profiler_otf2::write::definitions::Tables;

@@ -24,7 +24,7 @@ pub(super) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
     Some(words.map(u64::from_le_bytes))
 }
 
-/// A decoded record, or the one thing a reader must act on itself: a new string.
+/// A decoded record that is not of an event, or the one thing a reader must act on itself: a new string.
 pub(super) enum Decoded {
     Body(RecordBody),
     Name { number: u16, text: String },
@@ -55,7 +55,7 @@ fn text(words: &[Word], length: usize) -> Option<String> {
     Some(String::from_utf8_lossy(words.as_flattened().get(..length)?).into_owned())
 }
 
-/// Reads a record's payload. `None` when the words do not fit the kind: the record is bad.
+/// Reads the payload of a record that is not of an event. `None` when the words do not fit the kind: the record is bad.
 #[inline]
 pub(super) fn decode(
     record_kind: u8,
@@ -122,23 +122,65 @@ pub(super) fn decode(
         kind::GPU_DEVICE..=kind::GPU_COUNTS => {
             RecordBody::Gpu(super::gpu::decode(record_kind, flags, payload, symbol)?)
         }
-        kind::STOP => RecordBody::Stop,
-        kind::STATE => RecordBody::State {
-            state: low(word(0)?),
-            args: state_args(high(word(0)?), payload)?,
-        },
-        start if (kind::START..kind::STOP).contains(&start) => {
-            let event_kind = Kind::from_number(start - kind::START)?;
-            RecordBody::Start(StartRecord {
-                parent: word(0)?,
-                context: word(1)?,
-                rank: signed(low(word(2)?)),
-                fields: fields(event_kind, flags & flag::TRUE != 0, payload, symbol)?,
-            })
-        }
         _ => return None,
     };
     Some(Decoded::Body(body))
+}
+
+/// Reads the payload of an event's start; its record kind is `kind::START` and the event's.
+#[inline]
+pub(super) fn decode_start(
+    record_kind: u8,
+    flags: u8,
+    payload: &[Word],
+    symbol: &impl Fn(u16) -> Option<Symbol>,
+) -> Option<StartRecord> {
+    let word = |index: usize| word_at(payload, index);
+    let event_kind = Kind::from_number(record_kind.checked_sub(kind::START)?)?;
+    Some(StartRecord {
+        parent: word(0)?,
+        context: word(1)?,
+        rank: signed(low(word(2)?)),
+        fields: fields(event_kind, flags & flag::TRUE != 0, payload, symbol)?,
+    })
+}
+
+/// Reads the payload of a change of state.
+#[inline]
+pub(super) fn decode_state(payload: &[Word]) -> Option<(u32, StateArgs)> {
+    let word = word_at(payload, 0)?;
+    Some((low(word), state_args(high(word), payload)?))
+}
+
+/// How many words the payload of an event's record has in this version; `None` for what has no fixed length.
+#[inline]
+pub(super) fn usual_words(record_kind: u8, payload: &[Word]) -> Option<usize> {
+    /// By event kind.
+    const STARTS: [u8; Kind::COUNT] = {
+        let mut words = [4; Kind::COUNT];
+        words[Kind::Group as usize] = 3;
+        words[Kind::Coll as usize] = 12;
+        words[Kind::P2p as usize] = 9;
+        words[Kind::ProxyOp as usize] = 5;
+        words[Kind::ProxyStep as usize] = 3;
+        words[Kind::ProxyCtrl as usize] = 3;
+        words[Kind::NetPlugin as usize] = 8;
+        words[Kind::GroupApi as usize] = 3;
+        words[Kind::CollApi as usize] = 7;
+        words[Kind::P2pApi as usize] = 7;
+        words[Kind::CeColl as usize] = 12;
+        words[Kind::CeSync as usize] = 3;
+        words
+    };
+    /// By what a change of state carries.
+    const STATES: [u8; 6] = [1, 3, 2, 2, 2, 5];
+    let of = |table: &[u8], at: u32| table.get(usize::try_from(at).ok()?).copied();
+    let words = match record_kind {
+        kind::STOP => 0,
+        kind::STATE => of(&STATES, high(word_at(payload, 0)?))?,
+        start => of(&STARTS, u32::from(start.checked_sub(kind::START)?))?,
+    };
+    Some(usize::from(words))
 }
 
 const fn wanted(word: u64) -> Wanted {

@@ -13,6 +13,7 @@
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer.
 
 mod copy;
+mod counted;
 mod cursor;
 mod decode;
 mod discard;

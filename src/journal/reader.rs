@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::counted::Counted;
 use super::decode::{Word, word_at};
 use super::gaps;
 use super::layout::{
@@ -18,12 +19,11 @@ pub use super::losses::Losses;
 use super::losses::{losses, slotless_losses};
 pub use super::not_kept::NotKept;
 use super::not_kept::OldestSegment;
-use super::record::{Record, RecordBody};
+use super::record::{RecordBody, Records};
 use super::segment::{Names, SegmentPlace, committed_now, read_record, read_words};
 pub use super::symbols::Symbols;
 use crate::clock::TickSource;
 use crate::event::Kind;
-use crate::id::EventId;
 
 /// Why a journal could not be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -287,7 +287,7 @@ impl Journal {
 
     /// Reads every committed record, slot by slot, in the order it was written in its slot.
     #[must_use]
-    pub fn read<Sink: FnMut(Record)>(mut self, sink: &mut Sink) -> Outcome {
+    pub fn read(mut self, sink: &mut impl Records) -> Outcome {
         let mut segment = Vec::new();
         let mut outcome = Outcome {
             bytes: self.bytes,
@@ -318,14 +318,14 @@ impl Journal {
         outcome
     }
 
-    fn read_segment<Sink: FnMut(Record)>(
+    fn read_segment(
         &mut self,
         slot: u16,
         place: &SegmentPlace,
         buffer: &mut Vec<u8>,
         names: &mut Names,
         outcome: &mut Outcome,
-        sink: &mut Sink,
+        sink: &mut impl Records,
     ) -> bool {
         if place.alone.is_some() {
             *names = Names::new();
@@ -347,15 +347,8 @@ impl Journal {
             }
         };
         let mut at = header_words(place.version);
-        let mut last = 0;
+        let mut found = Counted::new(sink);
         while at < segment.len() {
-            let mut found = |record: Record| {
-                outcome.records += 1;
-                if matches!(record.body, RecordBody::Start(_)) {
-                    last = last.max(EventId::from_raw(record.id).sequence());
-                }
-                sink(record);
-            };
             match read_record(
                 segment,
                 at,
@@ -374,7 +367,8 @@ impl Journal {
                 }
             }
         }
-        self.saw(slot, last);
+        outcome.records += found.records;
+        self.saw(slot, found.last);
         self.end_of_segment(place, segment, beyond);
         true
     }

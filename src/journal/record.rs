@@ -80,7 +80,7 @@ pub struct CommRecord {
 }
 
 /// An event's start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields of event::Start")]
 pub struct StartRecord {
     pub parent: u64,
@@ -226,5 +226,52 @@ impl Fields {
             Self::KernelPhase { .. } => Kind::KernelPhase,
             Self::Unknown { .. } => Kind::Unknown,
         }
+    }
+}
+
+/// Takes the records of a journal. What there is most of has a way of its own: a record that is put together for each costs as
+/// much as reading it.
+pub trait Records {
+    /// Takes any record.
+    fn record(&mut self, record: Record);
+
+    /// Takes an event's start.
+    #[inline]
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &StartRecord) {
+        let body = RecordBody::Start(*start);
+        self.record(Record {
+            slot,
+            ticks,
+            id,
+            body,
+        });
+    }
+
+    /// Takes an event's stop.
+    #[inline]
+    fn stop(&mut self, slot: u16, ticks: u64, id: u64) {
+        self.record(Record {
+            slot,
+            ticks,
+            id,
+            body: RecordBody::Stop,
+        });
+    }
+
+    /// Takes a change of state.
+    #[inline]
+    fn state(&mut self, slot: u16, ticks: u64, id: u64, (state, args): (u32, StateArgs)) {
+        self.record(Record {
+            slot,
+            ticks,
+            id,
+            body: RecordBody::State { state, args },
+        });
+    }
+}
+
+impl<F: FnMut(Record)> Records for F {
+    fn record(&mut self, record: Record) {
+        self(record);
     }
 }

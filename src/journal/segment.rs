@@ -5,12 +5,12 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use super::decode::{Decoded, Word, decode, word_at};
+use super::decode::{Decoded, Word, decode, decode_start, decode_state, usual_words, word_at};
 use super::layout::{
     RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark,
 };
 use super::not_kept::OldestSegment;
-use super::record::{Record, Symbol};
+use super::record::{Record, Records, Symbol};
 use super::symbols::Symbols;
 
 /// Where a segment lies.
@@ -63,7 +63,7 @@ pub(super) fn read_record(
     slot: u16,
     names: &mut Names,
     symbols: &mut Symbols,
-    found: &mut impl FnMut(Record),
+    found: &mut impl Records,
 ) -> Result<usize, String> {
     let head = word_at(segment, at).unwrap_or(0);
     let record_kind = u8::try_from(head & 0xff).unwrap_or(0);
@@ -82,35 +82,49 @@ pub(super) fn read_record(
             "record of kind {record_kind:#x} goes past the committed bytes"
         ));
     };
-    // A length that was changed so that it fits again swallows whole records.
-    let begins = |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
-    if has_mark(record, place.order, at) && (1..length).any(begins) {
-        return Err(format!(
-            "record of kind {record_kind:#x} and {length} words with another one in it"
-        ));
-    }
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
     };
-    let symbol = |number: u16| names.get(number);
-    match decode(record_kind, flags, payload, &symbol) {
-        None => Err(format!(
-            "record of kind {record_kind:#x} and {length} words does not make sense"
-        )),
-        Some(Decoded::Body(body)) => {
-            found(Record {
-                slot,
-                ticks: u64::from_le_bytes(*ticks),
-                id: u64::from_le_bytes(*id),
-                body,
-            });
-            Ok(length)
-        }
-        Some(Decoded::Name { number, text }) => {
-            *names.place(number, place.alone.is_some())? = Some(symbols.intern(&text));
-            Ok(length)
+    // A length that was changed so that it fits again swallows whole records: one that is not as usual is looked through.
+    if usual_words(record_kind, payload) != Some(payload.len()) {
+        let begins =
+            |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
+        if has_mark(record, place.order, at) && (1..length).any(begins) {
+            return Err(format!(
+                "record of kind {record_kind:#x} and {length} words with another one in it"
+            ));
         }
     }
+    let (ticks, id) = (u64::from_le_bytes(*ticks), u64::from_le_bytes(*id));
+    let symbol = |number: u16| names.get(number);
+    let is_read = match record_kind {
+        kind::STOP => {
+            found.stop(slot, ticks, id);
+            Some(())
+        }
+        kind::STATE => decode_state(payload).map(|state| found.state(slot, ticks, id, state)),
+        kind::START..kind::STOP => decode_start(record_kind, flags, payload, &symbol)
+            .map(|start| found.start(slot, ticks, id, &start)),
+        _ => match decode(record_kind, flags, payload, &symbol) {
+            None => None,
+            Some(Decoded::Body(body)) => {
+                found.record(Record {
+                    slot,
+                    ticks,
+                    id,
+                    body,
+                });
+                Some(())
+            }
+            Some(Decoded::Name { number, text }) => {
+                *names.place(number, place.alone.is_some())? = Some(symbols.intern(&text));
+                Some(())
+            }
+        },
+    };
+    is_read.map(|()| length).ok_or_else(|| {
+        format!("record of kind {record_kind:#x} and {length} words does not make sense")
+    })
 }
 
 /// Whether a word behind the first has the mark of its place. Looks at all, without a branch: each record is asked.

@@ -20,7 +20,7 @@ use super::room;
 use crate::clock::{ClockPair, TickSource};
 use crate::event::{Kind, StateArgs, state};
 use crate::journal::reader::{Losses, NotKept};
-use crate::journal::record::{CommRecord, Record, RecordBody, StartRecord};
+use crate::journal::record::{CommRecord, Record, RecordBody, Records, StartRecord};
 
 /// A stop or state whose start has not been read yet.
 #[derive(Debug)]
@@ -44,9 +44,8 @@ pub struct Assembler {
     seen_any: bool,
 }
 
-impl Assembler {
-    /// Takes the next record, in the order the reader gives them.
-    pub fn record(&mut self, record: Record) {
+impl Records for Assembler {
+    fn record(&mut self, record: Record) {
         // What only repeats an earlier record may lie before the window.
         if !matches!(record.body, RecordBody::CommKnown(_)) {
             self.see(record.ticks);
@@ -111,12 +110,32 @@ impl Assembler {
                 };
                 self.finalizes.push((id, call));
             }
-            RecordBody::Start(start) => self.start(slot, ticks, id, start),
-            RecordBody::Stop => self.stop(id, ticks),
-            RecordBody::State { state, args } => self.state(id, ticks, state, args),
+            RecordBody::Start(start) => self.start_at(slot, ticks, id, &start),
+            RecordBody::Stop => self.find_and_stop(id, ticks),
+            RecordBody::State { state, args } => self.find_and_change(id, ticks, (state, args)),
         }
     }
 
+    #[inline]
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &StartRecord) {
+        self.see(ticks);
+        self.start_at(slot, ticks, id, start);
+    }
+
+    #[inline]
+    fn stop(&mut self, _slot: u16, ticks: u64, id: u64) {
+        self.see(ticks);
+        self.find_and_stop(id, ticks);
+    }
+
+    #[inline]
+    fn state(&mut self, _slot: u16, ticks: u64, id: u64, state: (u32, StateArgs)) {
+        self.see(ticks);
+        self.find_and_change(id, ticks, state);
+    }
+}
+
+impl Assembler {
     /// Joins what had to wait and gives the result.
     #[must_use]
     pub fn finish(self, losses: &Losses) -> Assembly {
@@ -267,7 +286,7 @@ impl Assembler {
         self.assembly.contexts.push(Context { id, comm });
     }
 
-    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: StartRecord) {
+    fn start_at(&mut self, slot: u16, ticks: u64, id: u64, start: &StartRecord) {
         let thread = self.thread(slot);
         self.assembly.counts.kind_mut(start.fields.kind()).seen += 1;
         let at = place(self.assembly.operations.len());
@@ -276,8 +295,8 @@ impl Assembler {
             counts.duplicate += 1;
             return;
         }
-        self.assembly.seen.note(&start, thread);
-        let fields = self.assembly.larger.pack(start.fields);
+        self.assembly.seen.note(start, thread);
+        let fields = self.assembly.larger.pack(&start.fields);
         let operation = Operation {
             id,
             parent: start.parent,
@@ -293,7 +312,7 @@ impl Assembler {
         self.assembly.ranks.push(start.rank);
     }
 
-    fn stop(&mut self, id: u64, ticks: u64) {
+    fn find_and_stop(&mut self, id: u64, ticks: u64) {
         match self.assembly.find(id) {
             Some(at) => self.stop_at(at, ticks),
             None => self.waiting.push(Waiting {
@@ -317,7 +336,7 @@ impl Assembler {
         operation.end = operation.end.min(ticks.max(operation.start));
     }
 
-    fn state(&mut self, id: u64, ticks: u64, state: u32, args: StateArgs) {
+    fn find_and_change(&mut self, id: u64, ticks: u64, (state, args): (u32, StateArgs)) {
         match self.assembly.find(id) {
             Some(at) => self.state_at(at, ticks, state, args),
             None => self.waiting.push(Waiting {

@@ -90,6 +90,12 @@ impl Operation {
         self.fields.detail()
     }
 
+    /// The function of a call, collective or point-to-point operation: no other memory is asked for it.
+    #[must_use]
+    pub(super) const fn func(&self) -> Symbol {
+        self.fields.func()
+    }
+
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {

@@ -50,7 +50,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Writes events of a lane that follow each other.
+    /// Writes events of a lane that follow each other, and notes them.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -58,13 +58,13 @@ impl<'a> Emitter<'a> {
         &mut self,
         writer: &mut EventWriter<'_>,
         happenings: impl Iterator<Item = Happening>,
-    ) -> otf2::Result<Written> {
-        let mut written = Written::default();
+        written: &mut Written,
+    ) -> otf2::Result<()> {
         for happening in happenings {
             self.write(writer, &happening)?;
             written.note(&happening);
         }
-        Ok(written)
+        Ok(())
     }
 
     /// Goes through what is drawn on a lane; what its operations say is near by then.
@@ -169,16 +169,6 @@ pub struct Written {
 }
 
 impl Written {
-    /// Adds what was written after it.
-    pub fn add(&mut self, more: Self) {
-        self.happenings += more.happenings;
-        self.collectives += more.collectives;
-        self.span_ns = match (self.span_ns, more.span_ns) {
-            (Some((first, _)), Some((_, last))) => Some((first, last)),
-            (before, after) => before.or(after),
-        };
-    }
-
     #[inline]
     fn note(&mut self, happening: &Happening) {
         self.happenings += 1;

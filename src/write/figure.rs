@@ -69,6 +69,66 @@ pub enum Shape {
     Work,
 }
 
+/// Some shapes: bit n is shape n. Each event asks what its shape is like.
+#[derive(Clone, Copy)]
+struct Shapes(u32);
+
+impl Shapes {
+    const fn of(shapes: &[Shape]) -> Self {
+        let mut bits = 0;
+        let mut left = shapes;
+        while let [first, others @ ..] = left {
+            bits |= 1 << *first as u32;
+            left = others;
+        }
+        Self(bits)
+    }
+
+    const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    const fn has(self, shape: Shape) -> bool {
+        self.0 & 1 << shape as u32 != 0
+    }
+}
+
+const STEPS: Shapes = Shapes::of(&[
+    Shape::Step,
+    Shape::SendGpuWait,
+    Shape::SendPeerWait,
+    Shape::SendWait,
+    Shape::RecvWait,
+    Shape::RecvFlushWait,
+    Shape::RecvGpuWait,
+]);
+
+const CONTROLS: Shapes = Shapes::of(&[
+    Shape::ProxyIdle,
+    Shape::ProxyActive,
+    Shape::ProxySleep,
+    Shape::ProxyWakeup,
+    Shape::ProxyAppend,
+]);
+
+const PARTS: Shapes = STEPS.and(CONTROLS).and(Shapes::of(&[
+    Shape::Queued,
+    Shape::GroupStart,
+    Shape::GroupEnd,
+    Shape::Phase,
+]));
+
+const FIXED: Shapes = STEPS.and(CONTROLS).and(Shapes::of(&[
+    Shape::CommInit,
+    Shape::CommFinalize,
+    Shape::GroupStart,
+    Shape::GroupEnd,
+    Shape::Queued,
+    Shape::Channel,
+]));
+
+const TOLD: Shapes = Shapes::of(&[Shape::Call, Shape::Enqueue, Shape::Operation, Shape::Net]);
+
 // [`Figure::order`] keeps five bits for it.
 const _: () = assert!((Shape::Work as u8) < 1 << 5);
 
@@ -97,64 +157,31 @@ impl Figure {
     /// Whether it stands for the operation, not for a part of it.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
-        let part = matches!(
-            self.shape,
-            Shape::Queued | Shape::GroupStart | Shape::GroupEnd | Shape::Phase
-        );
-        !part && !self.is_step() && !self.is_control()
+        !PARTS.has(self.shape)
     }
 
     /// Whether it is a proxy step or a phase of one.
     #[must_use]
     pub const fn is_step(&self) -> bool {
-        matches!(
-            self.shape,
-            Shape::Step
-                | Shape::SendGpuWait
-                | Shape::SendPeerWait
-                | Shape::SendWait
-                | Shape::RecvWait
-                | Shape::RecvFlushWait
-                | Shape::RecvGpuWait
-        )
+        STEPS.has(self.shape)
     }
 
     /// Whether its shape alone says which region it is of.
     #[must_use]
     pub const fn has_fixed_region(&self) -> bool {
-        self.is_step()
-            || self.is_control()
-            || matches!(
-                self.shape,
-                Shape::CommInit
-                    | Shape::CommFinalize
-                    | Shape::GroupStart
-                    | Shape::GroupEnd
-                    | Shape::Queued
-                    | Shape::Channel
-            )
+        FIXED.has(self.shape)
     }
 
     /// Whether the operation behind it says, by its kind and detail, which region it is of.
     #[must_use]
     pub const fn is_told_by_operation(&self) -> bool {
-        matches!(
-            self.shape,
-            Shape::Call | Shape::Enqueue | Shape::Operation | Shape::Net
-        )
+        TOLD.has(self.shape)
     }
 
     /// Whether it is a state of a proxy thread.
     #[must_use]
     pub const fn is_control(&self) -> bool {
-        matches!(
-            self.shape,
-            Shape::ProxyIdle
-                | Shape::ProxyActive
-                | Shape::ProxySleep
-                | Shape::ProxyWakeup
-                | Shape::ProxyAppend
-        )
+        CONTROLS.has(self.shape)
     }
 
     /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of

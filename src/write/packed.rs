@@ -79,16 +79,18 @@ pub(super) struct Larger {
 
 impl Larger {
     /// Packs fields.
-    pub(super) fn pack(&mut self, fields: Fields) -> Packed {
-        self.small(&fields).unwrap_or_else(|| {
-            let at = place(self.fields.len());
-            room::push(&mut self.fields, fields);
-            Packed::Large {
-                kind: fields.kind(),
-                func: func(&fields),
-                at,
-            }
-        })
+    #[inline]
+    pub(super) fn pack(&mut self, fields: &Fields) -> Packed {
+        if let Some(small) = self.small(fields) {
+            return small;
+        }
+        let at = place(self.fields.len());
+        room::push(&mut self.fields, *fields);
+        Packed::Large {
+            kind: fields.kind(),
+            func: func(fields),
+            at,
+        }
     }
 
     /// What fits.
@@ -214,6 +216,15 @@ impl Packed {
             && let Some(fields) = larger.fields.get(index(at))
         {
             bring_near(fields);
+        }
+    }
+
+    /// See [`Operation::func`](super::assembly::Operation::func).
+    #[inline]
+    pub(super) const fn func(&self) -> Symbol {
+        match *self {
+            Self::Large { func, .. } => func,
+            _ => Symbol::NONE,
         }
     }
 

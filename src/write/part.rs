@@ -26,7 +26,7 @@ use super::definitions::Tables;
 use super::describe;
 use super::emit::{Emitter, Written};
 use super::error::{Error, io_error, otf2_error};
-use super::lanes::Woven;
+use super::lanes::{Happening, Nested, Woven};
 use super::matching;
 use super::measurement;
 use super::options::ArchiveOptions;
@@ -137,7 +137,7 @@ pub(super) fn write_claimed(
     let process_tag = journal.process_tag;
     let session_start_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
-    let outcome = journal.read(&mut |record| assembler.record(record));
+    let outcome = journal.read(&mut assembler);
     says_no_less(directory, &outcome)?;
     let (mut assembly, clock) =
         assembler.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
@@ -323,17 +323,29 @@ impl Lanes<'_> {
     ) -> Result<Written, Error> {
         lane.sort();
         let switches = measurement::of_row(lane.key, lane.sibling, self.scene.assembly);
-        let happenings = lane.happenings(emitter.visit(&lane.items), cut);
-        let mut happenings = Woven::new(happenings, switches.into_iter());
+        let items = emitter.visit(&lane.items);
+        if lane.has_only_items() && switches.is_empty() {
+            return self.write_happenings(emitter, writer, Nested::new(items, cut));
+        }
+        let happenings = Woven::new(lane.happenings(items, cut), switches.into_iter());
+        self.write_happenings(emitter, writer, happenings)
+    }
+
+    fn write_happenings(
+        &self,
+        emitter: &mut Emitter<'_>,
+        writer: &mut EventWriter<'_>,
+        mut happenings: impl Iterator<Item = Happening>,
+    ) -> Result<Written, Error> {
         let mut written = Written::default();
         loop {
             check(self.options, self.directory)?;
+            let before = written.happenings;
             let some = happenings.by_ref().take(EVENTS_PER_CHECK);
-            let more = emitter
-                .write_all(writer, some)
+            emitter
+                .write_all(writer, some, &mut written)
                 .map_err(otf2_error(self.directory))?;
-            written.add(more);
-            if more.happenings < EVENTS_PER_CHECK {
+            if written.happenings - before < EVENTS_PER_CHECK {
                 return Ok(written);
             }
         }

@@ -135,7 +135,7 @@ pub fn assemble(directory: &Path) -> Result<(Assembly, Outcome), Error> {
     let journal = Journal::open(&directory.join(JOURNAL))?;
     let mut assembler = Assembler::default();
     let process_tag = journal.process_tag;
-    let outcome = journal.read(&mut |record| assembler.record(record));
+    let outcome = journal.read(&mut assembler);
     let assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     Ok((assembly, outcome))
 }

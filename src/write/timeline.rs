@@ -84,6 +84,12 @@ impl Lane {
         self.items.is_empty() && self.messages.is_empty() && self.samples.is_empty()
     }
 
+    /// Whether nothing but intervals is on it, as on most.
+    #[must_use]
+    pub const fn has_only_items(&self) -> bool {
+        self.messages.is_empty() && self.samples.is_empty()
+    }
+
     /// Puts what is on it in the order that [`Self::happenings`] needs.
     pub fn sort(&mut self) {
         sort(&mut self.items);

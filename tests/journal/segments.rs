@@ -3,7 +3,7 @@
 use nccl_profiler_otf2::event::Body;
 use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header};
 use nccl_profiler_otf2::journal::reader::Journal;
-use nccl_profiler_otf2::journal::record::{Fields, RecordBody};
+use nccl_profiler_otf2::journal::record::{Fields, Record, RecordBody};
 
 use super::{read, registry, start};
 
@@ -21,7 +21,7 @@ fn segments_and_files_follow_one_another() {
     let mut next = 0;
     let outcome = Journal::open(directory.path())
         .unwrap()
-        .read(&mut |record| {
+        .read(&mut |record: Record| {
             if let RecordBody::Start(start) = record.body {
                 assert_eq!(start.fields, Fields::ProxyStep { step: next });
                 next += 1;

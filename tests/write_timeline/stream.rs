@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nccl_profiler_otf2::event::StateArgs;
 use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
 use nccl_profiler_otf2::journal::record::{
-    CommRecord, Fields, Record, RecordBody, StartRecord, Symbol,
+    CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol,
 };
 use nccl_profiler_otf2::write::alignment::rows::Traffic;
 use nccl_profiler_otf2::write::assemble::Assembler;

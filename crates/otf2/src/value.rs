@@ -26,7 +26,7 @@ macro_rules! attribute_values {
         impl AttributeValue {
             /// The type of this value.
             #[must_use]
-            #[inline]
+            #[inline(always)]
             pub const fn attribute_type(self) -> AttributeType {
                 match self {
                     $(Self::$variant(_) => AttributeType::$variant,)*
@@ -34,7 +34,8 @@ macro_rules! attribute_values {
                 }
             }
 
-            #[inline]
+            // Where it is called the type is mostly known, and the match falls away.
+            #[inline(always)]
             pub(crate) fn to_raw(self) -> sys::OTF2_AttributeValue {
                 // All bytes are set first: libotf2 may copy the whole union.
                 let mut raw = sys::OTF2_AttributeValue { uint64: 0 };

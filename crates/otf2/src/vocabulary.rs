@@ -30,7 +30,7 @@ macro_rules! vocabulary {
 
             /// OTF2's number.
             #[must_use]
-            #[inline]
+            #[inline(always)]
             pub const fn raw(self) -> u8 {
                 match self {
                     $(Self::$variant => const { byte(sys::$constant) },)*

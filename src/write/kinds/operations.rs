@@ -235,29 +235,27 @@ fn exchange(
     let operation = scene.assembly.operation(activity.operation)?;
     let member = scene.comms.member(context)?;
     let ranks = scene.comms.comm(member)?.ranks;
-    match scene.assembly.fields_of(operation) {
-        Fields::Coll { func, .. } | Fields::CeColl { func, .. } => {
-            if scene.words.shape(func).is_some() {
-                canvas.counts.sizes_unknown += u64::from(ranks == 0);
-                return Some(Exchange::Collective);
-            }
-            canvas.counts.collectives_unknown += 1;
-            None
+    if let Kind::Coll | Kind::CeColl = operation.kind() {
+        if scene.words.shape(operation.func()).is_some() {
+            canvas.counts.sizes_unknown += u64::from(ranks == 0);
+            return Some(Exchange::Collective);
         }
-        Fields::P2p { func, peer, .. } => {
-            let exchange = match scene.symbols.text(func) {
-                "Send" => Some(Exchange::Send),
-                "Recv" => Some(Exchange::Receive),
-                _ => None,
-            };
-            let peer = u32::try_from(peer).ok();
-            let known = peer.filter(|&peer| ranks == 0 || peer < ranks);
-            if known.is_none() || exchange.is_none() {
-                canvas.counts.messages_without_peer += 1;
-                return None;
-            }
-            exchange
-        }
-        _ => None,
+        canvas.counts.collectives_unknown += 1;
+        return None;
     }
+    let Fields::P2p { func, peer, .. } = scene.assembly.fields_of(operation) else {
+        return None;
+    };
+    let exchange = match scene.symbols.text(func) {
+        "Send" => Some(Exchange::Send),
+        "Recv" => Some(Exchange::Receive),
+        _ => None,
+    };
+    let peer = u32::try_from(peer).ok();
+    let known = peer.filter(|&peer| ranks == 0 || peer < ranks);
+    if known.is_none() || exchange.is_none() {
+        canvas.counts.messages_without_peer += 1;
+        return None;
+    }
+    exchange
 }

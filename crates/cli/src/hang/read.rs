@@ -183,7 +183,7 @@ fn recorded(
     let (process_id, process_tag) = (journal.process_id, journal.process_tag);
     let started_ns = journal.session_start_realtime_ns;
     let mut assembler = Assembler::default();
-    let outcome = journal.read(&mut |record| assembler.record(record));
+    let outcome = journal.read(&mut assembler);
     let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     assembly.process_id = process_id;
     assembly.process_tag = process_tag;

@@ -121,7 +121,7 @@ impl Story {
         let mut said = Vec::new();
         let mut pairs = Vec::new();
         let mut threads = BTreeMap::new();
-        let outcome = journal.read(&mut |record| match record.body {
+        let outcome = journal.read(&mut |record: Record| match record.body {
             RecordBody::ThreadBegin { thread_id, .. } => {
                 threads.insert(record.slot, thread_id);
             }
