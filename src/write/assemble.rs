@@ -19,6 +19,7 @@ use super::place::{NOWHERE, index, place};
 use super::room;
 use crate::clock::{ClockPair, TickSource};
 use crate::event::{Kind, StateArgs, state};
+use crate::journal::layout::RECORD_HEADER_WORDS;
 use crate::journal::reader::{Losses, NotKept};
 use crate::journal::record::{CommRecord, Record, RecordBody, Records, StartRecord};
 
@@ -30,6 +31,9 @@ struct Waiting {
     /// `None`: a stop.
     state: Option<(u32, StateArgs)>,
 }
+
+/// A start of an event has as many bytes at least.
+const START_BYTES: u64 = 8 * (RECORD_HEADER_WORDS as u64 + 3);
 
 /// Takes records and makes an [`Assembly`].
 #[derive(Debug, Default)]
@@ -136,6 +140,18 @@ impl Records for Assembler {
 }
 
 impl Assembler {
+    /// For a journal of so many bytes: the list of operations is not to be moved while it grows. What is not used of it is
+    /// no memory.
+    #[must_use]
+    pub fn for_bytes(journal: u64) -> Self {
+        let mut assembler = Self::default();
+        let most = journal / START_BYTES;
+        let most = usize::try_from(most).unwrap_or(0).min(index(NOWHERE));
+        // Without it the list grows as it must.
+        let _reserved = assembler.assembly.operations.try_reserve_exact(most);
+        assembler
+    }
+
     /// Joins what had to wait and gives the result.
     #[must_use]
     pub fn finish(self, losses: &Losses) -> Assembly {

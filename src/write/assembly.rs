@@ -6,6 +6,7 @@ use super::counts::Counts;
 use super::ids::{Ids, Key};
 use super::measurement::{Cut, SwitchAt};
 use super::named::{ContextName, Named};
+use super::near::{AHEAD, bring_near};
 use super::packed::{Larger, Packed};
 use super::place::{NOWHERE, index, place};
 use super::pxn::Help;
@@ -32,6 +33,7 @@ pub struct GpuAt {
 
 /// A started event with everything that was said about it.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Operation {
     /// Its event id.
     pub id: u64,
@@ -51,8 +53,8 @@ pub struct Operation {
     pub(super) fields: Packed,
 }
 
-// A line of a cache, and not more: operations are many, and are visited one here, one there.
-const _: () = assert!(size_of::<Operation>() <= 64);
+// One line of a cache: operations are many, and are visited one here, one there.
+const _: () = assert!(size_of::<Operation>() == 64);
 
 const fn somewhere(place: u32) -> Option<u32> {
     if place == NOWHERE { None } else { Some(place) }
@@ -487,6 +489,12 @@ impl Assembly {
             let Some(operation) = self.operations.get(at) else {
                 continue;
             };
+            // Parents are mostly of another thread, which is elsewhere in the list.
+            let soon = self.operations.get(at + AHEAD);
+            let soon = soon.and_then(|soon| self.ids.likely(event_key(soon.parent)));
+            if let Some(parent) = soon.and_then(|parent| self.operation(parent)) {
+                bring_near(parent);
+            }
             let kind = operation.kind();
             let parent = self.find(operation.parent);
             let is_open = operation.end().is_none();

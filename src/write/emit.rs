@@ -72,6 +72,15 @@ impl<'a> Emitter<'a> {
         let scene = self.scene;
         items.iter().enumerate().map(move |(at, item)| {
             let ahead = |steps: usize| behind(scene, items.get(at + steps)?.figure);
+            if let Some(Figure {
+                operation: activity,
+                shape: Shape::Operation,
+                ..
+            }) = items.get(at + 2 * AHEAD).map(|item| item.figure)
+                && let Some(activity) = scene.activity(activity)
+            {
+                bring_near(activity);
+            }
             if let Some(operation) = ahead(AHEAD) {
                 bring_near(operation);
             }

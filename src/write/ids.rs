@@ -100,6 +100,12 @@ impl Ids {
         }
     }
 
+    /// Where the id lies if its place is as usual; something else may be there.
+    #[inline]
+    pub(super) fn likely(&self, key: Key) -> Option<u32> {
+        self.slots.get(usize::from(key.0))?.get(key.1)
+    }
+
     /// Notes the place of an id, in place of the one it has. `is_of` as for [`Self::get`].
     pub(super) fn put(&mut self, id: u64, key: Key, at: u32, is_of: impl Fn(u32) -> bool) {
         let slot = self.slots.get_mut(usize::from(key.0));

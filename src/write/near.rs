@@ -14,6 +14,10 @@ pub(super) fn bring_near<T>(thing: &T) {
     for offset in (0..size_of::<T>()).step_by(LINE_BYTES) {
         ask(begin.wrapping_add(offset));
     }
+    // It may begin in the middle of a line, and end in one more.
+    if align_of::<T>() < LINE_BYTES {
+        ask(begin.wrapping_add(size_of::<T>().saturating_sub(1)));
+    }
 }
 
 /// Goes through a list; what its elements lead to is near by then.

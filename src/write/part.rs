@@ -136,7 +136,7 @@ pub(super) fn write_claimed(
     let process_id = journal.process_id;
     let process_tag = journal.process_tag;
     let session_start_ns = journal.session_start_realtime_ns;
-    let mut assembler = Assembler::default();
+    let mut assembler = Assembler::for_bytes(journal.bytes());
     let outcome = journal.read(&mut assembler);
     says_no_less(directory, &outcome)?;
     let (mut assembly, clock) =

@@ -133,7 +133,7 @@ pub fn read_process(directory: &Path) -> (ProcessInfo, String) {
 /// The journal cannot be read at all.
 pub fn assemble(directory: &Path) -> Result<(Assembly, Outcome), Error> {
     let journal = Journal::open(&directory.join(JOURNAL))?;
-    let mut assembler = Assembler::default();
+    let mut assembler = Assembler::for_bytes(journal.bytes());
     let process_tag = journal.process_tag;
     let outcome = journal.read(&mut assembler);
     let assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::Kind;
-use crate::journal::record::Fields;
+use crate::journal::record::{Fields, Symbol};
 use crate::write::canvas::{Canvas, Row, Scene};
 use crate::write::figure::{Figure, Shape};
 use crate::write::interval::Interval;
@@ -45,6 +45,8 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
                     interval,
                     enqueued: operation.start,
                     figure,
+                    kind: operation.kind(),
+                    func: operation.func(),
                     at_home: false,
                 };
                 add(&mut order, drawn);
@@ -91,7 +93,18 @@ struct Drawn {
     interval: Interval,
     enqueued: u64,
     figure: Figure,
+    /// Of the operation: on the way it is far away.
+    kind: Kind,
+    func: Symbol,
     at_home: bool,
+}
+
+impl Drawn {
+    /// Whether NCCL calls it a collective.
+    const fn is_collective(&self) -> bool {
+        let is_operation = matches!(self.figure.shape, Shape::Operation);
+        is_operation && matches!(self.kind, Kind::Coll | Kind::CeColl)
+    }
 }
 
 /// The collectives around operations: from the first of those to the last.
@@ -116,6 +129,8 @@ fn composites<'a>(scene: &Scene<'_>, operations: impl Iterator<Item = &'a Drawn>
                 interval: composite.interval(scene.intervals)?,
                 enqueued,
                 figure: Figure::of(composite.leader()?, Shape::Composite),
+                kind: Kind::P2p,
+                func: Symbol::NONE,
                 at_home: false,
             })
         });
@@ -174,10 +189,10 @@ fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
     };
     let mut messages = Messages::default();
     for drawn in of_rank.iter() {
-        if !is_whole && !is_collective(scene, drawn.figure) {
+        if !is_whole && !drawn.is_collective() {
             continue;
         }
-        if let Some(exchange) = exchange(scene, canvas, drawn.context, drawn.figure) {
+        if let Some(exchange) = exchange(scene, canvas, drawn) {
             let exchange = match (exchange, scene.options.collectives) {
                 (Exchange::Collective, CollectiveRecords::Nonblocking) => Exchange::Requested {
                     at: drawn.enqueued.min(drawn.interval.end),
@@ -207,22 +222,9 @@ fn counts_alike(scene: &Scene<'_>, context: u32, of_rank: &[Drawn]) -> bool {
     tells_calls || !operations.any(|at| replays.is_told(scene.assembly, at))
 }
 
-/// Whether NCCL calls it a collective.
-fn is_collective(scene: &Scene<'_>, figure: Figure) -> bool {
-    let operation = scene.activity(figure.operation);
-    let operation = operation.and_then(|activity| scene.assembly.operation(activity.operation));
-    operation.is_some_and(|operation| {
-        matches!(operation.kind(), Kind::Coll | Kind::CeColl) && figure.shape == Shape::Operation
-    })
-}
-
 /// The communication records of an operation; none where a reader could not make sense of them.
-fn exchange(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas,
-    context: u32,
-    figure: Figure,
-) -> Option<Exchange> {
+fn exchange(scene: &Scene<'_>, canvas: &mut Canvas, drawn: &Drawn) -> Option<Exchange> {
+    let figure = drawn.figure;
     let composite = scene.correlation.composites.of_member(figure.operation);
     let told_once = composite.is_some_and(|(_, call)| call.pattern.is_collective_record());
     if figure.shape == Shape::Composite {
@@ -231,18 +233,18 @@ fn exchange(
     if told_once {
         return None;
     }
-    let activity = scene.activity(figure.operation)?;
-    let operation = scene.assembly.operation(activity.operation)?;
-    let member = scene.comms.member(context)?;
+    let member = scene.comms.member(drawn.context)?;
     let ranks = scene.comms.comm(member)?.ranks;
-    if let Kind::Coll | Kind::CeColl = operation.kind() {
-        if scene.words.shape(operation.func()).is_some() {
+    if drawn.is_collective() {
+        if scene.words.shape(drawn.func).is_some() {
             canvas.counts.sizes_unknown += u64::from(ranks == 0);
             return Some(Exchange::Collective);
         }
         canvas.counts.collectives_unknown += 1;
         return None;
     }
+    let activity = scene.activity(figure.operation)?;
+    let operation = scene.assembly.operation(activity.operation)?;
     let Fields::P2p { func, peer, .. } = scene.assembly.fields_of(operation) else {
         return None;
     };

@@ -182,7 +182,7 @@ fn recorded(
     let source = journal.tick_source;
     let (process_id, process_tag) = (journal.process_id, journal.process_tag);
     let started_ns = journal.session_start_realtime_ns;
-    let mut assembler = Assembler::default();
+    let mut assembler = Assembler::for_bytes(journal.bytes());
     let outcome = journal.read(&mut assembler);
     let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
     assembly.process_id = process_id;
