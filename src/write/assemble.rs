@@ -149,6 +149,7 @@ impl Assembler {
         let most = usize::try_from(most).unwrap_or(0).min(index(NOWHERE));
         // Without it the list grows as it must.
         let _reserved = assembler.assembly.operations.try_reserve_exact(most);
+        let _reserved = assembler.assembly.ranks.try_reserve_exact(most);
         assembler
     }
 

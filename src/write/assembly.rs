@@ -446,15 +446,18 @@ impl Assembly {
 
     /// Puts the states in the order of their operations, and of time.
     pub(super) fn sort_states(&mut self) {
-        let mut from = vec![0_u32; self.operations.len() + 1];
+        // Behind a first 0: how many of each operation, then where they begin, and, when they are put there, where they end,
+        // which is where the next ones begin.
+        let mut from = vec![0_u32; self.operations.len() + 2];
         for change in &self.states {
-            if let Some(count) = from.get_mut(index(change.operation)) {
+            if let Some(count) = from.get_mut(index(change.operation) + 2) {
                 *count += 1;
             }
         }
         let mut sum = 0;
         for begin in &mut from {
-            sum += std::mem::replace(begin, sum);
+            sum += *begin;
+            *begin = sum;
         }
         let nothing = StateChange {
             operation: NOWHERE,
@@ -462,9 +465,8 @@ impl Assembly {
             time: 0,
         };
         let mut sorted = vec![nothing; self.states.len()];
-        let mut next = from.clone();
         for change in self.states.drain(..) {
-            if let Some(to) = next.get_mut(index(change.operation)) {
+            if let Some(to) = from.get_mut(index(change.operation) + 1) {
                 if let Some(slot) = sorted.get_mut(index(*to)) {
                     *slot = change;
                 }
@@ -485,6 +487,11 @@ impl Assembly {
         let names: Vec<Option<ContextName>> = (self.named.ids().iter())
             .map(|&id| self.find_context(id).map(ContextName::of_place))
             .collect();
+        for kind in Kind::ALL {
+            // No more than were seen, and those were counted.
+            let seen = usize::try_from(self.counts.kinds.get(kind).seen).unwrap_or(0);
+            self.by_kind.reserve(kind, seen.min(self.operations.len()));
+        }
         for at in 0..self.operations.len() {
             let Some(operation) = self.operations.get(at) else {
                 continue;

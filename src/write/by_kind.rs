@@ -11,6 +11,13 @@ use crate::event::Kind;
 pub(super) struct ByKind([Vec<u32>; Kind::COUNT]);
 
 impl ByKind {
+    /// Makes room for so many of a kind.
+    pub(super) fn reserve(&mut self, kind: Kind, count: usize) {
+        if let Some(places) = self.0.get_mut(usize::from(kind as u8)) {
+            places.reserve_exact(count);
+        }
+    }
+
     /// Notes the next operation.
     pub(super) fn push(&mut self, kind: Kind, at: u32) {
         if let Some(places) = self.0.get_mut(usize::from(kind as u8)) {

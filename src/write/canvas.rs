@@ -374,6 +374,15 @@ impl Row<'_> {
         number
     }
 
+    /// Makes room for so many more on the lane itself: most of what is put on it goes there.
+    pub fn reserve(&mut self, count: usize) {
+        if self.is_drawn
+            && let Some(items) = self.items(0)
+        {
+            items.reserve(count);
+        }
+    }
+
     /// See [`Canvas::told`].
     pub fn told(&mut self, figure: Figure, operation: &Operation) {
         if self.is_drawn {

@@ -68,18 +68,27 @@ pub struct Correlation {
     pub composites: Composites,
     /// What GPUs did, and for which operations.
     pub gpu: GpuWork,
-    /// By place of the operation: its activity, or [`NOWHERE`].
+    /// By place of the operation: its activity, the how-manieth proxy operation it is, or [`NOWHERE`].
     by_operation: Vec<u32>,
-    /// Bytes of a proxy operation's steps, by place of the proxy operation.
-    step_bytes: Vec<u64>,
-    /// Operations with steps.
-    with_steps: PlaceSet,
+    /// Of the steps of each proxy operation.
+    steps: Vec<Steps>,
     /// Proxy operations on connections that NCCL never reports on.
     silent: PlaceSet,
     /// Proxy operations that are, or may be, for operations of other processes.
     for_others: Vec<u32>,
     /// Ends that NCCL did not report, by place of the operation.
     closed: BTreeMap<u32, u64>,
+}
+
+/// The bit of a number that is a proxy operation's; [`NOWHERE`] has it, too, and there are not so many.
+const PROXY: u32 = 1 << 31;
+
+/// The steps of a proxy operation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Steps {
+    /// What they moved, together.
+    bytes: u64,
+    any: bool,
 }
 
 /// A network connection, while it is looked for a sign of life.
@@ -107,7 +116,7 @@ impl Correlation {
             ..Self::default()
         };
         correlation.find_activities(assembly);
-        correlation.add_step_bytes(assembly);
+        correlation.add_steps(assembly);
         correlation.find_silent(assembly);
         correlation.add_children(assembly);
         launches::link(assembly, &correlation.replays, &mut correlation.activities);
@@ -130,7 +139,16 @@ impl Correlation {
     #[must_use]
     pub fn place_of(&self, operation: Option<u32>) -> Option<u32> {
         let at = self.by_operation.get(index(operation?)).copied()?;
-        (at != NOWHERE).then_some(at)
+        (at & PROXY == 0).then_some(at)
+    }
+
+    /// The steps of a proxy operation.
+    fn steps_of(&self, at: u32) -> Option<Steps> {
+        let at = self.by_operation.get(index(at)).copied()?;
+        self.steps
+            .get(index(at & !PROXY))
+            .copied()
+            .filter(|_| at & PROXY != 0)
     }
 
     /// The activity of a Coll or P2p.
@@ -142,7 +160,7 @@ impl Correlation {
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
     #[must_use]
     pub fn proxy_bytes(&self, assembly: &Assembly, at: u32) -> u64 {
-        let steps = self.step_bytes.get(index(at)).copied().unwrap_or(0);
+        let steps = self.steps_of(at).map_or(0, |steps| steps.bytes);
         steps.max(assembly.values.get(at))
     }
 
@@ -199,13 +217,21 @@ impl Correlation {
         }
     }
 
-    fn add_step_bytes(&mut self, assembly: &Assembly) {
-        self.step_bytes = vec![0; assembly.operations.len()];
+    fn add_steps(&mut self, assembly: &Assembly) {
+        let proxies = assembly.places_of(Kind::ProxyOp);
+        for (number, &at) in (0..).zip(proxies) {
+            if let Some(link) = self.by_operation.get_mut(index(at)) {
+                *link = PROXY | number;
+            }
+        }
+        self.steps = vec![Steps::default(); proxies.len()];
         for (_, operation) in assembly.of_kind(Kind::ProxyStep) {
             let parent = operation.parent_at();
-            if let Some(bytes) = parent.and_then(|at| self.step_bytes.get_mut(index(at))) {
-                *bytes += operation.step_bytes();
-                self.with_steps.extend(parent);
+            let number = parent.and_then(|at| self.by_operation.get(index(at)));
+            let number = number.filter(|&number| number & PROXY != 0);
+            if let Some(steps) = number.and_then(|at| self.steps.get_mut(index(at & !PROXY))) {
+                steps.bytes += operation.step_bytes();
+                steps.any = true;
             }
         }
     }
@@ -213,7 +239,8 @@ impl Correlation {
     /// A connection of which no operation ever had a state, a step or a stop.
     fn find_silent(&mut self, assembly: &Assembly) {
         let speaks = |(at, operation): (u32, &Operation)| {
-            operation.end().is_some() || operation.states_seen != 0 || self.with_steps.contains(at)
+            let has_steps = || self.steps_of(at).is_some_and(|steps| steps.any);
+            operation.end().is_some() || operation.states_seen != 0 || has_steps()
         };
         if assembly.counts.kinds.get(Kind::ProxyOp).unfinished == 0 {
             return;

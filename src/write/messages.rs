@@ -63,6 +63,15 @@ pub struct Messages {
 }
 
 impl Messages {
+    /// None yet, with room for those of so many operations.
+    #[must_use]
+    pub fn for_operations(count: usize) -> Self {
+        Self {
+            all: Vec::with_capacity(2 * count),
+            ..Self::default()
+        }
+    }
+
     /// Adds the records of the next operation.
     pub fn add(&mut self, figure: Figure, kind: Exchange, span: (u64, u64), at_home: bool) {
         let activity = figure.operation;

@@ -11,6 +11,10 @@ const STEP: u32 = 1 << 14;
 pub(super) fn push<T>(list: &mut Vec<T>, one: T) {
     let step = index(STEP);
     if list.len().is_multiple_of(step) && list.len() >= step {
+        // A list that has become long becomes longer yet; what is not used of its room is no memory, and a move is work.
+        if list.capacity() == list.len() {
+            list.reserve(3 * list.len());
+        }
         make_room(list, step);
     }
     list.push(one);

@@ -61,6 +61,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
         let mut row = canvas.row(key);
+        row.reserve(of_lane.len());
         // A row is of one direction, which tells the region.
         let first = of_lane.first().map(|transfer| transfer.at);
         if let Some((at, operation)) =

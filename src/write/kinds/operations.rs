@@ -14,6 +14,7 @@ use crate::write::messages::{Exchange, Messages};
 use crate::write::near::visit;
 use crate::write::options::CollectiveRecords;
 use crate::write::place::{NOWHERE, index, place};
+use crate::write::room;
 
 /// The first version of the interface that tells of calls.
 const TELLS_CALLS: u8 = 5;
@@ -71,6 +72,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
         let context = of_rank.first().map(|drawn| drawn.context);
         if let Some(context) = context {
             let mut row = canvas.row(LaneKey::Communicator(context));
+            row.reserve(of_rank.len());
             for drawn in &mut of_rank {
                 put(scene, &mut row, &mut rows, drawn);
             }
@@ -82,7 +84,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
 /// Puts an operation among those of its rank.
 fn add(order: &mut [Vec<Drawn>], drawn: Drawn) {
     if let Some(of_rank) = order.get_mut(index(drawn.context)) {
-        of_rank.push(drawn);
+        room::push(of_rank, drawn);
     }
 }
 
@@ -187,7 +189,7 @@ fn add_messages(scene: &Scene<'_>, canvas: &mut Canvas, of_rank: &mut [Drawn]) {
         Cut::Windows(_) if counts_alike(scene, context, of_rank) => false,
         _ => return,
     };
-    let mut messages = Messages::default();
+    let mut messages = Messages::for_operations(of_rank.len());
     for drawn in of_rank.iter() {
         if !is_whole && !drawn.is_collective() {
             continue;

@@ -30,6 +30,9 @@ const fn phase(number: u32) -> Option<Shape> {
     }
 }
 
+/// As many as most steps have at least.
+const PHASES: usize = 2;
+
 /// What a step does before the state that it was first seen in.
 const fn first(seen: Shape) -> Shape {
     match seen {
@@ -147,6 +150,7 @@ pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     for (key, of_lane) in order.in_order() {
         let mut siblings = Siblings::default();
         let mut row = canvas.row(key);
+        row.reserve(PHASES * of_lane.len());
         for (start, at, end) in of_lane {
             let lane = siblings.take(start, end);
             row.canvas().drawn(at);
