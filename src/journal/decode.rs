@@ -348,3 +348,6 @@ fn fields(
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,18 @@
 //! What one process recorded, joined: operations with their states, threads and communicators.
 
+mod link;
+mod operation;
+
+pub(super) use self::operation::OPEN;
+pub use self::operation::Operation;
 use super::by_kind::ByKind;
-use super::clocks::{ClockReader, HostClock};
+use super::clocks::HostClock;
 use super::counts::Counts;
 use super::ids::{Ids, Key};
 use super::measurement::{Cut, SwitchAt};
-use super::named::{ContextName, Named};
-use super::near::{AHEAD, bring_near};
-use super::packed::{Larger, Packed};
-use super::place::{NOWHERE, index, place};
+use super::named::Named;
+use super::packed::Larger;
+use super::place::{index, place};
 use super::pxn::Help;
 use super::seen::Seen;
 use super::values::Values;
@@ -29,100 +33,6 @@ pub struct GpuAt {
     pub id: u64,
     /// What it says.
     pub record: GpuRecord<Symbol>,
-}
-
-/// A started event with everything that was said about it.
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-pub struct Operation {
-    /// Its event id.
-    pub id: u64,
-    /// The parent's handle as NCCL passed it; 0 for none.
-    pub parent: u64,
-    /// When it started.
-    pub start: u64,
-    pub(super) end: u64,
-    /// The place of the parent, or [`NOWHERE`].
-    pub(super) parent_at: u32,
-    /// See [`Assembly::context_of`].
-    pub(super) context: ContextName,
-    /// The thread that started it: a place in [`Assembly::threads`].
-    pub thread: u32,
-    /// Bit n: state n was seen.
-    pub states_seen: u32,
-    pub(super) fields: Packed,
-}
-
-// One line of a cache: operations are many, and are visited one here, one there.
-const _: () = assert!(size_of::<Operation>() == 64);
-
-const fn somewhere(place: u32) -> Option<u32> {
-    if place == NOWHERE { None } else { Some(place) }
-}
-
-/// The end of what has not ended.
-pub(super) const OPEN: u64 = u64::MAX;
-
-impl Operation {
-    /// When it stopped, if it did.
-    #[must_use]
-    pub const fn end(&self) -> Option<u64> {
-        if self.end == OPEN {
-            None
-        } else {
-            Some(self.end)
-        }
-    }
-
-    /// The place of its parent, if that was recorded.
-    #[must_use]
-    pub const fn parent_at(&self) -> Option<u32> {
-        somewhere(self.parent_at)
-    }
-
-    /// The place of its context in [`Assembly::contexts`], if that is of this process.
-    #[must_use]
-    pub const fn context_at(&self) -> Option<u32> {
-        self.context.at()
-    }
-
-    /// See [`Packed::detail`].
-    #[inline]
-    pub(super) fn detail(&self) -> u32 {
-        self.fields.detail()
-    }
-
-    /// The function of a call, collective or point-to-point operation: no other memory is asked for it.
-    #[must_use]
-    pub(super) const fn func(&self) -> Symbol {
-        self.fields.func()
-    }
-
-    /// Its kind.
-    #[must_use]
-    pub const fn kind(&self) -> Kind {
-        self.fields.kind()
-    }
-
-    /// The bytes that NCCL told of a proxy step; 0 for none.
-    #[must_use]
-    pub const fn step_bytes(&self) -> u64 {
-        self.fields.step_bytes()
-    }
-
-    #[inline]
-    fn to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
-        self.start = clock.nanoseconds(self.start);
-        if self.end != OPEN {
-            self.end = clock.nanoseconds(self.end);
-        }
-    }
-
-    /// Whether NCCL reported this state.
-    #[must_use]
-    pub const fn saw(&self, state: u32) -> bool {
-        state < 32 && self.states_seen & (1 << state) != 0
-    }
 }
 
 /// A change of state. Of a state that repeats only the first is kept.
@@ -384,7 +294,7 @@ impl Assembly {
     pub fn to_nanoseconds(&mut self, clock: &HostClock) {
         let mut reader = clock.reader();
         for operation in &mut self.operations {
-            operation.to_nanoseconds(&mut reader);
+            operation.turn_to_nanoseconds(&mut reader);
         }
         self.rest_to_nanoseconds(clock);
     }
@@ -442,109 +352,5 @@ impl Assembly {
         let contexts = &self.contexts;
         let is_of = |at: u32| contexts.get(index(at)).is_some_and(|one| one.id == id);
         self.context_ids.put(id, context_key(id), at, is_of);
-    }
-
-    /// Puts the states in the order of their operations, and of time.
-    pub(super) fn sort_states(&mut self) {
-        // Behind a first 0: how many of each operation, then where they begin, and, when they are put there, where they end,
-        // which is where the next ones begin.
-        let mut from = vec![0_u32; self.operations.len() + 2];
-        for change in &self.states {
-            if let Some(count) = from.get_mut(index(change.operation) + 2) {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for begin in &mut from {
-            sum += *begin;
-            *begin = sum;
-        }
-        let nothing = StateChange {
-            operation: NOWHERE,
-            state: 0,
-            time: 0,
-        };
-        let mut sorted = vec![nothing; self.states.len()];
-        for change in self.states.drain(..) {
-            if let Some(to) = from.get_mut(index(change.operation) + 1) {
-                if let Some(slot) = sorted.get_mut(index(*to)) {
-                    *slot = change;
-                }
-                *to += 1;
-            }
-        }
-        for own in sorted.chunk_by_mut(|a, b| a.operation == b.operation) {
-            own.sort_by_key(|change| change.time);
-        }
-        self.states = sorted;
-        self.states_from = from;
-    }
-
-    /// Finds for each operation the places of what it names, counts those without an end or a parent, and turns ticks into
-    /// nanoseconds where there is a clock.
-    pub(super) fn link(&mut self, not_kept: &NotKept, process_tag: u16, clock: Option<&HostClock>) {
-        let mut clock = clock.map(HostClock::reader);
-        let names: Vec<Option<ContextName>> = (self.named.ids().iter())
-            .map(|&id| self.find_context(id).map(ContextName::of_place))
-            .collect();
-        for kind in Kind::ALL {
-            // No more than were seen, and those were counted.
-            let seen = usize::try_from(self.counts.kinds.get(kind).seen).unwrap_or(0);
-            self.by_kind.reserve(kind, seen.min(self.operations.len()));
-        }
-        for at in 0..self.operations.len() {
-            let Some(operation) = self.operations.get(at) else {
-                continue;
-            };
-            // Parents are mostly of another thread, which is elsewhere in the list.
-            let soon = self.operations.get(at + AHEAD);
-            let soon = soon.and_then(|soon| self.ids.likely(event_key(soon.parent)));
-            if let Some(parent) = soon.and_then(|parent| self.operation(parent)) {
-                bring_near(parent);
-            }
-            let kind = operation.kind();
-            let parent = self.find(operation.parent);
-            let is_open = operation.end().is_none();
-            let is_orphan = operation.parent != 0
-                && parent.is_none()
-                && !not_kept.has(operation.parent, process_tag);
-            let counts = self.counts.kind_mut(kind);
-            counts.unfinished += u64::from(is_open);
-            counts.orphan += u64::from(is_orphan);
-            self.by_kind.push(kind, place(at));
-            let Some(operation) = self.operations.get_mut(at) else {
-                continue;
-            };
-            operation.parent_at = parent.unwrap_or(NOWHERE);
-            let named = operation.context.number();
-            if let Some(Some(name)) = named.and_then(|number| names.get(index(number))) {
-                operation.context = *name;
-            }
-            if let Some(clock) = &mut clock {
-                operation.to_nanoseconds(clock);
-            }
-        }
-    }
-
-    /// Orders the communicator ranks by context id, which counts up in order of creation.
-    pub(super) fn sort_contexts(&mut self) {
-        let mut order: Vec<u32> = (0..place(self.contexts.len())).collect();
-        order.sort_by_key(|&at| self.contexts.get(index(at)).map(|context| context.id));
-        let mut moved = vec![NOWHERE; order.len()];
-        for (now, &before) in order.iter().enumerate() {
-            if let Some(slot) = moved.get_mut(index(before)) {
-                *slot = place(now);
-            }
-        }
-        let to_now = |at: u32| moved.get(index(at)).copied().unwrap_or(NOWHERE);
-        self.contexts.sort_by_key(|context| context.id);
-        for call in &mut self.comm_calls {
-            call.context = to_now(call.context);
-        }
-        self.context_ids = Ids::default();
-        for at in 0..place(self.contexts.len()) {
-            let id = self.contexts.get(index(at)).map_or(0, |one| one.id);
-            self.note_context(id, at);
-        }
     }
 }

@@ -83,6 +83,7 @@ pub mod replays;
 mod rewrite;
 mod room;
 mod seen;
+mod shape;
 pub mod sidecar;
 mod staging;
 pub mod timeline;

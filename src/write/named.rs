@@ -77,3 +77,22 @@ impl Named {
         &self.ids
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_id_has_one_name() {
+        let mut named = Named::default();
+        let ids = [7, 7, 0, 9, 7, 0];
+        let names = ids.map(|id| named.name(id));
+        for (id, name) in ids.into_iter().zip(names) {
+            assert_eq!(name.at(), None);
+            assert_eq!(name.number().map(|number| named.id(number)), Some(id));
+        }
+        assert_eq!(named.ids(), [7, 0, 9]);
+        let placed = ContextName::of_place(3);
+        assert_eq!((placed.at(), placed.number()), (Some(3), None));
+    }
+}

@@ -42,7 +42,8 @@ pub(super) enum Packed {
     /// With what is asked for most: the fields themselves are elsewhere.
     Large {
         kind: Kind,
-        func: Symbol,
+        /// See [`Packed::detail`].
+        detail: u32,
         /// A place in [`Larger::fields`].
         at: u32,
     },
@@ -88,7 +89,10 @@ impl Larger {
         room::push(&mut self.fields, *fields);
         Packed::Large {
             kind: fields.kind(),
-            func: func(fields),
+            detail: match *fields {
+                Fields::ProxyOp { is_send, .. } => u32::from(is_send),
+                _ => func(fields).0,
+            },
             at,
         }
     }
@@ -223,7 +227,7 @@ impl Packed {
     #[inline]
     pub(super) const fn func(&self) -> Symbol {
         match *self {
-            Self::Large { func, .. } => func,
+            Self::Large { kind, detail, .. } if !matches!(kind, Kind::ProxyOp) => Symbol(detail),
             _ => Symbol::NONE,
         }
     }
@@ -234,7 +238,7 @@ impl Packed {
     pub(super) fn detail(&self) -> u32 {
         match self {
             Self::ProxyOp { is_send, .. } => u32::from(*is_send),
-            Self::Large { func, .. } => func.0,
+            Self::Large { detail, .. } => *detail,
             _ => 0,
         }
     }
@@ -252,5 +256,54 @@ impl Packed {
             Self::KernelCh { .. } => Kind::KernelCh,
             Self::Large { kind, .. } => *kind,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transfer(pid: i32) -> Fields {
+        Fields::ProxyOp {
+            pid,
+            channel: 200,
+            peer: -1,
+            steps: i32::MAX,
+            chunk_bytes: i32::MIN,
+            is_send: true,
+        }
+    }
+
+    /// Also where there are more processes than a byte counts: those are kept elsewhere.
+    #[test]
+    fn transfers_for_many_processes_come_back_as_they_were() {
+        let mut larger = Larger::default();
+        let all: Vec<Fields> = (0..600).map(|pid| transfer(pid % 300)).collect();
+        let packed: Vec<Packed> = all.iter().map(|fields| larger.pack(fields)).collect();
+        for (fields, packed) in all.iter().zip(&packed) {
+            assert_eq!(larger.get(packed), *fields);
+            assert_eq!((packed.kind(), packed.detail()), (Kind::ProxyOp, 1));
+        }
+        assert_eq!((larger.pids.len(), larger.fields.len()), (256, 2 * 44));
+    }
+
+    #[test]
+    fn words_in_halves() {
+        let mut larger = Larger::default();
+        let word = 0x0123_4567_89ab_cdef;
+        for fields in [
+            Fields::KernelLaunch { stream: word },
+            Fields::KernelCh {
+                channel: 3,
+                gpu_ns: word,
+            },
+        ] {
+            let packed = larger.pack(&fields);
+            assert_eq!(larger.get(&packed), fields);
+        }
+        let mut step = larger.pack(&Fields::ProxyStep { step: 4 });
+        step.set_step_bytes(word);
+        assert_eq!(step.step_bytes(), word);
+        assert_eq!(larger.get(&step), Fields::ProxyStep { step: 4 });
     }
 }

@@ -27,3 +27,20 @@ impl Values {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_no_memory() {
+        let mut values = Values::default();
+        values.change(5, 10, |before| before);
+        assert_eq!((values.get(5), values.0.capacity()), (0, 0));
+        values.change(5, 10, |before| before + 3);
+        values.change(5, 10, |before| before + 4);
+        // One more than there are: it was counted before.
+        values.change(12, 10, |_| 1);
+        assert_eq!([4, 5, 12, 13].map(|at| values.get(at)), [0, 7, 1, 0]);
+    }
+}
