@@ -190,9 +190,9 @@ pub(super) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Act
             .or_else(|| last_before(&launches, of, operation.start));
         if let Some(launch) = launch {
             activity.launch = launch;
+            let is_captured = || assembly.seen.captured && is_captured(&assembly.fields_of(call));
             // A second operation of one call is a replay.
-            activity.launch_is_own =
-                !is_captured(&assembly.fields_of(call)) && calls_seen.insert(call_at);
+            activity.launch_is_own = !is_captured() && calls_seen.insert(call_at);
         }
     }
 }
