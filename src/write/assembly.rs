@@ -72,7 +72,7 @@ impl Thread {
 /// A call of `init` or `finalize`.
 #[derive(Clone, Copy, Debug)]
 pub struct CommCall {
-    /// Place in [`Assembly::contexts`], or [`NOWHERE`].
+    /// Place in [`Assembly::contexts`], or [`NOWHERE`](super::place::NOWHERE).
     pub(super) context: u32,
     /// Whether it is `init`.
     pub is_init: bool,

@@ -20,9 +20,9 @@ pub struct Operation {
     pub(in crate::write) end: u64,
     /// The place of the parent, or [`NOWHERE`].
     pub(in crate::write) parent_at: u32,
-    /// See [`Assembly::context_of`].
+    /// See [`Assembly::context_of`](super::Assembly::context_of).
     pub(in crate::write) context: ContextName,
-    /// The thread that started it: a place in [`Assembly::threads`].
+    /// The thread that started it: a place in [`Assembly::threads`](super::Assembly::threads).
     pub thread: u32,
     /// Bit n: state n was seen.
     pub states_seen: u32,
@@ -56,7 +56,7 @@ impl Operation {
         somewhere(self.parent_at)
     }
 
-    /// The place of its context in [`Assembly::contexts`], if that is of this process.
+    /// The place of its context in [`Assembly::contexts`](super::Assembly::contexts), if that is of this process.
     #[must_use]
     pub const fn context_at(&self) -> Option<u32> {
         self.context.at()
