@@ -162,10 +162,13 @@ impl Assembler {
     /// [`Self::finish`] for a recording of which only a window may be kept.
     #[must_use]
     pub fn finish_window(self, losses: &Losses, not_kept: &NotKept, process_tag: u16) -> Assembly {
-        self.join(losses, not_kept, process_tag, None).0
+        let mut assembly = self.join(losses, not_kept, process_tag);
+        assembly.link(not_kept, process_tag, None);
+        assembly
     }
 
-    /// The same, and the clock of the process: all times are its nanoseconds.
+    /// The same, and the clock of the process: all times are its nanoseconds. Going through all operations once more for
+    /// that would cost as much as linking them.
     #[must_use]
     pub fn finish_by_clock(
         self,
@@ -174,19 +177,15 @@ impl Assembler {
         process_tag: u16,
         source: TickSource,
     ) -> (Assembly, HostClock) {
-        let (mut assembly, clock) = self.join(losses, not_kept, process_tag, Some(source));
-        let clock = clock.unwrap_or_else(|| HostClock::new(source, &assembly.clock_pairs));
+        let mut assembly = self.join(losses, not_kept, process_tag);
+        let clock = HostClock::new(source, &assembly.clock_pairs);
+        assembly.link(not_kept, process_tag, Some(&clock));
         assembly.rest_to_nanoseconds(&clock);
         (assembly, clock)
     }
 
-    fn join(
-        mut self,
-        losses: &Losses,
-        not_kept: &NotKept,
-        process_tag: u16,
-        source: Option<TickSource>,
-    ) -> (Assembly, Option<HostClock>) {
+    /// All but what operations name.
+    fn join(mut self, losses: &Losses, not_kept: &NotKept, process_tag: u16) -> Assembly {
         for waiting in std::mem::take(&mut self.waiting) {
             match (self.assembly.find(waiting.id), waiting.state) {
                 (Some(at), None) => self.stop_at(at, waiting.ticks),
@@ -216,12 +215,10 @@ impl Assembler {
         // Those of windows are in the slots of the threads that called.
         assembly.switches.sort_by_key(|switch| switch.time);
         assembly.sort_contexts();
-        let clock = source.map(|source| HostClock::new(source, &assembly.clock_pairs));
-        assembly.link(not_kept, process_tag, clock.as_ref());
         assembly.counts.add_losses(losses);
         assembly.counts.not_kept = not_kept.starts;
         assembly.not_kept = not_kept.clone();
-        (assembly, clock)
+        assembly
     }
 
     fn see(&mut self, ticks: u64) {

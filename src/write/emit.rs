@@ -30,11 +30,11 @@ pub struct Emitter<'a> {
     /// The regions of figures whose operations tell them.
     told: ByTold<RegionRef>,
     /// By shape: the region, where that is enough to tell it.
-    fixed: [Option<RegionRef>; FIXED],
+    fixed: [Option<RegionRef>; SHAPES],
 }
 
 /// Room for all shapes: [`Figure::order`] has five bits for them.
-const FIXED: usize = 32;
+const SHAPES: usize = 32;
 
 impl<'a> Emitter<'a> {
     /// Writes with these tables.
@@ -46,7 +46,7 @@ impl<'a> Emitter<'a> {
             timings: Timing::ALL.map(|timing| tables.text(timing.name())),
             entered: Vec::new(),
             told: ByTold::default(),
-            fixed: [None; FIXED],
+            fixed: [None; SHAPES],
         }
     }
 

@@ -101,8 +101,10 @@ fn plans(
     launches: &Launches,
 ) -> FxHashMap<Of, Plan> {
     let mut tasks: Vec<(u64, u32, u64)> = Vec::with_capacity(activities.len());
-    let with_plan = activities.iter().filter(|activity| activity.plan != 0);
-    for activity in with_plan {
+    let with_plan = visit(activities, |one| {
+        assembly.operation(one.operation).filter(|_| one.plan != 0)
+    });
+    for activity in with_plan.filter(|activity| activity.plan != 0) {
         if let Some(operation) = assembly.operation(activity.operation) {
             tasks.push((operation.start, activity.operation, activity.plan));
         }

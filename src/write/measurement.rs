@@ -155,8 +155,7 @@ pub fn definitions(assembly: &Assembly) -> Vec<SwitchDefinition> {
     assembly.switches.iter().map(define).collect()
 }
 
-/// The switches that a row shows, in order: before other happenings of the same time. A row on which nothing else happens
-/// stays empty.
+/// The switches that a row shows, in order.
 #[must_use]
 pub fn of_row(key: LaneKey, sibling: u32, assembly: &Assembly) -> Vec<Happening> {
     let shows = sibling == 0 && matches!(key, LaneKey::Thread(_) | LaneKey::Communicator(_));

@@ -4,12 +4,12 @@ use super::assembly::Operation;
 use super::by_told::ByTold;
 use super::figure::{Figure, Told};
 use super::lanes::Item;
+use super::shape::Shapes;
 
 /// One figure of each region that is needed.
 #[derive(Debug, Default)]
 pub struct Needed {
-    /// Bit n: shape n was drawn.
-    shapes: u32,
+    drawn: Shapes,
     fixed: Vec<Figure>,
     told: ByTold<Figure>,
     /// Whether there is one of which only the figure itself says which region it is of.
@@ -20,9 +20,7 @@ impl Needed {
     /// Notes that a figure was drawn.
     #[inline]
     pub(super) fn note(&mut self, figure: Figure) {
-        let bit = 1 << figure.shape as u32;
-        if self.shapes & bit == 0 {
-            self.shapes |= bit;
+        if self.drawn.insert(figure.shape) {
             if figure.has_fixed_region() {
                 self.fixed.push(figure);
             }

@@ -62,7 +62,7 @@ pub enum Shape {
 }
 
 /// Some shapes: bit n is shape n. Each event asks what its shape is like.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shapes(u32);
 
 impl Shapes {
@@ -76,8 +76,15 @@ impl Shapes {
         Self(bits)
     }
 
-    const fn and(self, others: Self) -> Self {
+    const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
+    }
+
+    /// Adds one; gives whether it was not there.
+    pub(super) const fn insert(&mut self, shape: Shape) -> bool {
+        let is_new = !self.has(shape);
+        self.0 |= 1 << shape as u32;
+        is_new
     }
 
     pub(super) const fn has(self, shape: Shape) -> bool {
@@ -106,7 +113,7 @@ pub(super) const CONTROLS: Shapes = Shapes::of(&[
 ]);
 
 /// What does not stand for an operation, but for a part of one.
-pub(super) const PARTS: Shapes = STEPS.and(CONTROLS).and(Shapes::of(&[
+pub(super) const PARTS: Shapes = STEPS.with(CONTROLS).with(Shapes::of(&[
     Shape::Queued,
     Shape::GroupStart,
     Shape::GroupEnd,
@@ -114,7 +121,7 @@ pub(super) const PARTS: Shapes = STEPS.and(CONTROLS).and(Shapes::of(&[
 ]));
 
 /// Those that say alone which region it is.
-pub(super) const FIXED: Shapes = STEPS.and(CONTROLS).and(Shapes::of(&[
+pub(super) const FIXED: Shapes = STEPS.with(CONTROLS).with(Shapes::of(&[
     Shape::CommInit,
     Shape::CommFinalize,
     Shape::GroupStart,

@@ -81,7 +81,7 @@ impl Lane {
     /// Whether nothing happens on it.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.messages.is_empty() && self.samples.is_empty()
+        self.items.is_empty() && self.has_only_items()
     }
 
     /// Whether nothing but intervals is on it, as on most.

@@ -46,6 +46,7 @@ impl Lanes<'_> {
             let location = LocationRef::new(u64::from(place(number)));
             let kind = describe::lane(self.scene, self.threads, lane.key);
             let sibling = lane.sibling;
+            // Also where recording was switched: it would be all there is on the row.
             if lane.is_empty() {
                 let file = part.event_file(location);
                 otf2::write_stub_events(&file).map_err(otf2_error(self.directory))?;
