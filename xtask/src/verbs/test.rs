@@ -61,7 +61,7 @@ const PROBES: [(&str, &str); 2] = [
 ];
 
 fn build_probes(out: &Path) -> Result<()> {
-    let folder = cargo::root().join("crates/fake-gpu/probe-plugin");
+    let folder = cargo::root().join("tests/doubles/fake-gpu/probe-plugin");
     std::fs::create_dir_all(out).or_fail(|| format!("create {}", out.display()))?;
     for (word, library) in PROBES {
         let entries = folder

@@ -18,7 +18,7 @@ Usage: cargo xtask demo [--nccl VERSION]... [--fake | --real] [--out DIR] [--kee
   --keep          keep the journals from which the archive was written
 
 Four ranks run in two processes with two threads each; on a machine with GPUs, one rank on each of at most four.
-Without a GPU NCCL runs on the emulated devices of crates/fake-gpu: everything NCCL does on the host and in the
+Without a GPU NCCL runs on the emulated devices of tests/doubles/fake-gpu: everything NCCL does on the host and in the
 network is real, the durations of kernels are not.
 ";
 

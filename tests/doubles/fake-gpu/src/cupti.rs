@@ -1,4 +1,4 @@
-//! Tells a double of libcupti what was launched and when it ran, if the process has mapped one (`crates/fake-cupti`). A
+//! Tells a double of libcupti what was launched and when it ran, if the process has mapped one (`tests/doubles/fake-cupti`). A
 //! tool maps it, late or never; nothing is mapped from here. The real libcupti has no such functions, and hears nothing.
 
 use crate::clock::host_ns;

@@ -147,7 +147,7 @@ fn every_version_gets_the_recorded_sequence() {
 
 #[test]
 fn recorded_streams_of_real_jobs_come_out_as_recorded() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/streams");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/streams");
     let Ok(entries) = fs::read_dir(&folder) else {
         println!("SKIPPED: no recorded streams in {}", folder.display());
         return;
