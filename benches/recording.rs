@@ -7,10 +7,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nccl_profiler_otf2::clock;
-use nccl_profiler_otf2::event::{Body, Coll, Name, Start, State, StateArgs};
-use nccl_profiler_otf2::id::ProcessTag;
-use nccl_profiler_otf2::journal::writer::{Cursor, Registry, RegistryOptions};
+use journal::clock;
+use journal::writer::{Cursor, Registry, RegistryOptions};
+use nccl_events::id::ProcessTag;
+use nccl_events::{Body, Coll, Name, Start, State, StateArgs};
 
 fn clocks(criterion: &mut Criterion) {
     clock::select();

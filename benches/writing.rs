@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use job::{Process, Who};
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::unify;
 use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef,
     PartWriter, RegionRef, RmaAccess, RmaWinRef,
 };
+use trace::archive::unify::unify;
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
 
 const EVENTS_PER_OPERATION: u64 = 10;
 
@@ -51,10 +51,10 @@ fn one_process(criterion: &mut Criterion) {
         .sample_size(10)
         .throughput(Throughput::Elements(OPERATIONS * EVENTS_PER_OPERATION));
     group.bench_function("assemble", |bencher| {
-        bencher.iter(|| black_box(part::assemble(&part).expect("readable")));
+        bencher.iter(|| black_box(write::assemble(&part).expect("readable")));
     });
     group.bench_function("write", |bencher| {
-        bencher.iter(|| black_box(part::write(&part, &KEEPING, &Silent).expect("written")));
+        bencher.iter(|| black_box(write::write(&part, &KEEPING, &Silent).expect("written")));
     });
     group.finish();
 }
@@ -132,7 +132,7 @@ fn many_processes(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for rank in 0..PROCESSES {
         let part = record(directory.path(), rank, PROCESSES, 10);
-        part::write(&part, &KEEPING, &Silent).expect("written");
+        write::write(&part, &KEEPING, &Silent).expect("written");
     }
     let mut group = criterion.benchmark_group("archive");
     group

@@ -7,7 +7,7 @@
 //!      └ abi        raw C structs → event::{Start, State}     journals of all processes
 //!         └ recorder   one record into the thread's slot         └ journal::reader
 //!            └ journal::writer   (mmap, no lock)                    └ write::assemble … timeline
-//!   keeper thread (1 per process): next segments, clock pairs          └ write::part      one part a process
+//!   maintenance thread (1 per process): next segments, clock pairs          └ write::part      one part a process
 //!   session: first init … last finalize or exit                          └ write::unify   one archive a job
 //! ```
 //!
@@ -16,27 +16,10 @@
 //! tool. `docs/DESIGN.md` is the map of the house.
 
 pub mod abi;
-mod advice;
-mod calendar;
-pub mod clock;
-mod comm;
 pub mod config;
 pub mod control;
-pub mod environment;
-pub mod event;
-mod fault;
 pub mod gpu;
-mod hooks;
-pub mod id;
-pub mod journal;
-mod keeper;
-pub mod late;
-mod private;
-pub mod process;
-pub mod recorder;
+pub mod host;
+pub mod record;
 pub mod scorep;
 pub mod session;
-mod shared;
-pub mod snapshot;
-mod test_clock;
-pub mod write;

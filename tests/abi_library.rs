@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr;
 
-use nccl_profiler_otf2::abi::{logger, mask, sys, tables, version};
+use nccl_profiler_otf2::abi::{sys, tables};
+use nccl_profiler_otf2::host::{logger, mask, version};
 
 const LIBRARY: &str = "TEST_LIBNCCL";
 

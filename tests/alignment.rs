@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nccl_profiler_otf2::clock::ClockPair;
-use nccl_profiler_otf2::write::job::{Process, align_clocks, processes};
-use nccl_profiler_otf2::write::part::read_sidecar;
-use nccl_profiler_otf2::write::unify::part_directories;
+use journal::clock::ClockPair;
 use serde_json::Value;
+use trace::archive::job::{Process, align_clocks, processes};
+use trace::archive::unify::part_directories;
+use trace::part::write::read_sidecar;
 use whole_plugin::built;
 use whole_plugin::machine::{nccl_library, python};
 use whole_plugin::process::{run, run_within};

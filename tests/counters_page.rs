@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::write::counts::{Counts, KindCounts};
-use nccl_profiler_otf2::write::gpu_work::Fates;
+use nccl_events::gpu::GpuCount;
+use trace::links::gpu_work::Fates;
+use trace::tables::counts::{Counts, KindCounts};
 
 const PAGE: &str = "docs/MAPPING.md";
 const BEGIN: &str = "<!-- counters -->\n";

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use nccl_profiler_otf2::clock::{self, ClockPair, TickSource};
+use journal::clock::{self, ClockPair, TickSource};
 use otf2::verbatim::Definition;
 use otf2::{
     Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, GroupRef, LocationGroupRef,

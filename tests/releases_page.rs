@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use nccl_profiler_otf2::process::nccl_version_text;
-use nccl_profiler_otf2::write::blind_spots::{BLIND_SPOTS, table_of};
+use journal::part::process::nccl_version_text;
+use trace::archive::blind_spots::{BLIND_SPOTS, table_of};
 use whole_plugin::kinds;
 
 const PAGE: &str = "docs/RELEASES.md";

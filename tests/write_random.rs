@@ -1,18 +1,16 @@
 //! Whatever records come, in whatever state: every lane is ordered and nested, nothing is lost on the
 //! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
 
-use nccl_profiler_otf2::event::{Kind, NetData, StateArgs};
-use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
-use nccl_profiler_otf2::journal::record::{
-    CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol,
-};
-use nccl_profiler_otf2::write::assemble::Assembler;
-use nccl_profiler_otf2::write::definitions::Tables;
-use nccl_profiler_otf2::write::figure::{Figure, Shape};
-use nccl_profiler_otf2::write::lanes::{Happening, LaneKey, What};
-use nccl_profiler_otf2::write::messages::Role;
-use nccl_profiler_otf2::write::timeline::{Timeline, draw};
+use journal::reader::{Losses, Symbols};
+use journal::record::{CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol};
+use nccl_events::{Kind, NetData, StateArgs};
 use std::collections::BTreeSet;
+use trace::emit::definitions::Tables;
+use trace::tables::assemble::Assembler;
+use trace::timeline::draw::{Timeline, draw};
+use trace::timeline::figure::{Figure, Shape};
+use trace::timeline::lanes::{Happening, LaneKey, What};
+use trace::timeline::messages::Role;
 
 use proptest::prelude::*;
 

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use nccl_profiler_otf2::clock;
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::unify;
-use nccl_profiler_otf2::write::{FinalizeOptions, finalize};
+use journal::clock;
+use trace::archive::unify::unify;
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
+use trace::{FinalizeOptions, finalize};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -77,7 +77,7 @@ fn parts(ranks: u32, folder: &Path) {
     let options = WriteOptions::default();
     for rank in 0..ranks {
         let part = rank::record(&out, rank, ranks, OPERATIONS, job_ns);
-        part::write(&part, &options, &Silent).expect("written");
+        write::write(&part, &options, &Silent).expect("written");
     }
     println!(
         "{ranks} parts of 4 communicators made in {:.1} s",

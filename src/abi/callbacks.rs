@@ -4,13 +4,14 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use crate::event::{Body, CommInit, Name, Start, State, StateArgs};
-use crate::id::EventId;
+use crate::record;
 use crate::session::{self, InitReply};
-use crate::{id, recorder};
+use nccl_events::id::EventId;
+use nccl_events::{Body, CommInit, Name, Start, State, StateArgs};
 
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
-use super::{Descriptor, StateArguments, guard, live, logger, mask, version};
+use super::{Descriptor, StateArguments, guard};
+use crate::host::{live, logger, mask, version};
 
 /// `init` of v1 to v3: no communicator is described.
 pub(super) unsafe extern "C" fn init_v1<const TABLE: u8>(
@@ -91,7 +92,7 @@ unsafe fn init(
         session::init(&comm)
     });
     let reply = reply.unwrap_or(InitReply {
-        context: id::ContextId::NONE,
+        context: nccl_events::id::ContextId::NONE,
         mask: 0,
     });
     let events = if guard::is_off() { 0 } else { reply.mask };
@@ -130,7 +131,7 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
         // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
         // leave this callback.
         unsafe { D::read(descriptor, &mut start) };
-        recorder::start(&start)
+        record::start(&start)
     };
     // SAFETY: NCCL passes NULL or where it wants the handle.
     unsafe { guard::start(handle, body) };
@@ -139,7 +140,7 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
 
 /// `stopEvent`, in every version.
 pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
-    guard::recording("stopEvent", || recorder::stop(number(handle)));
+    guard::recording("stopEvent", || record::stop(number(handle)));
     ncclSuccess
 }
 
@@ -154,7 +155,7 @@ pub(super) unsafe extern "C" fn record_event_state<A: StateArguments>(
             // SAFETY: NCCL found this function in a table whose versions have these arguments.
             unsafe { A::read(arguments, state) }
         });
-        recorder::state(&State {
+        record::state(&State {
             event: number(handle),
             state,
             args,

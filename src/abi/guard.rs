@@ -11,15 +11,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{logger, mask};
-use crate::id::EventId;
-use crate::{hooks, recorder};
+use crate::host::hooks;
+use crate::host::{logger, mask};
+use crate::record;
+use nccl_events::id::EventId;
 
 static SWITCH: Switch = Switch::new(stop_recording);
 
 /// Nothing more is recorded, and NCCL calls no more than it must.
 fn stop_recording() {
-    recorder::disable();
+    record::disable();
     mask::set_mask(0);
 }
 

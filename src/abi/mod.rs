@@ -14,9 +14,6 @@
 mod callbacks;
 mod guard;
 pub mod layout;
-mod live;
-pub mod logger;
-pub mod mask;
 mod shapes;
 mod states;
 pub mod sys;
@@ -31,13 +28,12 @@ mod v4;
 mod v5;
 mod v6;
 mod v7;
-pub mod version;
 
 pub use guard::is_off;
 
 use std::ptr::NonNull;
 
-use crate::event::{Start, StateArgs};
+use nccl_events::{Start, StateArgs};
 
 /// A descriptor of one version of the interface.
 trait Descriptor {

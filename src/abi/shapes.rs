@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::event::{Body, Coll, Kind, Name, NetData, P2p, Start};
+use nccl_events::{Body, Coll, Kind, Name, NetData, P2p, Start};
 
 use super::sys;
 
@@ -19,7 +19,7 @@ macro_rules! name {
     ($pointer:expr) => {{
         // SAFETY: the contract of `Descriptor::read`: NULL or a static string of libnccl, which stays loaded while
         // it calls us.
-        unsafe { $crate::event::Name::from_ptr($pointer) }
+        unsafe { nccl_events::Name::from_ptr($pointer) }
     }};
 }
 

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{NetData, StateArgs, state};
+use nccl_events::{NetData, StateArgs, state};
 
 use super::StateArguments;
 use super::sys::{ncclProfilerEventStateArgs_v1_t, ncclProfilerEventStateArgs_v4_t};

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, Coll, Kind, Name, P2p, Start};
+use nccl_events::{Body, Coll, Kind, Name, P2p, Start};
 
 use super::shapes::{header, kind, member, number, proxy_op, proxy_step};
 use super::sys::ncclProfilerEventDescr_v1_t;

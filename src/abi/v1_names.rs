@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use crate::event::Name;
+use nccl_events::Name;
 
 const UNKNOWN: &CStr = c"Unknown";
 

@@ -2,11 +2,12 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, Coll, Kind, Name, Start};
+use nccl_events::{Body, Coll, Kind, Name, Start};
 
+use super::Descriptor;
 use super::shapes::{header, kind, member, name, number, p2p_v2, proxy_op, proxy_step};
 use super::sys::{ncclProfilerEventDescr_v2_t, ncclProfilerEventDescr_v3_t};
-use super::{Descriptor, version};
+use crate::host::version;
 
 /// 2.26.2 to 2.26.5 hand a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets.
 /// (They prefer v3, which we export; but a program may ask for less.)

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, Coll, Kind, Name, Start};
+use nccl_events::{Body, Coll, Kind, Name, Start};
 
 use super::Descriptor;
 use super::shapes::{header, kind, member, name, net_plugin, number, p2p_v2, proxy_op, proxy_step};

@@ -2,13 +2,14 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, Kind, P2p, Start};
+use nccl_events::{Body, Kind, P2p, Start};
 
+use super::Descriptor;
 use super::shapes::{
     coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step,
 };
 use super::sys::ncclProfilerEventDescr_v4_t;
-use super::{Descriptor, version};
+use crate::host::version;
 
 /// In 2.27, whose own descriptor this is, `p2p.nChannels` is set. From 2.28 on the descriptor is a copy in which it never
 /// is; a release that cannot be asked may be one of those.

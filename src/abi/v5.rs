@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, Kind, P2p, Start};
+use nccl_events::{Body, Kind, P2p, Start};
 
 use super::Descriptor;
 use super::shapes::{

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, CeColl, Kind, Start};
+use nccl_events::{Body, CeColl, Kind, Start};
 
 use super::Descriptor;
 use super::shapes::{header, kind, member, name, number};

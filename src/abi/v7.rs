@@ -5,11 +5,12 @@
 
 use std::ptr::NonNull;
 
-use crate::event::{Body, Kind, Start};
+use nccl_events::{Body, Kind, Start};
 
+use super::Descriptor;
 use super::shapes::{kind, member, name};
 use super::sys::{ncclProfilerEventDescr_v6_t, ncclProfilerEventDescr_v7_t};
-use super::{Descriptor, version};
+use crate::host::version;
 
 impl Descriptor for ncclProfilerEventDescr_v7_t {
     #[inline]

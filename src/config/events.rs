@@ -1,40 +1,8 @@
 //! Sets of event kinds: presets, and how a set is written.
 
 use super::values::{distance, number};
-use crate::event::Kind;
-
-const fn mask_of(kinds: &[Kind]) -> u32 {
-    let mut mask = 0;
-    let mut index = 0;
-    while index < kinds.len() {
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "in a constant: evaluated by the compiler"
-        )]
-        let kind = kinds[index];
-        mask |= kind.mask();
-        index += 1;
-    }
-    mask
-}
-
-/// API calls, launches, collectives, point-to-point and copy-engine events.
-pub const LIGHT: u32 = mask_of(&[
-    Kind::GroupApi,
-    Kind::CollApi,
-    Kind::P2pApi,
-    Kind::KernelLaunch,
-    Kind::Group,
-    Kind::Coll,
-    Kind::P2p,
-    Kind::CeColl,
-    Kind::CeSync,
-    Kind::CeBatch,
-]);
-/// [`LIGHT`] and proxy operations.
-pub const STANDARD: u32 = LIGHT | Kind::ProxyOp.mask();
-/// Everything.
-pub const FULL: u32 = 0xffff;
+use nccl_events::Kind;
+pub use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
 /// Reads an event set: presets, kinds, `-kind`, numbers.
 ///
@@ -113,14 +81,4 @@ fn event_bits(word: &str) -> Result<u32, String> {
             ))
         }
     }
-}
-
-/// The kinds of a mask by name, for people.
-#[must_use]
-pub fn event_names(mask: u32) -> Vec<&'static str> {
-    Kind::ALL
-        .iter()
-        .filter(|kind| mask & kind.mask() != 0)
-        .map(|kind| kind.name())
-        .collect()
 }

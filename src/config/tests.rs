@@ -1,5 +1,5 @@
 use super::*;
-use crate::event::Kind;
+use nccl_events::Kind;
 
 fn read(pairs: &[(&str, &str)]) -> Config {
     Config::from_variables(
@@ -179,7 +179,7 @@ fn a_flight_has_a_size_or_a_time() {
         (config.remarks.len(), config.window()),
         (1, of(8 << 20, None))
     );
-    // Room for a keeper that is late.
+    // Room for a maintenance that is late.
     assert_eq!(config.limit_bytes(), 16 << 20);
 }
 

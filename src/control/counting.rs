@@ -13,10 +13,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use super::windows::{Span, Windows};
 use super::{Cause, Switch, Turn, Wanted};
-use crate::event::{Body, Kind, Start};
-use crate::id::{ContextId, EventId};
+use crate::config::windows::{Span, Windows};
+use nccl_events::id::{ContextId, EventId};
+use nccl_events::{Body, Kind, Start};
 
 /// The first version of the interface that tells of calls.
 const FIRST_WITH_CALLS: u8 = 5;

@@ -1,7 +1,7 @@
 //! The lines of a control file.
 
-use super::windows::Windows;
 use crate::config;
+use crate::config::windows::Windows;
 
 /// A line that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ mod tests {
         let read: Vec<_> = lines(text).collect();
         assert_eq!(read[0], (1, Ok(Line::Recording(false))));
         assert_eq!(read[1], (4, Ok(Line::Recording(true))));
-        let light_without = config::LIGHT & !crate::event::Kind::Coll.mask();
+        let light_without = config::LIGHT & !nccl_events::Kind::Coll.mask();
         assert_eq!(read[2], (5, Ok(Line::Events(light_without))));
         let windows = Windows::parse("3,7-9").expect("windows");
         assert_eq!(read[8], (11, Ok(Line::Window(windows))));

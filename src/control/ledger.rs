@@ -3,8 +3,8 @@
 
 use super::Switch;
 use super::counting;
-use crate::event::CommInit;
-use crate::id::ContextId;
+use nccl_events::CommInit;
+use nccl_events::id::ContextId;
 
 /// The communicators that live.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::event::Kind;
+use nccl_events::Kind;
 
 const ROWS: usize = 32;
 

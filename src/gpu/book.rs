@@ -1,24 +1,24 @@
-//! Where the worker writes: its own slot of the journal, and the keeper's.
+//! Where the worker writes: its own slot of the journal, and the maintenance's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::count::GpuCount;
-use super::record::{GpuRecord, Way};
 use super::way::Output;
-use crate::abi::logger;
-use crate::clock::ticks;
 use crate::config::Verbosity;
-use crate::event::Name;
-use crate::journal::writer::{Cursor, Registry};
-use crate::keeper::Notes;
+use crate::host::logger;
+use journal::clock::ticks;
+use journal::writer::SharedCursor;
+use journal::writer::{Cursor, Registry};
+use nccl_events::Name;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{GpuRecord, Way};
 
 /// The worker's thread and its slot.
 pub(super) const NAME: &str = "nccl-otf2-gpu";
 
 pub(super) struct Book {
     registry: Arc<Registry>,
-    notes: Notes,
+    notes: SharedCursor,
     verbosity: Verbosity,
     /// Gotten with the first record: most of a mebibyte stays unused in a process that times nothing.
     slot: Slot,
@@ -37,7 +37,7 @@ enum Slot {
 impl Book {
     pub(super) fn new(
         registry: Arc<Registry>,
-        notes: Notes,
+        notes: SharedCursor,
         verbosity: Verbosity,
         is_closed: Arc<AtomicBool>,
     ) -> Self {

@@ -4,9 +4,9 @@
 //! being told. So it is left alone where another tool has it or may come to want it. CUDA events disturb nobody.
 
 use super::driver::Refusal;
-use super::record::Way;
-use super::settings::Wish;
-use crate::event::Kind;
+use crate::config::gpu::Wish;
+use nccl_events::Kind;
+use nccl_events::gpu::Way;
 
 /// What there is to go by.
 #[derive(Clone, Copy, Debug)]
@@ -338,7 +338,7 @@ mod tests {
         with_files(&[long], |there| {
             for wish in [Wish::Auto, Wish::Cupti] {
                 let line = decide(wish, there).line;
-                assert!(line.len() <= crate::event::Name::MAX_BYTES, "{line}");
+                assert!(line.len() <= nccl_events::Name::MAX_BYTES, "{line}");
             }
         });
     }

@@ -1,10 +1,10 @@
 //! What the driver says of the devices that communicators use.
 
 use super::driver::{Attribute, CudaContext, Driver, Refusal};
-use super::record::{Device, GpuRecord};
 use super::way::Output;
-use crate::clock::ticks;
-use crate::event::Name;
+use journal::clock::ticks;
+use nccl_events::Name;
+use nccl_events::gpu::{Device, GpuRecord};
 
 /// Where a communicator's rank works: what was current when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::way::{Launch, Timing};
-use crate::event::Kind;
-use crate::id::EventId;
-use crate::shared::{self, Current, Mine, Share};
+use crate::host::shared::{self, Current, Mine, Share};
+use nccl_events::Kind;
+use nccl_events::id::EventId;
 
 /// The timing that is on.
 static TIMING: Current<Arc<dyn Timing>> = Current::none();

@@ -1,6 +1,6 @@
 //! GPUs: which there are, and when they did what NCCL launched.
 //!
-//! What is found out goes into the journal as [`record::GpuRecord`]s; the writing half makes rows of it.
+//! What is found out goes into the journal as [`GpuRecord`]s; the writing half makes rows of it.
 //!
 //! ```text
 //!   launching thread   recorder ── facade ── a way (way::Timing): by CUDA events (events/), by CUPTI (cupti/)
@@ -18,34 +18,30 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::abi::logger;
-use crate::clock::ticks;
 use crate::config::Verbosity;
-use crate::event::Name;
-use crate::hooks;
-use crate::journal::writer::Registry;
-use crate::keeper::Notes;
+use crate::host::logger;
+use journal::clock::ticks;
+use journal::writer::Registry;
+use journal::writer::SharedCursor;
+use nccl_events::Name;
 
 mod book;
-pub mod count;
 mod cupti;
 mod decide;
 mod devices;
 mod driver;
 mod events;
 mod facade;
-pub mod record;
-pub mod settings;
 mod way;
 mod worker;
 
+use crate::config::gpu::{GpuSettings, Wish};
 use book::Book;
 use decide::{Decision, Surroundings, decide};
 use devices::Place;
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
-use record::{GpuRecord, Way};
-use settings::{GpuSettings, Wish};
+use nccl_events::gpu::{GpuRecord, Way};
 use worker::{Mailbox, Message, Work};
 
 /// How long the making of a communicator may wait for the worker, which may have to load a library.
@@ -66,7 +62,7 @@ pub(crate) struct Options {
     /// What is recorded.
     pub(crate) mask: u32,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) notes: Notes,
+    pub(crate) notes: SharedCursor,
 }
 
 /// The recording of GPUs in one session.
@@ -75,7 +71,7 @@ pub(crate) struct Gpus {
     driver: Driver,
     mailbox: Arc<Mailbox>,
     is_closed: Arc<AtomicBool>,
-    notes: Notes,
+    notes: SharedCursor,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -121,7 +117,7 @@ impl Gpus {
             mask,
             book,
         };
-        let thread = hooks::without_signals(|| {
+        let thread = journal::host::without_signals(|| {
             std::thread::Builder::new()
                 .name(book::NAME.to_owned())
                 .stack_size(512 * 1024)

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::count::GpuCount;
 use super::devices::Place;
-use super::record::{GpuRecord, Way};
-use crate::event::Name;
-use crate::id::EventId;
+use nccl_events::Name;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{GpuRecord, Way};
+use nccl_events::id::EventId;
 
 /// What NCCL is about to give to a stream.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub(crate) trait Timing: Send + Sync {
     fn finish(&self, out: &mut dyn Output, deadline: Instant);
 }
 
-/// Where it goes: to the worker's own slot of the journal; devices, clocks, counts and notices to the keeper's,
+/// Where it goes: to the worker's own slot of the journal; devices, clocks, counts and notices to the maintenance's,
 /// which flight recordings keep.
 pub(crate) trait Output {
     /// Records it at `ticks`; what `id` is says [`GpuRecord`].

@@ -18,10 +18,10 @@ use super::devices::{Devices, Place};
 use super::driver::{Driver, Refusal};
 use super::events::Events;
 use super::facade;
-use super::record::Way;
-use super::settings::{CuptiKernels, GpuSettings, Wish};
 use super::way::{Output, Timing};
-use crate::event::Kind;
+use crate::config::gpu::{CuptiKernels, GpuSettings, Wish};
+use nccl_events::Kind;
+use nccl_events::gpu::Way;
 
 /// The first interface that tells of copy-engine collectives: NCCL 2.29's.
 const FIRST_WITH_COPIES: u8 = 6;

@@ -12,7 +12,7 @@ use super::guard::Measured;
 use super::presence::Tier;
 use super::regions::{Attribute, CallRegion, Function, Other, element_bytes};
 use super::setup::Ready;
-use crate::event::Body;
+use nccl_events::Body;
 
 /// A region to enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::regions::Attribute;
 use super::report::{Count, Counts};
 use super::setup::{Made, Ready};
 use super::timer::Conversion;
-use crate::clock;
+use journal::clock;
 
 /// How many operations a callback forwards at most.
 const AT_ONCE: usize = 16;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::index::Index;
 use super::regions::{ALGORITHMS, Function, Timing, element_bytes};
-use crate::event::{Body, Start};
+use nccl_events::{Body, Start};
 
 /// How many operations can be on their way at once: a tape of small collectives that nobody waits for.
 const OPERATIONS: usize = 4096;

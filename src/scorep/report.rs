@@ -1,14 +1,8 @@
 //! What became of everything that could be forwarded: counted, and said in our own archive.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize};
-
-use crate::private;
+use journal::part::scorep::ScorepReport;
 
 macro_rules! counts {
     ($($(#[doc = $about:literal])+ $count:ident $name:literal,)+) => {
@@ -86,78 +80,14 @@ impl Counts {
     }
 }
 
-/// What a session forwarded; in the part's file `scorep.json`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ScorepReport {
-    /// Which Score-P, which functions, which threads.
-    pub target: String,
-    /// Numbers by name; those that are 0 are left out.
-    pub counts: BTreeMap<String, u64>,
-}
-
-impl ScorepReport {
-    pub(super) fn new(target: String, counts: &Counts) -> Self {
-        let named = Count::ALL.iter().filter_map(|&(count, name)| {
-            let number = counts.0.get(count as usize)?.load(Ordering::Relaxed);
-            (number > 0).then(|| (name.to_owned(), number))
-        });
-        Self {
-            target,
-            counts: named.collect(),
-        }
-    }
-
-    /// Where a part says it.
-    #[must_use]
-    pub fn path(part: &Path) -> PathBuf {
-        part.join("scorep.json")
-    }
-
-    /// Writes it into a part.
-    pub(crate) fn write(&self, part: &Path) -> io::Result<()> {
-        let json = serde_json::to_vec(self).map_err(io::Error::other)?;
-        private::write(&Self::path(part), &json)
-    }
-
-    /// What a part says; none where nothing was forwarded, or it makes no sense.
-    #[must_use]
-    pub fn read(part: &Path) -> Option<Self> {
-        let json = fs::read(Self::path(part)).ok()?;
-        serde_json::from_slice(&json).ok()
-    }
-
-    /// For the closing line, as in `Score-P got 24 calls and 8 operations, not 2 operations`.
-    #[must_use]
-    pub fn summary(&self) -> String {
-        let number = |name: &str| self.counts.get(name).copied().unwrap_or(0);
-        let calls_left_out: u64 = [
-            "CALLS_UNKNOWN_THREAD",
-            "CALLS_OUTSIDE",
-            "CALLS_NOT_RECORDED",
-        ]
-        .map(number)
-        .iter()
-        .sum();
-        let operations_left_out: u64 = [
-            "OPERATIONS_DROPPED",
-            "OPERATIONS_OVERLAPPING",
-            "OPERATIONS_NOT_PLACED",
-            "OPERATIONS_WAITING",
-        ]
-        .map(number)
-        .iter()
-        .sum();
-        let mut line = format!(
-            "Score-P got {} calls and {} operations",
-            number("CALLS"),
-            number("OPERATIONS")
-        );
-        if calls_left_out + operations_left_out > 0 {
-            line.push_str(&format!(
-                ", not {calls_left_out} calls and {operations_left_out} operations (NCCL::SCOREP in the archive says why)"
-            ));
-        }
-        line
+/// What was counted, for the part.
+pub(super) fn report(target: String, counts: &Counts) -> ScorepReport {
+    let named = Count::ALL.iter().filter_map(|&(count, name)| {
+        let number = counts.0.get(count as usize)?.load(Ordering::Relaxed);
+        (number > 0).then(|| (name.to_owned(), number))
+    });
+    ScorepReport {
+        target,
+        counts: named.collect(),
     }
 }

@@ -9,12 +9,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use super::at_end_of_measurement;
-use crate::session;
 
 /// Version of the interface, the same in 7.1, 8.4 and 9.0.
 const VERSION: u32 = 3;
@@ -194,6 +194,14 @@ unsafe extern "C" fn get_event_functions(
     LENGTH
 }
 
+/// What is to be done when Score-P says that the program ends.
+static AT_PROGRAM_END: OnceLock<fn()> = OnceLock::new();
+
+/// Has `action` called when Score-P says that the program ends. Only the first call counts.
+pub(crate) fn at_program_end(action: fn()) {
+    AT_PROGRAM_END.get_or_init(|| action);
+}
+
 extern "C" fn get_requirement(flag: c_int) -> bool {
     flag == NEEDS_DIRECTORY
 }
@@ -203,6 +211,8 @@ extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _
     // A panic must not get into Score-P.
     let _caught = catch_unwind(|| {
         at_end_of_measurement();
-        session::end_of_program();
+        if let Some(end) = AT_PROGRAM_END.get() {
+            end();
+        }
     });
 }

@@ -1,6 +1,6 @@
 //! Score-P's clock: which one it is, and what it shows at a tick of ours.
 
-use crate::clock::{self, ClockPair, TickSource};
+use journal::clock::{self, ClockPair, TickSource};
 
 /// A clock that Score-P can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

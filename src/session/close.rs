@@ -7,14 +7,14 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::{Session, describe, say};
-use crate::abi::logger;
 use crate::config::{Config, Finalize, Verbosity};
-use crate::write::counts::Counts;
-use crate::write::finisher::last_finisher;
-use crate::write::part::{self, PartSummary, WriteOptions};
-use crate::write::progress::Silent;
-use crate::write::unify::{ArchiveSummary, unify};
-use crate::{recorder, scorep};
+use crate::host::logger;
+use crate::{record, scorep};
+use trace::archive::finisher::last_finisher;
+use trace::archive::unify::{ArchiveSummary, unify};
+use trace::part::write::{self as part, PartSummary, WriteOptions};
+use trace::progress::Silent;
+use trace::tables::counts::Counts;
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
 /// and the time limit would hardly be kept.
@@ -38,7 +38,7 @@ pub(super) enum Moment {
 
 /// Ends the session. Runs inside the host's last `finalize` or its exit.
 pub(super) fn close(session: Session, moment: Moment) {
-    recorder::end();
+    record::end();
     let forwarded = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
     let Session {
@@ -46,14 +46,14 @@ pub(super) fn close(session: Session, moment: Moment) {
         out,
         part,
         registry,
-        keeper,
+        maintenance,
         gpus,
         ..
     } = session;
     if let Some(gpus) = gpus {
         gpus.end();
     }
-    keeper.stop();
+    maintenance.stop();
     if let Some(report) = forwarded {
         if let Err(error) = report.write(&part) {
             logger::warn(&format!(
@@ -139,7 +139,7 @@ pub(super) fn at_exit() {
 /// Writes down what came after the session that closed last, and says how much that was. Before the next session
 /// begins, and at exit.
 pub(super) fn account_for_late() -> u64 {
-    let late = recorder::take_late();
+    let late = record::take_late();
     let part = LAST_PART.lock().take();
     if let Some(Err(error)) = part.map(|part| late.write(&part)) {
         logger::warn(&format!(

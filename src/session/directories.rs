@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::foreign;
-use crate::calendar::date_and_time;
 use crate::config::{self, Config, Place};
-use crate::private;
 use crate::scorep::substrate;
+use crate::session::calendar::date_and_time;
+use journal::private;
 
 /// The job's directory, made with its `parts`.
 pub(super) fn output(config: &Config, place: &Place, now_ns: u64) -> Result<PathBuf, String> {

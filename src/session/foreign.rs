@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::hooks;
+use crate::host::hooks;
 
 /// Permissions of a directory like `/tmp`: everybody can write, nobody can take away what is another's.
 const STICKY_FOR_ALL: u32 = 0o1002;

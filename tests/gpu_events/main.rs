@@ -1,7 +1,7 @@
 //! Launches timed by CUDA events: a real NCCL on the stand-in for a GPU, whose driver answers as a real one does.
 
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::gpu::record::Way;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::Way;
 
 mod run;
 

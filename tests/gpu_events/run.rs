@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nccl_profiler_otf2::event::Kind;
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::gpu::record::{ClockSample, Device, GpuRecord, LaunchTime, Way};
-use nccl_profiler_otf2::id::EventId;
-use nccl_profiler_otf2::journal::reader::Journal;
-use nccl_profiler_otf2::journal::record::{Fields, Record, RecordBody, Symbol};
+use journal::reader::Journal;
+use journal::record::{Fields, Record, RecordBody, Symbol};
+use nccl_events::Kind;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{ClockSample, Device, GpuRecord, LaunchTime, Way};
+use nccl_events::id::EventId;
 use whole_plugin::built;
 use whole_plugin::machine::nccl_library;
 use whole_plugin::process::{Ended, run_within};

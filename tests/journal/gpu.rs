@@ -1,11 +1,11 @@
 //! Records about GPUs come back as they were written.
 
-use nccl_profiler_otf2::event::Name;
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::gpu::record::{
+use journal::record::{RecordBody, Symbol};
+use nccl_events::Name;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{
     ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime, Way,
 };
-use nccl_profiler_otf2::journal::record::{RecordBody, Symbol};
 
 use super::{read, registry};
 

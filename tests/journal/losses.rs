@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use nccl_profiler_otf2::event::{Body, Kind, NetData, State, StateArgs};
-use nccl_profiler_otf2::id::{EventId, ProcessTag};
-use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header, header_of_2, mark};
-use nccl_profiler_otf2::journal::reader::Outcome;
-use nccl_profiler_otf2::journal::record::{Record, RecordBody};
-use nccl_profiler_otf2::journal::writer::{Cursor, Lost, Stop};
+use journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header, header_of_2, mark};
+use journal::reader::Outcome;
+use journal::record::{Record, RecordBody};
+use journal::writer::{Cursor, Lost, Stop};
+use nccl_events::id::{EventId, ProcessTag};
+use nccl_events::{Body, Kind, NetData, State, StateArgs};
 
 use super::{TAG, read, registry, start};
 

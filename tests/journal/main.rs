@@ -10,12 +10,12 @@ mod segments;
 use std::path::Path;
 use std::sync::Arc;
 
-use nccl_profiler_otf2::clock;
-use nccl_profiler_otf2::event::{Body, Start};
-use nccl_profiler_otf2::id::ProcessTag;
-use nccl_profiler_otf2::journal::reader::{Journal, Outcome};
-use nccl_profiler_otf2::journal::record::Record;
-use nccl_profiler_otf2::journal::writer::{Registry, RegistryOptions};
+use journal::clock;
+use journal::reader::{Journal, Outcome};
+use journal::record::Record;
+use journal::writer::{Registry, RegistryOptions};
+use nccl_events::id::ProcessTag;
+use nccl_events::{Body, Start};
 
 /// The process that records here.
 const TAG: ProcessTag = ProcessTag::new(0x4e4f);

@@ -1,7 +1,7 @@
 //! What NCCL says over and over is a number, not records.
 
-use nccl_profiler_otf2::event::{Body, Start, State, StateArgs};
-use nccl_profiler_otf2::journal::record::{Record, RecordBody};
+use journal::record::{Record, RecordBody};
+use nccl_events::{Body, Start, State, StateArgs};
 
 use super::{read, registry};
 
@@ -31,7 +31,7 @@ fn empty_turns_of_the_proxy_are_a_number() {
     let directory = tempfile::tempdir().unwrap();
     let registry = registry(directory.path(), u64::MAX);
     let mut cursor = registry.register("proxy").unwrap();
-    let idle = |cursor: &mut nccl_profiler_otf2::journal::writer::Cursor, state: Option<u32>| {
+    let idle = |cursor: &mut journal::writer::Cursor, state: Option<u32>| {
         let id = cursor.start(&control()).get();
         if let Some(state) = state {
             cursor.state(&State {

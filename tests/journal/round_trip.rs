@@ -2,14 +2,14 @@
 
 use std::ffi::CString;
 
-use nccl_profiler_otf2::clock::ClockPair;
-use nccl_profiler_otf2::control::windows::Span;
-use nccl_profiler_otf2::control::{Cause, Switch, Turn, Wanted};
-use nccl_profiler_otf2::event::{
+use journal::clock::ClockPair;
+use journal::reader::Outcome;
+use journal::record::{Fields, Record, RecordBody, Symbol};
+use nccl_events::control::Span;
+use nccl_events::control::{Cause, Switch, Turn, Wanted};
+use nccl_events::{
     Body, CeColl, Coll, CommInit, Kind, Name, NetData, P2p, Start, State, StateArgs,
 };
-use nccl_profiler_otf2::journal::reader::Outcome;
-use nccl_profiler_otf2::journal::record::{Fields, Record, RecordBody, Symbol};
 
 use super::{read, registry};
 

@@ -1,9 +1,9 @@
 //! Segments, files and slots, and a journal that is torn.
 
-use nccl_profiler_otf2::event::Body;
-use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header};
-use nccl_profiler_otf2::journal::reader::Journal;
-use nccl_profiler_otf2::journal::record::{Fields, Record, RecordBody};
+use journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header};
+use journal::reader::Journal;
+use journal::record::{Fields, Record, RecordBody};
+use nccl_events::Body;
 
 use super::{read, registry, start};
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nccl_profiler_otf2::journal::reader::Journal;
-use nccl_profiler_otf2::write::part::PartSummary;
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::{FinalizeOptions, PartState, finalize};
+use journal::reader::Journal;
+use trace::part::write::PartSummary;
+use trace::progress::Silent;
+use trace::{FinalizeOptions, PartState, finalize};
 
 use crate::job::{Process, Who};
 

@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use nccl_profiler_otf2::journal::layout::{HEADER_WORDS, header};
-use nccl_profiler_otf2::process;
+use journal::layout::{HEADER_WORDS, header};
 use serde_json::Value;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
@@ -102,7 +101,7 @@ fn a_journal_that_is_elsewhere_is_named() {
         away.contains("/local/journals/of-job on node7: run `nccl-otf2 finalize"),
         "{away}"
     );
-    recorded_on("here", &process::boot_id());
+    recorded_on("here", &journal::host::boot_id());
     let gone = reason();
     assert!(
         gone.contains("/local/journals/of-job, which is not there any more"),

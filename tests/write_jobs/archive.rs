@@ -7,15 +7,15 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::job::{Process, Who, contents, record_two_ranks};
-use nccl_profiler_otf2::event::Kind;
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
-use nccl_profiler_otf2::write::{FinalizeOptions, PartState, finalize};
+use nccl_events::Kind;
 use otf2::{
     Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType,
     LocationRef,
 };
+use trace::archive::unify::{ANCHOR, unify};
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
+use trace::{FinalizeOptions, PartState, finalize};
 
 pub(crate) const KEEP: WriteOptions = WriteOptions {
     deadline: None,
@@ -493,7 +493,7 @@ fn a_killed_process_still_gives_its_part() {
         context,
         0,
         0,
-        nccl_profiler_otf2::event::Body::GroupApi {
+        nccl_events::Body::GroupApi {
             graph_captured: false,
             depth: 1,
         },

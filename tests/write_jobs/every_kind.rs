@@ -6,16 +6,14 @@ use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
 use crate::job::{NO_PROCESS, Process, Who, start, state};
-use nccl_profiler_otf2::event::{
-    Body, CeColl, Coll, Kind, Name, NetData, P2p, StateArgs, state as number,
-};
-use nccl_profiler_otf2::id::EventId;
-use nccl_profiler_otf2::write::part;
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use nccl_events::id::EventId;
+use nccl_events::{Body, CeColl, Coll, Kind, Name, NetData, P2p, StateArgs, state as number};
 use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
 };
+use trace::archive::unify::{ANCHOR, unify};
+use trace::part::write;
+use trace::progress::Silent;
 
 /// A rank that does everything once; its transfers have this peer and size.
 fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
@@ -234,7 +232,7 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
 fn kernel(process: &mut Process, coll: EventId) {
     let context = process.context;
     let proxy = &mut process.proxy;
-    let now = || nccl_profiler_otf2::clock::monotonic_ns() - 1000;
+    let now = || journal::clock::monotonic_ns() - 1000;
     let body = Body::KernelCh {
         channel: 1,
         gpu_ns: now(),

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::job::{Process, Who};
-use nccl_profiler_otf2::write::finisher::last_finisher;
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
+use trace::archive::finisher::last_finisher;
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
 
 fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);

@@ -5,19 +5,17 @@ use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
 use crate::job::{Process, Who, start};
-use nccl_profiler_otf2::clock;
-use nccl_profiler_otf2::event::{Body, CeColl, Name};
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::gpu::record::{
-    ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, Way,
-};
-use nccl_profiler_otf2::write::part;
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use journal::clock;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, Way};
+use nccl_events::{Body, CeColl, Name};
 use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef,
     LocationType, Paradigm, RegionRole, StringRef, SystemTreeDomain,
 };
+use trace::archive::unify::{ANCHOR, unify};
+use trace::part::write;
+use trace::progress::Silent;
 
 const MANGLED: &std::ffi::CStr =
     c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";

@@ -4,13 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nccl_profiler_otf2::clock::{self, ClockPair};
-use nccl_profiler_otf2::event::{
-    Body, Coll, CommInit, Name, P2p, Start, State, StateArgs, state as number,
-};
-use nccl_profiler_otf2::id::{ContextId, EventId, ProcessTag};
-use nccl_profiler_otf2::journal::writer::{Cursor, Registry, RegistryOptions};
-use nccl_profiler_otf2::process::ProcessInfo;
+use journal::clock::{self, ClockPair};
+use journal::part::process::ProcessInfo;
+use journal::writer::{Cursor, Registry, RegistryOptions};
+use nccl_events::id::{ContextId, EventId, ProcessTag};
+use nccl_events::{Body, Coll, CommInit, Name, P2p, Start, State, StateArgs, state as number};
 
 /// A process that records.
 pub(crate) struct Process {

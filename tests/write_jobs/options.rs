@@ -6,17 +6,15 @@ use std::process::Command;
 
 use crate::archive::{KEEP, events, print};
 use crate::job::{contents, record_two_ranks};
-use nccl_profiler_otf2::event::Kind;
-use nccl_profiler_otf2::process::ProcessInfo;
-use nccl_profiler_otf2::write::metrics::{Metric, MetricSet};
-use nccl_profiler_otf2::write::options::{
-    ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLanes, Level,
-};
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
-use nccl_profiler_otf2::write::{FinalizeOptions, FinalizeSummary, PartState, finalize};
+use journal::part::metrics::{Metric, MetricSet};
+use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLanes, Level};
+use journal::part::process::ProcessInfo;
+use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
+use trace::archive::unify::{ANCHOR, unify};
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
+use trace::{FinalizeOptions, FinalizeSummary, PartState, finalize};
 use whole_plugin::machine::python;
 
 /// A sample: time and value, by name of the lane and of the metric.

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use crate::archive::events;
 use crate::job::{Process, Who, start};
-use nccl_profiler_otf2::clock;
-use nccl_profiler_otf2::event::{Body, Coll, CommInit, Name};
-use nccl_profiler_otf2::id::{ContextId, ProcessTag};
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
-use nccl_profiler_otf2::write::unify::{ANCHOR, unify};
+use journal::clock;
+use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::{Body, Coll, CommInit, Name};
 use otf2::{Archive, CollectiveOp, EventKind};
+use trace::archive::unify::{ANCHOR, unify};
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
 
 const RANKS: u32 = 3;
 const ROOT: i32 = 1;

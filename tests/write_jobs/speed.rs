@@ -1,8 +1,8 @@
 //! A long journal: a million events become a part in seconds and in bounded memory.
 
 use crate::job::{Process, Who};
-use nccl_profiler_otf2::write::part::{self, WriteOptions};
-use nccl_profiler_otf2::write::progress::Silent;
+use trace::part::write::{self, WriteOptions};
+use trace::progress::Silent;
 
 #[test]
 #[ignore = "half a minute in a debug build; run it by hand in a release build"]

@@ -1,11 +1,11 @@
 //! Collectives that NCCL makes of sends and receives: recognised by their calls, drawn around their members.
 
 use crate::stream::{CONTEXT, Drawn, Item, Stream, proxy_op};
-use nccl_profiler_otf2::journal::record::{Fields, Symbol};
-use nccl_profiler_otf2::write::composites::Pattern;
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::lanes::LaneKey;
-use nccl_profiler_otf2::write::messages::Role;
+use journal::record::{Fields, Symbol};
+use trace::links::composites::Pattern;
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::LaneKey;
+use trace::timeline::messages::Role;
 
 /// The group.
 const GROUP: u64 = 10;

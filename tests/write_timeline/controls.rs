@@ -1,10 +1,10 @@
 //! Proxy threads between transfers.
 
 use crate::stream::{CONTEXT, Drawn, Item, Stream};
-use nccl_profiler_otf2::event::{Kind, StateArgs, state};
-use nccl_profiler_otf2::journal::record::{Fields, RecordBody, StartRecord};
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::lanes::LaneKey;
+use journal::record::{Fields, RecordBody, StartRecord};
+use nccl_events::{Kind, StateArgs, state};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::LaneKey;
 
 /// What a proxy thread did, by slot: id, from, to, states.
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);

@@ -1,12 +1,12 @@
 //! Collectives by copy engines: no kernel, and of the copies only the enqueueing is told.
 
 use crate::stream::{CONTEXT, Stream};
-use nccl_profiler_otf2::event::Kind;
-use nccl_profiler_otf2::journal::record::{Fields, Symbol};
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::LaneKey;
-use nccl_profiler_otf2::write::messages::Role;
+use journal::record::{Fields, Symbol};
+use nccl_events::Kind;
+use trace::clocks::interval::Timing;
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::LaneKey;
+use trace::timeline::messages::Role;
 
 /// A collective with a synchronisation and a batch; `end` is its stop.
 fn stream(end: Option<u64>) -> Stream {

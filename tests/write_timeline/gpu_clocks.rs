@@ -1,9 +1,9 @@
 //! Whose stamps make a GPU's clock.
 
 use crate::stream::{CONTEXT, Stream, kernel};
-use nccl_profiler_otf2::event::{StateArgs, state};
-use nccl_profiler_otf2::journal::record::{Fields, Symbol};
-use nccl_profiler_otf2::write::gpu_clock::{GpuCalibration, GpuClock};
+use journal::record::{Fields, Symbol};
+use nccl_events::{StateArgs, state};
+use trace::clocks::gpu_clock::{GpuCalibration, GpuClock};
 
 /// A kernel: where, launched, told and ended on the host, begun and ended on the GPU.
 struct Kernel {

@@ -1,18 +1,18 @@
 //! Kernels and copies: on which rows, and for which operations.
 
 use crate::stream::{CONTEXT, Drawn, Stream, kernel as kernel_channel};
-use nccl_profiler_otf2::event::{StateArgs, state};
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::gpu::record::{
+use journal::part::options::Level;
+use journal::record::{Fields, RecordBody, Symbol};
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{
     ALL_DEVICES, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime, Way,
 };
-use nccl_profiler_otf2::journal::record::{Fields, RecordBody, Symbol};
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
-use nccl_profiler_otf2::write::gpu_work::{Fates, Link, Row};
-use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::LaneKey;
-use nccl_profiler_otf2::write::options::Level;
+use nccl_events::{StateArgs, state};
+use trace::clocks::gpu_clock::GpuCalibration;
+use trace::clocks::interval::Timing;
+use trace::links::gpu_work::{Fates, Link, Row};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::LaneKey;
 
 /// CUPTI's clock is ahead of the host's by so much, in these tests.
 const AHEAD: u64 = 1_000_000;

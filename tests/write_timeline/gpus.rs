@@ -1,7 +1,7 @@
 //! Which ranks of a process are drawn as one GPU.
 
 use crate::stream::{CONTEXT, Stream};
-use nccl_profiler_otf2::journal::record::{Fields, RecordBody, StartRecord};
+use journal::record::{Fields, RecordBody, StartRecord};
 
 #[test]
 fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {

@@ -1,7 +1,7 @@
 //! Which launch an operation had, where a group has several.
 
 use crate::stream::{CONTEXT, Stream};
-use nccl_profiler_otf2::journal::record::{Fields, RecordBody, Symbol};
+use journal::record::{Fields, RecordBody, Symbol};
 
 /// A group.
 fn group(stream: &mut Stream, id: u64, span: (u64, u64)) {

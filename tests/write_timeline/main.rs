@@ -16,15 +16,15 @@ mod steps;
 mod stream;
 mod traffic;
 
-use nccl_profiler_otf2::event::{StateArgs, state};
-use nccl_profiler_otf2::journal::record::RecordBody;
-use nccl_profiler_otf2::write::comm::Identity;
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
-use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
-use nccl_profiler_otf2::write::messages::Role;
+use journal::record::RecordBody;
+use nccl_events::{StateArgs, state};
 use stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
+use trace::clocks::gpu_clock::GpuCalibration;
+use trace::clocks::interval::Timing;
+use trace::links::comm::Identity;
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::messages::Role;
 
 #[test]
 fn an_operation_is_never_its_enqueueing_when_more_is_known() {

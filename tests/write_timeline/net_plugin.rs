@@ -1,10 +1,10 @@
 //! What network plugins tell of their work for a step.
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
-use nccl_profiler_otf2::event::{Kind, NetData};
-use nccl_profiler_otf2::journal::record::Fields;
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+use journal::record::Fields;
+use nccl_events::{Kind, NetData};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::{LaneKey, Owner};
 
 const PLUGIN: Fields = Fields::NetPlugin {
     id: 1 << 16 | 1,

@@ -1,13 +1,13 @@
 //! What is left out by level, and what metrics say.
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
-use nccl_profiler_otf2::event::{Kind, StateArgs, state};
-use nccl_profiler_otf2::journal::record::Fields;
-use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
-use nccl_profiler_otf2::write::messages::Role;
-use nccl_profiler_otf2::write::metrics::{Metric, MetricSet};
-use nccl_profiler_otf2::write::options::{CollectiveRecords, Level};
+use journal::part::metrics::{Metric, MetricSet};
+use journal::part::options::{CollectiveRecords, Level};
+use journal::record::Fields;
+use nccl_events::{Kind, StateArgs, state};
+use trace::clocks::interval::Timing;
+use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::messages::Role;
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
 fn stream() -> Stream {

@@ -1,10 +1,10 @@
 //! Phases of kernel channels, on the GPU's timer.
 
 use crate::stream::{CONTEXT, Drawn, Item, Stream, kernel};
-use nccl_profiler_otf2::event::{Kind, StateArgs, state};
-use nccl_profiler_otf2::journal::record::Fields;
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+use journal::record::Fields;
+use nccl_events::{Kind, StateArgs, state};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::{LaneKey, Owner};
 
 const CHANNEL: u64 = 20;
 

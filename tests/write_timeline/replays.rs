@@ -1,9 +1,9 @@
 //! Replays of a CUDA graph: operations of their own; what is reported at capture did not run.
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
-use nccl_profiler_otf2::journal::record::{Fields, Symbol};
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::lanes::LaneKey;
+use journal::record::{Fields, Symbol};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::LaneKey;
 
 #[test]
 fn replays_are_numbered_and_what_was_captured_did_not_run() {

@@ -1,11 +1,11 @@
 //! GPU stamps that are of another kernel, or of none: NCCL's ring was overrun.
 
 use crate::stream::{CONTEXT, Drawn, Stream, kernel};
-use nccl_profiler_otf2::event::{StateArgs, state};
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::gpu_clock::GpuCalibration;
-use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+use nccl_events::{StateArgs, state};
+use trace::clocks::gpu_clock::GpuCalibration;
+use trace::clocks::interval::Timing;
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::{LaneKey, Owner};
 
 /// How far the GPU's timer is ahead of the host's clock.
 const AHEAD_NS: u64 = 1_000_000;

@@ -1,10 +1,10 @@
 //! Proxy steps: what they wait for, one after the other, on the lane of their slot.
 
 use crate::stream::{CONTEXT, FOREIGN, Item, Stream, proxy_op};
-use nccl_profiler_otf2::event::{Kind, StateArgs, state};
-use nccl_profiler_otf2::journal::record::Fields;
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::lanes::{LaneKey, Owner};
+use journal::record::Fields;
+use nccl_events::{Kind, StateArgs, state};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::{LaneKey, Owner};
 
 const OP: u64 = 20;
 

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use nccl_profiler_otf2::event::StateArgs;
-use nccl_profiler_otf2::journal::reader::{Losses, Symbols};
-use nccl_profiler_otf2::journal::record::{
-    CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol,
-};
-use nccl_profiler_otf2::write::alignment::rows::Traffic;
-use nccl_profiler_otf2::write::assemble::Assembler;
-use nccl_profiler_otf2::write::canvas::Scene;
-use nccl_profiler_otf2::write::counts::Counts;
-use nccl_profiler_otf2::write::figure::Shape;
-use nccl_profiler_otf2::write::interval::Timing;
-use nccl_profiler_otf2::write::lanes::{Happening, LaneKey, What};
-use nccl_profiler_otf2::write::messages::Message;
-use nccl_profiler_otf2::write::metrics::Metric;
-use nccl_profiler_otf2::write::options::ArchiveOptions;
-use nccl_profiler_otf2::write::timeline::{Timeline, draw};
+use journal::part::metrics::Metric;
+use journal::part::options::ArchiveOptions;
+use journal::reader::{Losses, Symbols};
+use journal::record::{CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol};
+use nccl_events::StateArgs;
+use trace::clocks::alignment::rows::Traffic;
+use trace::clocks::interval::Timing;
+use trace::tables::assemble::Assembler;
+use trace::tables::counts::Counts;
+use trace::timeline::canvas::Scene;
+use trace::timeline::draw::{Timeline, draw};
+use trace::timeline::figure::Shape;
+use trace::timeline::lanes::{Happening, LaneKey, What};
+use trace::timeline::messages::Message;
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
 pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;

@@ -1,9 +1,9 @@
 //! What a process says of its traffic with others: never more than is certain, and the same choice on both sides.
 
-use nccl_profiler_otf2::event::{Kind, StateArgs, state};
-use nccl_profiler_otf2::journal::reader::Losses;
-use nccl_profiler_otf2::journal::record::{Fields, RecordBody, Symbol};
-use nccl_profiler_otf2::write::alignment::rows::{End, Passage, Traffic};
+use journal::reader::Losses;
+use journal::record::{Fields, RecordBody, Symbol};
+use nccl_events::{Kind, StateArgs, state};
+use trace::clocks::alignment::rows::{End, Passage, Traffic};
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
 

@@ -43,10 +43,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use nccl_profiler_otf2::write::progress::Progress as _;
 use otf2::records::Location;
 use otf2::{Archive, Definitions, LocationGroupRef};
 use serde::Serialize;
+use trace::progress::Progress as _;
 
 use crate::archive::{Trace, is_nccl};
 use crate::completeness::Completeness;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use nccl_profiler_otf2::snapshot::{self, Request as Snapshot, Standing};
-use nccl_profiler_otf2::write::{self, FinalizeOptions};
+use nccl_profiler_otf2::session::snapshot::{self, Request as Snapshot, Standing};
+use trace::FinalizeOptions;
 
 use crate::exit::Exit;
 use crate::place;
@@ -68,7 +68,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let directory = asked.directory(out);
     let bar = Bar::new();
     let options = FinalizeOptions::default();
-    let summary = write::finalize(&directory, &options, &bar)
+    let summary = trace::finalize(&directory, &options, &bar)
         .with_context(|| format!("cannot finalize {}", directory.display()))?;
     drop(bar);
     let mut lines = vec![Summary::read(&place::anchor(&directory)?)?.to_string()];

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use nccl_profiler_otf2::write::progress::Progress as _;
 use otf2::{CommRef, LocationRef};
 use serde::Serialize;
+use trace::progress::Progress as _;
 
 use crate::archive::{Trace, is_merged, is_nccl, members};
 use crate::completeness::Completeness;

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use nccl_profiler_otf2::write::metrics::MetricSet;
-use nccl_profiler_otf2::write::options::{ArchiveWishes, CollectiveRecords, CommLanes, Level};
-use nccl_profiler_otf2::write::part::JOURNAL;
-use nccl_profiler_otf2::write::{self, FinalizeOptions, FinalizeSummary, PartState};
+use journal::part::metrics::MetricSet;
+use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLanes, Level};
 use serde::Serialize;
+use trace::part::write::JOURNAL;
+use trace::{FinalizeOptions, FinalizeSummary, PartState};
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
@@ -171,7 +171,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         },
     };
     let bar = Bar::new();
-    let summary = write::finalize(directory, &options, &bar)
+    let summary = trace::finalize(directory, &options, &bar)
         .with_context(|| format!("cannot finalize {}", directory.display()))?;
     drop(bar);
     let report = Report::of(&summary, directory)?;

@@ -18,7 +18,7 @@ use crate::archive::Trace;
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
-use nccl_profiler_otf2::write::progress::Progress as _;
+use trace::progress::Progress as _;
 
 use communicators::Communicators;
 use operations::Operations;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nccl_profiler_otf2::event::Kind;
+use nccl_events::Kind;
 use otf2::RegionRef;
 
 use crate::archive::Trace;

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use nccl_profiler_otf2::event::Kind;
-use nccl_profiler_otf2::write::part::JOURNAL;
+use nccl_events::Kind;
+use trace::part::write::JOURNAL;
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};

@@ -1,6 +1,6 @@
 //! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks, describes and prints them.
 //!
-//! One module per verb, each thin over the libraries: `nccl_profiler_otf2::write` makes archives, `otf2`
+//! One module per verb, each thin over the libraries: `trace` makes archives, `otf2`
 //! reads them.
 //!
 //! | exit code | meaning |

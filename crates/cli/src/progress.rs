@@ -1,7 +1,7 @@
 //! Progress of long work, on stderr when that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nccl_profiler_otf2::write::progress::Progress;
+use trace::progress::Progress;
 
 use crate::print;
 

@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use nccl_profiler_otf2::environment::JobEnvironment;
+use journal::part::environment::JobEnvironment;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::exit::Exit;

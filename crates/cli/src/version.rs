@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use nccl_profiler_otf2::journal::layout::FORMAT_VERSION;
+use journal::layout::FORMAT_VERSION;
 
 /// The version of the tool.
 pub(crate) fn short() -> &'static str {

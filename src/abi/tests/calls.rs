@@ -43,13 +43,13 @@ fn stand_in_contexts_differ_and_are_not_null() {
     assert!(contexts.iter().all(|context| is_stand_in(*context)));
     assert!(!is_stand_in(0));
     assert!(!is_stand_in(
-        crate::id::ContextId::new(crate::id::ProcessTag::new(0xffff), 9).get()
+        nccl_events::id::ContextId::new(nccl_events::id::ProcessTag::new(0xffff), 9).get()
     ));
 }
 
 #[test]
 fn the_mask_can_be_set_only_while_a_communicator_lives() {
-    use crate::abi::{live, mask};
+    use crate::host::{live, mask};
     static MASK: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(7);
     let get = || MASK.load(std::sync::atomic::Ordering::Relaxed);
     mask::remember(MASK.as_ptr());

@@ -13,9 +13,10 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
+use super::Descriptor;
 use super::sys;
-use super::{Descriptor, version};
-use crate::event::{Body, Name, NetData, Start};
+use crate::host::version;
+use nccl_events::{Body, Name, NetData, Start};
 
 const PARENT: u64 = 0xaa_0000_0002;
 const GROUP: u64 = 0x66_0000_0003;
@@ -214,7 +215,7 @@ use check_net;
 
 #[test]
 fn kinds_and_states_have_the_numbers_of_nccl() {
-    use crate::event::{Kind, state};
+    use nccl_events::{Kind, state};
     let types = [
         (Kind::Group, sys::ncclProfileGroup),
         (Kind::Coll, sys::ncclProfileColl),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::abi::StateArguments;
-use crate::event::StateArgs;
+use nccl_events::StateArgs;
 
 fn read_state<A: StateArguments>(arguments: &mut A, state: u32) -> StateArgs {
     // SAFETY: all bytes of the arguments are filled.

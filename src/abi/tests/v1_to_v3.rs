@@ -1,7 +1,7 @@
 //! v1, v2, v3: the parent of an operation is its group.
 
 use super::*;
-use crate::event::{Coll, P2p};
+use nccl_events::{Coll, P2p};
 
 const COLL: Coll<'static> = Coll {
     sequence: 11,

@@ -1,7 +1,7 @@
 //! v4: the parent is the group. v5, v6: the parent is the API call, the group has a field.
 
 use super::*;
-use crate::event::{CeColl, Coll, P2p};
+use nccl_events::{CeColl, Coll, P2p};
 
 pub(super) const COLL: Coll<'static> = Coll {
     sequence: 11,

@@ -2,7 +2,7 @@
 
 use super::v4_to_v6::{CE_COLL, COLL, P2P};
 use super::*;
-use crate::event::{CeColl, Coll, P2p};
+use nccl_events::{CeColl, Coll, P2p};
 
 type D = sys::ncclProfilerEventDescr_v7_t;
 

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::clock;
-use crate::gpu::record::{ALL_DEVICES, ClockSample, GpuClock};
+use journal::clock;
+use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock};
 
 /// A clock that runs off by more than this is none of the system's.
 const ODD_PPM: u64 = 1000;

@@ -6,7 +6,7 @@ use cupti_sys::constants::{
 };
 use cupti_sys::record::{self, api, copy, external, kernel, peer_copy};
 
-use crate::gpu::record::{Copy, Kernel};
+use nccl_events::gpu::{Copy, Kernel};
 
 /// Where a kernel's name lies, in CUPTI's memory; 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,6 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::hooks;
-
 type Task = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -40,7 +38,7 @@ impl Helper {
             changed: Condvar::new(),
         });
         let for_thread = Arc::clone(&shared);
-        let thread = hooks::without_signals(|| {
+        let thread = journal::host::without_signals(|| {
             let builder = std::thread::Builder::new()
                 .name("nccl-otf2-cupti".to_owned())
                 .stack_size(512 * 1024);

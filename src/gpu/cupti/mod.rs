@@ -39,13 +39,13 @@ use self::marks::Mark;
 use self::read::Reading;
 use self::session::Session;
 pub(crate) use self::session::{NotUsed, Settings};
-use super::count::GpuCount;
 use super::devices::Place;
 use super::driver::{Driver, Refusal, Stream};
-use super::record::Way;
 use super::way::{Launch, Output, Timing};
-use crate::event::Kind;
-use crate::id::EventId;
+use nccl_events::Kind;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::Way;
+use nccl_events::id::EventId;
 
 /// A flush is waited for this long; while it goes on, records that have come are read all the same.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use std::ptr;
 
 use super::decode::NameAddress;
-use crate::event::Name;
+use nccl_events::Name;
 
 /// What the names of NCCL's kernels contain, in all releases with a profiler interface; they are mangled.
 const OF_NCCL: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRankReduce"];

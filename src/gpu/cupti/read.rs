@@ -13,12 +13,12 @@ use super::decode::{Seen, decode};
 use super::join::{Decided, Join, Whose, Work};
 use super::names::{NameId, Names};
 use super::watch::Watch;
-use crate::clock::{monotonic_ns, ticks};
-use crate::event::Kind;
-use crate::gpu::count::GpuCount;
-use crate::gpu::record::{Copy, GpuRecord, Kernel, Way};
 use crate::gpu::way::Output;
-use crate::id::EventId;
+use journal::clock::{monotonic_ns, ticks};
+use nccl_events::Kind;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{Copy, GpuRecord, Kernel, Way};
+use nccl_events::id::EventId;
 
 /// From this version (CUDA 13.4) on kernels tell of which captured node theirs is a clone.
 const VERSION_SOURCE_NODES: u32 = 130_400;

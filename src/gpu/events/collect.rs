@@ -6,12 +6,12 @@ use std::time::Instant;
 use super::context::{Context, Seen};
 use super::pool::Pool;
 use super::{Entry, Events};
-use crate::clock::monotonic_ns;
-use crate::gpu::count::GpuCount;
 use crate::gpu::devices::Place;
 use crate::gpu::driver::Refusal;
-use crate::gpu::record::Way;
 use crate::gpu::way::Output;
+use journal::clock::monotonic_ns;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::Way;
 
 /// How often it is looked for launches that are through: when a quarter of the events are in use, and when few are.
 const PACES_MS: [u32; 2] = [5, 500];

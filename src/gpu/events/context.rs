@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::pool::{Left, Pool};
 use super::reference::{References, nanoseconds};
-use crate::clock::ticks;
 use crate::gpu::devices::Place;
 use crate::gpu::driver::{Driver, Refusal};
-use crate::gpu::record::{GpuRecord, LaunchTime};
 use crate::gpu::way::Output;
-use crate::id::EventId;
+use journal::clock::ticks;
+use nccl_events::gpu::{GpuRecord, LaunchTime};
+use nccl_events::id::EventId;
 
 /// Pairs of events to begin with; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::devices::Place;
 use super::driver::{CudaContext, Driver, Refusal, Stream};
 use super::way::{Launch, Output, Timing};
-use crate::id::EventId;
+use nccl_events::id::EventId;
 
 mod collect;
 mod context;

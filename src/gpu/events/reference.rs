@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::clock::ticks;
 use crate::gpu::driver::{Driver, Event, Refusal, Stream};
-use crate::gpu::record::{ClockSample, GpuClock, GpuRecord};
 use crate::gpu::way::Output;
+use journal::clock::ticks;
+use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 
 /// How often a reference is made. Up to half of it away from one, the float has steps of 31 ns.
 const INTERVAL: Duration = Duration::from_secs(1);

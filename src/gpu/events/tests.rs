@@ -6,11 +6,11 @@ use std::ffi::{c_int, c_uint};
 use std::time::Duration;
 
 use super::*;
-use crate::event::{Kind, Name};
-use crate::gpu::count::GpuCount;
 use crate::gpu::driver::Functions;
-use crate::gpu::record::{ClockSample, GpuRecord, LaunchTime, Way};
-use crate::id::ProcessTag;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{ClockSample, GpuRecord, LaunchTime, Way};
+use nccl_events::id::ProcessTag;
+use nccl_events::{Kind, Name};
 
 /// What the driver is, and what was asked of it.
 #[derive(Default)]

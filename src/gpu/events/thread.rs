@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use super::pool::Taken;
 use crate::gpu::driver::Stream;
-use crate::id::EventId;
-use crate::recorder;
+use crate::record;
+use nccl_events::id::EventId;
 
 /// Launches that a thread has begun and not ended: one, but for those that never end.
 const MOST_OPEN: usize = 4;
@@ -59,7 +59,7 @@ impl Thread {
     /// NCCL launches from none; asked once a thread.
     pub(super) fn is_cudas(&mut self) -> bool {
         if self.whose == Whose::NotAsked {
-            self.whose = if is_name_of_cudas(&recorder::thread_name()) {
+            self.whose = if is_name_of_cudas(&record::thread_name()) {
                 Whose::Cudas
             } else {
                 Whose::Programs

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use nccl_profiler_otf2::write::anchors;
 use otf2::{
     Archive, AttributeValue, ClockOffset, Definitions, LocationGroupRef, LocationGroupType,
 };
+use trace::clocks::anchors;
 
 use crate::archive::Trace;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nccl_profiler_otf2::event::Kind;
+use nccl_events::Kind;
 use otf2::{AttributeRef, AttributeValue, Event, EventKind, RegionRef};
 
 use crate::archive::Trace;

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nccl_profiler_otf2::event::Kind;
-use nccl_profiler_otf2::id::EventId;
-use nccl_profiler_otf2::write::assembly::{Assembly, Operation};
+use nccl_events::Kind;
+use nccl_events::id::EventId;
+use trace::tables::assembly::{Assembly, Operation};
 
 use super::job::Call;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nccl_profiler_otf2::process::ProcessInfo;
+use journal::part::process::ProcessInfo;
 
 use super::job::Life;
 
@@ -26,7 +26,7 @@ impl Here {
     pub(crate) fn look(now_ns: u64) -> Self {
         let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
         Self {
-            boot_id: nccl_profiler_otf2::process::boot_id(),
+            boot_id: journal::host::boot_id(),
             booted_ns: now_ns.saturating_sub(uptime_ns(&uptime)),
             now_ns,
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nccl_profiler_otf2::event::Kind;
+use nccl_events::Kind;
 
 use super::job::{Comm, Job, Life, Place, Rank};
 use super::judge::{Lane, Obstacle, Way};

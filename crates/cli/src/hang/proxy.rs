@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nccl_profiler_otf2::event::state;
-use nccl_profiler_otf2::journal::record::Fields;
-use nccl_profiler_otf2::write::assembly::{Assembly, Operation};
+use journal::record::Fields;
+use nccl_events::state;
+use trace::tables::assembly::{Assembly, Operation};
 
 use super::job::{Wait, WaitState};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nccl_profiler_otf2::event::{Kind, state};
-use nccl_profiler_otf2::journal::reader::Symbols;
-use nccl_profiler_otf2::journal::record::{Fields, Symbol};
-use nccl_profiler_otf2::write::assembly::{Assembly, Operation};
+use journal::reader::Symbols;
+use journal::record::{Fields, Symbol};
+use nccl_events::{Kind, state};
+use trace::tables::assembly::{Assembly, Operation};
 
 use super::job::{Call, Inside, Message, Place, Progress, Signature, Stage, Tail};
 use super::kept::{self, GoneCall};

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use nccl_profiler_otf2::config::{FULL, LIGHT, STANDARD, event_names};
+use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
 use crate::matching::Matching;
 use crate::table::{Side, Table};

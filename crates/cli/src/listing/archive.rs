@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use nccl_profiler_otf2::event::Kind;
+use nccl_events::Kind;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 use rustix::process::{Resource, getrlimit, setrlimit};
 

@@ -1,8 +1,8 @@
 //! What an event or state says, by the names of the stream format.
 
-use nccl_profiler_otf2::event::{NetData, StateArgs};
-use nccl_profiler_otf2::journal::reader::Symbols;
-use nccl_profiler_otf2::journal::record::{Fields, Symbol};
+use journal::reader::Symbols;
+use journal::record::{Fields, Symbol};
+use nccl_events::{NetData, StateArgs};
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,12 @@
 //! What a journal says of GPUs: no callbacks, but what was found out beside them.
 
-use nccl_profiler_otf2::gpu::count::GpuCount;
-use nccl_profiler_otf2::gpu::record::{ClockSample, GpuClock, GpuRecord};
-use nccl_profiler_otf2::journal::reader::Symbols;
-use nccl_profiler_otf2::journal::record::Symbol;
-use nccl_profiler_otf2::write::clocks::HostClock;
-use nccl_profiler_otf2::write::gpu_work::clocks::Clocks;
-use nccl_profiler_otf2::write::gpu_work::words;
+use journal::reader::Symbols;
+use journal::record::Symbol;
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
+use trace::clocks::ticks::HostClock;
+use trace::links::gpu_work::clocks::Clocks;
+use trace::links::gpu_work::words;
 
 use super::fields::{List, Value};
 use super::story::Moment;

@@ -50,7 +50,7 @@ pub(crate) const fn has_arguments(state: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nccl_profiler_otf2::event::state;
+    use nccl_events::state;
 
     use super::*;
 

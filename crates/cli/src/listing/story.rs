@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use nccl_profiler_otf2::clock::ClockPair;
-use nccl_profiler_otf2::event::StateArgs;
-use nccl_profiler_otf2::journal::reader::{Journal, Outcome};
-use nccl_profiler_otf2::journal::record::{CommRecord, Record, RecordBody, StartRecord};
-use nccl_profiler_otf2::process::ProcessInfo;
-use nccl_profiler_otf2::write::clocks::{Calibration, HostClock};
+use journal::clock::ClockPair;
+use journal::part::process::ProcessInfo;
+use journal::reader::{Journal, Outcome};
+use journal::record::{CommRecord, Record, RecordBody, StartRecord};
+use nccl_events::StateArgs;
+use trace::clocks::ticks::{Calibration, HostClock};
 
 use super::filter::Filter;
 use super::gpu;

@@ -1,8 +1,8 @@
 //! A journal as a stream of callbacks (`docs/STREAMS.md`): JSON Lines that `plugin-host replay` reads.
 
 use anyhow::Result;
-use nccl_profiler_otf2::event::StateArgs;
-use nccl_profiler_otf2::journal::record::Fields;
+use journal::record::Fields;
+use nccl_events::StateArgs;
 
 use super::fields::{arguments, details};
 use super::gpu::Said;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use nccl_profiler_otf2::journal::record::Fields;
+use journal::record::Fields;
 
 use super::fields::{List, Value, arguments, details};
 use super::output::Output;

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use nccl_profiler_otf2::write::anchors::Anchor;
 use otf2::ClockOffset;
+use trace::clocks::anchors::Anchor;
 
 /// Parts of a tick, so that a timer of microseconds does not lose the nanoseconds before the last step.
 const PARTS: i128 = 1000;

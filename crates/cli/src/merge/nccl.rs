@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail};
-use nccl_profiler_otf2::write::anchors::{self, Anchor};
 use otf2::records::LocationGroup;
 use otf2::verbatim::Definition;
 use otf2::{
     Archive, AttributeValue, Definitions, GroupType, LocationGroupRef, LocationGroupType,
     LocationRef,
 };
+use trace::clocks::anchors::{self, Anchor};
 
 /// An archive that this project wrote.
 #[derive(Debug)]

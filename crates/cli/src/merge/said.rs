@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nccl_profiler_otf2::write::properties::within_anchor;
 use otf2::Archive;
+use trace::archive::properties::within_anchor;
 
 use super::nccl::Nccl;
 use super::scorep::ScoreP;

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use nccl_profiler_otf2::write::progress::Progress as _;
 use otf2::verbatim::Definition;
 use otf2::{Archive, Definitions, Event, EventKind, LocationRef, RegionRef};
+use trace::progress::Progress as _;
 
 use crate::progress::Bar;
 

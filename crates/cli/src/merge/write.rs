@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use nccl_profiler_otf2::write::progress::Progress as _;
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, MappingType};
+use trace::progress::Progress as _;
 
 use super::clocks::Local;
 use super::numbers::Numbers;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use nccl_profiler_otf2::environment::JobEnvironment;
-use nccl_profiler_otf2::process;
-use nccl_profiler_otf2::write::part::{self, JOURNAL, WriteOptions, is_done, read_process};
-use nccl_profiler_otf2::write::progress::Progress;
-use nccl_profiler_otf2::write::unify::{part_directories, unify};
-use nccl_profiler_otf2::write::{FinalizeOptions, PartState, finalize, finisher};
+use journal::part::environment::JobEnvironment;
+use trace::archive::finisher;
+use trace::archive::unify::{part_directories, unify};
+use trace::part::write::{self, JOURNAL, WriteOptions, is_done, read_process};
+use trace::progress::Progress;
+use trace::{FinalizeOptions, PartState, finalize};
 
 use super::Request;
 use super::directory::{Directory, is_one_of_many};
@@ -95,7 +95,7 @@ fn complete_own(
     };
     let mut written = false;
     for directory in parts.iter().filter(|directory| is_left_by(directory, job)) {
-        part::write(directory, &options, progress)
+        write::write(directory, &options, progress)
             .with_context(|| format!("cannot write {}", directory.display()))?;
         written = true;
     }
@@ -112,10 +112,10 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
     let (process, _) = read_process(directory);
     !is_done(directory)
         && directory.join(JOURNAL).exists()
-        && process.boot_id == process::boot_id()
+        && process.boot_id == journal::host::boot_id()
         && process.environment.launcher == job.launcher
         && process.environment.rank == job.rank
-        && !finalize::is_live(&process)
+        && !trace::archive::finalize::is_live(&process)
 }
 
 fn say_what_there_is(out: &Path, job: &JobEnvironment) {

@@ -8,8 +8,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use journal::part::environment::JobEnvironment;
 use nccl_profiler_otf2::config::{self, Place};
-use nccl_profiler_otf2::environment::JobEnvironment;
 use rustix::system::uname;
 
 use crate::calendar;

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-use nccl_profiler_otf2::journal::layout::HEADER_WORDS;
+use journal::layout::HEADER_WORDS;
 
 use super::recording::{NO_PROCESS, record, record_in};
 use super::support::{Scratch, text};

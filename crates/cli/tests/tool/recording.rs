@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nccl_profiler_otf2::clock::{self, ClockPair};
-use nccl_profiler_otf2::event::{Body, Coll, CommInit, Name, Start};
-use nccl_profiler_otf2::id::{ContextId, ProcessTag};
-use nccl_profiler_otf2::journal::writer::{Registry, RegistryOptions};
-use nccl_profiler_otf2::process::{self, ProcessInfo};
+use journal::clock::{self, ClockPair};
+use journal::part::process::{self, ProcessInfo};
+use journal::writer::{Registry, RegistryOptions};
+use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::{Body, Coll, CommInit, Name, Start};
 
 /// Process ids end at 2²².
 pub(crate) const NO_PROCESS: u32 = 1 << 30;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::rig::{Launched, Rig, refusal, scenario, settings};
-use crate::gpu::count::GpuCount;
 use crate::gpu::cupti::Settings;
+use nccl_events::gpu::GpuCount;
 
 /// Launches, collects in between, and ends.
 fn session(launches: u32) -> (Rig, Vec<Launched>) {

@@ -8,13 +8,13 @@ use cupti_sys::Functions;
 use cupti_sys::functions::{Callback, Subscriber};
 
 use super::rig::{Book, launch_of, next_id};
-use crate::event::Kind;
-use crate::gpu::count::GpuCount;
 use crate::gpu::cupti::calls::Calls;
 use crate::gpu::cupti::session::Session;
 use crate::gpu::cupti::{Cupti, Settings};
 use crate::gpu::driver::{self, Driver};
 use crate::gpu::way::Timing as _;
+use nccl_events::Kind;
+use nccl_events::gpu::GpuCount;
 
 static UNSUBSCRIBED: AtomicU32 = AtomicU32::new(0);
 

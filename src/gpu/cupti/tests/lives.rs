@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use super::rig::{
     NCCL, OTHER, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings,
 };
-use crate::event::Kind;
-use crate::gpu::count::GpuCount;
 use crate::gpu::cupti::Settings;
 use crate::gpu::way::Timing as _;
+use nccl_events::Kind;
+use nccl_events::gpu::GpuCount;
 
 #[test]
 fn sessions_follow_each_other() {
@@ -44,7 +44,7 @@ fn kernels_that_still_run_at_the_end_are_counted() {
                 let done = rig.launch(652, 0);
                 rig.double.drain();
                 let id = next_id(Kind::KernelLaunch);
-                let now = crate::clock::realtime_ns();
+                let now = journal::clock::realtime_ns();
                 rig.timing.begins(launch_of(id));
                 rig.double.launch_at(3, NCCL, now, now + 3_600_000_000_000);
                 rig.timing.ends(id);

@@ -3,10 +3,10 @@
 use super::rig::{
     Double, LAUNCHES, LEVELS, Launched, NCCL, OTHER, Rig, launch_of, next_id, scenario, settings,
 };
-use crate::event::Kind;
-use crate::gpu::count::GpuCount;
 use crate::gpu::cupti::Settings;
 use crate::gpu::way::Timing as _;
+use nccl_events::Kind;
+use nccl_events::gpu::GpuCount;
 
 const THREADS: u32 = 4;
 

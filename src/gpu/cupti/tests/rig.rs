@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use whole_plugin::built;
 
-use crate::event::{Kind, Name};
-use crate::gpu::count::GpuCount;
 use crate::gpu::cupti::session::Session;
 use crate::gpu::cupti::{Cupti, NotUsed, Settings, open};
 use crate::gpu::driver::Driver;
-use crate::gpu::record::{ClockSample, Copy, GpuRecord, Kernel, Way};
 use crate::gpu::way::{Launch, Output, Timing};
-use crate::id::{EventId, ProcessTag};
+use nccl_events::gpu::GpuCount;
+use nccl_events::gpu::{ClockSample, Copy, GpuRecord, Kernel, Way};
+use nccl_events::id::{EventId, ProcessTag};
+use nccl_events::{Kind, Name};
 
 /// Says to a child which scenario it is to run.
 const INNER: &str = "CUPTI_SCENARIO";
@@ -264,7 +264,7 @@ impl Rig {
     }
 
     pub(super) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
-        crate::clock::select();
+        journal::clock::select();
         let driver = Driver::of_process().unwrap();
         let opened = open(settings, driver)?;
         Ok(Self {

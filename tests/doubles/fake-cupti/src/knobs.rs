@@ -183,7 +183,9 @@ pub(crate) fn knobs() -> &'static Knobs {
     static KNOBS: OnceLock<Knobs> = OnceLock::new();
     KNOBS.get_or_init(|| {
         Knobs::read(std::env::vars()).unwrap_or_else(|problem| {
-            log::fatal(&format!("{problem}; see README.md of tests/doubles/fake-cupti"))
+            log::fatal(&format!(
+                "{problem}; see README.md of tests/doubles/fake-cupti"
+            ))
         })
     })
 }

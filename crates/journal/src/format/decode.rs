@@ -1,0 +1,356 @@
+//! What a record says, read from its words.
+//!
+//! The writing side ([`crate::format::encode`]) goes from borrowed events straight to words; this is the
+//! reading side. One `match` here and one there define each record's layout.
+
+use crate::format::layout::{flag, high, kind, low};
+use crate::format::record::{CommRecord, Fields, RecordBody, StartRecord, Symbol};
+use nccl_events::control::Span;
+use nccl_events::control::{Cause, Switch, Turn, Wanted};
+use nccl_events::{Kind, NetData, StateArgs};
+
+/// A word as it is in the file.
+pub(crate) type Word = [u8; 8];
+
+/// A word of a record.
+#[inline]
+pub(crate) fn word_at(words: &[Word], index: usize) -> Option<u64> {
+    words.get(index).map(|word| u64::from_le_bytes(*word))
+}
+
+/// All words of a payload, if there are so many.
+pub(crate) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
+    let words: &[Word; N] = words.try_into().ok()?;
+    Some(words.map(u64::from_le_bytes))
+}
+
+/// A decoded record that is not of an event, or the one thing a reader must act on itself: a new string.
+pub(crate) enum Decoded {
+    Body(RecordBody),
+    Name { number: u16, text: String },
+}
+
+const fn signed(word: u32) -> i32 {
+    word.cast_signed()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "takes one 16-bit field out of a word"
+)]
+pub(crate) const fn field16(word: u64, index: u32) -> u16 {
+    (word >> (16 * index)) as u16
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "takes one 8-bit field out of a word"
+)]
+pub(crate) const fn field8(word: u64, index: u32) -> u8 {
+    (word >> (8 * index)) as u8
+}
+
+/// Reads the text of `length` bytes that begins at `words[0]`.
+fn text(words: &[Word], length: usize) -> Option<String> {
+    Some(String::from_utf8_lossy(words.as_flattened().get(..length)?).into_owned())
+}
+
+/// Reads the payload of a record that is not of an event. `None` when the words do not fit the kind: the record is bad.
+#[inline]
+pub(crate) fn decode(
+    record_kind: u8,
+    flags: u8,
+    payload: &[Word],
+    symbol: &impl Fn(u16) -> Option<Symbol>,
+) -> Option<Decoded> {
+    let word = |index: usize| word_at(payload, index);
+    let body = match record_kind {
+        kind::THREAD_BEGIN => RecordBody::ThreadBegin {
+            thread_id: low(word(0)?),
+            name: text(payload.get(1..)?, usize::try_from(high(word(0)?)).ok()?)?,
+        },
+        kind::THREAD_END => RecordBody::ThreadEnd,
+        kind::NAME => {
+            let length = usize::try_from(high(word(0)?)).ok()?;
+            return Some(Decoded::Name {
+                number: field16(word(0)?, 0),
+                text: text(payload.get(1..)?, length)?,
+            });
+        }
+        kind::CLOCK_PAIR => RecordBody::ClockPair {
+            monotonic_ns: word(0)?,
+            realtime_ns: word(1)?,
+            monotonic_raw_ns: word(2)?,
+            uncertainty_ticks: word(3)?,
+        },
+        kind::COMM_INIT | kind::COMM_KNOWN => {
+            let comm = CommRecord {
+                end_ticks: word(0)?,
+                comm_id: word(1)?,
+                nodes: signed(low(word(2)?)),
+                ranks: signed(high(word(2)?)),
+                rank: signed(low(word(3)?)),
+                nccl_version: high(word(3)?),
+                name: symbol(field16(word(4)?, 0))?,
+                table: field8(word(4)?, 2),
+                repetition: high(word(4)?),
+            };
+            if record_kind == kind::COMM_INIT {
+                RecordBody::CommInit(comm)
+            } else {
+                RecordBody::CommKnown(comm)
+            }
+        }
+        kind::COMM_FINALIZE => RecordBody::CommFinalize {
+            end_ticks: word(0)?,
+        },
+        kind::SWITCH => RecordBody::Switch(Switch {
+            cause: match low(word(2)?) {
+                0 => Cause::File,
+                1 => Cause::Signal,
+                2 => Cause::Window(Turn {
+                    window: Span::from_word(word(3)?),
+                    started: word(4)?,
+                    is_exact: high(word(2)?) != 0,
+                }),
+                _ => return None,
+            },
+            before: wanted(word(0)?),
+            after: wanted(word(1)?),
+        }),
+        kind::NOT_WANTED => RecordBody::NotWanted(numbers(payload)?),
+        kind::GPU_DEVICE..=kind::GPU_COUNTS => RecordBody::Gpu(crate::format::gpu::decode(
+            record_kind,
+            flags,
+            payload,
+            symbol,
+        )?),
+        _ => return None,
+    };
+    Some(Decoded::Body(body))
+}
+
+/// Reads the payload of an event's start; its record kind is `kind::START` and the event's.
+#[inline]
+pub(crate) fn decode_start(
+    record_kind: u8,
+    flags: u8,
+    payload: &[Word],
+    symbol: &impl Fn(u16) -> Option<Symbol>,
+) -> Option<StartRecord> {
+    let word = |index: usize| word_at(payload, index);
+    let event_kind = Kind::from_number(record_kind.checked_sub(kind::START)?)?;
+    Some(StartRecord {
+        parent: word(0)?,
+        context: word(1)?,
+        rank: signed(low(word(2)?)),
+        fields: fields(event_kind, flags & flag::TRUE != 0, payload, symbol)?,
+    })
+}
+
+/// Reads the payload of a change of state.
+#[inline]
+pub(crate) fn decode_state(payload: &[Word]) -> Option<(u32, StateArgs)> {
+    let word = word_at(payload, 0)?;
+    Some((low(word), state_args(high(word), payload)?))
+}
+
+/// How many words the payload of an event's record has in this version; `None` for what has no fixed length.
+#[inline]
+pub(crate) fn usual_words(record_kind: u8, payload: &[Word]) -> Option<usize> {
+    /// By event kind.
+    const STARTS: [u8; Kind::COUNT] = {
+        let mut words = [4; Kind::COUNT];
+        words[Kind::Group as usize] = 3;
+        words[Kind::Coll as usize] = 12;
+        words[Kind::P2p as usize] = 9;
+        words[Kind::ProxyOp as usize] = 5;
+        words[Kind::ProxyStep as usize] = 3;
+        words[Kind::ProxyCtrl as usize] = 3;
+        words[Kind::NetPlugin as usize] = 8;
+        words[Kind::GroupApi as usize] = 3;
+        words[Kind::CollApi as usize] = 7;
+        words[Kind::P2pApi as usize] = 7;
+        words[Kind::CeColl as usize] = 12;
+        words[Kind::CeSync as usize] = 3;
+        words
+    };
+    /// By what a change of state carries.
+    const STATES: [u8; 6] = [1, 3, 2, 2, 2, 5];
+    let of = |table: &[u8], at: u32| table.get(usize::try_from(at).ok()?).copied();
+    let words = match record_kind {
+        kind::STOP => 0,
+        kind::STATE => of(&STATES, high(word_at(payload, 0)?))?,
+        start => of(&STARTS, u32::from(start.checked_sub(kind::START)?))?,
+    };
+    Some(usize::from(words))
+}
+
+const fn wanted(word: u64) -> Wanted {
+    Wanted {
+        is_on: high(word) != 0,
+        events: low(word),
+    }
+}
+
+#[inline]
+fn state_args(which: u32, payload: &[Word]) -> Option<StateArgs> {
+    let word = |index: usize| word_at(payload, index);
+    Some(match which {
+        0 => StateArgs::None,
+        1 => StateArgs::ProxyOp {
+            bytes: word(1)?,
+            steps: signed(low(word(2)?)),
+        },
+        2 => StateArgs::ProxyStep { bytes: word(1)? },
+        3 => StateArgs::ProxyCtrl {
+            appended: signed(low(word(1)?)),
+        },
+        4 => StateArgs::GpuTime { gpu_ns: word(1)? },
+        5 => StateArgs::NetPlugin {
+            data: net_data(payload.get(1..)?)?,
+        },
+        _ => return None,
+    })
+}
+
+fn net_data(words: &[Word]) -> Option<NetData> {
+    let word = |index: usize| word_at(words, index);
+    Some(match low(word(0)?) {
+        0 => NetData::Opaque,
+        1 => NetData::IbQueuePair {
+            device: signed(high(word(0)?)),
+            opcode: signed(low(word(1)?)),
+            queue_pair: signed(high(word(1)?)),
+            work_request: word(2)?,
+            bytes: word(3)?,
+        },
+        2 => NetData::Socket {
+            descriptor: signed(high(word(0)?)),
+            operation: signed(low(word(1)?)),
+            bytes: word(3)?,
+        },
+        _ => return None,
+    })
+}
+
+#[inline]
+fn fields(
+    event_kind: Kind,
+    truth: bool,
+    payload: &[Word],
+    symbol: &impl Fn(u16) -> Option<Symbol>,
+) -> Option<Fields> {
+    let word = |index: usize| word_at(payload, index);
+    let name = |index: usize, part: u32| symbol(field16(word_at(payload, index)?, part));
+    let second = signed(high(word(2)?));
+    Some(match event_kind {
+        Kind::Group => Fields::Group,
+        Kind::Coll => Fields::Coll {
+            root: second,
+            sequence: word(3)?,
+            send_buffer: word(4)?,
+            recv_buffer: word(5)?,
+            count: word(6)?,
+            parent_group: word(7)?,
+            user_tag: word(8)?,
+            comm_hash: word(9)?,
+            func: name(10, 0)?,
+            datatype: name(10, 1)?,
+            algorithm: name(10, 2)?,
+            protocol: name(10, 3)?,
+            kernel_variant: name(11, 0)?,
+            channels: field8(word(11)?, 2),
+            warps: field8(word(11)?, 3),
+            is_symmetric: truth,
+        },
+        Kind::P2p => Fields::P2p {
+            peer: second,
+            count: word(3)?,
+            buffer: word(4)?,
+            parent_group: word(5)?,
+            user_tag: word(6)?,
+            comm_hash: word(7)?,
+            func: name(8, 0)?,
+            datatype: name(8, 1)?,
+            channels: field8(word(8)?, 4),
+        },
+        Kind::ProxyOp => Fields::ProxyOp {
+            pid: second,
+            peer: signed(low(word(3)?)),
+            steps: signed(high(word(3)?)),
+            chunk_bytes: signed(low(word(4)?)),
+            channel: field8(word(4)?, 4),
+            is_send: truth,
+        },
+        Kind::ProxyStep => Fields::ProxyStep { step: second },
+        Kind::ProxyCtrl => Fields::ProxyCtrl,
+        Kind::KernelCh => Fields::KernelCh {
+            channel: field8(word(2)?, 4),
+            gpu_ns: word(3)?,
+        },
+        Kind::NetPlugin => Fields::NetPlugin {
+            id: word(3)?.cast_signed(),
+            data: net_data(payload.get(4..)?)?,
+        },
+        Kind::GroupApi => Fields::GroupApi {
+            graph_captured: truth,
+            depth: second,
+        },
+        Kind::CollApi => Fields::CollApi {
+            root: second,
+            count: word(3)?,
+            stream: word(4)?,
+            user_tag: word(5)?,
+            func: name(6, 0)?,
+            datatype: name(6, 1)?,
+            graph_captured: truth,
+        },
+        Kind::P2pApi => Fields::P2pApi {
+            count: word(3)?,
+            stream: word(4)?,
+            user_tag: word(5)?,
+            func: name(6, 0)?,
+            datatype: name(6, 1)?,
+            graph_captured: truth,
+        },
+        Kind::KernelLaunch => Fields::KernelLaunch { stream: word(3)? },
+        Kind::CeColl => Fields::CeColl {
+            root: second,
+            sequence: word(3)?,
+            send_buffer: word(4)?,
+            recv_buffer: word(5)?,
+            count: word(6)?,
+            stream: word(7)?,
+            user_tag: word(8)?,
+            func: name(9, 0)?,
+            datatype: name(9, 1)?,
+            sync_strategy: name(9, 2)?,
+            batch_size: low(word(10)?),
+            batches: high(word(10)?),
+            ce_sequence: low(word(11)?),
+            intra_batch_sync: truth,
+        },
+        Kind::CeSync => Fields::CeSync {
+            complete: truth,
+            ranks: second,
+        },
+        Kind::CeBatch => Fields::CeBatch {
+            operations: second,
+            bytes: word(3)?,
+            intra_sync: truth,
+        },
+        Kind::KernelPhase => Fields::KernelPhase {
+            channel: field8(word(2)?, 4),
+            phase: field8(word(2)?, 5),
+            name: name(2, 3)?,
+            gpu_ns: word(3)?,
+        },
+        Kind::Unknown => Fields::Unknown {
+            event_type: word(3)?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! The journal's numbers: magic, version, header words, record header. `docs/JOURNAL.md` is the prose.
+
+/// First word of every segment: `NCCLOTF2` as bytes on disk.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
+/// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
+pub const FORMAT_VERSION: u32 = 5;
+
+/// Bytes of a segment, header included.
+pub const SEGMENT_BYTES: usize = 1 << 20;
+/// Words of a segment.
+pub const SEGMENT_WORDS: usize = SEGMENT_BYTES / 8;
+/// Segments in one journal file; the next file gets the next number.
+pub const SEGMENTS_PER_FILE: usize = 64;
+/// Words of the segment header.
+pub const HEADER_WORDS: usize = 128;
+
+/// Words of the segment header, by meaning. Words not named are zero.
+pub mod header {
+    /// [`super::MAGIC`].
+    pub const MAGIC: usize = 0;
+    /// Low half: format version. Then 16 bits header words, 16 bits slot.
+    pub const VERSION: usize = 1;
+    /// The how-manieth segment of its slot: 0, 1, 2 …
+    pub const ORDER: usize = 2;
+    /// Low 16 bits: process tag; next 8: tick source; high half: process id.
+    pub const PROCESS: usize = 3;
+    /// When the session began, CLOCK_REALTIME ns: the same in all segments of a part.
+    pub const SESSION: usize = 4;
+    /// Bytes of the segment.
+    pub const BYTES: usize = 5;
+    /// Ticks when the segment came into use.
+    pub const TICKS: usize = 6;
+    /// Bits of [`super::segment_flag`].
+    pub const FLAGS: usize = 7;
+    /// Bytes that are valid, header included. Published with release order after each record; on a
+    /// cache line of its own.
+    pub const COMMITTED: usize = 8;
+    /// How often the recording thread had to prepare a segment itself (so far, for the slot).
+    pub const STALLS: usize = 16;
+    /// Events not recorded (so far, for the slot), by kind.
+    pub const LOST_STARTS: usize = 17;
+    /// Stops not recorded, by kind.
+    pub const LOST_STOPS: usize = LOST_STARTS + nccl_events::Kind::COUNT;
+    /// State changes not recorded, by kind.
+    pub const LOST_STATES: usize = LOST_STOPS + nccl_events::Kind::COUNT;
+    /// Beginnings and ends of communicators not recorded.
+    pub const LOST_COMMUNICATORS: usize = LOST_STATES + nccl_events::Kind::COUNT;
+    /// Counters of losses.
+    pub const LOST_WORDS: usize = LOST_COMMUNICATORS + 1 - LOST_STARTS;
+    /// Proxy control events without a state (so far, for the slot): counted instead of recorded.
+    pub const EMPTY_CONTROLS: usize = LOST_STARTS + LOST_WORDS;
+    /// Repetitions of a waiting state (so far, for the slot): counted instead of recorded.
+    pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
+    /// How many events of the slot had been given an id when a start was last lost; 0 when none was.
+    pub const STARTED_AT_LOSS: usize = REPEATED_WAITS + 1;
+    /// Losses of threads without a slot, in the order of [`LOST_STARTS`]: only in the first segment of the
+    /// process's first slot, for the whole process.
+    pub const SLOTLESS_LOST: usize = STARTED_AT_LOSS + 1;
+    /// How many events of the slot had been given an id when the segment came into use. Only where older segments
+    /// may be gone ([`super::segment_flag::WINDOW`]), and so the next.
+    pub const STARTED_BEFORE: usize = SLOTLESS_LOST + LOST_WORDS;
+    /// How many of those had been lost.
+    pub const LOST_BEFORE: usize = STARTED_BEFORE + 1;
+}
+
+/// Bits of a segment's flags.
+pub mod segment_flag {
+    /// Only the last segments of a slot are kept. So each can be read without those before it: it says anew which
+    /// thread writes, and every string that it uses, under the number that the string has in the slot.
+    pub const WINDOW: u64 = 1;
+}
+
+/// What was elsewhere up to format 2.
+pub mod header_of_2 {
+    /// Words of the segment header.
+    pub const WORDS: usize = 64;
+    /// Stops not recorded, of any kind.
+    pub const LOST_STOPS: usize = super::header::LOST_STARTS + nccl_events::Kind::COUNT;
+    /// State changes not recorded, of any kind.
+    pub const LOST_STATES: usize = LOST_STOPS + 1;
+    /// Beginnings and ends of communicators not recorded.
+    pub const LOST_COMMUNICATORS: usize = LOST_STATES + 1;
+    /// Proxy control events without a state.
+    pub const EMPTY_CONTROLS: usize = LOST_COMMUNICATORS + 1;
+    /// Repetitions of a waiting state.
+    pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
+    /// Losses of threads without a slot, in the order of [`super::header::LOST_STARTS`].
+    pub const SLOTLESS_LOST: usize = REPEATED_WAITS + 1;
+}
+
+/// Words of a segment's header.
+#[must_use]
+pub const fn header_words(version: u32) -> usize {
+    if version <= 2 {
+        header_of_2::WORDS
+    } else {
+        HEADER_WORDS
+    }
+}
+
+const _: () = assert!(header::LOST_BEFORE < HEADER_WORDS);
+const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
+
+/// Words of a record's header: kind and length, ticks, id.
+pub const RECORD_HEADER_WORDS: usize = 3;
+/// The longest record, in words.
+pub const RECORD_MAX_WORDS: usize = 48;
+
+/// Record kinds.
+pub mod kind {
+    /// A thread took over the slot.
+    pub const THREAD_BEGIN: u8 = 0x01;
+    /// The slot's thread ended.
+    pub const THREAD_END: u8 = 0x02;
+    /// A string and the number that stands for it in this slot from here on.
+    pub const NAME: u8 = 0x03;
+    /// The system's clocks at a tick.
+    pub const CLOCK_PAIR: u8 = 0x04;
+    /// A communicator began.
+    pub const COMM_INIT: u8 = 0x05;
+    /// A communicator ended.
+    pub const COMM_FINALIZE: u8 = 0x06;
+    /// What [`COMM_INIT`] says, for when that is gone.
+    pub const COMM_KNOWN: u8 = 0x07;
+    /// What is recorded from here on was changed.
+    pub const SWITCH: u8 = 0x08;
+    /// How many starts were not wanted since the last such record.
+    pub const NOT_WANTED: u8 = 0x09;
+    /// A GPU of the process.
+    pub const GPU_DEVICE: u8 = 0x10;
+    /// Which GPU a communicator's rank uses.
+    pub const GPU_OF_COMMUNICATOR: u8 = 0x11;
+    /// What a clock of a GPU showed.
+    pub const GPU_CLOCK: u8 = 0x12;
+    /// A kernel ran.
+    pub const GPU_KERNEL: u8 = 0x13;
+    /// A copy engine copied.
+    pub const GPU_COPY: u8 = 0x14;
+    /// When what a launch enqueued ran.
+    pub const GPU_LAUNCH_TIME: u8 = 0x15;
+    /// How GPUs are recorded, or why not.
+    pub const GPU_NOTICE: u8 = 0x16;
+    /// What was seen of GPUs, and what was not.
+    pub const GPU_COUNTS: u8 = 0x17;
+    /// An event started; the event kind is added.
+    pub const START: u8 = 0x20;
+    /// An event stopped.
+    pub const STOP: u8 = 0x40;
+    /// An event changed state.
+    pub const STATE: u8 = 0x41;
+}
+
+/// Bits of a record's flag byte.
+pub mod flag {
+    /// The event's one boolean: captured, symmetric, complete, intra-batch.
+    pub const TRUE: u8 = 1;
+}
+
+/// The first word of a record: kind, flags, words, and a mark that only a record at this place of
+/// this segment carries, so that stale or torn bytes are recognised.
+#[must_use]
+#[inline]
+pub const fn record_word(kind: u8, flags: u8, words: u16, mark: u32) -> u64 {
+    kind as u64 | (flags as u64) << 8 | (words as u64) << 16 | (mark as u64) << 32
+}
+
+/// The mark of a record that begins at `word` of the `order`th segment.
+#[must_use]
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a mark needs only the low bits of the order; words fit in 32 bits"
+)]
+pub const fn mark(order: u64, word: usize) -> u32 {
+    (order as u32).wrapping_mul(0x9e37_79b1) ^ (word as u32) ^ 0x4f54_4632
+}
+
+/// Two 32-bit numbers in one word, the first in the low half.
+#[must_use]
+#[inline]
+pub const fn pair(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+/// The low half of a word.
+#[must_use]
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
+pub const fn low(word: u64) -> u32 {
+    word as u32
+}
+
+/// The high half of a word.
+#[must_use]
+#[inline]
+pub const fn high(word: u64) -> u32 {
+    (word >> 32) as u32
+}

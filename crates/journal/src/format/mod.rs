@@ -1,0 +1,7 @@
+//! The bytes of a journal: `docs/FORMATS.md`.
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod gpu;
+pub mod layout;
+pub mod record;

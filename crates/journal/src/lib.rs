@@ -1,0 +1,23 @@
+//! The journal: what the recording half leaves behind and the writing half reads.
+//!
+//! One directory per process, one series of files per thread slot, each file a row of segments, each
+//! segment a header and records (see `docs/JOURNAL.md` for the bytes):
+//!
+//! ```text
+//! journal/0.0   ┌ segment ─────────────────────────────┬ segment ─────────┬ … 64 in a file
+//!               │ header │ record │ record │ … │ (free) │ header │ record │
+//!               └────────┴────────┴────────┴───┴────────┴────────┴────────┴
+//!                         └─ trusted up to header[COMMITTED] ─┘
+//! ```
+//!
+//! Writing is one thread per slot and never waits; reading needs nothing from the writer.
+
+pub mod clock;
+pub mod format;
+pub mod host;
+pub mod part;
+pub mod private;
+pub mod reader;
+pub mod writer;
+
+pub use format::{layout, record};

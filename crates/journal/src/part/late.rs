@@ -1,0 +1,54 @@
+//! Callbacks that came when recording had ended: a proxy shared by communicators, or a kernel that was waited for
+//! too long, can still report after the last `finalize`, when the trace is being written or is there. They are in
+//! no trace; how many they were is written beside the part, for the next archive that is made of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::private;
+
+/// Their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LateCallbacks {
+    /// Starts, by the kind's name.
+    pub starts: BTreeMap<String, u64>,
+    /// Stops.
+    pub stops: u64,
+    /// Changes of state.
+    pub states: u64,
+}
+
+impl LateCallbacks {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.starts.values().sum::<u64>() + self.stops + self.states
+    }
+
+    /// Where a part says it.
+    #[must_use]
+    pub fn path(part: &Path) -> PathBuf {
+        part.join("late.json")
+    }
+
+    /// Writes them into a part, if there are any.
+    pub fn write(&self, part: &Path) -> io::Result<()> {
+        if self.total() == 0 {
+            return Ok(());
+        }
+        let json = serde_json::to_vec(self).map_err(io::Error::other)?;
+        private::write(&Self::path(part), &json)
+    }
+
+    /// What a part says; none where it says nothing, or nothing that makes sense.
+    #[must_use]
+    pub fn read(part: &Path) -> Self {
+        let json = fs::read(Self::path(part)).unwrap_or_default();
+        serde_json::from_slice(&json).unwrap_or_default()
+    }
+}

@@ -1,0 +1,233 @@
+//! What of the recorded goes into the archive, and how: chosen when it is written, not when it is recorded.
+//!
+//! The choice of a process is in its `process.json`, the one a part was written with in its sidecar: all parts of an
+//! archive are to be written alike.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::metrics::{Metric, MetricSet};
+use nccl_events::Kind;
+
+/// How an archive is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ArchiveOptions {
+    /// Which kinds of events are drawn.
+    pub level: Level,
+    /// Which metrics are computed.
+    pub metrics: MetricSet,
+    /// What communicator lanes are.
+    pub comm_lanes: CommLanes,
+    /// Which records collectives have.
+    pub collectives: CollectiveRecords,
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// All, with their names.
+            pub const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant),)+];
+
+            /// The name, as it is chosen by.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let mut known = Self::CHOICES.iter();
+                let found = known.find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+                found.map(|(_, choice)| *choice).ok_or_else(|| {
+                    let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
+                    format!("not one of {}", names.join(", "))
+                })
+            }
+        }
+    };
+}
+
+choice! {
+    /// Which kinds of events are drawn, of those that were recorded. What is left out is counted, and still
+    /// tells when operations ran and what they moved.
+    Level {
+        /// Calls, launches, collectives, point-to-point and copy-engine operations.
+        Light "light",
+        /// These, and proxy operations.
+        Standard "standard",
+        /// Everything.
+        #[default]
+        Full "full",
+    }
+}
+
+choice! {
+    /// What kind of location a communicator lane is.
+    CommLanes {
+        /// A stream of the GPU.
+        #[default]
+        Stream "stream",
+        /// A thread of the process: for tools that show communication of threads only.
+        Cpu "cpu",
+    }
+}
+
+choice! {
+    /// Which records collectives have on their communicator lane.
+    CollectiveRecords {
+        /// `MpiCollectiveBegin` and `MpiCollectiveEnd` around the operation.
+        #[default]
+        Blocking "blocking",
+        /// `NonBlockingCollectiveRequest` when it was enqueued, `NonBlockingCollectiveComplete` when it ended.
+        Nonblocking "nonblocking",
+        /// None: regions only.
+        None "none",
+    }
+}
+
+impl Level {
+    /// Whether events of a kind are drawn.
+    #[must_use]
+    pub const fn draws(self, kind: Kind) -> bool {
+        self as u8 >= Self::of(kind) as u8
+    }
+
+    /// The lowest level that has a kind.
+    const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::ProxyOp => Self::Standard,
+            Kind::ProxyStep
+            | Kind::ProxyCtrl
+            | Kind::KernelCh
+            | Kind::KernelPhase
+            | Kind::NetPlugin => Self::Full,
+            _ => Self::Light,
+        }
+    }
+}
+
+/// What somebody asks for when an archive is written again; the rest stays as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveWishes {
+    /// See [`ArchiveOptions::level`].
+    pub level: Option<Level>,
+    /// See [`ArchiveOptions::metrics`].
+    pub metrics: Option<MetricSet>,
+    /// See [`ArchiveOptions::comm_lanes`].
+    pub comm_lanes: Option<CommLanes>,
+    /// See [`ArchiveOptions::collectives`].
+    pub collectives: Option<CollectiveRecords>,
+}
+
+impl ArchiveWishes {
+    /// Whether anything is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What was, with what is asked for instead.
+    #[must_use]
+    pub fn over(&self, before: ArchiveOptions) -> ArchiveOptions {
+        ArchiveOptions {
+            level: self.level.unwrap_or(before.level),
+            metrics: self.metrics.unwrap_or(before.metrics),
+            comm_lanes: self.comm_lanes.unwrap_or(before.comm_lanes),
+            collectives: self.collectives.unwrap_or(before.collectives),
+        }
+    }
+}
+
+impl ArchiveOptions {
+    /// The choices in words: name of the option and value.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, String); 4] {
+        [
+            ("LEVEL", self.level.name().to_owned()),
+            ("METRICS", self.metrics.to_string()),
+            ("COMM_LANES", self.comm_lanes.name().to_owned()),
+            ("COLLECTIVES", self.collectives.name().to_owned()),
+        ]
+    }
+
+    /// Whether event files written with these are good for `other`, too: only unify looks at the rest.
+    #[must_use]
+    pub fn same_events(&self, other: &Self) -> bool {
+        let with_lanes_of_other = Self {
+            comm_lanes: other.comm_lanes,
+            ..*self
+        };
+        with_lanes_of_other == *other
+    }
+
+    /// The metrics that are computed, in the order of their numbers in a part.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.metrics.iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn levels_are_the_presets_of_recording() {
+        for (level, mask) in [
+            (Level::Light, config::LIGHT),
+            (Level::Standard, config::STANDARD),
+            (Level::Full, config::FULL),
+        ] {
+            for kind in Kind::ALL {
+                if kind != Kind::Unknown {
+                    let recorded = mask & kind.mask() != 0;
+                    assert_eq!(level.draws(kind), recorded, "{level:?} {kind:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_asked_for_stays() {
+        let before = ArchiveOptions {
+            level: Level::Light,
+            collectives: CollectiveRecords::None,
+            ..ArchiveOptions::default()
+        };
+        let wishes = ArchiveWishes {
+            comm_lanes: Some(CommLanes::Cpu),
+            ..ArchiveWishes::default()
+        };
+        let after = wishes.over(before);
+        assert_eq!(
+            (after.level, after.comm_lanes, after.collectives),
+            (Level::Light, CommLanes::Cpu, CollectiveRecords::None)
+        );
+        assert!(before.same_events(&after));
+        let wishes = ArchiveWishes {
+            level: Some(Level::Full),
+            ..wishes
+        };
+        assert!(!before.same_events(&wishes.over(before)));
+    }
+
+    #[test]
+    fn a_word_that_means_nothing_is_refused() {
+        assert_eq!("Light".parse(), Ok(Level::Light));
+        let error = "lite".parse::<Level>().expect_err("no level");
+        assert_eq!(error, "not one of light, standard, full");
+    }
+}

@@ -1,0 +1,80 @@
+//! Who recorded: `process.json` in every part, written when recording begins.
+
+use serde::{Deserialize, Serialize};
+
+use crate::part::environment::JobEnvironment;
+use crate::part::options::ArchiveOptions;
+
+/// Version of `process.json`.
+pub const PROCESS_FORMAT: u32 = 1;
+
+/// The process of a part. Every field has a default: a torn file still gives an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessInfo {
+    /// [`PROCESS_FORMAT`] when it was written.
+    pub format: u32,
+    /// Host name.
+    pub host: String,
+    /// The kernel's boot id: processes with the same one share a clock.
+    pub boot_id: String,
+    /// Process id.
+    pub pid: u32,
+    /// When the process started, in clock ticks since the host's boot; 0 where not known. Process ids are used again,
+    /// ids with a start are not.
+    pub start_ticks: u64,
+    /// When recording began, CLOCK_REALTIME ns.
+    pub session_start_realtime_ns: u64,
+    /// What the launcher said.
+    pub environment: JobEnvironment,
+    /// The running NCCL (`2.28.9`); empty where it cannot be asked.
+    pub nccl_version: String,
+    /// Which `ncclProfiler_v<N>` table NCCL called first.
+    pub table: u8,
+    /// Version of the plugin.
+    pub plugin_version: String,
+    /// Where ticks come from.
+    pub tick_source: String,
+    /// The activation mask asked for.
+    pub event_mask: u32,
+    /// The same by name.
+    pub events: Vec<String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Its working directory.
+    pub working_directory: String,
+    /// How its part of the archive is to be written.
+    pub archive: ArchiveOptions,
+    /// When this copy of a running process's part was made, CLOCK_REALTIME ns; 0 for the part itself.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub snapshot_realtime_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The command line of this process.
+#[must_use]
+pub fn command() -> Vec<String> {
+    let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+/// NCCL's version number as people write it.
+#[must_use]
+pub fn nccl_version_text(version: u32) -> String {
+    // Up to 2.8 one digit less for the minor version: no profiler there.
+    if version == 0 {
+        String::new()
+    } else {
+        format!(
+            "{}.{}.{}",
+            version / 10_000,
+            version / 100 % 100,
+            version % 100
+        )
+    }
+}

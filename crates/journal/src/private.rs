@@ -1,0 +1,69 @@
+//! Files and directories for their user only, whatever the process's umask is. That cannot be changed for a while: it is the
+//! same for all threads of the job.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Makes a directory.
+///
+/// # Errors
+/// It cannot be made, or is there.
+pub fn directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(DIRECTORY_MODE).create(path)
+}
+
+/// Makes a directory, with all that are missing above it; nothing is wrong with one that is there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn directories(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.mode(DIRECTORY_MODE).recursive(true).create(path)
+}
+
+/// Makes a file that is not there.
+///
+/// # Errors
+/// It cannot be made, or is there.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    options.mode(FILE_MODE).open(path)
+}
+
+/// Writes a file, whether there is one or not.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let mut file = options.mode(FILE_MODE).open(path)?;
+    file.write_all(bytes)
+}
+
+/// Closes what another library made, in a directory that is closed already, before others can see it.
+pub fn seal(path: &Path) {
+    let Ok(data) = fs::symlink_metadata(path) else {
+        return;
+    };
+    let mode = if data.is_dir() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            seal(&entry.path());
+        }
+        DIRECTORY_MODE
+    } else if data.is_file() {
+        FILE_MODE
+    } else {
+        return;
+    };
+    // Most have it already, having been sealed under another name. A file system without modes refuses.
+    if data.permissions().mode() & 0o7777 != mode {
+        let _without_modes = fs::set_permissions(path, Permissions::from_mode(mode));
+    }
+}

@@ -1,0 +1,322 @@
+//! Appends records to one slot.
+//!
+//! A cursor belongs to one thread at a time and appends without locks, system calls or allocation. It
+//! meets the keeper thread only where a segment ends: the keeper has prepared the next one, or the
+//! cursor prepares it itself and counts a stall.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::clock::ticks;
+use crate::format::encode::{self, NameNumber, Sink};
+use crate::format::layout::{
+    HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word,
+};
+use crate::writer::mapping::Segment;
+use crate::writer::names::NameCache;
+use crate::writer::quiet::{HeldControl, Waits};
+use crate::writer::{Lost, Registry, Slot};
+use nccl_events::id::{EventId, LAST_SEQUENCE};
+use nccl_events::{Body, Kind, Name, Start, State};
+
+mod others;
+mod turn;
+
+/// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
+const FETCH_AHEAD_WORDS: usize = 128;
+
+/// What a record and the strings it names may take together, and a control event that was held back: in a window they
+/// must be in one segment.
+const RECORD_AND_NAMES_WORDS: usize = 256;
+
+/// Appends records to one slot.
+pub struct Cursor {
+    registry: Arc<Registry>,
+    slot: Arc<Slot>,
+    segment: Segment,
+    /// Where the next record begins, in words.
+    at: usize,
+    /// From where a record that names strings goes to the next segment.
+    turn_at: usize,
+    order: u64,
+    next_sequence: u64,
+    names: NameCache,
+    held: HeldControl,
+    waits: Waits,
+    counters: Counters,
+    /// The record of the thread that writes here.
+    thread: Option<ThreadBegin>,
+}
+
+/// The payload of the record of a thread's beginning.
+type ThreadBegin = [u64; 3];
+
+/// The running totals of a slot, as they lie in the header of the segment in use.
+#[derive(Clone, Copy, Debug)]
+struct Counters([u64; COUNTERS]);
+
+const COUNTERS: usize = header::STARTED_AT_LOSS + 1 - header::STALLS;
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Cursor")
+            .field("slot", &self.slot.number)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cursor {
+    /// A cursor at the beginning of a slot's first segment, which is prepared.
+    pub(crate) fn new(registry: Arc<Registry>, slot: Arc<Slot>, segment: Segment) -> Self {
+        let turn_at = match registry.window() {
+            Some(_) => SEGMENT_WORDS - RECORD_AND_NAMES_WORDS,
+            None => SEGMENT_WORDS,
+        };
+        let mut cursor = Self {
+            registry,
+            slot,
+            segment,
+            at: HEADER_WORDS,
+            turn_at,
+            order: 0,
+            next_sequence: 1,
+            names: NameCache::new(),
+            held: HeldControl::NONE,
+            waits: Waits::new(),
+            counters: Counters([0; COUNTERS]),
+            thread: None,
+        };
+        cursor.write_header();
+        cursor
+    }
+
+    /// Records the start of an event. When there is no room the loss is counted, and the id says that its stop
+    /// and its states are part of what is lost.
+    #[inline]
+    pub fn start(&mut self, event: &Start<'_>) -> EventId {
+        self.make_room_for_names();
+        let id = EventId::new(
+            self.registry.options.tag,
+            self.slot.number,
+            self.next_sequence,
+            event.body.kind(),
+        );
+        self.next_sequence += 1;
+        self.put_held();
+        if self.next_sequence > LAST_SEQUENCE + 1 {
+            return self.lose_start(id);
+        }
+        if matches!(event.body, Body::ProxyCtrl) {
+            // Counted as empty from now on, so that the count is right whenever the process is killed.
+            self.held = HeldControl::new(id, ticks(), event);
+            self.add(header::EMPTY_CONTROLS, 1);
+        } else if !encode::start(self, id.get(), event) {
+            return self.lose_start(id);
+        }
+        id
+    }
+
+    /// In a window: goes on to the next segment if a record with its strings might not fit into this one.
+    #[inline]
+    fn make_room_for_names(&mut self) {
+        if self.at > self.turn_at {
+            let _full = self.advance();
+        }
+    }
+
+    #[cold]
+    fn lose_start(&mut self, id: EventId) -> EventId {
+        self.lose(Lost::Start(id.kind()));
+        self.set(header::STARTED_AT_LOSS, self.next_sequence - 1);
+        id.unrecorded()
+    }
+
+    /// Records the control event that was held back: something else happens, so it is not an empty one.
+    #[inline]
+    fn put_held(&mut self) {
+        if !self.held.id.is_none() {
+            self.put_held_now();
+        }
+    }
+
+    #[cold]
+    fn put_held_now(&mut self) {
+        // While it is held back it counts among those that come in the next segment.
+        self.make_room_for_names();
+        let held = std::mem::replace(&mut self.held, HeldControl::NONE);
+        let payload = [
+            held.parent,
+            held.context,
+            u64::from(held.rank.cast_unsigned()),
+        ];
+        let control = Kind::ProxyCtrl;
+        let record = kind::START + control as u8;
+        if !self.put_at(record, 0, held.ticks, held.id.get(), payload) {
+            // NCCL has its id already, without the mark; but its stop and states come on this thread, which has no
+            // room for them either.
+            let _marked = self.lose_start(held.id);
+        }
+        self.add(header::EMPTY_CONTROLS, u64::MAX);
+    }
+
+    /// Records the end of an event.
+    #[inline]
+    pub fn stop(&mut self, event: u64) {
+        if event == self.held.id.get() {
+            // It never entered a state: it stays a number. Its sequence number, that of the last start, is free
+            // again: these are so many that a day of them would use up all there are.
+            self.next_sequence -= u64::from(!self.held.id.is_none());
+            self.held = HeldControl::NONE;
+            return;
+        }
+        self.put_held();
+        if self.is_of_lost(event) || !self.put(kind::STOP, 0, event, []) {
+            self.lose(Lost::Stop(event));
+        }
+    }
+
+    /// Whether the start of this event was lost: then its stop and states are, too, wherever there is room.
+    #[inline]
+    fn is_of_lost(&self, event: u64) -> bool {
+        let id = EventId::from_raw(event);
+        id.is_unrecorded() && id.tag() == self.registry.options.tag.get()
+    }
+
+    /// Records a change of state.
+    #[inline]
+    pub fn state(&mut self, event: &State) {
+        if self.waits.repeats(event) {
+            self.add(header::REPEATED_WAITS, 1);
+            return;
+        }
+        self.put_held();
+        if self.is_of_lost(event.event) || !encode::state(self, event) {
+            self.lose(Lost::State(event.event));
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, what: Lost) {
+        let place = what.index(self.registry.options.tag);
+        self.add(header::LOST_STARTS + place, 1);
+    }
+
+    /// Sets a running number, here and in the journal.
+    fn set(&mut self, word: usize, value: u64) {
+        if let Some(total) = self.counters.0.get_mut(word - header::STALLS) {
+            *total = value;
+            if let Some(word) = self.segment.get(word) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Adds to a running total (wrapping, so that `u64::MAX` takes one away), here and in the journal.
+    #[inline]
+    fn add(&mut self, word: usize, more: u64) {
+        if let Some(total) = self.counters.0.get_mut(word - header::STALLS) {
+            *total = total.wrapping_add(more);
+            if let Some(word) = self.segment.get(word) {
+                word.store(*total, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    fn put_at<const WORDS: usize>(
+        &mut self,
+        record: u8,
+        flags: u8,
+        now: u64,
+        id: u64,
+        payload: [u64; WORDS],
+    ) -> bool {
+        let words = RECORD_HEADER_WORDS + WORDS;
+        if self.at + words > SEGMENT_WORDS && !self.advance() {
+            return false;
+        }
+        let at = self.at;
+        let Some(room) = self.segment.get(at..at + words) else {
+            return false;
+        };
+        let [head, tick, event, rest @ ..] = room else {
+            return false;
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "RECORD_MAX_WORDS is far below 65536"
+        )]
+        let length = words as u16;
+        head.store(
+            record_word(record, flags, length, mark(self.order, at)),
+            Ordering::Relaxed,
+        );
+        tick.store(now, Ordering::Relaxed);
+        event.store(id, Ordering::Relaxed);
+        for (to, from) in rest.iter().zip(payload) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.at = at + words;
+        self.segment.fetch_ahead(at + FETCH_AHEAD_WORDS);
+        if let Some(committed) = self.segment.get(header::COMMITTED) {
+            committed.store(8 * self.at as u64, Ordering::Release);
+        }
+        true
+    }
+}
+
+impl Sink for Cursor {
+    #[inline]
+    fn put<const WORDS: usize>(
+        &mut self,
+        record: u8,
+        flags: u8,
+        id: u64,
+        payload: [u64; WORDS],
+    ) -> bool {
+        self.put_at(record, flags, ticks(), id, payload)
+    }
+
+    #[inline]
+    fn name(&mut self, name: Name<'_>) -> NameNumber {
+        if name.is_none() {
+            return 0;
+        }
+        match self.names.get(name) {
+            Some(number) => number,
+            None => self.new_name(name),
+        }
+    }
+}
+
+impl Cursor {
+    /// Records a string on first sight. When there is no room for it there is none for the record that
+    /// names it either ([`Self::advance`]).
+    #[cold]
+    fn new_name(&mut self, name: Name<'_>) -> NameNumber {
+        let (number, new) = self.names.insert(name);
+        if new {
+            let mut text = [0_u8; Name::MAX_BYTES + 1];
+            let bytes = name.bytes();
+            for (to, from) in text.iter_mut().zip(bytes) {
+                *to = *from;
+            }
+            let (words, _) = text.as_chunks::<8>();
+            let length = u32::try_from(bytes.len()).unwrap_or(0);
+            let mut payload = [0; 1 + (Name::MAX_BYTES + 1) / 8];
+            for (to, from) in payload.iter_mut().skip(1).zip(words) {
+                *to = u64::from_le_bytes(*from);
+            }
+            if let Some(first) = payload.first_mut() {
+                *first = pair(u32::from(number), length);
+            }
+            let _full = self.put(kind::NAME, 0, 0, payload);
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Records of what is no event: communicators, switches, clocks, GPUs, the threads themselves.
+
+use super::Cursor;
+use crate::clock::{ClockPair, ticks};
+use crate::format::encode::{NameNumber, Sink};
+use crate::format::gpu;
+use crate::format::layout::{kind, pair};
+use crate::writer::Lost;
+use nccl_events::control::Span;
+use nccl_events::control::{Cause, Switch};
+use nccl_events::gpu::GpuRecord;
+use nccl_events::{CommInit, Kind, Name};
+
+impl Cursor {
+    /// Records what the system's clocks show.
+    pub fn clock_pair(&mut self, clocks: &ClockPair) {
+        let payload = [
+            clocks.monotonic_ns,
+            clocks.realtime_ns,
+            clocks.monotonic_raw_ns,
+            clocks.uncertainty_ticks,
+        ];
+        let _full = self.put_at(kind::CLOCK_PAIR, 0, clocks.ticks, 0, payload);
+    }
+
+    /// Records a communicator's beginning: `begin_ticks` is when `init` was entered.
+    pub fn comm_init(
+        &mut self,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &CommInit<'_>,
+    ) {
+        self.put_held();
+        if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
+            self.lose(Lost::Communicator);
+        }
+    }
+
+    /// Records that a communicator is there, for when the record of its beginning is gone.
+    pub fn comm_known(
+        &mut self,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &CommInit<'_>,
+    ) {
+        // A loss is told by the record of the beginning.
+        let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
+    }
+
+    fn put_comm(
+        &mut self,
+        record: u8,
+        context: u64,
+        begin_ticks: u64,
+        repetition: u32,
+        comm: &CommInit<'_>,
+    ) -> bool {
+        self.make_room_for_names();
+        let name = self.name(comm.name);
+        let payload = [
+            ticks(),
+            comm.comm_id,
+            pair(comm.nodes.cast_unsigned(), comm.ranks.cast_unsigned()),
+            pair(comm.rank.cast_unsigned(), comm.nccl_version),
+            pair(u32::from(name) | u32::from(comm.table) << 16, repetition),
+        ];
+        self.put_at(record, 0, begin_ticks, context, payload)
+    }
+
+    /// Records a communicator's end.
+    pub fn comm_finalize(&mut self, context: u64, begin_ticks: u64) {
+        self.put_held();
+        if !self.put_at(kind::COMM_FINALIZE, 0, begin_ticks, context, [ticks()]) {
+            self.lose(Lost::Communicator);
+        }
+    }
+
+    /// Records that what is wanted was changed, by windows of steps for one `context`; else that is 0.
+    pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
+        self.put_held();
+        let [before, after] = [switch.before, switch.after]
+            .map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
+        let (cause, turn) = match switch.cause {
+            Cause::File => (0, None),
+            Cause::Signal => (1, None),
+            Cause::Window(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
+        };
+        let window = turn.and_then(|turn| turn.window);
+        let payload = [
+            before,
+            after,
+            cause,
+            window.map_or(0, Span::word),
+            turn.map_or(0, |turn| turn.started),
+        ];
+        let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
+    }
+
+    /// Records how many starts were not wanted, by kind.
+    pub fn not_wanted(&mut self, counts: [u64; Kind::COUNT]) {
+        let _full = self.put(kind::NOT_WANTED, 0, 0, counts);
+    }
+
+    /// Records what was found out about GPUs, at `ticks`. False when there was no room.
+    pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+        self.put_held();
+        self.make_room_for_names();
+        let mut sink = At {
+            cursor: self,
+            ticks,
+        };
+        gpu::put(&mut sink, id, record)
+    }
+
+    pub(crate) fn thread_begin(&mut self, name: &str) {
+        let mut text = [0_u8; 16];
+        let length = name.len().min(text.len());
+        for (to, from) in text.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        // SAFETY: gettid has no preconditions.
+        let thread = unsafe { libc::gettid() };
+        let ([a, b], _) = text.as_chunks::<8>() else {
+            return;
+        };
+        let length = u32::try_from(length).unwrap_or(0);
+        let payload = [
+            pair(thread.cast_unsigned(), length),
+            u64::from_le_bytes(*a),
+            u64::from_le_bytes(*b),
+        ];
+        let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
+        self.thread = Some(payload);
+    }
+
+    pub(crate) fn thread_end(&mut self) {
+        self.put_held();
+        let _full = self.put(kind::THREAD_END, 0, 0, []);
+        self.thread = None;
+    }
+}
+
+/// The cursor, for records of a time that is not now.
+struct At<'a> {
+    cursor: &'a mut Cursor,
+    ticks: u64,
+}
+
+impl Sink for At<'_> {
+    fn put<const WORDS: usize>(
+        &mut self,
+        record: u8,
+        flags: u8,
+        id: u64,
+        payload: [u64; WORDS],
+    ) -> bool {
+        self.cursor.put_at(record, flags, self.ticks, id, payload)
+    }
+
+    fn name(&mut self, name: Name<'_>) -> NameNumber {
+        self.cursor.name(name)
+    }
+}

@@ -1,0 +1,136 @@
+//! From one segment to the next, where the cursor meets the keeper.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Cursor;
+use crate::clock::ticks;
+use crate::format::encode::Sink as _;
+use crate::format::layout::{
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, SEGMENT_WORDS, header, kind, pair,
+    segment_flag,
+};
+use crate::writer::mapping::{JournalFile, Segment};
+use nccl_events::Kind;
+
+/// Used segments that may be resident before the recording thread lets go of them itself.
+const MOST_UNRELEASED: usize = 1;
+
+impl Cursor {
+    /// Goes on to the next segment. False when there is none to be had.
+    #[cold]
+    pub(super) fn advance(&mut self) -> bool {
+        let index = self.segment.index() + 1;
+        let next = if index < self.segment.file().segments() {
+            let file = Arc::clone(self.segment.file());
+            self.ready(file, index)
+        } else {
+            self.next_file()
+        };
+        let Some(next) = next else {
+            // Nothing more may go in, also not what is short enough for the rest of this segment: it could
+            // name a string whose record found no room.
+            self.at = SEGMENT_WORDS;
+            return false;
+        };
+        self.segment = next;
+        let file = self.segment.file();
+        if file.unreleased() > MOST_UNRELEASED {
+            // The keeper is late, and used segments must not pile up in memory.
+            file.release_used();
+            self.stall();
+        }
+        self.order += 1;
+        self.at = HEADER_WORDS;
+        self.write_header();
+        if self.registry.window().is_some() {
+            self.stand_alone();
+        }
+        true
+    }
+
+    /// Says anew what the records to come rest on: the segments before this one will be gone.
+    fn stand_alone(&mut self) {
+        self.names.record_anew();
+        if let Some(thread) = self.thread {
+            let _fits = self.put(kind::THREAD_BEGIN, 0, 0, thread);
+        }
+    }
+
+    fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
+        if !file.is_prepared(index) {
+            self.stall();
+            self.registry.prepare(&file, index).ok()?;
+        }
+        Some(Segment::take(file, index))
+    }
+
+    /// A new file for the slot, its first segment ready.
+    fn next_file(&mut self) -> Option<Segment> {
+        let spare = self
+            .slot
+            .spare
+            .try_lock()
+            .and_then(|mut spare| spare.take());
+        let file = match spare {
+            Some(file) => file,
+            None => self.registry.create_file(&self.slot).ok()?,
+        };
+        let segment = self.ready(Arc::clone(&file), 0)?;
+        if self.registry.window().is_some()
+            && let Some(mut left) = self.slot.left.try_lock()
+            && left.len() < left.capacity()
+        {
+            // The keeper unmaps it.
+            left.push(Arc::clone(self.segment.file()));
+        }
+        // The keeper holds this lock only to copy the pointer. If it is held just now, the keeper goes on
+        // with the old file, and this thread prepares its segments itself until the next file.
+        if let Some(mut current) = self.slot.current.try_lock() {
+            *current = Some(file);
+        }
+        Some(segment)
+    }
+
+    pub(super) fn write_header(&mut self) {
+        let options = &self.registry.options;
+        let set = |index: usize, value: u64| {
+            if let Some(word) = self.segment.get(index) {
+                word.store(value, Ordering::Relaxed);
+            }
+        };
+        let slot = u32::from(self.slot.number) << 16;
+        #[expect(clippy::cast_possible_truncation, reason = "128")]
+        let head = HEADER_WORDS as u32;
+        set(header::VERSION, pair(FORMAT_VERSION, head | slot));
+        set(header::ORDER, self.order);
+        let source = u32::from(options.tick_source as u8) << 16;
+        set(
+            header::PROCESS,
+            pair(u32::from(options.tag.get()) | source, options.process_id),
+        );
+        set(header::SESSION, options.session_start_realtime_ns);
+        set(header::BYTES, SEGMENT_BYTES as u64);
+        set(header::TICKS, ticks());
+        set(header::COMMITTED, 8 * HEADER_WORDS as u64);
+        for (index, total) in (header::STALLS..).zip(self.counters.0) {
+            set(index, total);
+        }
+        if self.registry.window().is_some() {
+            let held = u64::from(!self.held.id.is_none());
+            let first = header::LOST_STARTS - header::STALLS;
+            let lost = self.counters.0.iter().skip(first).take(Kind::COUNT);
+            set(header::STARTED_BEFORE, self.next_sequence - 1 - held);
+            set(header::LOST_BEFORE, lost.sum());
+            set(header::FLAGS, segment_flag::WINDOW);
+        }
+        if let Some(magic) = self.segment.get(header::MAGIC) {
+            magic.store(MAGIC, Ordering::Release);
+        }
+    }
+
+    /// This thread does the keeper's work.
+    fn stall(&mut self) {
+        self.add(header::STALLS, 1);
+    }
+}

@@ -1,0 +1,336 @@
+//! One journal file, mapped shared into memory: space is reserved before it is touched.
+//!
+//! All of this file's `unsafe` rests on one fact: [`JournalFile`] owns the mapping from `mmap` to
+//! `munmap`, and everything that points into it ([`Segment`]) holds the `JournalFile` alive.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::format::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
+
+const PAGE_WORDS: usize = 4096 / 8;
+
+/// The words of one segment.
+pub(crate) type SegmentWords = [AtomicU64; SEGMENT_WORDS];
+
+/// How far the preparation of a segment has come.
+mod preparation {
+    pub(crate) const NONE: u8 = 0;
+    pub(crate) const CLAIMED: u8 = 1;
+    pub(crate) const DONE: u8 = 2;
+}
+
+/// A journal file and its mapping. Shared by the thread that records into it and the keeper.
+#[derive(Debug)]
+pub(crate) struct JournalFile {
+    file: File,
+    /// The how-manieth of its slot.
+    number: u32,
+    /// How many it has, at most [`SEGMENTS_PER_FILE`].
+    segments: usize,
+    base: NonNull<SegmentWords>,
+    writing: Mutex<()>,
+    prepared: [AtomicU8; SEGMENTS_PER_FILE],
+    /// The segment in use.
+    active: AtomicUsize,
+    /// Segments below this one are no longer resident.
+    released: AtomicUsize,
+}
+
+// SAFETY: `base` points to a mapping that this value owns; it is only read and written through atomics.
+unsafe impl Send for JournalFile {}
+// SAFETY: as for Send: all access to the mapped words goes through atomics, the rest is atomics and a File.
+unsafe impl Sync for JournalFile {}
+
+impl JournalFile {
+    /// Creates the file, which must not exist, and maps it. No space is reserved yet.
+    pub(crate) fn create(path: &Path, number: u32, segments: usize) -> io::Result<Arc<Self>> {
+        let segments = segments.clamp(1, SEGMENTS_PER_FILE);
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        // SAFETY: a new mapping of our own file at an address of the kernel's choice; touches nothing of ours.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                segments * SEGMENT_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(address.cast::<SegmentWords>())
+            .ok_or_else(|| io::Error::other("mmap gave address zero"))?;
+        Ok(Arc::new(Self {
+            file,
+            number,
+            segments,
+            base,
+            writing: Mutex::new(()),
+            prepared: [const { AtomicU8::new(preparation::NONE) }; SEGMENTS_PER_FILE],
+            active: AtomicUsize::new(0),
+            released: AtomicUsize::new(0),
+        }))
+    }
+
+    /// The how-manieth file of its slot it is.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How many segments it has.
+    pub(crate) fn segments(&self) -> usize {
+        self.segments
+    }
+
+    /// Which segment is in use.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Whether a segment can be written to at once.
+    pub(crate) fn is_prepared(&self, index: usize) -> bool {
+        self.prepared
+            .get(index)
+            .is_some_and(|state| state.load(Ordering::Acquire) == preparation::DONE)
+    }
+
+    /// Whether somebody prepares a segment or has done so.
+    pub(crate) fn is_claimed(&self, index: usize) -> bool {
+        self.prepared
+            .get(index)
+            .is_some_and(|state| state.load(Ordering::Acquire) != preparation::NONE)
+    }
+
+    /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the
+    /// keeper may both do it at once: every step may be repeated. Returns whether this call was the
+    /// first to claim it (for the account of bytes).
+    pub(crate) fn prepare(&self, index: usize) -> io::Result<bool> {
+        let Some(state) = self.prepared.get(index) else {
+            return Err(io::Error::other("no such segment"));
+        };
+        let first = state
+            .compare_exchange(
+                preparation::NONE,
+                preparation::CLAIMED,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+            .is_ok();
+        self.reserve(index).inspect_err(|_| {
+            if first {
+                state.store(preparation::NONE, Ordering::Release);
+            }
+        })?;
+        self.populate(index);
+        state.store(preparation::DONE, Ordering::Release);
+        Ok(first)
+    }
+
+    /// A hole in the file would be a SIGBUS on a full disk: the space must be there before it is touched.
+    fn reserve(&self, index: usize) -> io::Result<()> {
+        let offset = index * SEGMENT_BYTES;
+        let (start, length) = (
+            libc::off_t::try_from(offset).map_err(io::Error::other)?,
+            libc::off_t::try_from(SEGMENT_BYTES).map_err(io::Error::other)?,
+        );
+        loop {
+            // SAFETY: plain system call on a descriptor that `self.file` keeps open.
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), 0, start, length) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // File systems without it (NFSv3, older Lustre): writing zeros reserves as well.
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => return self.reserve_by_writing(offset),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    fn reserve_by_writing(&self, offset: usize) -> io::Result<()> {
+        // Two preparations at once would wipe each other's records. Waiting here costs the recording
+        // thread no more than writing the zeros itself, and counts as a stall all the same.
+        let _one_at_a_time = self.writing.lock();
+        let zeros = [0_u8; 1 << 16];
+        let end = (offset + SEGMENT_BYTES) as u64;
+        let mut at = self.file.metadata()?.len().max(offset as u64);
+        while at < end {
+            let length = usize::try_from(end - at)
+                .unwrap_or(zeros.len())
+                .min(zeros.len());
+            self.file
+                .write_all_at(zeros.get(..length).unwrap_or(&zeros), at)?;
+            at += length as u64;
+        }
+        Ok(())
+    }
+
+    fn populate(&self, index: usize) {
+        let words = self.words(index);
+        // SAFETY: the range is one segment of our own mapping, and its space was just reserved.
+        let done = unsafe {
+            libc::madvise(
+                words.as_ptr().cast_mut().cast(),
+                SEGMENT_BYTES,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
+        if done != 0 {
+            // Kernels before 5.14: an atomic OR with zero is a write that changes nothing.
+            for word in words.iter().step_by(PAGE_WORDS) {
+                word.fetch_or(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How many bytes of the segment in use are committed; none while it is not prepared, when touching it
+    /// would be a SIGBUS.
+    pub(crate) fn committed_bytes(&self) -> u64 {
+        let active = self.active();
+        if !self.is_prepared(active) {
+            return 0;
+        }
+        let word = self.words(active).get(header::COMMITTED);
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Counts in a word of the first segment's header, which must be prepared; from any thread.
+    pub(crate) fn count_in_header(&self, word: usize) {
+        if let Some(word) = self.words(0).get(word) {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many used segments are still resident.
+    pub(crate) fn unreleased(&self) -> usize {
+        self.active()
+            .saturating_sub(self.released.load(Ordering::Relaxed))
+    }
+
+    /// Lets go of the pages of segments before the active one; their data stays in the file.
+    pub(crate) fn release_used(&self) {
+        let active = self.active();
+        let from = self.released.fetch_max(active, Ordering::Relaxed);
+        for index in from..active {
+            // SAFETY: a shared file mapping loses only its page table entries by this; the range is ours.
+            unsafe {
+                libc::madvise(
+                    self.words(index).as_ptr().cast_mut().cast(),
+                    SEGMENT_BYTES,
+                    libc::MADV_DONTNEED,
+                )
+            };
+        }
+    }
+
+    fn words(&self, index: usize) -> &SegmentWords {
+        let index = index.min(self.segments - 1);
+        // SAFETY: the mapping has `segments` segments, at least one, and `index` is below that.
+        let pointer = unsafe { self.base.add(index) };
+        // SAFETY: the mapping lives as long as `self`, is aligned to a page, and holds plain atomics, for
+        // which every bit pattern is valid; whoever touches the words has prepared the segment first.
+        unsafe { pointer.as_ref() }
+    }
+}
+
+impl Drop for JournalFile {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `create` with this size; every user holds an Arc of this value,
+        // so no reference into it is left.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.segments * SEGMENT_BYTES) };
+    }
+}
+
+/// A prepared segment in the hands of the one thread that writes it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: Arc<JournalFile>,
+    words: NonNull<SegmentWords>,
+    index: usize,
+}
+
+// SAFETY: `words` points into the mapping that `file` keeps alive; access is through atomics.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// Takes a prepared segment into use.
+    pub(crate) fn take(file: Arc<JournalFile>, index: usize) -> Self {
+        file.active.store(index, Ordering::Relaxed);
+        let words = NonNull::from(file.words(index));
+        Self { file, words, index }
+    }
+
+    /// Fetches the cache line of a word that will be written soon. A fresh page costs a TLB miss and a
+    /// line from memory, which a callback would otherwise wait for once in forty.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self, word: usize) {
+        let address = self.words.as_ptr().cast::<AtomicU64>().wrapping_add(word);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as for x86-64.
+        unsafe {
+            std::arch::asm!("prfm pstl1keep, [{address}]", address = in(reg) address, options(nostack, preserves_flags));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = address;
+    }
+
+    /// The file it lies in.
+    pub(crate) fn file(&self) -> &Arc<JournalFile> {
+        &self.file
+    }
+
+    /// Its place in the file.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Deref for Segment {
+    type Target = SegmentWords;
+
+    #[inline]
+    fn deref(&self) -> &SegmentWords {
+        // SAFETY: `words` came from `JournalFile::words` and `self.file` keeps that mapping alive.
+        unsafe { self.words.as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_reserved_is_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = JournalFile::create(&directory.path().join("0.0"), 0, 64).unwrap();
+        // Reading the mapping beyond the file's end would end the process with SIGBUS.
+        assert_eq!(file.committed_bytes(), 0);
+        file.prepare(0).unwrap();
+        let segment = Segment::take(Arc::clone(&file), 0);
+        segment[header::COMMITTED].store(4711, Ordering::Relaxed);
+        assert_eq!(file.committed_bytes(), 4711);
+    }
+}

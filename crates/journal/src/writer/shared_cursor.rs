@@ -1,0 +1,35 @@
+//! A slot that several threads write to, one after the other: the maintenance thread's.
+
+use std::sync::Arc;
+
+use nccl_events::Name;
+use nccl_events::gpu::GpuRecord;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::Cursor;
+
+/// A [`Cursor`] behind a lock. Not for callbacks.
+#[derive(Clone, Debug)]
+pub struct SharedCursor(Arc<Mutex<Cursor>>);
+
+impl SharedCursor {
+    /// Shares a cursor.
+    #[must_use]
+    pub fn new(cursor: Cursor) -> Self {
+        Self(Arc::new(Mutex::new(cursor)))
+    }
+
+    /// The cursor, for this thread alone.
+    pub fn lock(&self) -> MutexGuard<'_, Cursor> {
+        self.0.lock()
+    }
+
+    /// Records something about GPUs at `ticks`. False when there was no room.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "what had no room is counted by the cursor"
+    )]
+    pub fn put(&self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
+        self.lock().gpu(ticks, id, record)
+    }
+}

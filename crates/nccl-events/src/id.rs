@@ -1,0 +1,220 @@
+//! The numbers handed to NCCL as handles.
+//!
+//! NCCL stores whatever `startEvent` and `init` write, copies it around and never looks inside
+//! (NCCL 2.30.7 `profiler.cc`). So a handle is a number, not a pointer: a parent that has already
+//! stopped, a stop after `finalize`, or a handle that PXN carried here from another process are all
+//! harmless, and a foreign process tag is how PXN is recognised.
+//!
+//! ```text
+//!  63            48 47       36 35                       6  5  4       0
+//! ┌────────────────┬───────────┬──────────────────────────┬───┬─────────┐
+//! │ process tag    │ slot      │ sequence                 │ x │ kind    │  EventId
+//! └────────────────┴───────────┴──────────────────────────┴───┴─────────┘
+//!   random, not 0    0…0xffe     1, 2, 3 … per slot
+//! ┌────────────────┬───────────┬────────────────────────────────────────┐
+//! │ process tag    │ 0xfff     │ sequence: 1, 2, 3 … per process        │  ContextId
+//! └────────────────┴───────────┴────────────────────────────────────────┘
+//! ```
+//!
+//! An event's id says of which kind it is and (`x`) whether its start could not be recorded: a stop or a state
+//! brings nothing but the id, and when it cannot be recorded either, the loss is counted for the right kind.
+
+use crate::Kind;
+
+/// Bits of the number below the slot: of a context's sequence, or of an event's sequence, mark and kind.
+const NUMBER_BITS: u32 = 36;
+/// Bits of an event's kind.
+const KIND_BITS: u32 = 5;
+/// Set in the ids of events whose start was not recorded.
+const UNRECORDED: u64 = 1 << KIND_BITS;
+/// Where the sequence number of an event begins.
+const SEQUENCE_SHIFT: u32 = KIND_BITS + 1;
+/// The last sequence number of a slot: after it no starts are recorded, which are counted as lost. That is after
+/// some 50 GiB of journal of one thread.
+pub const LAST_SEQUENCE: u64 = (1 << (NUMBER_BITS - SEQUENCE_SHIFT)) - 1;
+/// Bits of the slot number.
+pub const SLOT_BITS: u32 = 12;
+/// The slot number that marks a [`ContextId`].
+pub const CONTEXT_SLOT: u16 = 0xfff;
+/// How many thread slots there are: every slot number below [`CONTEXT_SLOT`].
+pub const SLOTS: u16 = CONTEXT_SLOT;
+
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
+
+const _: () = assert!(Kind::COUNT <= 1 << KIND_BITS);
+
+/// Tells the processes of a job apart in the handles that NCCL passes between them. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessTag(u16);
+
+impl ProcessTag {
+    /// Makes a tag from random bits. Zero, which would allow a NULL handle, becomes one.
+    #[must_use]
+    pub const fn new(bits: u16) -> Self {
+        Self(if bits == 0 { 1 } else { bits })
+    }
+
+    /// The tag as a number.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+const fn pack(tag: ProcessTag, slot: u16, number: u64) -> u64 {
+    ((tag.0 as u64) << (NUMBER_BITS + SLOT_BITS))
+        | ((slot as u64 & 0xfff) << NUMBER_BITS)
+        | (number & NUMBER_MASK)
+}
+
+macro_rules! parts {
+    ($name:ident) => {
+        impl $name {
+            /// The handle as NCCL sees it. Never zero.
+            #[must_use]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+
+            /// Takes a number that came from NCCL or from a journal as it is; it may be foreign or stale.
+            #[must_use]
+            pub const fn from_raw(raw: u64) -> Self {
+                Self(raw)
+            }
+
+            /// The process that made this handle.
+            #[must_use]
+            pub const fn tag(self) -> u16 {
+                (self.0 >> (NUMBER_BITS + SLOT_BITS)) as u16
+            }
+
+            /// The slot field.
+            #[must_use]
+            pub const fn slot(self) -> u16 {
+                ((self.0 >> NUMBER_BITS) & 0xfff) as u16
+            }
+        }
+    };
+}
+
+/// Names one started event. Zero means "none" where NCCL passes NULL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(u64);
+
+/// Names one `init`: a communicator of this process. Zero means "none".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextId(u64);
+
+parts!(EventId);
+parts!(ContextId);
+
+impl EventId {
+    /// No event: NCCL's NULL.
+    pub const NONE: Self = Self(0);
+
+    /// A group that is not recorded, and of which NCCL is to tell what is in it all the same. No process has tag 0.
+    pub const NOT_WANTED: Self = Self((CONTEXT_SLOT as u64) << NUMBER_BITS);
+
+    /// The id of the `sequence`th event of a slot.
+    #[must_use]
+    #[inline]
+    pub const fn new(tag: ProcessTag, slot: u16, sequence: u64, kind: Kind) -> Self {
+        Self(pack(tag, slot, (sequence << SEQUENCE_SHIFT) | kind as u64))
+    }
+
+    /// The how-manieth of its slot it is.
+    #[must_use]
+    pub const fn sequence(self) -> u64 {
+        (self.0 & NUMBER_MASK) >> SEQUENCE_SHIFT
+    }
+
+    /// The kind that the id names. Only ids of this process are sure to name one: who made another is not known.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        let number = u8::try_from(self.0 & KIND_MASK).unwrap_or(u8::MAX);
+        Kind::from_number(number).unwrap_or(Kind::Unknown)
+    }
+
+    /// Whether the kind that the id names is one of these, a mask of [`Kind::mask`]: cheaper than to ask for the kind.
+    #[must_use]
+    #[inline]
+    pub const fn is_of(self, kinds: u32) -> bool {
+        kinds >> (self.0 & KIND_MASK) & 1 != 0
+    }
+
+    /// The id of the same event, its start not being recorded.
+    #[must_use]
+    pub const fn unrecorded(self) -> Self {
+        Self(self.0 | UNRECORDED)
+    }
+
+    /// Whether the event's start was not recorded, if the id is of this process.
+    #[must_use]
+    #[inline]
+    pub const fn is_unrecorded(self) -> bool {
+        self.0 & UNRECORDED != 0
+    }
+
+    /// Whether there is no event.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl ContextId {
+    /// No context: NCCL's NULL.
+    pub const NONE: Self = Self(0);
+
+    /// The id of the `sequence`th `init` of a process.
+    #[must_use]
+    pub const fn new(tag: ProcessTag, sequence: u64) -> Self {
+        Self(pack(tag, CONTEXT_SLOT, sequence))
+    }
+
+    /// The how-manieth of its process it is.
+    #[must_use]
+    pub const fn sequence(self) -> u64 {
+        self.0 & NUMBER_MASK
+    }
+
+    /// Whether this can be a context at all.
+    #[must_use]
+    pub const fn is_context(self) -> bool {
+        self.slot() == CONTEXT_SLOT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back() {
+        for kind in Kind::ALL {
+            let id = EventId::new(ProcessTag::new(0xbeef), 0xffe, LAST_SEQUENCE, kind);
+            for (id, unrecorded) in [(id, false), (id.unrecorded(), true)] {
+                assert_eq!(
+                    (id.tag(), id.slot(), id.sequence(), id.kind()),
+                    (0xbeef, 0xffe, LAST_SEQUENCE, kind)
+                );
+                assert_eq!(id.is_unrecorded(), unrecorded);
+                assert_eq!(id.is_of(kind.mask()), kind != Kind::Unknown);
+                assert!(!id.is_of(!kind.mask()) || kind == Kind::Unknown);
+            }
+        }
+        let context = ContextId::new(ProcessTag::new(7), 3);
+        assert_eq!(
+            (context.tag(), context.slot(), context.sequence()),
+            (7, CONTEXT_SLOT, 3)
+        );
+        assert!(context.is_context());
+    }
+
+    #[test]
+    fn no_handle_is_null() {
+        assert_ne!(EventId::new(ProcessTag::new(0), 0, 0, Kind::Group).get(), 0);
+        assert_ne!(ContextId::new(ProcessTag::new(0), 0).get(), 0);
+    }
+}

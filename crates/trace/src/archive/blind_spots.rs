@@ -1,0 +1,279 @@
+//! What a release of NCCL does not tell a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows it
+//! (`tests/releases_page.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
+//! the lines that apply to it: whoever misses something in a trace learns whether it can be there.
+
+use std::fmt;
+
+use crate::archive::job::Process;
+use crate::part::sidecar::Sidecar;
+use crate::tables::place::index;
+use journal::part::process::nccl_version_text;
+use nccl_events::Kind;
+
+/// A number as `ncclGetVersion` gives it: 22809 is 2.28.9.
+const fn release(minor: u32, patch: u32) -> u32 {
+    20_000 + minor * 100 + patch
+}
+
+/// Until now.
+const NOW: u32 = u32::MAX;
+
+/// The releases that each table serves: the first and the last, by table version from 1.
+pub const TABLES: [(u32, u32); 7] = [
+    (release(23, 4), release(23, 99)),
+    (release(24, 3), release(25, 99)),
+    (release(26, 2), release(26, 99)),
+    (release(27, 3), release(27, 99)),
+    (release(28, 3), release(28, 99)),
+    (release(29, 2), release(30, 99)),
+    (release(31, 2), NOW),
+];
+
+/// The table version that a release calls.
+#[must_use]
+pub fn table_of(version: u32) -> usize {
+    let later = TABLES.iter().skip(1);
+    1 + later.take_while(|(first, _)| *first <= version).count()
+}
+
+/// Which recordings a blind spot is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// All.
+    Always,
+    /// Those with this kind of event.
+    With(Kind),
+    /// Those without it.
+    Without(Kind),
+    /// Those in which somebody else does not tell it.
+    Unless(Teller),
+}
+
+impl When {
+    fn holds(self, sidecar: &Sidecar) -> bool {
+        let info = &sidecar.process;
+        let is_recorded = |kind: Kind| info.event_mask & kind.mask() != 0;
+        match self {
+            Self::Always => true,
+            Self::With(kind) => info.table == 0 || is_recorded(kind),
+            Self::Without(kind) => info.table == 0 || !is_recorded(kind),
+            Self::Unless(teller) => !teller.tells(sidecar),
+        }
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Always => write!(formatter, "any"),
+            Self::With(kind) => write!(formatter, "with {}", kind.name()),
+            Self::Without(kind) => write!(formatter, "without {}", kind.name()),
+            Self::Unless(Teller::Cuda) => write!(formatter, "unless CUDA tells"),
+            Self::Unless(Teller::Cupti) => write!(formatter, "unless CUPTI tells"),
+        }
+    }
+}
+
+/// Who tells what NCCL does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller {
+    /// CUDA, asked which device is current when a communicator is made, and what device that is.
+    Cuda,
+    /// CUPTI, by copies that are joined to collectives.
+    Cupti,
+}
+
+impl Teller {
+    fn tells(self, sidecar: &Sidecar) -> bool {
+        match self {
+            Self::Cuda => {
+                let has_ranks = |comm: u32| index(comm) < sidecar.comms.len();
+                let mut gpus = sidecar.gpus.iter().filter(|gpu| has_ranks(gpu.comm));
+                let is_known = |ordinal: u32| {
+                    let mut devices = sidecar.gpu_work.devices.iter();
+                    devices.any(|device| device.ordinal == ordinal && device.identity().is_some())
+                };
+                !sidecar.gpus.is_empty() && gpus.all(|gpu| gpu.ordinal.is_some_and(is_known))
+            }
+            Self::Cupti => sidecar.gpu_work.counts.contains_key(COPIES_JOINED),
+        }
+    }
+}
+
+/// The counter of copies that are joined to collectives.
+const COPIES_JOINED: &str = "COPIES_JOINED";
+
+/// What cannot be seen.
+#[derive(Clone, Copy, Debug)]
+pub struct BlindSpot {
+    /// The first release that has it.
+    pub first: u32,
+    /// The last.
+    pub last: u32,
+    /// With which events recorded.
+    pub when: When,
+    /// What is not seen.
+    pub unseen: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl BlindSpot {
+    /// Whether some release of these has it.
+    #[must_use]
+    pub const fn is_in(&self, first: u32, last: u32) -> bool {
+        self.first <= last && first <= self.last
+    }
+
+    /// Its releases, for people.
+    #[must_use]
+    pub fn releases(&self) -> String {
+        let [first, last] = [self.first, self.last].map(|end| {
+            let table = TABLES.iter().find(|(_, last)| *last == end);
+            // The last patch of a series is not known while NVIDIA can still publish one.
+            match table.filter(|_| end != NOW) {
+                Some(_) => format!("2.{}", end / 100 % 100),
+                None => nccl_version_text(end),
+            }
+        });
+        match (self.first, self.last) {
+            (_, NOW) => format!("{first} and later"),
+            (one, other) if one == other => first,
+            _ => format!("{first} to {last}"),
+        }
+    }
+}
+
+const fn spot(
+    first: u32,
+    last: u32,
+    when: When,
+    unseen: &'static str,
+    why: &'static str,
+) -> BlindSpot {
+    BlindSpot {
+        first,
+        last,
+        when,
+        unseen,
+        why,
+    }
+}
+
+const FIRST: u32 = release(23, 4);
+
+/// All that is known.
+#[rustfmt::skip]
+pub const BLIND_SPOTS: &[BlindSpot] = &[
+    spot(FIRST, NOW, When::Always, "operations on a communicator of one rank, or of count 0", "NCCL copies or does nothing, and reports nothing below the call"),
+    spot(FIRST, NOW, When::Unless(Teller::Cuda), "which GPU a rank uses", "the interface does not name it"),
+    spot(FIRST, NOW, When::Always, "ends of operations of an aborted communicator", "NCCL does not report them"),
+    spot(FIRST, release(25, 99), When::Always, "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture"),
+    spot(release(26, 2), NOW, When::Without(Kind::KernelCh), "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture; record KernelCh to see them"),
+    spot(FIRST, release(27, 99), When::Always, "calls of NCCL's functions and kernel launches", "events for them came with 2.28"),
+    spot(release(28, 3), NOW, When::Always, "calls and kernel launches of the replays of a CUDA graph", "NCCL reports them once, at capture"),
+    spot(FIRST, release(25, 99), When::Always, "what kernels and network plugins did", "events for them came with 2.26"),
+    spot(release(26, 2), release(26, 99), When::With(Kind::KernelCh), "GPU times of kernels", "the events have no time stamp of the GPU before 2.27; the times are those of the host's polling"),
+    spot(release(26, 2), release(30, 99), When::Always, "phases of kernels", "events for them came with 2.31"),
+    spot(release(27, 3), NOW, When::With(Kind::KernelCh), "kernel times where the host was more than 64 operations of a channel late", "the GPU has written later stamps over them"),
+    spot(release(26, 2), NOW, When::With(Kind::KernelCh), "the share of each operation in a kernel that runs several as one batch", "all of a batch have the same stamps"),
+    spot(FIRST, release(26, 99), When::Always, "names and sizes of communicators", "NCCL gives them to profilers from 2.27 on"),
+    spot(FIRST, FIRST, When::With(Kind::ProxyOp), "the communicator of proxy operations done for another process (PXN)", "NCCL passes the context of another one before 2.24"),
+    spot(release(24, 3), release(26, 99), When::With(Kind::ProxyStep), "ends of some receiving network steps", "NCCL does not report them; mended in 2.27"),
+    spot(release(27, 3), NOW, When::With(Kind::ProxyOp), "ends of proxy operations of CollNet, of shared memory by copies and of peer-to-peer copies", "NCCL does not report them"),
+    spot(release(26, 2), NOW, When::With(Kind::NetPlugin), "events inside NCCL's own socket transport", "it reports none; a network plugin can"),
+    spot(release(27, 7), release(27, 7), When::Always, "all but the first of the grouped sends of a rank, and of its grouped receives", "NCCL does not report them"),
+    spot(release(27, 3), release(27, 99), When::Always, "collectives done by symmetric kernels", "NCCL does not report them"),
+    spot(release(28, 3), release(30, 99), When::Always, "collectives done by symmetric kernels, below the call", "NCCL does not report them before 2.31"),
+    spot(release(31, 2), NOW, When::With(Kind::KernelCh), "kernel channels of symmetric kernels in CUDA graphs, and of all but the first collective of a launch", "NCCL does not report them"),
+    spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
+    spot(release(29, 2), NOW, When::Unless(Teller::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
+    spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace tells them by their pattern"),
+    spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
+    spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
+    spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL tells nothing else of them"),
+    spot(FIRST, NOW, When::Always, "which communicator another was split from", "the interface does not name it"),
+];
+
+/// The number of a version as people write it.
+fn version_number(text: &str) -> Option<u32> {
+    let mut parts = text.split('.').map(str::parse::<u32>);
+    let mut next = || parts.next()?.ok();
+    let (major, minor, patch) = (next()?, next()?, next()?);
+    let number = major.checked_mul(10_000)?;
+    number
+        .checked_add(minor.checked_mul(100)?)?
+        .checked_add(patch)
+}
+
+/// Whether a recording has it. Where the release is not known, those that call the same table count; of a
+/// process of which nothing is known, all.
+fn applies(spot: &BlindSpot, sidecar: &Sidecar) -> bool {
+    let info = &sidecar.process;
+    let by_table = || {
+        let table = usize::from(info.table).checked_sub(1)?;
+        TABLES.get(table).copied()
+    };
+    let known = version_number(&info.nccl_version).map(|version| (version, version));
+    let (first, last) = known.or_else(by_table).unwrap_or((0, NOW));
+    spot.is_in(first, last) && spot.when.holds(sidecar)
+}
+
+/// What cannot be seen in an archive of these processes, one a line.
+#[must_use]
+pub fn lines(processes: &[Process]) -> Vec<String> {
+    let apply = BLIND_SPOTS.iter().filter(|spot| {
+        processes
+            .iter()
+            .any(|process| applies(spot, &process.sidecar))
+    });
+    apply
+        .map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use journal::part::process::ProcessInfo;
+
+    fn unseen(nccl_version: &str, table: u8, event_mask: u32) -> String {
+        let sidecar = Sidecar {
+            process: ProcessInfo {
+                nccl_version: nccl_version.to_owned(),
+                table,
+                event_mask,
+                ..ProcessInfo::default()
+            },
+            ..Sidecar::default()
+        };
+        let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &sidecar));
+        apply.map(|spot| format!("{}\n", spot.unseen)).collect()
+    }
+
+    #[test]
+    fn the_release_decides_and_else_the_table() {
+        for (version, table, grouped, broadcasts) in [
+            ("2.27.3", 4, false, false),
+            ("2.27.7", 4, true, false),
+            ("", 4, true, false),
+            ("2.28.9", 5, false, false),
+            ("2.32.3", 7, false, true),
+            ("", 7, false, true),
+            ("", 0, true, true),
+        ] {
+            let text = unseen(version, table, 2);
+            assert_eq!(text.contains("grouped sends"), grouped, "{version} {table}");
+            assert_eq!(text.contains("broadcasts"), broadcasts, "{version} {table}");
+        }
+    }
+
+    #[test]
+    fn the_recorded_kinds_decide() {
+        let channels = Kind::KernelCh.mask();
+        assert!(unseen("2.28.9", 5, 2).contains("\nreplays of CUDA graphs"));
+        assert!(!unseen("2.28.9", 5, channels).contains("\nreplays of CUDA graphs"));
+        assert!(unseen("2.28.9", 5, channels).contains("64 operations"));
+        assert!(!unseen("2.28.9", 5, 2).contains("64 operations"));
+    }
+}

@@ -1,0 +1,192 @@
+//! The unify step: all finished parts become one archive.
+//!
+//! ```text
+//! parts/*/{done, definitions, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
+//! ```
+//!
+//! Cost grows with definitions, not events: event files are linked. It can be done again whenever more
+//! parts are there; the same parts always give the same archive. What is in place is taken away before
+//! the new one comes, and the anchor comes last: whoever sees an anchor sees a whole archive.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::archive::assemble::{self, ArchiveSize};
+use crate::archive::job::{Process, align_clocks, processes};
+use crate::archive::properties::{PartsThere, named_options, total};
+use crate::error::{Error, io_error};
+use crate::part::claim::{Claim, still_ours};
+use crate::part::staging::{Staging, put_in_place};
+use crate::part::write::{TRACES, is_done};
+use crate::progress::Progress;
+use crate::tables::counts::Counts;
+use crate::workers::Workers;
+use journal::part::options::ArchiveOptions;
+
+/// Name of the directory of parts.
+pub const PARTS_DIRECTORY: &str = "parts";
+/// Name of the anchor: the file to open in a viewer.
+pub const ANCHOR: &str = "traces.otf2";
+/// Name of the file of global definitions.
+pub const GLOBAL_DEFINITIONS: &str = "traces.def";
+
+/// What is in the archive.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ArchiveSummary {
+    /// The anchor.
+    pub anchor: PathBuf,
+    /// Parts that are in it, by name.
+    pub parts: Vec<String>,
+    /// Parts that are not, and why.
+    pub left_out: Vec<String>,
+    /// How large it is.
+    pub size: ArchiveSize,
+    /// What became of everything.
+    pub counts: Counts,
+}
+
+/// The directories of all parts, by name.
+///
+/// # Errors
+/// The directory of parts cannot be read.
+pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
+    let parts = out.join(PARTS_DIRECTORY);
+    let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
+    let mut directories = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io_error("read", &parts))?.path();
+        if path.is_dir() {
+            directories.push(path);
+        }
+    }
+    directories.sort();
+    Ok(directories)
+}
+
+/// Whether the archive in place is whole and has these parts, written with these options.
+#[must_use]
+pub(crate) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveOptions]) -> bool {
+    let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
+        return false;
+    };
+    let there = PartsThere::of(&archive).unwrap_or_default();
+    // An archive that does not say was made when there was no choice.
+    let before = named_options([ArchiveOptions::default()].iter());
+    let mut options = named_options(options.iter()).into_iter().zip(before);
+    there.has_all(parts)
+        && has_its_files(out, archive.number_of_locations())
+        && options.all(|((name, wanted), (_, before))| {
+            archive.property(&name).unwrap_or(&before) == wanted
+        })
+}
+
+/// Whether the files that the anchor counts on are there: somebody may have cleared away some of them.
+fn has_its_files(out: &Path, locations: u64) -> bool {
+    let files = fs::read_dir(out.join(TRACES)).map(|files| files.flatten().count() as u64);
+    out.join(GLOBAL_DEFINITIONS).exists() && files.is_ok_and(|files| files >= 2 * locations)
+}
+
+/// Makes the archive of all parts that are done.
+///
+/// # Errors
+/// There is none, or a file cannot be written. Then the archive in place, if any, is still there, unless
+/// the new one was being renamed into place: then there is no anchor, and unifying again makes one.
+pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
+    Staging::sweep(out, STAGING);
+    let mut parts = Vec::new();
+    let mut left_out = Vec::new();
+    let mut directories = part_directories(out)?;
+    directories.retain(|directory| is_done(directory));
+    let read = Workers::new(None).read_sidecars(&directories);
+    for (directory, read) in directories.into_iter().zip(read) {
+        match read {
+            Ok(sidecar) => parts.push((directory, sidecar)),
+            Err(error) => left_out.push(error.to_string()),
+        }
+    }
+    if parts.is_empty() {
+        return Err(Error::NoParts {
+            path: out.join(PARTS_DIRECTORY),
+        });
+    }
+    let mut processes = processes(parts);
+    let alignment = align_clocks(&mut processes);
+    let staging = Staging::create(out, STAGING)?;
+    let size = assemble::write(staging.path(), &processes, &alignment, &left_out, progress)?;
+    let parts: BTreeSet<String> = processes.iter().map(name).collect();
+    commit(out, &staging, &parts)?;
+    Ok(ArchiveSummary {
+        anchor: out.join(ANCHOR),
+        parts: parts.into_iter().collect(),
+        left_out,
+        size,
+        counts: total(&processes),
+    })
+}
+
+/// What stagings of this step are called.
+const STAGING: &str = ".unify";
+
+fn name(process: &Process) -> String {
+    process.sidecar.part.clone()
+}
+
+/// The file of who puts an archive in place, and how long to wait for somebody else: a few renames take no time.
+const CLAIM: &str = ".unify.lock";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether an archive that was made is the one in place: the same definitions, and the very event files of the parts.
+fn is_same_archive(made: &Path, there: &Path) -> bool {
+    let open = |directory: &Path| otf2::Archive::open(&directory.join(ANCHOR)).ok();
+    let (Some(one), Some(other)) = (open(made), open(there)) else {
+        return false;
+    };
+    let is_same_file = |name: &Path| {
+        let (one, other) = (made.join(name), there.join(name));
+        match (fs::metadata(&one), fs::metadata(&other)) {
+            (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => true,
+            // Event files that could not be linked are not worth reading.
+            (Ok(a), Ok(b)) if a.len() == b.len() && name.extension() != Some("evt".as_ref()) => {
+                let (one, other) = (fs::read(&one).ok(), fs::read(&other).ok());
+                one.is_some() && one == other
+            }
+            _ => false,
+        }
+    };
+    let Ok(mut files) = fs::read_dir(made.join(TRACES)) else {
+        return false;
+    };
+    one.properties() == other.properties()
+        && is_same_file(Path::new(GLOBAL_DEFINITIONS))
+        && files.all(|file| {
+            file.is_ok_and(|file| is_same_file(&Path::new(TRACES).join(file.file_name())))
+        })
+}
+
+fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {
+    let _claim = Claim::take(out.join(CLAIM), staging, Instant::now() + PATIENCE)?;
+    // Somebody who saw more parts was faster: theirs stays.
+    let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
+    let there = there.and_then(|archive| PartsThere::of(&archive));
+    if there.is_some_and(|there| there.has_more_than(parts)) {
+        return Ok(());
+    }
+    // Somebody else has made the same: who reads it now is not disturbed.
+    if is_same_archive(staging.path(), out) {
+        return Ok(());
+    }
+    still_ours(&out.join(CLAIM))?;
+    let anchor = out.join(ANCHOR);
+    match fs::remove_file(&anchor) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error("remove", &anchor)(error));
+        }
+        _ => {}
+    }
+    put_in_place(staging, TRACES, out)?;
+    put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
+    put_in_place(staging, ANCHOR, out)
+}

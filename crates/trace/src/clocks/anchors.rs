@@ -1,0 +1,228 @@
+//! What several clocks showed at the same moments of a process: so that a trace with another clock, such as
+//! Score-P's, can be laid over this one.
+//!
+//! The journal has a clock pair about every second. Kept are the first, the last, and those between without which
+//! the lines between the others would be wrong by more than [`TOLERANCE_NS`] in one of the clocks, at most
+//! [`MOST`]. They are a property of the process's location group, so that the archive alone tells.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clocks::alignment::statement::Value;
+use crate::part::sidecar::Sidecar;
+use journal::clock::ClockPair;
+
+/// The property of a location group with the anchors, see [`text`].
+pub const ANCHORS: &str = "NCCL::CLOCK::ANCHORS";
+/// The property of a location group that says which counter the ticks of its anchors are.
+pub const SOURCE: &str = "NCCL::CLOCK::SOURCE";
+/// The property of a location group with the number that the system gave to the process.
+pub const PROCESS_ID: &str = "NCCL::PROCESS_ID";
+/// The property of a location group with the number that the launcher gave to the process.
+pub const RANK: &str = "NCCL::RANK";
+
+/// How far a pair may be from the line of the anchors around it.
+pub const TOLERANCE_NS: u64 = 100;
+/// How many anchors are kept.
+const MOST: usize = 64;
+
+/// What the clocks showed at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// The process's tick source.
+    pub ticks: u64,
+    /// CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// CLOCK_MONOTONIC_RAW.
+    pub monotonic_raw_ns: u64,
+    /// CLOCK_REALTIME.
+    pub realtime_ns: u64,
+}
+
+impl From<&ClockPair> for Anchor {
+    fn from(pair: &ClockPair) -> Self {
+        Self {
+            ticks: pair.ticks,
+            monotonic_ns: pair.monotonic_ns,
+            monotonic_raw_ns: pair.monotonic_raw_ns,
+            realtime_ns: pair.realtime_ns,
+        }
+    }
+}
+
+/// Chooses the anchors from the pairs of a process, which are sorted by ticks.
+#[must_use]
+pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
+    let mut all: Vec<Anchor> = Vec::with_capacity(pairs.len());
+    for pair in pairs.iter().map(Anchor::from) {
+        let advances =
+            |last: &Anchor| last.ticks < pair.ticks && last.monotonic_ns < pair.monotonic_ns;
+        if all.last().is_none_or(advances) {
+            all.push(pair);
+        }
+    }
+    // Between two kept ones: how far the farthest is off, and which it is.
+    let mut kept: Vec<(usize, Option<(u64, usize)>)> = Vec::new();
+    match all.len().checked_sub(1) {
+        None => return Vec::new(),
+        Some(0) => return all,
+        Some(last) => {
+            kept.push((0, farthest(&all, 0, last)));
+            kept.push((last, None));
+        }
+    }
+    while kept.len() < MOST {
+        let gaps = kept.iter().enumerate();
+        let gaps = gaps.filter_map(|(place, (_, farthest))| Some((place, (*farthest)?)));
+        let Some((place, (off_ns, middle))) = gaps.max_by_key(|(_, (off_ns, _))| *off_ns) else {
+            break;
+        };
+        let next = kept.get(place + 1).map(|(next, _)| *next);
+        let (Some(next), Some(gap)) = (next, kept.get_mut(place)) else {
+            break;
+        };
+        if off_ns <= TOLERANCE_NS {
+            break;
+        }
+        gap.1 = farthest(&all, gap.0, middle);
+        kept.insert(place + 1, (middle, farthest(&all, middle, next)));
+    }
+    let kept = kept.into_iter();
+    kept.filter_map(|(place, _)| all.get(place).copied())
+        .collect()
+}
+
+/// The anchor between two that is farthest from their lines.
+fn farthest(all: &[Anchor], from: usize, to: usize) -> Option<(u64, usize)> {
+    let (first, last) = (all.get(from)?, all.get(to)?);
+    let between = (from + 1..to).filter_map(|place| Some((place, all.get(place)?)));
+    between
+        .map(|(place, anchor)| (off_ns(first, last, anchor), place))
+        .max()
+}
+
+fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
+    let off = |x: fn(&Anchor) -> u64, y: fn(&Anchor) -> u64| {
+        let run = i128::from(x(last)) - i128::from(x(first));
+        let rise = i128::from(y(last)) - i128::from(y(first));
+        let part = i128::from(x(anchor)) - i128::from(x(first));
+        let line = i128::from(y(first)) + (rise * part).checked_div(run).unwrap_or(0);
+        u64::try_from((i128::from(y(anchor)) - line).unsigned_abs()).unwrap_or(u64::MAX)
+    };
+    let monotonic = off(|it| it.ticks, |it| it.monotonic_ns);
+    let raw = off(|it| it.monotonic_ns, |it| it.monotonic_raw_ns);
+    let realtime = off(|it| it.monotonic_ns, |it| it.realtime_ns);
+    monotonic.max(raw).max(realtime)
+}
+
+/// The anchors as text, with commas between them: each has ticks and the nanoseconds of CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW and
+/// CLOCK_REALTIME.
+#[must_use]
+pub fn text(anchors: &[Anchor]) -> String {
+    let texts = anchors.iter().map(|anchor| {
+        format!(
+            "{} {} {} {}",
+            anchor.ticks, anchor.monotonic_ns, anchor.monotonic_raw_ns, anchor.realtime_ns
+        )
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// What [`text`] made; `None` if it is something else.
+#[must_use]
+pub fn parse(text: &str) -> Option<Vec<Anchor>> {
+    let anchor = |text: &str| {
+        let numbers: Vec<u64> = text
+            .split(' ')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?;
+        let [ticks, monotonic_ns, monotonic_raw_ns, realtime_ns] = numbers.try_into().ok()?;
+        Some(Anchor {
+            ticks,
+            monotonic_ns,
+            monotonic_raw_ns,
+            realtime_ns,
+        })
+    };
+    text.split(", ").map(anchor).collect()
+}
+
+/// What a process's location group says of who it is and of its clocks.
+pub(crate) fn of_process(sidecar: &Sidecar) -> Vec<(&'static str, Value)> {
+    let process = &sidecar.process;
+    let mut said = Vec::new();
+    if process.pid != 0 {
+        said.push((PROCESS_ID, Value::Unsigned(process.pid.into())));
+    }
+    if let Some(rank) = process.environment.rank {
+        said.push((RANK, Value::Unsigned(rank.into())));
+    }
+    if !sidecar.anchors.is_empty() {
+        said.push((SOURCE, Value::Text(sidecar.clock.source.clone())));
+        said.push((ANCHORS, Value::Text(text(&sidecar.anchors))));
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pair a second; the rate changes at some of them.
+    fn pairs(seconds: u64, bent_at: &[u64]) -> Vec<ClockPair> {
+        let (mut monotonic_ns, mut pairs) = (5_000_000_000, Vec::new());
+        let mut rate = 1_000_000_000;
+        for second in 0..seconds {
+            pairs.push(ClockPair {
+                ticks: second * 2_445_000_000,
+                monotonic_ns,
+                realtime_ns: monotonic_ns + 1_700_000_000_000_000_000,
+                monotonic_raw_ns: monotonic_ns + 1000,
+                uncertainty_ticks: 50,
+            });
+            if bent_at.contains(&second) {
+                rate += 20_000;
+            }
+            monotonic_ns += rate;
+        }
+        pairs
+    }
+
+    #[test]
+    fn straight_clocks_have_two_anchors() {
+        let anchors = of(&pairs(1000, &[]));
+        assert_eq!(anchors.len(), 2);
+        assert_eq!(anchors[1].ticks, 999 * 2_445_000_000);
+        assert_eq!(of(&pairs(1, &[])).len(), 1);
+        assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn bends_are_kept() {
+        let pairs = pairs(1000, &[100, 500]);
+        let anchors = of(&pairs);
+        let at: Vec<u64> = anchors.iter().map(|a| a.ticks / 2_445_000_000).collect();
+        assert_eq!(at, [0, 100, 500, 999]);
+        let many: Vec<u64> = (0..1000).step_by(3).collect();
+        assert_eq!(of(&self::pairs(1000, &many)).len(), MOST);
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_kept() {
+        let mut pairs = pairs(100, &[]);
+        for pair in &mut pairs[50..] {
+            pair.realtime_ns += 1_000_000;
+        }
+        let anchors = of(&pairs);
+        let at: Vec<u64> = anchors.iter().map(|a| a.ticks / 2_445_000_000).collect();
+        assert_eq!(at, [0, 49, 50, 99]);
+    }
+
+    #[test]
+    fn text_and_back() {
+        let anchors = of(&pairs(10, &[4]));
+        assert_eq!(parse(&text(&anchors)), Some(anchors));
+        assert_eq!(parse("1 2 3"), None);
+        assert_eq!(parse("1 2 3 x"), None);
+    }
+}

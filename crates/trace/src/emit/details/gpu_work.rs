@@ -1,0 +1,80 @@
+//! The attributes of kernels and copies, and what leads from launches to them.
+
+use otf2::AttributeValue;
+
+use super::Details;
+use crate::emit::attributes::Attribute;
+use crate::links::gpu_work::{What, words};
+use journal::format::record::Symbol;
+use nccl_events::gpu::{Copy, Kernel};
+
+impl Details<'_, '_> {
+    pub(super) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
+        let Some(&work) = self.scene.correlation.gpu.get(at) else {
+            return Ok(());
+        };
+        self.number(Attribute::Parent, work.parent, 0)?;
+        self.number(Attribute::ExternalCorrelation, work.external, 0)?;
+        match work.what {
+            What::Kernel(kernel) => self.kernel(&kernel),
+            What::Copy(copy) => self.copy(&copy),
+        }
+    }
+
+    /// What CUPTI was to tell with the work of a launch or a copy-engine collective, where it did.
+    pub(super) fn external(&mut self, at: Option<u32>) -> otf2::Result<()> {
+        let scene = self.scene;
+        let launch = at.filter(|&at| scene.correlation.gpu.is_joined(at));
+        let id = launch.and_then(|at| scene.assembly.operation(at));
+        self.number(Attribute::ExternalCorrelation, id.map_or(0, |of| of.id), 0)
+    }
+
+    fn part(&mut self, attribute: Attribute, value: u32) -> otf2::Result<()> {
+        if value == 0 {
+            return Ok(());
+        }
+        self.add(attribute, AttributeValue::U32(value))
+    }
+
+    fn word(&mut self, attribute: Attribute, text: &str) -> otf2::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.string(attribute, self.tables.text(text))
+    }
+
+    fn kernel(&mut self, kernel: &Kernel<Symbol>) -> otf2::Result<()> {
+        self.part(Attribute::Correlation, kernel.correlation)?;
+        self.word(Attribute::Grid, &words::extent(kernel.grid))?;
+        self.word(Attribute::Block, &words::extent(kernel.block))?;
+        self.part(Attribute::Registers, kernel.registers_per_thread.into())?;
+        self.part(Attribute::StaticShared, kernel.static_shared_bytes)?;
+        self.part(Attribute::DynamicShared, kernel.dynamic_shared_bytes)?;
+        self.part(Attribute::Graph, kernel.graph)?;
+        self.number(Attribute::GraphNode, kernel.graph_node, 0)?;
+        self.number(Attribute::SourceGraphNode, kernel.source_graph_node, 0)
+    }
+
+    fn copy(&mut self, copy: &Copy) -> otf2::Result<()> {
+        self.part(Attribute::Correlation, copy.correlation)?;
+        self.number(Attribute::Bytes, copy.bytes, 0)?;
+        if copy.count > 1 {
+            self.part(Attribute::Copies, copy.count)?;
+        }
+        for (attribute, device) in [
+            (Attribute::SourceDevice, copy.source_device),
+            (Attribute::DestinationDevice, copy.destination_device),
+        ] {
+            if device != copy.device {
+                self.add(attribute, AttributeValue::U32(device))?;
+            }
+        }
+        self.word(
+            Attribute::SourceMemory,
+            words::memory_kind(copy.source_kind),
+        )?;
+        let to = words::memory_kind(copy.destination_kind);
+        self.word(Attribute::DestinationMemory, to)?;
+        self.number(Attribute::GraphNode, copy.graph_node, 0)
+    }
+}

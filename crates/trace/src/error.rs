@@ -1,0 +1,106 @@
+//! What can go wrong while writing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a part or an archive could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory could not be read or written.
+    #[error("{operation} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A journal could not be read.
+    #[error(transparent)]
+    Journal(#[from] journal::reader::Error),
+    /// OTF2 refused or could not write.
+    #[error("{}: {source}", path.display())]
+    Otf2 {
+        /// The part or archive.
+        path: PathBuf,
+        /// What OTF2 said.
+        source: otf2::Error,
+    },
+    /// The time limit was reached: nothing was changed, the journal is still there.
+    #[error("{}: the time limit was reached before all was written; `nccl-otf2 finalize` writes it from the journal", path.display())]
+    Deadline {
+        /// The part.
+        path: PathBuf,
+    },
+    /// A part's definitions cannot be understood.
+    #[error("{}: {reason}", path.display())]
+    Sidecar {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Parts cannot be written with other options: what they were written from is gone. Nothing was changed.
+    #[error(
+        "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \
+         (NCCL_OTF2_KEEP_JOURNAL=1, `nccl-otf2 run --keep-journal` and `nccl-otf2 finalize --keep-journal` keep them) or lie on \
+         another host; the first is {}",
+        count,
+        first.display()
+    )]
+    NotKept {
+        /// How many.
+        count: usize,
+        /// Where the journal of the first would be.
+        first: PathBuf,
+    },
+    /// A journal has less than what was written from it.
+    #[error(
+        "{}: has {records} records, and {written} were written from it before: part of it was removed, the part stays as it is",
+        path.display()
+    )]
+    Shrunk {
+        /// The journal.
+        path: PathBuf,
+        /// Records in it.
+        records: u64,
+        /// Records in the part.
+        written: u64,
+    },
+    /// There is no finished part to make an archive of.
+    #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
+    NoParts {
+        /// The job's directory.
+        path: PathBuf,
+    },
+    /// Another process is putting an archive in place.
+    #[error("{}: another process is putting the archive in place (remove this file if it is not running any more)", path.display())]
+    Busy {
+        /// The file that says so.
+        path: PathBuf,
+    },
+    /// Another process took over.
+    #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]
+    TakenOver {
+        /// The file that says who has it now, if it is there.
+        path: PathBuf,
+    },
+}
+
+/// Says what was being done with which file when the system refused.
+pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        operation,
+        path,
+        source,
+    }
+}
+
+/// Says about which part or archive OTF2 complained.
+pub(crate) fn otf2_error(path: &Path) -> impl FnOnce(otf2::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| Error::Otf2 { path, source }
+}

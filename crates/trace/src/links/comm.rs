@@ -1,0 +1,214 @@
+//! Who talks to whom: the communicators of a process and this process's ranks in them.
+//!
+//! A communicator is (NCCL's id, number of ranks, how-manieth of that pair): all ranks find the same
+//! without talking. The repetition is counted here per rank, in order of creation, because a process
+//! with several GPUs initialises the same communicator once for each of its ranks.
+//!
+//! NCCL's v1–v3 interfaces give neither id nor rank at `init`: there the hash of the first operation
+//! that has one is the id, its rank the rank, and the size is known when all parts are together. A
+//! communicator that never did anything is one of its own.
+
+use std::collections::BTreeMap;
+
+use crate::links::gpu_work::devices::Devices;
+use crate::links::gpus::{Gpu, place_members};
+use crate::tables::assembly::{Assembly, Context};
+use crate::tables::place::{index, place};
+use journal::format::record::{Fields, Symbol};
+use nccl_events::Kind;
+
+/// How sure the identity is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Identity {
+    /// `init` gave it.
+    Given,
+    /// From the hash in its operations.
+    Hash,
+    /// Nothing identifies it: the communicator of this context alone.
+    Context,
+}
+
+/// A communicator as this process knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comm {
+    /// How sure the identity is.
+    pub identity: Identity,
+    /// NCCL's id, the hash, or the context.
+    pub comm_id: u64,
+    /// Number of ranks; 0 where this process does not know.
+    pub ranks: u32,
+    /// The how-manieth with this id and size, from 0.
+    pub repetition: u32,
+    /// One more than the highest rank seen in it.
+    pub ranks_seen: u32,
+    /// The user's name.
+    pub name: Symbol,
+    /// Number of hosts; 0 where not given.
+    pub nodes: u32,
+}
+
+/// One rank of a communicator: what a context stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// A place in [`Comms::comms`].
+    pub comm: u32,
+    /// Its rank there.
+    pub rank: u32,
+    /// Which of this process's GPUs: a place in [`Comms::gpus`].
+    pub gpu: u32,
+}
+
+/// A rank in its communicator, as communication records need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// The part's number of the communicator.
+    pub comm: u32,
+    /// The rank.
+    pub rank: u32,
+    /// Number of ranks, as far as this process knows.
+    pub ranks: u32,
+    /// Whether that is all of them.
+    pub knows_ranks: bool,
+}
+
+impl Party {
+    /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
+    /// process may have seen other ranks, and what the members of a collective say must fit together.
+    #[must_use]
+    pub fn ranks_in_bytes(&self) -> u64 {
+        if self.knows_ranks {
+            self.ranks.into()
+        } else {
+            1
+        }
+    }
+}
+
+/// The communicators of a process.
+#[derive(Debug, Default)]
+pub struct Comms {
+    /// In order of first creation.
+    pub comms: Vec<Comm>,
+    /// By place of the context.
+    pub members: Vec<Member>,
+    /// The GPUs of the process, as far as can be told.
+    pub gpus: Vec<Gpu>,
+}
+
+/// What the operations of one context tell about it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hints {
+    hash: u64,
+    rank: Option<u32>,
+    highest: u32,
+}
+
+/// Id, number of ranks and rank, where `init` said them.
+fn given(context: &Context) -> Option<(u64, u32, u32)> {
+    let said = &context.comm;
+    let ranks = u32::try_from(said.ranks).ok()?;
+    let rank = u32::try_from(said.rank).ok().filter(|&rank| rank < ranks)?;
+    (said.comm_id != 0).then_some((said.comm_id, ranks, rank))
+}
+
+fn hints(assembly: &Assembly) -> Vec<Hints> {
+    let mut hints = vec![Hints::default(); assembly.contexts.len()];
+    if assembly
+        .contexts
+        .iter()
+        .all(|context| given(context).is_some())
+    {
+        return hints;
+    }
+    for (at, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
+        let (hash, peer) = match assembly.fields_of(operation) {
+            Fields::Coll { comm_hash, .. } => (comm_hash, None),
+            Fields::P2p {
+                comm_hash, peer, ..
+            } => (comm_hash, Some(peer)),
+            Fields::ProxyOp { peer, .. } => (0, Some(peer)),
+            _ => continue,
+        };
+        let context = operation.context_at();
+        let context = context.filter(|_| !assembly.is_foreign(operation));
+        let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) else {
+            continue;
+        };
+        if hint.hash == 0 {
+            hint.hash = hash;
+        }
+        let rank = u32::try_from(assembly.rank_of(at)).ok();
+        // A proxy operation's rank is wrong in some releases; a collective's never.
+        if hint.rank.is_none() || operation.kind() != Kind::ProxyOp {
+            hint.rank = rank.or(hint.rank);
+        }
+        let peer = peer.and_then(|peer| u32::try_from(peer).ok());
+        hint.highest = hint.highest.max(peer.unwrap_or(0)).max(rank.unwrap_or(0));
+    }
+    hints
+}
+
+impl Comms {
+    /// Identifies the communicators of a process.
+    #[must_use]
+    pub fn of(assembly: &Assembly, devices: &Devices) -> Self {
+        let mut comms = Self::default();
+        let mut known: BTreeMap<(Identity, u64, u32, u32), u32> = BTreeMap::new();
+        let mut repetitions: BTreeMap<(Identity, u64, u32, u32), u32> = BTreeMap::new();
+        let hints = hints(assembly);
+        for (context, hint) in assembly.contexts.iter().zip(&hints) {
+            let said = &context.comm;
+            let (identity, comm_id, ranks, rank) = match (given(context), hint.rank) {
+                (Some((comm_id, ranks, rank)), _) => (Identity::Given, comm_id, ranks, rank),
+                (_, Some(rank)) if hint.hash != 0 => (Identity::Hash, hint.hash, 0, rank),
+                (_, rank) => (Identity::Context, context.id, 0, rank.unwrap_or(0)),
+            };
+            let repetition = repetitions
+                .entry((identity, comm_id, ranks, rank))
+                .and_modify(|next| *next += 1)
+                .or_insert(0);
+            let key = (identity, comm_id, ranks, *repetition);
+            let comm = *known.entry(key).or_insert_with(|| {
+                comms.comms.push(Comm {
+                    identity,
+                    comm_id,
+                    ranks,
+                    repetition: *repetition,
+                    ranks_seen: 0,
+                    name: said.name,
+                    nodes: u32::try_from(said.nodes).unwrap_or(0),
+                });
+                place(comms.comms.len().saturating_sub(1))
+            });
+            if let Some(entry) = comms.comms.get_mut(index(comm)) {
+                let highest = rank.max(if ranks == 0 { hint.highest } else { 0 });
+                entry.ranks_seen = entry.ranks_seen.max(highest.saturating_add(1));
+                if entry.name == Symbol::NONE {
+                    entry.name = said.name;
+                }
+            }
+            comms.members.push(Member { comm, rank, gpu: 0 });
+        }
+        comms.gpus = place_members(assembly, &comms.comms, &mut comms.members, devices);
+        comms
+    }
+
+    /// The member that a context stands for.
+    #[must_use]
+    pub fn member(&self, context: u32) -> Option<&Member> {
+        self.members.get(index(context))
+    }
+
+    /// The GPU with this ordinal: a place in [`Self::gpus`].
+    #[must_use]
+    pub fn gpu(&self, ordinal: u32) -> Option<u32> {
+        let mut gpus = self.gpus.iter();
+        gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(place)
+    }
+
+    /// The communicator of a member.
+    #[must_use]
+    pub fn comm(&self, member: &Member) -> Option<&Comm> {
+        self.comms.get(index(member.comm))
+    }
+}

@@ -1,0 +1,13 @@
+//! Room `links`.
+
+pub mod callback_threads;
+pub mod closing;
+pub mod collective;
+pub mod comm;
+pub mod composites;
+pub mod correlate;
+pub mod gpu_work;
+pub mod gpus;
+pub mod launches;
+pub mod pxn;
+pub mod replays;

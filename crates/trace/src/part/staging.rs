@@ -1,0 +1,82 @@
+//! Making things where nobody looks, then renaming them into place.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, io_error};
+use journal::private;
+
+/// A directory to make things in; gone when dropped.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    path: PathBuf,
+}
+
+/// Tells the stagings of one process apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl Staging {
+    /// Makes a directory in `directory` that nobody else has: `<prefix>-<host>-<pid>-<n>`.
+    pub(crate) fn create(directory: &Path, prefix: &str) -> Result<Self, Error> {
+        let host = journal::host::host_name();
+        let process = std::process::id();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = directory.join(format!("{prefix}-{host}-{process}-{number}"));
+            match private::directory(&path) {
+                Ok(()) => return Ok(Self { path }),
+                // A process with our id died here before.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(io_error("make", &path)(error)),
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes what a process that died left, as far as that can be known: same host, not running.
+    pub(crate) fn sweep(directory: &Path, prefix: &str) {
+        let ours = format!("{prefix}-{}-", journal::host::host_name());
+        let Ok(entries) = fs::read_dir(directory) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let process = name
+                .strip_prefix(&ours)
+                .and_then(|rest| rest.split('-').next())
+                .and_then(|process| process.parse::<u32>().ok());
+            if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+                let _left_for_the_next = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let _left_for_the_next = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Renames `name` from the staging to `directory`, for its user only. What is there moves out of the way first, into the
+/// staging: a directory cannot be renamed onto one that is not empty.
+pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
+    let made = staging.path().join(name);
+    let place = directory.join(name);
+    if place.is_dir() {
+        let aside = staging.path().join(format!("{name}.old"));
+        match fs::rename(&place, &aside) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(io_error("move aside", &place)(error));
+            }
+            _ => {}
+        }
+    }
+    private::seal(&made);
+    fs::rename(&made, &place).map_err(io_error("put in place", &place))
+}

@@ -1,0 +1,191 @@
+//! Doing the same for many parts with several threads, within a bound of memory.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::Error;
+use crate::part::sidecar::Sidecar;
+use crate::part::write::read_sidecar;
+
+/// Memory that one worker at least may plan with, whatever the system says is free.
+const LEAST_BUDGET_BYTES: u64 = 256 << 20;
+
+/// How many threads, and how much memory all of them together plan with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workers {
+    threads: NonZeroUsize,
+    budget_bytes: u64,
+}
+
+impl Workers {
+    /// So many threads, `None` for one a core; half of the memory that is free now.
+    pub(crate) fn new(threads: Option<NonZeroUsize>) -> Self {
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self {
+            threads: threads.unwrap_or_else(cores),
+            budget_bytes: (free_memory_bytes() / 2).max(LEAST_BUDGET_BYTES),
+        }
+    }
+
+    /// What `work` makes of each number below `weights.len()`, in their order. The heaviest begin first, and wait
+    /// until their weight (bytes of memory) fits into the budget beside what is under way; one that is larger than
+    /// the budget is done alone.
+    pub(crate) fn map<T: Send>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(weights.get(at).copied()));
+        let next = AtomicUsize::new(0);
+        let budget = Budget::new(self.budget_bytes);
+        let threads = self.threads.get().min(order.len());
+        let take = || {
+            let mut made = Vec::new();
+            while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let _share = budget.take(weights.get(at).copied().unwrap_or(0));
+                made.push((at, work(at)));
+            }
+            made
+        };
+        let mut made: Vec<(usize, T)> = if threads <= 1 {
+            take()
+        } else {
+            std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+                let ended = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
+                ended
+                    .flat_map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                    .collect()
+            })
+        };
+        made.sort_by_key(|(at, _)| *at);
+        made.into_iter().map(|(_, made)| made).collect()
+    }
+}
+
+impl Workers {
+    /// The sidecars of parts, in their order.
+    pub(crate) fn read_sidecars(&self, parts: &[PathBuf]) -> Vec<Result<Sidecar, Error>> {
+        let weights = vec![0; parts.len()];
+        self.map(&weights, |at| {
+            parts
+                .get(at)
+                .map_or(Ok(Sidecar::default()), |part| read_sidecar(part))
+        })
+    }
+}
+
+/// Bytes of memory that can be used.
+struct Budget {
+    bytes: u64,
+    used: Mutex<u64>,
+    freed: Condvar,
+}
+
+/// Some of a budget; given back when dropped.
+struct Share<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Budget {
+    fn new(bytes: u64) -> Self {
+        Self {
+            bytes,
+            used: Mutex::new(0),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits until so much is free. What is more than there is at all counts as all of it.
+    fn take(&self, bytes: u64) -> Share<'_> {
+        let bytes = bytes.min(self.bytes);
+        let mut used = self.used.lock();
+        let is_full = |used: &mut u64| used.saturating_add(bytes) > self.bytes;
+        self.freed.wait_while(&mut used, is_full);
+        *used += bytes;
+        Share {
+            budget: self,
+            bytes,
+        }
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        *self.budget.used.lock() -= self.bytes;
+        self.budget.freed.notify_all();
+    }
+}
+
+/// Memory that can be had without taking it from others: what the kernel says, and what the job's control group
+/// leaves (Slurm's, say).
+fn free_memory_bytes() -> u64 {
+    let system = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = system.lines().find_map(|line| {
+        let kibibytes = line.strip_prefix("MemAvailable:")?;
+        let number = kibibytes.trim().strip_suffix("kB")?;
+        number.trim().parse::<u64>().ok()
+    });
+    let number = |file: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?;
+        text.trim().parse().ok()
+    };
+    let of_group = number("memory.max").map(|most| {
+        let used = number("memory.current").unwrap_or(0);
+        most.saturating_sub(used)
+    });
+    let free = free.map_or(0, |kibibytes| kibibytes.saturating_mul(1024));
+    of_group.map_or(free, |of_group| of_group.min(free))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
+    fn workers(threads: usize, budget_bytes: u64) -> Workers {
+        Workers {
+            threads: NonZeroUsize::new(threads).expect("some"),
+            budget_bytes,
+        }
+    }
+
+    #[test]
+    fn results_are_in_order_whoever_made_them() {
+        let weights: Vec<u64> = (0..100).map(|at| at * 7 % 13).collect();
+        let expected: Vec<usize> = (0..100).map(|at| at * at).collect();
+        for threads in [1, 2, 8, 200] {
+            let made = workers(threads, 20).map(&weights, |at| at * at);
+            assert_eq!(made, expected, "{threads} threads");
+        }
+        assert!(workers(4, 1).map(&[], |at| at).is_empty());
+    }
+
+    #[test]
+    fn the_budget_is_kept_and_what_does_not_fit_at_all_is_done_alone() {
+        let weights = [50, 40, 30, 30, 70, 1000, 10, 10];
+        let under_way = AtomicU64::new(0);
+        let most = AtomicU64::new(0);
+        let heavy_alone = AtomicU64::new(0);
+        let _done = workers(8, 100).map(&weights, |at| {
+            let weight = weights[at].min(100);
+            let now = under_way.fetch_add(weight, Ordering::SeqCst) + weight;
+            most.fetch_max(now, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(10));
+            if weight == 100 {
+                heavy_alone.store(under_way.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+            under_way.fetch_sub(weight, Ordering::SeqCst);
+        });
+        let most = most.into_inner();
+        assert!(most <= 100 && most > 70, "{most} at once");
+        assert_eq!(heavy_alone.into_inner(), 100);
+    }
+
+    #[test]
+    fn there_is_free_memory() {
+        assert!(free_memory_bytes() > 1 << 20);
+    }
+}

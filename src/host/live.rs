@@ -1,0 +1,25 @@
+//! Counts the communicators between `init` and `finalize`.
+//!
+//! While there is one, libnccl is mapped and what it lent us (mask, logger) may be used. After the last
+//! `finalize` the program may unload it, and at exit its own destructors may have run.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static COMMUNICATORS: AtomicUsize = AtomicUsize::new(0);
+
+/// A communicator begins. What it lends has been stored before.
+pub(crate) fn enter() {
+    COMMUNICATORS.fetch_add(1, Ordering::Release);
+}
+
+/// A communicator ends; more ends than begins are ignored.
+pub(crate) fn leave() {
+    let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| {
+        count.checked_sub(1)
+    });
+}
+
+/// Whether a communicator lives.
+pub(crate) fn any() -> bool {
+    COMMUNICATORS.load(Ordering::Acquire) > 0
+}

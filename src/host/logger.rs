@@ -1,0 +1,94 @@
+//! NCCL's logger as the place for our messages, so that they stand where NCCL's own do (`NCCL_DEBUG`,
+//! `NCCL_DEBUG_FILE`).
+//!
+//! Only for `init`, `finalize` and threads of ours: NCCL's logger takes a lock and asks CUDA for the device,
+//! so start, stop and state callbacks must not call it. Up to v3 NCCL hands out no logger.
+
+use std::ffi::{CString, c_int};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use super::live;
+
+static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static LENT: AtomicBool = AtomicBool::new(false);
+
+pub(crate) type Logger = unsafe extern "C" fn(
+    std::ffi::c_uint,
+    std::ffi::c_ulong,
+    *const std::ffi::c_char,
+    c_int,
+    *const std::ffi::c_char,
+    ...
+);
+
+/// NCCL's numbers (`nccl_common.h`).
+const LOG_INFO: std::ffi::c_uint = 3;
+const INIT: std::ffi::c_ulong = 1;
+const PROFILE: std::ffi::c_ulong = 0x4000;
+/// PROFILE is our subsystem. INIT is in NCCL's default set, so that `NCCL_DEBUG=INFO` alone shows our lines.
+const FLAGS: std::ffi::c_ulong = INIT | PROFILE;
+
+/// Remembers NCCL's logger; none (v1–v3) is ignored.
+pub(crate) fn remember(logger: Option<Logger>) {
+    if let Some(logger) = logger {
+        LOGGER.store(logger as *mut (), Ordering::Release);
+        LENT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Forgets NCCL's logger. For handlers that run at exit, when libnccl's own destructors may have run.
+pub fn forget() {
+    LOGGER.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// Whether this NCCL lends a logger at all (v4 and later): else what is said by [`info`] is never heard.
+#[must_use]
+pub fn was_lent() -> bool {
+    LENT.load(Ordering::Relaxed)
+}
+
+/// Says something that a user who asks for it (`NCCL_DEBUG=INFO`) wants to read.
+pub fn info(message: &str) {
+    say_to_nccl(message);
+}
+
+/// Says something that every user must read: on stderr, and to NCCL's log.
+///
+/// NCCL's log gets it as INFO, because a WARN becomes the text of `ncclGetLastError`.
+pub fn warn(message: &str) {
+    say_to_stderr(message);
+    say_to_nccl(message);
+}
+
+/// Writes one line to stderr; allowed in callbacks. A line that cannot be written is lost.
+pub(crate) fn say_to_stderr(message: &str) {
+    let line = format!("nccl-otf2: {message}\n");
+    // SAFETY: the buffer lives during the call and is as long as said.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
+
+fn say_to_nccl(message: &str) {
+    let logger = LOGGER.load(Ordering::Acquire);
+    if logger.is_null() || !live::any() {
+        return;
+    }
+    // SAFETY: `remember` stored a function of exactly this type, and it is not NULL.
+    let logger: Logger = unsafe { mem::transmute::<*mut (), Logger>(logger) };
+    let Ok(line) = CString::new(format!("nccl-otf2: {}", message.replace('\0', "\u{fffd}"))) else {
+        return;
+    };
+    // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of
+    // the pointers. File and line are printed only for WARN.
+    unsafe {
+        logger(
+            LOG_INFO,
+            FLAGS,
+            c"nccl-otf2".as_ptr(),
+            0,
+            c"%s".as_ptr(),
+            line.as_ptr(),
+        );
+    }
+}

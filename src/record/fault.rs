@@ -1,0 +1,20 @@
+//! A fault on demand, in builds with the feature `fault-injection` only: proof that a panic in the built library
+//! reaches neither NCCL nor the job.
+
+use nccl_events::Body;
+
+/// The event type that makes the recorder panic. NCCL's types are single bits.
+const MAGIC: u64 = 0xfa17;
+
+/// Panics when NCCL reports an event of the magic type.
+#[inline]
+pub(crate) fn on(body: &Body<'_>) {
+    if cfg!(feature = "fault-injection") && matches!(body, Body::Unknown { event_type: MAGIC }) {
+        plant();
+    }
+}
+
+#[cold]
+fn plant() {
+    panic!("planted by an event of type {MAGIC:#x}");
+}

@@ -1,0 +1,267 @@
+//! Appends events to the calling thread's journal slot.
+//!
+//! Called from every thread NCCL has, the network proxies and CUDA's host-callback thread among them: no
+//! lock, no allocation, no system call after a thread's first event. A thread gets its slot on its first
+//! event and gives it back when it ends; the next thread takes it over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+mod fault;
+
+use crate::control::{self, Answer, Switch};
+use crate::gpu;
+use crate::host::shared::{self, Current, Mine, Share};
+use crate::scorep;
+use journal::clock::ticks;
+use journal::part::late::LateCallbacks;
+use journal::writer::{Cursor, Lost, Registry};
+use nccl_events::id::EventId;
+use nccl_events::{Body, Kind, Start, State};
+
+/// The recording that is on.
+static RECORDING: Current<Arc<Registry>> = Current::none();
+/// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
+/// on a thread whose slot is already gone. By [`late_place`].
+static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
+const LATE_COUNTERS: usize = Kind::COUNT + 3;
+const LATE_STOPS: usize = Kind::COUNT;
+const LATE_STATES: usize = Kind::COUNT + 1;
+const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
+
+/// A thread's slot; gives it back when the thread ends.
+struct Slot {
+    registry: Arc<Registry>,
+    /// Absent when this thread could not get a slot: then its events are only counted.
+    cursor: Option<Cursor>,
+    /// Whether Score-P is shown what is recorded: here, where callbacks look anyway.
+    is_shown: bool,
+}
+
+impl Share for Slot {
+    type Whole = Arc<Registry>;
+    const CURRENT: &'static Current<Self::Whole> = &RECORDING;
+
+    /// A thread's first event of a recording.
+    fn of(registry: Self::Whole) -> Self {
+        let cursor = registry.register(&thread_name()).ok();
+        Self {
+            registry,
+            cursor,
+            is_shown: scorep::is_on(),
+        }
+    }
+
+    fn leave(self) {
+        if let Some(cursor) = self.cursor {
+            self.registry.retire(cursor);
+        }
+    }
+}
+
+thread_local! {
+    static SLOT: Mine<Slot> = const { Mine::new() };
+}
+
+/// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
+#[must_use]
+#[inline]
+pub fn start(event: &Start<'_>) -> EventId {
+    if control::is_plain(event.body.kind()) {
+        record_start(event)
+    } else {
+        considered_start(event)
+    }
+}
+
+/// [`start`] of what may not be wanted, or counts.
+fn considered_start(event: &Start<'_>) -> EventId {
+    let verdict = control::consider(event);
+    if let Some((context, switch)) = verdict.turn {
+        record_turn(context, &switch);
+    }
+    match verdict.answer {
+        Answer::Record => record_start(event),
+        Answer::RecordAlone => record_alone(*event),
+        Answer::Refuse => EventId::NONE,
+        Answer::StandIn => EventId::NOT_WANTED,
+    }
+}
+
+/// Without the group that stands in for one that is not recorded.
+#[cold]
+fn record_alone(mut event: Start<'_>) -> EventId {
+    event.parent = 0;
+    match &mut event.body {
+        Body::Coll(coll) => coll.parent_group = 0,
+        Body::P2p(p2p) => p2p.parent_group = 0,
+        _ => {}
+    }
+    record_start(&event)
+}
+
+/// Records that windows of steps switched the recording of a communicator's rank.
+#[cold]
+pub(crate) fn record_turn(context: u64, switch: &Switch) {
+    let begin_ticks = ticks();
+    with_cursor(Lost::Communicator, |cursor| {
+        cursor.switch(begin_ticks, context, switch);
+    });
+}
+
+#[inline]
+fn record_start(event: &Start<'_>) -> EventId {
+    let what = Lost::Start(event.body.kind());
+    let id = on_slot(what, |slot, is_shown| {
+        let id = match slot {
+            Ok(cursor) => {
+                fault::on(&event.body);
+                cursor.start(event)
+            }
+            Err(registry) => registry.slotless_id(event.body.kind()),
+        };
+        if *is_shown {
+            scorep::started(event, id);
+        }
+        id
+    });
+    let id = id.unwrap_or(EventId::NONE);
+    if let Some(stream) = event.body.stream_of_launch() {
+        gpu::launch_begins(id, stream);
+    }
+    id
+}
+
+/// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.
+#[inline]
+pub fn stop(event: u64) {
+    if event != 0 && event != EventId::NOT_WANTED.get() {
+        on_slot(Lost::Stop(event), |slot, is_shown| {
+            if let Ok(cursor) = slot {
+                cursor.stop(event);
+            }
+            if *is_shown {
+                scorep::stopped(event);
+            }
+        });
+        gpu::event_ends(EventId::from_raw(event));
+    }
+}
+
+/// Records a change of state. NULL handles are ignored.
+#[inline]
+pub fn state(state: &State) {
+    if state.event != 0 {
+        on_slot(Lost::State(state.event), |slot, is_shown| {
+            if let Ok(cursor) = slot {
+                cursor.state(state);
+            }
+            if *is_shown {
+                scorep::changed(state);
+            }
+        });
+    }
+}
+
+/// Runs `action` on the calling thread's slot. Nothing when nothing is recorded; `what` is counted as lost when
+/// the thread has no slot.
+#[inline]
+pub(crate) fn with_cursor(what: Lost, action: impl FnOnce(&mut Cursor)) {
+    on_slot(what, |slot, _is_shown| {
+        if let Ok(cursor) = slot {
+            action(cursor);
+        }
+    });
+}
+
+/// Runs `action` with the calling thread's slot, or, after counting the loss, with the registry that has no slot
+/// for it; and whether Score-P is shown it. None when nothing is being recorded: counted as late.
+#[inline]
+fn on_slot<T>(
+    what: Lost,
+    action: impl FnOnce(Result<&mut Cursor, &Registry>, &bool) -> T,
+) -> Option<T> {
+    let done = shared::with(&SLOT, |slot| match &mut slot.cursor {
+        Some(cursor) => action(Ok(cursor), &slot.is_shown),
+        None => {
+            slot.registry.lose(what);
+            action(Err(&slot.registry), &slot.is_shown)
+        }
+    });
+    if done.is_none() {
+        late(what);
+    }
+    done
+}
+
+/// Counts a callback that belongs to no recording.
+#[cold]
+fn late(what: Lost) {
+    // What is open there is to be closed there.
+    if let Lost::Stop(event) = what
+        && scorep::is_on()
+    {
+        scorep::stopped(event);
+    }
+    if let Some(count) = LATE.get(late_place(what)) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+const fn late_place(what: Lost) -> usize {
+    match what {
+        Lost::Start(kind) => kind as usize,
+        Lost::Stop(_) => LATE_STOPS,
+        Lost::State(_) => LATE_STATES,
+        Lost::Communicator => LATE_COMMUNICATORS,
+    }
+}
+
+/// The thread's name as the system knows it (at most 15 bytes).
+pub(crate) fn thread_name() -> String {
+    let mut name = [0_u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let length = name
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(name.len());
+    String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned()
+}
+
+/// Begins to record into `registry`.
+pub(crate) fn begin(registry: Arc<Registry>) {
+    RECORDING.begin(registry);
+}
+
+/// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
+pub(crate) fn end() {
+    let registry = RECORDING.end();
+    control::end();
+    if let Some(registry) = registry {
+        registry.close();
+    }
+}
+
+/// Switches recording off at once and for good in this process, without a lock: for a forked child, and
+/// for the guard after a panic.
+pub(crate) fn disable() {
+    RECORDING.disable();
+}
+
+/// Callbacks that came outside of any recording since this was last asked.
+pub(crate) fn take_late() -> LateCallbacks {
+    let take = |index: usize| LATE.get(index).map_or(0, |n| n.swap(0, Ordering::Relaxed));
+    let mut late = LateCallbacks {
+        stops: take(LATE_STOPS),
+        states: take(LATE_STATES),
+        ..LateCallbacks::default()
+    };
+    for kind in Kind::ALL {
+        let starts = take(kind as usize);
+        if starts > 0 {
+            late.starts.insert(kind.name().to_owned(), starts);
+        }
+    }
+    late
+}

@@ -1,0 +1,91 @@
+//! The communicators of this process: their contexts, and the identity that all ranks agree on.
+//!
+//! NCCL gives every communicator a hash (`commId`) that is equal on all its ranks but may come again when an
+//! application uses an id twice. The identity is (commId, number of ranks, repetition), where the
+//! repetition counts earlier `init` calls of the same rank with the same pair in this process. A communicator
+//! is created by all its ranks in the same order, so all compute the same value without talking; counting
+//! per rank keeps that true when several ranks share a process.
+
+use std::collections::BTreeMap;
+
+use nccl_events::CommInit;
+use nccl_events::id::{ContextId, ProcessTag};
+
+/// Contexts handed out and not yet finalized.
+#[derive(Debug, Default)]
+pub(crate) struct Communicators {
+    next: u64,
+    live: BTreeMap<u64, ()>,
+    seen: BTreeMap<(u64, i32, i32), u32>,
+}
+
+impl Communicators {
+    /// A new context and its repetition.
+    pub(crate) fn add(&mut self, tag: ProcessTag, comm: &CommInit<'_>) -> (ContextId, u32) {
+        self.next += 1;
+        let context = ContextId::new(tag, self.next);
+        self.live.insert(context.get(), ());
+        if comm.comm_id == 0 {
+            return (context, 0); // v1–v3: no identity given, nothing to repeat
+        }
+        let count = self
+            .seen
+            .entry((comm.comm_id, comm.ranks, comm.rank))
+            .or_insert(0);
+        let repetition = *count;
+        *count += 1;
+        (context, repetition)
+    }
+
+    /// Forgets a context. False if it is not one of ours or was finalized before.
+    pub(crate) fn remove(&mut self, context: u64) -> bool {
+        self.live.remove(&context).is_some()
+    }
+
+    /// Whether all contexts are finalized.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nccl_events::Name;
+
+    fn comm(comm_id: u64, rank: i32) -> CommInit<'static> {
+        CommInit {
+            table: 7,
+            comm_id,
+            name: Name::NONE,
+            nodes: 1,
+            ranks: 2,
+            rank,
+            nccl_version: 0,
+        }
+    }
+
+    #[test]
+    fn ranks_of_one_process_agree_on_the_repetition() {
+        let tag = ProcessTag::new(1);
+        let mut all = Communicators::default();
+        let first: Vec<u32> = [0, 1]
+            .iter()
+            .map(|rank| all.add(tag, &comm(9, *rank)).1)
+            .collect();
+        let again: Vec<u32> = [1, 0]
+            .iter()
+            .map(|rank| all.add(tag, &comm(9, *rank)).1)
+            .collect();
+        assert_eq!((first, again), (vec![0, 0], vec![1, 1]));
+    }
+
+    #[test]
+    fn a_context_ends_once() {
+        let mut all = Communicators::default();
+        let (context, _) = all.add(ProcessTag::new(1), &comm(9, 0));
+        assert!(all.remove(context.get()));
+        assert!(!all.remove(context.get()));
+        assert!(all.is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! Makes this process's part of a snapshot. Runs on the maintenance thread only.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{Request, standing};
+use crate::host::hooks;
+use crate::host::logger;
+use journal::clock;
+use journal::part::process::ProcessInfo;
+use journal::private;
+use journal::writer::Registry;
+use trace::part::write::{JOURNAL, PROCESS, part_name};
+
+/// How often the maintenance looks for the file.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a new file is left alone: a shell makes it first and sets its time then, which is the snapshot's name.
+const SETTLING: Duration = Duration::from_millis(200);
+
+/// Looks for requests and answers them.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    out: PathBuf,
+    part: PathBuf,
+    due: Instant,
+    /// Seen, to be looked at again.
+    settling: Option<Request>,
+    answered: Option<Request>,
+    has_failed: bool,
+}
+
+impl Maker {
+    /// For the part of a job.
+    pub(crate) fn new(out: &Path, part: &Path) -> Self {
+        Self {
+            out: out.to_owned(),
+            part: part.to_owned(),
+            due: Instant::now() + INTERVAL,
+            settling: None,
+            answered: None,
+            has_failed: false,
+        }
+    }
+
+    /// Whether it is time to answer a request: the caller records a clock pair before.
+    pub(crate) fn wanted(&mut self) -> Option<Request> {
+        if hooks::DUMP.take()
+            && let Err(error) = Request::make(&self.out)
+        {
+            self.fail(&error);
+        }
+        if Instant::now() < self.due {
+            return None;
+        }
+        self.due = Instant::now() + INTERVAL;
+        // A directory that cannot be read now may be readable later.
+        let request = Request::find(&self.out).ok().flatten()?;
+        if self.answered.as_ref() == Some(&request) {
+            return None;
+        }
+        if self.settling.as_ref() == Some(&request) {
+            return Some(request);
+        }
+        self.due = Instant::now() + SETTLING;
+        self.settling = Some(request);
+        None
+    }
+
+    /// Puts this process's part into the snapshot.
+    pub(crate) fn answer(&mut self, request: Request, registry: &Registry) {
+        if let Err(error) = self.put_part(&request, registry) {
+            self.fail(&error);
+        }
+        let is_last =
+            standing(&self.out, &request).is_ok_and(|standing| standing.awaited.is_empty());
+        if is_last && let Err(error) = request.set_aside(&self.out) {
+            self.fail(&error);
+        }
+        self.answered = Some(request);
+    }
+
+    fn put_part(&self, request: &Request, registry: &Registry) -> io::Result<()> {
+        let directory = request.directory(&self.out);
+        let parts = directory.join("parts");
+        private::directories(&parts)?;
+        let name = part_name(&self.part);
+        let making = directory.join(format!(".making-{name}"));
+        private::directory(&making)?;
+        let made = self.copy(&making, registry);
+        let placed = made.and_then(|()| std::fs::rename(&making, parts.join(&name)));
+        placed.inspect_err(|_| {
+            let _best_effort = std::fs::remove_dir_all(&making);
+        })
+    }
+
+    fn copy(&self, into: &Path, registry: &Registry) -> io::Result<()> {
+        let journal = into.join(JOURNAL);
+        private::directory(&journal)?;
+        registry.copy_to(&journal)?;
+        let info = std::fs::read(self.part.join(PROCESS))?;
+        let mut info: ProcessInfo = serde_json::from_slice(&info)?;
+        info.snapshot_realtime_ns = clock::realtime_ns();
+        private::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
+    }
+
+    /// Says once that something does not work: the job's log is not to fill up with it.
+    fn fail(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            logger::warn(&format!(
+                "no snapshot of this process in {}: {error}; recording goes on",
+                self.out.display()
+            ));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! For tests only: a process that plays another host, with clocks of its own.
+//!
+//! `NCCL_OTF2_TEST_CLOCK=offset_ns,drift_ppb,boot-id`, read once when a session begins, shifts what the system's
+//! clocks are recorded to show: CLOCK_REALTIME is ahead by `offset_ns`, all of them gain `drift_ppb` since the boot of
+//! the machine, and the host has been up for another time. The boot id is also the host's name. The ticks of events
+//! are as they are: the process differs in nothing else.
+
+use journal::clock::ClockPair;
+
+/// The variable.
+pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
+
+/// The clocks of the host that is played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TestClock {
+    offset_ns: i64,
+    drift_ppb: i64,
+    /// Boot id and host name.
+    pub(crate) boot_id: String,
+}
+
+impl TestClock {
+    /// What the environment asks for.
+    ///
+    /// # Errors
+    /// It is asked for, and cannot be read.
+    pub(crate) fn from_environment() -> Result<Option<Self>, String> {
+        match std::env::var(VARIABLE) {
+            Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {
+                format!(
+                    "{VARIABLE}={text}: not offset_ns,drift_ppb,boot-id (it is for tests: unset it)"
+                )
+            }),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(3, ',');
+        Some(Self {
+            offset_ns: words.next()?.trim().parse().ok()?,
+            drift_ppb: words.next()?.trim().parse().ok()?,
+            boot_id: Some(words.next()?.trim())
+                .filter(|boot_id| !boot_id.is_empty())?
+                .to_owned(),
+        })
+    }
+
+    /// What the host's clocks show when this machine's show `pair`.
+    pub(crate) fn shift(&self, pair: ClockPair) -> ClockPair {
+        let gained = i128::from(pair.monotonic_ns) * i128::from(self.drift_ppb) / 1_000_000_000;
+        let gained = i64::try_from(gained).unwrap_or(0);
+        let up = |ns: u64| {
+            ns.saturating_add_signed(gained)
+                .saturating_add(self.up_ns())
+        };
+        let realtime_ns = pair.realtime_ns.saturating_add_signed(gained);
+        ClockPair {
+            monotonic_ns: up(pair.monotonic_ns),
+            realtime_ns: realtime_ns.saturating_add_signed(self.offset_ns),
+            monotonic_raw_ns: up(pair.monotonic_raw_ns),
+            ..pair
+        }
+    }
+
+    /// How much longer than this machine it is up: up to a day, by its name.
+    fn up_ns(&self) -> u64 {
+        let bytes = self.boot_id.bytes();
+        let mixed = bytes.fold(7_u64, |mixed, byte| {
+            mixed.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        mixed % 86_400 * 1_000_000_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_host() {
+        let clock = TestClock::parse("-2000000000,50000,boot-a").expect("it is well formed");
+        let pair = ClockPair {
+            ticks: 5,
+            monotonic_ns: 1_000_000_000_000,
+            realtime_ns: 1_700_000_000_000_000_000,
+            monotonic_raw_ns: 1_000_000_000_000,
+            uncertainty_ticks: 9,
+        };
+        let shifted = clock.shift(pair);
+        // 50 ppm of 1000 s are 50 ms.
+        assert_eq!(shifted.realtime_ns, 1_699_999_998_050_000_000);
+        assert_eq!(shifted.monotonic_ns, 1_000_050_000_000 + clock.up_ns());
+        assert_eq!((shifted.ticks, shifted.uncertainty_ticks), (5, 9));
+        for text in ["", "1,2", "1,2,", "x,2,boot"] {
+            assert_eq!(TestClock::parse(text), None, "{text}");
+        }
+    }
+}
