@@ -3,7 +3,7 @@
 //! Events are NCCL's (starts), ten for each all-reduce. For a million of them with the peak of memory:
 //! `cargo test --release --test write_jobs -- --ignored --nocapture`.
 
-#[path = "../tests/write_jobs/job.rs"]
+#[path = "../crates/trace/tests/jobs/job.rs"]
 #[expect(dead_code, reason = "the tests need more of it")]
 mod job;
 

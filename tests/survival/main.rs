@@ -4,7 +4,7 @@
 //! Processes that die are in tests/torture and tests/killed.rs, full and read-only disks in tests/no_room.rs.
 
 mod flips;
-#[path = "../write_jobs/job.rs"]
+#[path = "../../crates/trace/tests/jobs/job.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod job;
 mod journals;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use journal::clock::{self, ClockPair};
-use journal::part::process::{self, ProcessInfo};
+use journal::part::process::ProcessInfo;
 use journal::writer::{Registry, RegistryOptions};
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{Body, Coll, CommInit, Name, Start};
@@ -34,7 +34,7 @@ pub(crate) fn record_in(
     let mut info = ProcessInfo {
         format: 1,
         host: "host".to_owned(),
-        boot_id: process::boot_id(),
+        boot_id: journal::host::boot_id(),
         pid,
         session_start_realtime_ns: started_ns,
         nccl_version: "2.28.9".to_owned(),

@@ -37,6 +37,9 @@ impl LateCallbacks {
     }
 
     /// Writes them into a part, if there are any.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, part: &Path) -> io::Result<()> {
         if self.total() == 0 {
             return Ok(());

@@ -182,14 +182,13 @@ impl ArchiveOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
 
     #[test]
     fn levels_are_the_presets_of_recording() {
         for (level, mask) in [
-            (Level::Light, config::LIGHT),
-            (Level::Standard, config::STANDARD),
-            (Level::Full, config::FULL),
+            (Level::Light, nccl_events::LIGHT),
+            (Level::Standard, nccl_events::STANDARD),
+            (Level::Full, nccl_events::FULL),
         ] {
             for kind in Kind::ALL {
                 if kind != Kind::Unknown {

@@ -27,6 +27,9 @@ impl ScorepReport {
     }
 
     /// Writes it into a part.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, part: &Path) -> io::Result<()> {
         let json = serde_json::to_vec(self).map_err(io::Error::other)?;
         private::write(&Self::path(part), &json)

@@ -26,7 +26,7 @@ fn a_million_events() {
     };
     println!("before writing: {}", peak_kib());
     let begin = std::time::Instant::now();
-    let summary = part::write(&part, &WriteOptions::default(), &Silent).expect("written");
+    let summary = write::write(&part, &WriteOptions::default(), &Silent).expect("written");
     println!(
         "{} records, {} events in {:?}; {}",
         summary.records,

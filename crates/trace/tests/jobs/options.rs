@@ -44,7 +44,7 @@ fn kept(out: &Path, options: [ArchiveOptions; 2]) -> Vec<PathBuf> {
     let parts = record_two_ranks(out);
     for (part, archive) in parts.iter().zip(options) {
         let archive = Some(archive);
-        part::write(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
+        write::write(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
     }
     unify(out, &Silent).expect("unified");
     parts
@@ -249,9 +249,9 @@ fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
     let json = serde_json::to_vec(&process).expect("plain data");
     std::fs::write(&path, json).expect("written");
     let options = WriteOptions::default();
-    part::write(&parts[0], &options, &Silent).expect("written");
+    write::write(&parts[0], &options, &Silent).expect("written");
     assert_eq!(
-        part::read_sidecar(&parts[0]).expect("there").options.level,
+        write::read_sidecar(&parts[0]).expect("there").options.level,
         Level::Standard
     );
     let summary = wanted(out, ArchiveWishes::default());
@@ -315,7 +315,7 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
             metrics,
             ..ArchiveOptions::default()
         });
-        part::write(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
+        write::write(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
     }
     unify(out, &Silent).expect("unified");
     let archive = open(out);

@@ -27,7 +27,7 @@ pub(crate) const KEEP: WriteOptions = WriteOptions {
 fn written(out: &Path) -> Archive {
     let parts = record_two_ranks(out);
     for part in &parts {
-        part::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
+        write::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
     }
     unify(out, &Silent).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
@@ -221,7 +221,7 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     process.all_reduce(0, 0);
     parts.push(process.end());
     for part in &parts {
-        part::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
+        write::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
     }
     unify(out, &Silent).expect("the archive is written");
 
@@ -342,7 +342,7 @@ fn operations_carry_what_nccl_said() {
 fn everything_seen_is_accounted_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let parts = record_two_ranks(directory.path());
-    let summary = part::write(&parts[0], &KEEP, &Silent).expect("written");
+    let summary = write::write(&parts[0], &KEEP, &Silent).expect("written");
     let seen = |kind| summary.counts.kinds.get(kind).seen;
     assert_eq!(seen(Kind::Coll), 3);
     assert_eq!(seen(Kind::ProxyOp), 6);
@@ -355,7 +355,7 @@ fn everything_seen_is_accounted_for() {
         assert_eq!((counts.unfinished, counts.lost), (0, 0), "{kind:?}");
     }
     assert!(summary.problems.is_empty(), "{:?}", summary.problems);
-    part::write(&parts[1], &KEEP, &Silent).expect("written");
+    write::write(&parts[1], &KEEP, &Silent).expect("written");
     unify(directory.path(), &Silent).expect("unified");
     let archive = Archive::open(&directory.path().join(ANCHOR)).expect("opens");
     let property = |name: &str| archive.property(name);
@@ -377,9 +377,9 @@ fn everything_seen_is_accounted_for() {
 fn writing_twice_gives_the_same_bytes() {
     let directory = tempfile::tempdir().expect("a directory");
     let part = record_two_ranks(directory.path()).remove(0);
-    part::write(&part, &KEEP, &Silent).expect("written");
+    write::write(&part, &KEEP, &Silent).expect("written");
     let first = contents(&part);
-    part::write(&part, &WriteOptions::default(), &Silent).expect("written again");
+    write::write(&part, &WriteOptions::default(), &Silent).expect("written again");
     assert!(first == contents(&part), "the files differ");
     assert!(!part.join("journal").exists(), "the journal is removed");
     let left: Vec<_> = std::fs::read_dir(&part)
@@ -401,7 +401,7 @@ fn a_deadline_leaves_the_part_as_it_was() {
         deadline: Some(std::time::Instant::now()),
         ..WriteOptions::default()
     };
-    let error = part::write(&part, &options, &Silent).expect_err("no time");
+    let error = write::write(&part, &options, &Silent).expect_err("no time");
     assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
     let left: Vec<_> = std::fs::read_dir(&part)
         .expect("readable")
@@ -415,7 +415,7 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let parts = record_two_ranks(out);
-    part::write(&parts[0], &WriteOptions::default(), &Silent).expect("written");
+    write::write(&parts[0], &WriteOptions::default(), &Silent).expect("written");
     unify(out, &Silent).expect("one part is an archive, too");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     assert_eq!(archive.property("NCCL::RANKS_MISSING"), Some("1"));
@@ -545,7 +545,7 @@ fn what_was_written_of_a_running_process_is_written_again() {
         provisional: true,
         ..WriteOptions::default()
     };
-    let first = part::write(&process.part, &provisional, &Silent).expect("written while it runs");
+    let first = write::write(&process.part, &provisional, &Silent).expect("written while it runs");
     assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
     process.all_reduce(0, 1);
     process.end();

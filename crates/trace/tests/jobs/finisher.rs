@@ -11,7 +11,7 @@ fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);
     process.all_reduce(i32::try_from(who.rank).expect("few ranks"), 0);
     let part = process.end();
-    part::write(&part, &WriteOptions::default(), &Silent).expect("written");
+    write::write(&part, &WriteOptions::default(), &Silent).expect("written");
 }
 
 fn last(out: &Path) -> bool {

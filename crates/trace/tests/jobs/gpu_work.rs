@@ -159,7 +159,7 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
 fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
     for (rank, number) in (0..).zip(devices) {
         let part = record(out, rank, number, kernels);
-        part::write(&part, &KEEP, &Silent).expect("the part is written");
+        write::write(&part, &KEEP, &Silent).expect("the part is written");
     }
     unify(out, &Silent).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
@@ -500,7 +500,7 @@ fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
             gpu(&mut process, context, &of_communicator);
         }
         let _events = process.all_reduce(i32::try_from(rank).expect("few ranks"), 0);
-        part::write(&process.end(), &KEEP, &Silent).expect("the part is written");
+        write::write(&process.end(), &KEEP, &Silent).expect("the part is written");
     }
     unify(directory.path(), &Silent).expect("the archive is written");
     let archive = Archive::open(&directory.path().join(ANCHOR)).expect("the archive opens");

@@ -64,7 +64,7 @@ fn record(out: &std::path::Path, rank: u32) {
     }
     process.main.comm_finalize(context.get(), clock::ticks());
     let part = process.end();
-    part::write(&part, &WriteOptions::default(), &Silent).expect("the part is written");
+    write::write(&part, &WriteOptions::default(), &Silent).expect("the part is written");
 }
 
 #[test]

@@ -371,7 +371,7 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let part = record(out, 1, 4000);
-    let summary = part::write(&part, &KEEP, &Silent).expect("written");
+    let summary = write::write(&part, &KEEP, &Silent).expect("written");
     for kind in Kind::ALL {
         let counts = summary.counts.kinds.get(kind);
         let is_known = kind != Kind::Unknown;
@@ -392,7 +392,7 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let part = record(out, 1, 4000);
-    part::write(&part, &KEEP, &Silent).expect("written");
+    write::write(&part, &KEEP, &Silent).expect("written");
     unify(out, &Silent).expect("unified");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     let definitions = archive.definitions().expect("definitions");
@@ -444,7 +444,7 @@ fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path();
         let part = record(out, peer, size);
-        let summary = part::write(&part, &KEEP, &Silent).expect("written");
+        let summary = write::write(&part, &KEEP, &Silent).expect("written");
         assert_eq!(summary.counts.messages_without_peer, without_peer);
         unify(out, &Silent).expect("unified");
         let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
