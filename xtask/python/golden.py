@@ -111,7 +111,8 @@ class Comparison:
             self.texts(f"{what} events of location {location}", old.get(location, []), new.get(location, []))
         if differing:
             rows = [Counter(line for name in differing for line in rows.get(name, [])) for rows in (old, new)]
-            kinds = [Counter(line.split()[0] for line in bag.elements()) for bag in (rows[0] - rows[1], rows[1] - rows[0])]
+            bags = rows[0] - rows[1], rows[1] - rows[0]
+            kinds = [Counter(line.split()[0] for line in bag.elements()) for bag in bags]
             self.found.append(f"{what}: {len(differing)} locations differ, gone {dict(kinds[0])}, new {dict(kinds[1])}")
 
     def folders(self, old, new):
@@ -138,7 +139,8 @@ def anchor_lines(anchor):
     """A property a line; each line of a value has the name in front. Without OTF2's random number of the archive."""
     lines, name = [], ""
     for line in printed(anchor, "-I"):
-        if line.startswith("Trace identifier"):
+        # The definitions and properties themselves are compared.
+        if line.startswith(("Trace identifier", "Number of properties", "Number of global definitions")):
             continue
         if line.startswith("Property name"):
             name = line.split(None, 2)[2]
@@ -150,8 +152,8 @@ def anchor_lines(anchor):
 
 
 def allowed(file):
-    lines = Path(file).read_text().splitlines() if file else []
-    pairs = [line.split(" => ") if " => " in line else (line.removesuffix(" =>"), "") for line in lines if line and line[0] != "#"]
+    lines = [line for line in Path(file).read_text().splitlines() if line and line[0] != "#"]
+    pairs = [(line.removesuffix(" =>") + " => ").split(" => ")[:2] for line in lines]
     return [(re.compile(pattern), replacement) for pattern, replacement in pairs]
 
 

@@ -78,6 +78,7 @@ stop first
 start last CollApi ctx=c func=AllGather count=2 datatype=ncclInt8
 stop last
 """
+EVERYTHING = "{source}/tests/support/everything.script"
 MIXED = ["mixed-2procs-sockets.rank0", "mixed-2procs-sockets.rank1"]
 GPUS = ["allreduce-4gpu-1process"]
 FAKE = {"LD_PRELOAD": "{bin}/libfakegpu.so"}
@@ -134,14 +135,23 @@ JOBS = [
     nccl("no-room", "2.28.9", f"{FOUR} --exact", variables={"NCCL_OTF2_MAX_SIZE": "3M"}),
     nccl("killed", "2.28.9", f"{FOUR} --rounds 0 --ops one --kill-after 0.7", codes=(3,), sets=BOTH),
     nccl("killed", "2.32.3", f"{FOUR} --rounds 0 --exact --kill-after 1.5", codes=(3,)),
-    nccl("one-killed", "2.32.3", f"{FOUR} --rounds 0 --ops allreduce --kill-after 1 --kill-rank 2 --timeout 10", codes=TIMEOUT),
+    nccl(
+        "one-killed",
+        "2.32.3",
+        f"{FOUR} --rounds 0 --ops allreduce --kill-after 1 --kill-rank 2 --timeout 10",
+        codes=TIMEOUT,
+    ),
     nccl("skip-last", "2.28.9", f"{FOUR} --ops allreduce,sendrecv,one --skip-last 1 --timeout 9", codes=TIMEOUT),
     nccl("mismatch", "2.32.3", f"{FOUR} --ops mismatch --timeout 9", codes=TIMEOUT),
     nccl("crossed", "2.28.9", "--procs 2 --threads 1 --ops crossed --timeout 9", codes=TIMEOUT),
     nccl("chain", "2.32.3", "--procs 3 --threads 1 --ops chain --timeout 9", codes=TIMEOUT),
     nccl("flight", "2.32.3", f"{FOUR} --ops repeat --iterations 3000", variables=flight(SIZE="8M")),
     nccl(
-        "flight-killed", "2.28.9", f"{FOUR} --rounds 0 --ops one --kill-after 6", codes=(3,), variables=flight(SECONDS="1")
+        "flight-killed",
+        "2.28.9",
+        f"{FOUR} --rounds 0 --ops one --kill-after 6",
+        codes=(3,),
+        variables=flight(SECONDS="1"),
     ),
     nccl("gpu-events", "2.28.9", WORK, variables={"NCCL_OTF2_GPU": "events"}),
     nccl("gpu-events", "2.32.3", WORK, variables={"NCCL_OTF2_GPU": "events"}, sets=BOTH),
@@ -149,7 +159,7 @@ JOBS = [
     nccl("gpu-cupti", "2.32.3", WORK, variables=cupti("130500", "all")),
     script("flight-script", "long", files={"long": LONG}, variables=flight(SIZE="8M")),
     *(
-        script(f"everything-v{table}", "{source}/tests/support/everything.script", arguments=f"--table {table}", sets=BOTH)
+        script(f"everything-v{table}", EVERYTHING, arguments=f"--table {table}", sets=BOTH)
         for table in range(1, 8)
     ),
     *(
@@ -200,10 +210,11 @@ def convert(out):
 
 def commands(job, name, out, merge):
     """Name and arguments of what is run, in this order."""
+    part = min((out / "parts").iterdir()).relative_to(out.parent)
     before = [
         ("hang", ["hang", "--json", "--all", "--after", "0", "out"]),
         ("print-journals", ["print", "--limit", "400", "out/parts"]),
-        ("print-part-json", ["print", "--json", "--limit", "3000", min((out / "parts").iterdir()).relative_to(out.parent)]),
+        ("print-part-json", ["print", "--json", "--limit", "3000", part]),
     ]
     write = [("finalize", ["finalize", "--json", "--keep-journal", "--jobs", "1", *SETS[name], "out"])]
     after = [
