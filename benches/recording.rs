@@ -3,6 +3,7 @@
 //! Compare lines of one run with each other; `plugin-host bench` measures the whole callback through the
 //! exported table and beside an empty plugin.
 
+use nccl_events::event;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use journal::clock;
 use journal::writer::{Cursor, Registry, RegistryOptions};
 use nccl_events::id::ProcessTag;
-use nccl_events::{Body, Coll, Name, Start, State, StateArgs};
+use nccl_events::{Body, Name, Start, State, StateArgs};
 
 fn clocks(criterion: &mut Criterion) {
     clock::select();
@@ -20,8 +21,8 @@ fn clocks(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn coll() -> Body<'static> {
-    Body::Coll(Coll {
+fn coll() -> Body<Name<'static>> {
+    Body::Coll(event::Coll {
         sequence: 1,
         func: Name::from_cstr(c"AllReduce"),
         send_buffer: 2,
@@ -94,7 +95,10 @@ fn append(criterion: &mut Criterion) {
     };
     bench("state", &mut |cursor| cursor.state(black_box(&state)));
     for (name, body) in [
-        ("start ProxyStep", Body::ProxyStep { step: 3 }),
+        (
+            "start ProxyStep",
+            Body::ProxyStep(event::ProxyStep { step: 3 }),
+        ),
         ("start Coll", coll()),
     ] {
         let start = Start {

@@ -1,5 +1,6 @@
 //! One rank of a large job, recorded by the recording half's own writer.
 
+use nccl_events::event;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use journal::clock::{self, ClockPair};
 use journal::part::process::ProcessInfo;
 use journal::writer::{Cursor, Registry, RegistryOptions};
 use nccl_events::id::{ContextId, EventId, ProcessTag};
-use nccl_events::{Body, Coll, CommInit, Name, Start, State, StateArgs, state};
+use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
 /// Ranks of a tensor group, which is also a host.
 const TENSOR: u32 = 8;
@@ -160,15 +161,15 @@ impl Worker {
         let group = self.main.start(&start(
             0,
             0,
-            Body::GroupApi {
+            Body::GroupApi(event::GroupApi {
                 graph_captured: false,
                 depth: 1,
-            },
+            }),
         ));
         let call = self.main.start(&start(
             group.get(),
             0,
-            Body::CollApi {
+            Body::CollApi(event::CollApi {
                 func: Name::from_cstr(c"AllReduce"),
                 count: 1000,
                 datatype: Name::from_cstr(c"ncclFloat32"),
@@ -176,19 +177,19 @@ impl Worker {
                 stream: 0x5000,
                 graph_captured: false,
                 user_tag: 0,
-            },
+            }),
         ));
         self.main.stop(call.get());
         let launch = self.main.start(&start(
             group.get(),
             0,
-            Body::KernelLaunch { stream: 0x5000 },
+            Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }),
         ));
         self.main.stop(launch.get());
         let coll = self.main.start(&start(
             call.get(),
             rank,
-            Body::Coll(Coll {
+            Body::Coll(event::Coll {
                 sequence,
                 func: Name::from_cstr(c"AllReduce"),
                 send_buffer: 1,
@@ -226,18 +227,19 @@ impl Worker {
         let peer = if is_send { rank + 1 } else { rank + ranks - 1 };
         let operation = self.proxy.start(&start(
             coll.get(),
-            Body::ProxyOp {
+            Body::ProxyOp(event::ProxyOp {
                 pid: 0,
                 channel: 0,
                 peer: peer % ranks,
                 steps: 1,
                 chunk_bytes: 4000,
                 is_send,
-            },
+            }),
         ));
-        let step = self
-            .proxy
-            .start(&start(operation.get(), Body::ProxyStep { step: 0 }));
+        let step = self.proxy.start(&start(
+            operation.get(),
+            Body::ProxyStep(event::ProxyStep { step: 0 }),
+        ));
         let waits = if is_send {
             state::PROXY_STEP_SEND_WAIT
         } else {

@@ -1,5 +1,6 @@
 //! The functions in the tables. Each is one call into the guard, returns success, and takes NULL in every pointer.
 
+use nccl_events::event;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -126,7 +127,7 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
             context: number(context),
             parent: 0,
             rank: -1,
-            body: Body::Group,
+            body: Body::Group(event::Group {}),
         };
         // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
         // leave this callback.

@@ -33,7 +33,7 @@ pub use guard::is_off;
 
 use std::ptr::NonNull;
 
-use nccl_events::{Start, StateArgs};
+use nccl_events::{Name, Start, StateArgs};
 
 /// A descriptor of one version of the interface.
 trait Descriptor {
@@ -44,7 +44,7 @@ trait Descriptor {
     /// `descriptor` points to what NCCL passed to `startEvent` of the table of this type: the header and the
     /// union member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid as
     /// long as `start`. `tables.rs` upholds it by pairing each table with its own type; `start` ends with the callback.
-    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>);
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>);
 }
 
 /// The arguments of a state, of one version of the interface.

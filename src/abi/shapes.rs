@@ -1,8 +1,9 @@
 //! Members of descriptors whose shape several versions share → the event model.
 
+use nccl_events::event;
 use std::ffi::c_void;
 
-use nccl_events::{Body, Coll, Kind, Name, NetData, P2p, Start};
+use nccl_events::{Body, Kind, Name, NetData, Start};
 
 use super::sys;
 
@@ -60,28 +61,28 @@ pub(super) fn number(pointer: *const c_void) -> u64 {
 
 /// What every version's header says.
 #[inline]
-pub(super) fn header(start: &mut Start<'_>, parent: *mut c_void, rank: i32) {
+pub(super) fn header(start: &mut Start<Name<'_>>, parent: *mut c_void, rank: i32) {
     start.parent = number(parent);
     start.rank = rank;
 }
 
 /// All versions.
 #[inline]
-pub(super) fn proxy_op<'a>(raw: &sys::ncclProfilerProxyOp_v1_t) -> Body<'a> {
-    Body::ProxyOp {
+pub(super) fn proxy_op<'a>(raw: &sys::ncclProfilerProxyOp_v1_t) -> Body<Name<'a>> {
+    Body::ProxyOp(event::ProxyOp {
         pid: raw.pid,
         channel: raw.channelId,
         peer: raw.peer,
         steps: raw.nSteps,
         chunk_bytes: raw.chunkSize,
         is_send: raw.isSend != 0,
-    }
+    })
 }
 
 /// All versions.
 #[inline]
-pub(super) fn proxy_step<'a>(raw: &sys::ncclProfilerProxyStep_v1_t) -> Body<'a> {
-    Body::ProxyStep { step: raw.step }
+pub(super) fn proxy_step<'a>(raw: &sys::ncclProfilerProxyStep_v1_t) -> Body<Name<'a>> {
+    Body::ProxyStep(event::ProxyStep { step: raw.step })
 }
 
 /// v2 and v3; the parent of operations is the group.
@@ -89,8 +90,11 @@ pub(super) fn proxy_step<'a>(raw: &sys::ncclProfilerProxyStep_v1_t) -> Body<'a> 
 /// # Safety
 /// `raw` is of a descriptor as `Descriptor::read` demands it, for `'a`.
 #[inline]
-pub(super) unsafe fn p2p_v2<'a>(raw: &sys::ncclProfilerP2p_v2_t, parent: *mut c_void) -> Body<'a> {
-    Body::P2p(P2p {
+pub(super) unsafe fn p2p_v2<'a>(
+    raw: &sys::ncclProfilerP2p_v2_t,
+    parent: *mut c_void,
+) -> Body<Name<'a>> {
+    Body::P2p(event::P2p {
         func: name!(raw.func),
         buffer: number(raw.buff),
         datatype: name!(raw.datatype),
@@ -111,8 +115,8 @@ pub(super) unsafe fn p2p_v2<'a>(raw: &sys::ncclProfilerP2p_v2_t, parent: *mut c_
 pub(super) unsafe fn coll_v4<'a>(
     raw: &sys::ncclProfilerColl_v4_t,
     parent_group: *mut c_void,
-) -> Coll<'a> {
-    Coll {
+) -> event::Coll<Name<'a>> {
+    event::Coll {
         sequence: raw.seqNumber,
         func: name!(raw.func),
         send_buffer: number(raw.sendBuff),
@@ -134,11 +138,11 @@ pub(super) unsafe fn coll_v4<'a>(
 
 /// v4 and later.
 #[inline]
-pub(super) fn kernel_ch<'a>(raw: &sys::ncclProfilerKernelCh_v4_t) -> Body<'a> {
-    Body::KernelCh {
+pub(super) fn kernel_ch<'a>(raw: &sys::ncclProfilerKernelCh_v4_t) -> Body<Name<'a>> {
+    Body::KernelCh(event::KernelCh {
         channel: raw.channelId,
         gpu_ns: raw.pTimer,
-    }
+    })
 }
 
 /// v3 and later.
@@ -146,12 +150,12 @@ pub(super) fn kernel_ch<'a>(raw: &sys::ncclProfilerKernelCh_v4_t) -> Body<'a> {
 /// # Safety
 /// `raw` is of a descriptor as `Descriptor::read` demands it.
 #[inline]
-pub(super) unsafe fn net_plugin<'a>(raw: &sys::ncclProfilerNetPlugin_v3_t) -> Body<'a> {
-    Body::NetPlugin {
+pub(super) unsafe fn net_plugin<'a>(raw: &sys::ncclProfilerNetPlugin_v3_t) -> Body<Name<'a>> {
+    Body::NetPlugin(event::NetPlugin {
         id: raw.id,
         // SAFETY: the descriptor is NCCL's, so the data is what the net plugin of this id passed.
         data: unsafe { net_data(raw.id, raw.data) },
-    }
+    })
 }
 
 /// In `type` of both known net plugins: the only kind of event that they have.

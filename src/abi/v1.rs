@@ -1,8 +1,9 @@
 //! v1 (2.23.4): operations and proxies; numbers for names.
 
+use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Coll, Kind, Name, P2p, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 use super::shapes::{header, kind, member, number, proxy_op, proxy_step};
 use super::sys::ncclProfilerEventDescr_v1_t;
@@ -10,7 +11,7 @@ use super::{Descriptor, v1_names};
 
 impl Descriptor for ncclProfilerEventDescr_v1_t {
     #[inline]
-    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = u64::from(descriptor.type_);
@@ -18,10 +19,10 @@ impl Descriptor for ncclProfilerEventDescr_v1_t {
         let parent_group = number(descriptor.parentObj);
         header(start, descriptor.parentObj, descriptor.rank);
         start.body = match kind(event_type) {
-            Kind::Group => Body::Group,
+            Kind::Group => Body::Group(event::Group {}),
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
-                Body::Coll(Coll {
+                Body::Coll(event::Coll {
                     sequence: raw.seqNumber,
                     func: v1_names::function(raw.func),
                     send_buffer: number(raw.sendBuff),
@@ -42,7 +43,7 @@ impl Descriptor for ncclProfilerEventDescr_v1_t {
             }
             Kind::P2p => {
                 let raw = member!(descriptor, p2p);
-                Body::P2p(P2p {
+                Body::P2p(event::P2p {
                     func: v1_names::function(raw.func),
                     buffer: number(raw.buff),
                     datatype: v1_names::datatype(raw.datatype),
@@ -56,8 +57,8 @@ impl Descriptor for ncclProfilerEventDescr_v1_t {
             }
             Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
             Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
-            Kind::ProxyCtrl => Body::ProxyCtrl,
-            _ => Body::Unknown { event_type },
+            Kind::ProxyCtrl => Body::ProxyCtrl(event::ProxyCtrl {}),
+            _ => Body::Unknown(event::Unknown { event_type }),
         };
     }
 }

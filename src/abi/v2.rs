@@ -1,8 +1,9 @@
 //! v2 (2.24, 2.25): v1 with strings.
 
+use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Coll, Kind, Name, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
 use super::shapes::{header, kind, member, name, number, p2p_v2, proxy_op, proxy_step};
@@ -18,7 +19,7 @@ const fn passes_v3(version: u32) -> bool {
 
 impl Descriptor for ncclProfilerEventDescr_v2_t {
     #[inline]
-    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         if passes_v3(version::current()) {
             let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();
             // SAFETY: the contract, but these releases pass what v3 expects.
@@ -29,10 +30,10 @@ impl Descriptor for ncclProfilerEventDescr_v2_t {
         let event_type = u64::from(descriptor.type_);
         header(start, descriptor.parentObj, descriptor.rank);
         start.body = match kind(event_type) {
-            Kind::Group => Body::Group,
+            Kind::Group => Body::Group(event::Group {}),
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
-                Body::Coll(Coll {
+                Body::Coll(event::Coll {
                     sequence: raw.seqNumber,
                     func: name!(raw.func),
                     send_buffer: number(raw.sendBuff),
@@ -58,8 +59,8 @@ impl Descriptor for ncclProfilerEventDescr_v2_t {
             }
             Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
             Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
-            Kind::ProxyCtrl => Body::ProxyCtrl,
-            _ => Body::Unknown { event_type },
+            Kind::ProxyCtrl => Body::ProxyCtrl(event::ProxyCtrl {}),
+            _ => Body::Unknown(event::Unknown { event_type }),
         };
     }
 }

@@ -1,8 +1,9 @@
 //! v4 (2.27): the communicator is described by `init`; GPU times.
 
+use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Kind, P2p, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
 use super::shapes::{
@@ -19,13 +20,13 @@ const fn sets_channels(version: u32) -> bool {
 
 impl Descriptor for ncclProfilerEventDescr_v4_t {
     #[inline]
-    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = u64::from(descriptor.type_);
         header(start, descriptor.parentObj, descriptor.rank);
         start.body = match kind(event_type) {
-            Kind::Group => Body::Group,
+            Kind::Group => Body::Group(event::Group {}),
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
                 // SAFETY: the contract. The parent of an operation is its group.
@@ -35,7 +36,7 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
             Kind::P2p => {
                 let raw = member!(descriptor, p2p);
                 let is_set = sets_channels(version::current());
-                Body::P2p(P2p {
+                Body::P2p(event::P2p {
                     func: name!(raw.func),
                     buffer: number(raw.buff),
                     datatype: name!(raw.datatype),
@@ -49,14 +50,14 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
             }
             Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
             Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
-            Kind::ProxyCtrl => Body::ProxyCtrl,
+            Kind::ProxyCtrl => Body::ProxyCtrl(event::ProxyCtrl {}),
             Kind::KernelCh => kernel_ch(member!(descriptor, kernelCh)),
             Kind::NetPlugin => {
                 let raw = member!(descriptor, netPlugin);
                 // SAFETY: the contract.
                 unsafe { net_plugin(raw) }
             }
-            _ => Body::Unknown { event_type },
+            _ => Body::Unknown(event::Unknown { event_type }),
         };
     }
 }

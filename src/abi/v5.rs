@@ -1,8 +1,9 @@
 //! v5 (2.28): API calls and kernel launches. The parent of an operation is its API call; the group has a field.
 
+use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Kind, P2p, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
 use super::shapes::{
@@ -19,13 +20,13 @@ fn as_v4(raw: &ncclProfilerColl_v5_t) -> &ncclProfilerColl_v4_t {
 
 impl Descriptor for ncclProfilerEventDescr_v5_t {
     #[inline]
-    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<'_>) {
+    unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };
         let event_type = descriptor.type_;
         header(start, descriptor.parentObj, descriptor.rank);
         start.body = match kind(event_type) {
-            Kind::Group => Body::Group,
+            Kind::Group => Body::Group(event::Group {}),
             Kind::Coll => {
                 let raw = member!(descriptor, coll);
                 // SAFETY: the contract.
@@ -33,7 +34,7 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
             }
             Kind::P2p => {
                 let raw = member!(descriptor, p2p);
-                Body::P2p(P2p {
+                Body::P2p(event::P2p {
                     func: name!(raw.func),
                     buffer: number(raw.buff),
                     datatype: name!(raw.datatype),
@@ -47,7 +48,7 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
             }
             Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
             Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
-            Kind::ProxyCtrl => Body::ProxyCtrl,
+            Kind::ProxyCtrl => Body::ProxyCtrl(event::ProxyCtrl {}),
             Kind::KernelCh => kernel_ch(member!(descriptor, kernelCh)),
             Kind::NetPlugin => {
                 let raw = member!(descriptor, netPlugin);
@@ -56,14 +57,14 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
             }
             Kind::GroupApi => {
                 let raw = member!(descriptor, groupApi);
-                Body::GroupApi {
+                Body::GroupApi(event::GroupApi {
                     graph_captured: raw.graphCaptured != 0,
                     depth: raw.groupDepth,
-                }
+                })
             }
             Kind::CollApi => {
                 let raw = member!(descriptor, collApi);
-                Body::CollApi {
+                Body::CollApi(event::CollApi {
                     func: name!(raw.func),
                     count: raw.count as u64,
                     datatype: name!(raw.datatype),
@@ -71,23 +72,23 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
                     stream: number(raw.stream),
                     graph_captured: raw.graphCaptured != 0,
                     user_tag: 0,
-                }
+                })
             }
             Kind::P2pApi => {
                 let raw = member!(descriptor, p2pApi);
-                Body::P2pApi {
+                Body::P2pApi(event::P2pApi {
                     func: name!(raw.func),
                     count: raw.count as u64,
                     datatype: name!(raw.datatype),
                     stream: number(raw.stream),
                     graph_captured: raw.graphCaptured != 0,
                     user_tag: 0,
-                }
+                })
             }
-            Kind::KernelLaunch => Body::KernelLaunch {
+            Kind::KernelLaunch => Body::KernelLaunch(event::KernelLaunch {
                 stream: number(member!(descriptor, kernelLaunch).stream),
-            },
-            _ => Body::Unknown { event_type },
+            }),
+            _ => Body::Unknown(event::Unknown { event_type }),
         };
     }
 }

@@ -1,8 +1,9 @@
 //! v6 (2.29, 2.30): v5 and copy-engine collectives.
 
+use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, CeColl, Kind, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
 use super::shapes::{header, kind, member, name, number};
@@ -10,14 +11,14 @@ use super::sys::{ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t};
 
 impl Descriptor for ncclProfilerEventDescr_v6_t {
     #[inline]
-    unsafe fn read(pointer: NonNull<Self>, start: &mut Start<'_>) {
+    unsafe fn read(pointer: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { pointer.as_ref() };
         header(start, descriptor.parentObj, descriptor.rank);
         start.body = match kind(descriptor.type_) {
             Kind::CeColl => {
                 let raw = member!(descriptor, ceColl);
-                Body::CeColl(CeColl {
+                Body::CeColl(event::CeColl {
                     sequence: raw.seqNumber,
                     func: name!(raw.func),
                     send_buffer: number(raw.sendBuff),
@@ -36,18 +37,18 @@ impl Descriptor for ncclProfilerEventDescr_v6_t {
             }
             Kind::CeSync => {
                 let raw = member!(descriptor, ceCollSync);
-                Body::CeSync {
+                Body::CeSync(event::CeSync {
                     complete: raw.isComplete != 0,
                     ranks: raw.nRanks,
-                }
+                })
             }
             Kind::CeBatch => {
                 let raw = member!(descriptor, ceCollBatch);
-                Body::CeBatch {
+                Body::CeBatch(event::CeBatch {
                     operations: raw.numOps,
                     bytes: raw.totalBytes as u64,
                     intra_sync: raw.useIntraSync != 0,
-                }
+                })
             }
             _ => {
                 let pointer = pointer.cast::<ncclProfilerEventDescr_v5_t>();

@@ -3,9 +3,10 @@
 //! Forks of NCCL before 2.31 export other structures as v7, all of them beginning as v6. What is new in v7 is
 //! therefore read only when the running NCCL says that it is 2.31 or later.
 
+use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Kind, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
 use super::shapes::{kind, member, name};
@@ -14,7 +15,7 @@ use crate::host::version;
 
 impl Descriptor for ncclProfilerEventDescr_v7_t {
     #[inline]
-    unsafe fn read(pointer: NonNull<Self>, start: &mut Start<'_>) {
+    unsafe fn read(pointer: NonNull<Self>, start: &mut Start<Name<'_>>) {
         let v6 = pointer.cast::<ncclProfilerEventDescr_v6_t>();
         // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (layout.rs).
         unsafe { ncclProfilerEventDescr_v6_t::read(v6, start) };
@@ -32,7 +33,7 @@ impl Descriptor for ncclProfilerEventDescr_v7_t {
 /// # Safety
 /// As [`Descriptor::read`]; `body` was read from the same descriptor.
 #[inline]
-unsafe fn add_v7<'a>(body: &mut Body<'a>, descriptor: &ncclProfilerEventDescr_v7_t) {
+unsafe fn add_v7<'a>(body: &mut Body<Name<'a>>, descriptor: &ncclProfilerEventDescr_v7_t) {
     match body {
         Body::Coll(coll) => {
             let raw = member!(descriptor, coll);
@@ -41,17 +42,23 @@ unsafe fn add_v7<'a>(body: &mut Body<'a>, descriptor: &ncclProfilerEventDescr_v7
             coll.user_tag = raw.userTag;
         }
         Body::P2p(p2p) => p2p.user_tag = member!(descriptor, p2p).userTag,
-        Body::CollApi { user_tag, .. } => *user_tag = member!(descriptor, collApi).userTag,
-        Body::P2pApi { user_tag, .. } => *user_tag = member!(descriptor, p2pApi).userTag,
+        Body::CollApi(event::CollApi { user_tag, .. }) => {
+            *user_tag = member!(descriptor, collApi).userTag
+        }
+        Body::P2pApi(event::P2pApi { user_tag, .. }) => {
+            *user_tag = member!(descriptor, p2pApi).userTag
+        }
         Body::CeColl(coll) => coll.user_tag = member!(descriptor, ceColl).userTag,
-        Body::Unknown { event_type } if matches!(kind(*event_type), Kind::KernelPhase) => {
+        Body::Unknown(event::Unknown { event_type })
+            if matches!(kind(*event_type), Kind::KernelPhase) =>
+        {
             let raw = member!(descriptor, kernelPhase);
-            *body = Body::KernelPhase {
+            *body = Body::KernelPhase(event::KernelPhase {
                 channel: raw.channelId,
                 phase: raw.phaseId,
                 name: name!(raw.phaseName),
                 gpu_ns: raw.pTimer,
-            };
+            });
         }
         _ => {}
     }

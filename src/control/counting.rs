@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use super::{Cause, Switch, Turn, Wanted};
 use crate::config::windows::{Span, Windows};
 use nccl_events::id::{ContextId, EventId};
-use nccl_events::{Body, Kind, Start};
+use nccl_events::{Body, Kind, Name, Start};
 
 /// The first version of the interface that tells of calls.
 const FIRST_WITH_CALLS: u8 = 5;
@@ -210,7 +210,7 @@ fn counter(context: u64) -> Option<&'static Counter> {
 }
 
 /// Counts a start, and decides. `is_wanted`: whether the control file lets through what it is.
-pub(super) fn decide(event: &Start<'_>, is_wanted: bool) -> Verdict {
+pub(super) fn decide(event: &Start<Name<'_>>, is_wanted: bool) -> Verdict {
     let kind = event.body.kind();
     let tells_calls = tells_calls();
     let counter = counter(event.context);
@@ -269,7 +269,7 @@ fn is_counted(counter: &Counter) -> bool {
 }
 
 /// v1 to v3: the first collective tells of which communicator the rank is.
-fn learn(counter: &Counter, event: &Start<'_>) -> Option<(u64, Switch)> {
+fn learn(counter: &Counter, event: &Start<Name<'_>>) -> Option<(u64, Switch)> {
     let Body::Coll(coll) = &event.body else {
         return None;
     };

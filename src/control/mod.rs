@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::host::hooks;
 use crate::host::{logger, mask};
-use nccl_events::{Kind, Start};
+use nccl_events::{Kind, Name, Start};
 
 mod counting;
 mod file;
@@ -47,7 +47,7 @@ pub(crate) fn is_plain(kind: Kind) -> bool {
 }
 
 /// What becomes of a start that is not [`is_plain`]. Counts it if it is not recorded.
-pub(crate) fn consider(event: &Start<'_>) -> Verdict {
+pub(crate) fn consider(event: &Start<Name<'_>>) -> Verdict {
     let kind = event.body.kind();
     let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
     let verdict = counting::decide(event, is_wanted);

@@ -2,14 +2,17 @@
 //! reaches neither NCCL nor the job.
 
 use nccl_events::Body;
+use nccl_events::{Name, event};
 
 /// The event type that makes the recorder panic. NCCL's types are single bits.
 const MAGIC: u64 = 0xfa17;
 
 /// Panics when NCCL reports an event of the magic type.
 #[inline]
-pub(crate) fn on(body: &Body<'_>) {
-    if cfg!(feature = "fault-injection") && matches!(body, Body::Unknown { event_type: MAGIC }) {
+pub(crate) fn on(body: &Body<Name<'_>>) {
+    if cfg!(feature = "fault-injection")
+        && matches!(body, Body::Unknown(event::Unknown { event_type: MAGIC }))
+    {
         plant();
     }
 }

@@ -17,7 +17,7 @@ use journal::clock::ticks;
 use journal::part::late::LateCallbacks;
 use journal::writer::{Cursor, Lost, Registry};
 use nccl_events::id::EventId;
-use nccl_events::{Body, Kind, Start, State};
+use nccl_events::{Body, Kind, Name, Start, State};
 
 /// The recording that is on.
 static RECORDING: Current<Arc<Registry>> = Current::none();
@@ -66,7 +66,7 @@ thread_local! {
 /// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
 #[must_use]
 #[inline]
-pub fn start(event: &Start<'_>) -> EventId {
+pub fn start(event: &Start<Name<'_>>) -> EventId {
     if control::is_plain(event.body.kind()) {
         record_start(event)
     } else {
@@ -75,7 +75,7 @@ pub fn start(event: &Start<'_>) -> EventId {
 }
 
 /// [`start`] of what may not be wanted, or counts.
-fn considered_start(event: &Start<'_>) -> EventId {
+fn considered_start(event: &Start<Name<'_>>) -> EventId {
     let verdict = control::consider(event);
     if let Some((context, switch)) = verdict.turn {
         record_turn(context, &switch);
@@ -90,7 +90,7 @@ fn considered_start(event: &Start<'_>) -> EventId {
 
 /// Without the group that stands in for one that is not recorded.
 #[cold]
-fn record_alone(mut event: Start<'_>) -> EventId {
+fn record_alone(mut event: Start<Name<'_>>) -> EventId {
     event.parent = 0;
     match &mut event.body {
         Body::Coll(coll) => coll.parent_group = 0,
@@ -110,7 +110,7 @@ pub(crate) fn record_turn(context: u64, switch: &Switch) {
 }
 
 #[inline]
-fn record_start(event: &Start<'_>) -> EventId {
+fn record_start(event: &Start<Name<'_>>) -> EventId {
     let what = Lost::Start(event.body.kind());
     let id = on_slot(what, |slot, is_shown| {
         let id = match slot {

@@ -6,6 +6,7 @@
 //! groups are nested. There are two levels, what is called and what that does; a region that NCCL did not report the
 //! end of is closed by the next of its level or above.
 
+use nccl_events::{Name, event};
 use std::cell::Cell;
 
 use super::guard::Measured;
@@ -37,31 +38,31 @@ impl Call {
     };
 
     /// The call that an event stands for. None for what is no call, and for a group, which lasts until its end.
-    pub(super) fn of(body: &Body<'_>) -> Option<Self> {
+    pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
         let other = |other| Self {
             region: CallRegion::Other(other),
             level: Level::Inner,
             bytes: 0,
         };
         Some(match *body {
-            Body::CollApi {
+            Body::CollApi(event::CollApi {
                 func,
                 count,
                 datatype,
                 ..
-            }
-            | Body::P2pApi {
+            })
+            | Body::P2pApi(event::P2pApi {
                 func,
                 count,
                 datatype,
                 ..
-            } => Self {
+            }) => Self {
                 region: CallRegion::Of(Function::named(func.bytes())),
                 level: Level::Outer,
                 bytes: count.saturating_mul(element_bytes(datatype.bytes())),
             },
-            Body::KernelLaunch { .. } => other(Other::Launch),
-            Body::Group => other(Other::Plan),
+            Body::KernelLaunch(event::KernelLaunch { .. }) => other(Other::Launch),
+            Body::Group(event::Group {}) => other(Other::Plan),
             _ => return None,
         })
     }

@@ -11,6 +11,7 @@
 //! before or after its measurement, with time that goes back. So each call of it needs a [`guard::Measured`], which
 //! only a thread gets that may call.
 
+use nccl_events::event;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use parking_lot::Mutex;
 use crate::config::ScorepMode;
 use journal::clock;
 use nccl_events::id::EventId;
-use nccl_events::{Body, CommInit, Kind, Start, State, state};
+use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
 
 mod calls;
 mod drain;
@@ -146,7 +147,7 @@ fn current() -> Option<&'static Bridge> {
 
 /// An event has started, and is recorded.
 #[cold]
-pub(crate) fn started(event: &Start<'_>, id: EventId) {
+pub(crate) fn started(event: &Start<Name<'_>>, id: EventId) {
     if MODE.load(Ordering::Acquire) != ON || id.is_none() {
         return;
     }
@@ -229,7 +230,7 @@ impl Bridge {
         self.ready.get()
     }
 
-    fn started(&self, event: &Start<'_>, id: u64) {
+    fn started(&self, event: &Start<Name<'_>>, id: u64) {
         match event.body {
             Body::Coll(_) | Body::P2p(_) => {
                 let facts = Facts::of(event);
@@ -237,8 +238,8 @@ impl Bridge {
                     self.counts.add(Count::OperationsDropped);
                 }
             }
-            Body::ProxyOp { .. } | Body::KernelCh { .. } => {
-                let is_channel = matches!(event.body, Body::KernelCh { .. });
+            Body::ProxyOp(event::ProxyOp { .. }) | Body::KernelCh(event::KernelCh { .. }) => {
+                let is_channel = matches!(event.body, Body::KernelCh(event::KernelCh { .. }));
                 // Of another process's operation (PXN) there is nothing to show here.
                 if !self.operations.child_begins(id, event.parent, is_channel) {
                     self.counts.add(Count::ChildrenAlone);
@@ -248,7 +249,7 @@ impl Bridge {
         }
     }
 
-    fn call_begins(&self, event: &Start<'_>, id: u64) {
+    fn call_begins(&self, event: &Start<Name<'_>>, id: u64) {
         if let Some(call) = Call::of(&event.body) {
             self.enter(id, call);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::index::Index;
 use super::regions::{ALGORITHMS, Function, Timing, element_bytes};
-use nccl_events::{Body, Start};
+use nccl_events::{Body, Name, Start};
 
 /// How many operations can be on their way at once: a tape of small collectives that nobody waits for.
 const OPERATIONS: usize = 4096;
@@ -34,7 +34,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Those of a Coll or P2p.
-    pub(super) fn of(event: &Start<'_>) -> Self {
+    pub(super) fn of(event: &Start<Name<'_>>) -> Self {
         let mut facts = Self {
             function: Function::named(b""),
             context: event.context,

@@ -1,10 +1,12 @@
 //! A run of a real NCCL on the stand-in for a GPU, and what its journals say of launches.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use journal::format::record::{Record, RecordBody, Symbol};
 use journal::reader::Journal;
-use journal::record::{Fields, Record, RecordBody, Symbol};
+use nccl_events::Body;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ClockSample, Device, GpuRecord, LaunchTime, Way};
@@ -109,7 +111,7 @@ impl Process {
         } = record;
         match body {
             RecordBody::Start(start) => {
-                if let Fields::KernelLaunch { stream } = start.fields {
+                if let Body::KernelLaunch(event::KernelLaunch { stream }) = start.body {
                     let launched = Launched {
                         begin: ticks,
                         stream,

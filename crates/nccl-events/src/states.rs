@@ -1,6 +1,6 @@
 //! What NCCL tells of an event between its start and its stop.
 
-use super::NetData;
+use crate::NetData;
 
 /// An event changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,11 @@
 //! Whatever records come, in whatever state: every lane is ordered and nested, nothing is lost on the
 //! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
 
+use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Symbols};
-use journal::record::{CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol};
+use nccl_events::Body;
+use nccl_events::Start;
+use nccl_events::event;
 use nccl_events::{Kind, NetData, StateArgs};
 use std::collections::BTreeSet;
 use trace::emit::definitions::Tables;
@@ -30,15 +33,15 @@ fn context() -> impl Strategy<Value = u64> {
     prop_oneof![8 => (1_u64..4).prop_map(|id| CONTEXT | id), 1 => Just(0), 1 => Just(42)]
 }
 
-fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
+fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Body<Symbol>> {
     let [all_reduce, send, datatype] = symbols;
     prop_oneof![
-        Just(Fields::Group),
-        any::<bool>().prop_map(|graph_captured| Fields::GroupApi {
+        Just(Body::Group(event::Group {})),
+        any::<bool>().prop_map(|graph_captured| Body::GroupApi(event::GroupApi {
             graph_captured,
             depth: 1
-        }),
-        any::<bool>().prop_map(move |graph_captured| Fields::CollApi {
+        })),
+        any::<bool>().prop_map(move |graph_captured| Body::CollApi(event::CollApi {
             func: all_reduce,
             count: 3,
             datatype,
@@ -46,9 +49,9 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
             stream: 1,
             graph_captured,
             user_tag: 0,
-        }),
-        Just(Fields::KernelLaunch { stream: 1 }),
-        (id(), 0_u64..9).prop_map(move |(parent_group, sequence)| Fields::Coll {
+        })),
+        Just(Body::KernelLaunch(event::KernelLaunch { stream: 1 })),
+        (id(), 0_u64..9).prop_map(move |(parent_group, sequence)| Body::Coll(event::Coll {
             sequence,
             func: all_reduce,
             send_buffer: 0,
@@ -65,8 +68,8 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
             kernel_variant: Symbol::NONE,
             is_symmetric: false,
             user_tag: 0,
-        }),
-        (id(), -1_i32..4).prop_map(move |(parent_group, peer)| Fields::P2p {
+        })),
+        (id(), -1_i32..4).prop_map(move |(parent_group, peer)| Body::P2p(event::P2p {
             func: send,
             buffer: 0,
             datatype,
@@ -76,26 +79,27 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
             parent_group,
             comm_hash: 0,
             user_tag: 0,
-        }),
-        (any::<bool>(), -1_i32..3).prop_map(|(is_send, peer)| Fields::ProxyOp {
+        })),
+        (any::<bool>(), -1_i32..3).prop_map(|(is_send, peer)| Body::ProxyOp(event::ProxyOp {
             pid: 1,
             channel: 0,
             peer,
             steps: 1,
             chunk_bytes: 1,
             is_send,
-        }),
-        prop_oneof![Just(0), Just(1), Just(8)].prop_map(|step| Fields::ProxyStep { step }),
-        Just(Fields::ProxyCtrl),
+        })),
+        prop_oneof![Just(0), Just(1), Just(8)]
+            .prop_map(|step| Body::ProxyStep(event::ProxyStep { step })),
+        Just(Body::ProxyCtrl(event::ProxyCtrl {})),
         prop_oneof![Just(0_u64), 0_u64..80, Just(u64::MAX)]
-            .prop_map(|gpu_ns| Fields::KernelCh { channel: 1, gpu_ns }),
-        (0_u64..80).prop_map(move |gpu_ns| Fields::KernelPhase {
+            .prop_map(|gpu_ns| Body::KernelCh(event::KernelCh { channel: 1, gpu_ns })),
+        (0_u64..80).prop_map(move |gpu_ns| Body::KernelPhase(event::KernelPhase {
             channel: 1,
             phase: 0,
             name: send,
             gpu_ns,
-        }),
-        Just(Fields::CeColl {
+        })),
+        Just(Body::CeColl(event::CeColl {
             sequence: 0,
             func: all_reduce,
             send_buffer: 0,
@@ -110,7 +114,7 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
             ce_sequence: 0,
             stream: 0,
             user_tag: 0,
-        }),
+        })),
         prop_oneof![
             Just(NetData::Opaque),
             Just(NetData::Socket {
@@ -119,30 +123,30 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Fields> {
                 bytes: 1
             })
         ]
-        .prop_map(|data| Fields::NetPlugin { id: 7, data }),
-        Just(Fields::CeSync {
+        .prop_map(|data| Body::NetPlugin(event::NetPlugin { id: 7, data })),
+        Just(Body::CeSync(event::CeSync {
             complete: true,
             ranks: 2
-        }),
-        Just(Fields::CeBatch {
+        })),
+        Just(Body::CeBatch(event::CeBatch {
             operations: 1,
             bytes: 1,
             intra_sync: false
-        }),
-        Just(Fields::Unknown {
+        })),
+        Just(Body::Unknown(event::Unknown {
             event_type: 1 << 40
-        }),
+        })),
     ]
 }
 
 fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
     let start = (id(), id(), context(), -1_i32..4, fields(symbols));
     let start = start.prop_map(|(id, parent, context, rank, fields)| {
-        let start = StartRecord {
+        let start = Start {
             parent,
             context,
             rank,
-            fields,
+            body: fields,
         };
         (id, RecordBody::Start(start))
     });

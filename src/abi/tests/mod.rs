@@ -9,6 +9,7 @@ mod v1_to_v3;
 mod v4_to_v6;
 mod v7;
 
+use nccl_events::event;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -54,12 +55,12 @@ fn fill<D>(descriptor: &mut D, fill: impl FnOnce(&mut D)) {
 ///
 /// # Safety
 /// As [`Descriptor::read`].
-unsafe fn read<'a, D: Descriptor + 'a>(descriptor: NonNull<D>) -> Start<'a> {
+unsafe fn read<'a, D: Descriptor + 'a>(descriptor: NonNull<D>) -> Start<Name<'a>> {
     let mut start = Start {
         context: 0,
         parent: 0,
         rank: 0,
-        body: Body::Unknown { event_type: 0 },
+        body: Body::Unknown(event::Unknown { event_type: 0 }),
     };
     // SAFETY: the same contract.
     unsafe { D::read(descriptor, &mut start) };
@@ -67,7 +68,7 @@ unsafe fn read<'a, D: Descriptor + 'a>(descriptor: NonNull<D>) -> Start<'a> {
 }
 
 /// Fills a garbage descriptor, reads it as NCCL's, and compares the result.
-fn check<D: Descriptor>(fill: impl FnOnce(&mut D), expected: Body<'_>) {
+fn check<D: Descriptor>(fill: impl FnOnce(&mut D), expected: Body<Name<'_>>) {
     let mut memory = garbage::<D>();
     // SAFETY: descriptors consist of integers and raw pointers: any bytes are a value.
     let descriptor = unsafe { memory.assume_init_mut() };
@@ -116,15 +117,15 @@ fn proxy_op(is_send: i32) -> sys::ncclProfilerProxyOp_v1_t {
     }
 }
 
-fn proxy_op_body(is_send: bool) -> Body<'static> {
-    Body::ProxyOp {
+fn proxy_op_body(is_send: bool) -> Body<Name<'static>> {
+    Body::ProxyOp(event::ProxyOp {
         pid: 4711,
         channel: 127,
         peer: 3,
         steps: 8,
         chunk_bytes: 1 << 17,
         is_send,
-    }
+    })
 }
 
 const STEP: sys::ncclProfilerProxyStep_v1_t = sys::ncclProfilerProxyStep_v1_t { step: 6 };
@@ -136,8 +137,8 @@ fn net(id: i64, data: *mut c_void) -> sys::ncclProfilerNetPlugin_v3_t {
 /// The kinds that all versions have and that have the same members everywhere.
 macro_rules! check_common {
     ($descriptor:ty) => {
-        check::<$descriptor>(set!(sys::ncclProfileGroup), Body::Group);
-        check::<$descriptor>(set!(sys::ncclProfileProxyCtrl), Body::ProxyCtrl);
+        check::<$descriptor>(set!(sys::ncclProfileGroup), Body::Group(event::Group {}));
+        check::<$descriptor>(set!(sys::ncclProfileProxyCtrl), Body::ProxyCtrl(event::ProxyCtrl {}));
         check::<$descriptor>(
             set!(sys::ncclProfileProxyOp, proxyOp: proxy_op(1)),
             proxy_op_body(true),
@@ -148,7 +149,7 @@ macro_rules! check_common {
         );
         check::<$descriptor>(
             set!(sys::ncclProfileProxyStep, proxyStep: STEP),
-            Body::ProxyStep { step: 6 },
+            Body::ProxyStep(event::ProxyStep { step: 6 }),
         );
     };
 }
@@ -159,7 +160,7 @@ macro_rules! check_unknown {
     ($descriptor:ty: $($event_type:expr),* $(,)?) => {
         $(check::<$descriptor>(
             set!($event_type),
-            Body::Unknown { event_type: u64::from($event_type) },
+            Body::Unknown(event::Unknown { event_type: u64::from($event_type) }),
         );)*
     };
 }
@@ -206,7 +207,7 @@ macro_rules! check_net {
         ] {
             check::<$descriptor>(
                 set!(sys::ncclProfileNetPlugin, netPlugin: net(id, data)),
-                Body::NetPlugin { id, data: expected },
+                Body::NetPlugin(event::NetPlugin { id, data: expected }),
             );
         }
     };

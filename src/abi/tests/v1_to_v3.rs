@@ -1,9 +1,10 @@
 //! v1, v2, v3: the parent of an operation is its group.
 
 use super::*;
-use nccl_events::{Coll, P2p};
+use nccl_events::Name;
+use nccl_events::event;
 
-const COLL: Coll<'static> = Coll {
+const COLL: event::Coll<Name<'static>> = event::Coll {
     sequence: 11,
     func: Name::from_cstr(c"AllReduce"),
     send_buffer: 0x1000,
@@ -22,7 +23,7 @@ const COLL: Coll<'static> = Coll {
     user_tag: 0,
 };
 
-const P2P: P2p<'static> = P2p {
+const P2P: event::P2p<Name<'static>> = event::P2p {
     func: Name::from_cstr(c"Send"),
     buffer: 0x3000,
     datatype: Name::from_cstr(c"ncclInt8"),
@@ -153,7 +154,7 @@ fn v1_names_of_numbers() {
         let at = |names: &[&'static std::ffi::CStr]| {
             name(names[usize::from(number).min(names.len() - 1)])
         };
-        let expected = Coll {
+        let expected = event::Coll {
             func: at(&functions),
             datatype: at(&datatypes),
             algorithm: at(&algorithms),
@@ -231,10 +232,10 @@ fn v3() {
     check::<D>(set!(sys::ncclProfileP2p, p2p: p2p_v2()), Body::P2p(P2P));
     check::<D>(
         set!(sys::ncclProfileKernelCh, kernelCh: sys::ncclProfilerKernelCh_v3_t { channelId: 31 }),
-        Body::KernelCh {
+        Body::KernelCh(event::KernelCh {
             channel: 31,
             gpu_ns: 0,
-        },
+        }),
     );
     check_unknown!(D: 0_u8, 3_u8, 0xff_u8);
 }
@@ -249,7 +250,7 @@ fn absent_strings_stay_absent() {
     coll.proto = ptr::null();
     check::<D>(
         set!(sys::ncclProfileColl, coll: coll),
-        Body::Coll(Coll {
+        Body::Coll(event::Coll {
             func: Name::NONE,
             datatype: Name::NONE,
             algorithm: Name::NONE,

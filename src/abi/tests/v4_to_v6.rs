@@ -1,9 +1,10 @@
 //! v4: the parent is the group. v5, v6: the parent is the API call, the group has a field.
 
 use super::*;
-use nccl_events::{CeColl, Coll, P2p};
+use nccl_events::Name;
+use nccl_events::event;
 
-pub(super) const COLL: Coll<'static> = Coll {
+pub(super) const COLL: event::Coll<Name<'static>> = event::Coll {
     sequence: 11,
     func: Name::from_cstr(c"AllReduce"),
     send_buffer: 0x1000,
@@ -22,7 +23,7 @@ pub(super) const COLL: Coll<'static> = Coll {
     user_tag: 0,
 };
 
-pub(super) const P2P: P2p<'static> = P2p {
+pub(super) const P2P: event::P2p<Name<'static>> = event::P2p {
     func: Name::from_cstr(c"Recv"),
     buffer: 0x3000,
     datatype: Name::from_cstr(c"ncclInt8"),
@@ -34,7 +35,7 @@ pub(super) const P2P: P2p<'static> = P2p {
     user_tag: 0,
 };
 
-pub(super) const CE_COLL: CeColl<'static> = CeColl {
+pub(super) const CE_COLL: event::CeColl<Name<'static>> = event::CeColl {
     sequence: 41,
     func: Name::from_cstr(c"AllGather"),
     send_buffer: 0x4000,
@@ -67,10 +68,10 @@ const KERNEL_CH: sys::ncclProfilerKernelCh_v4_t = sys::ncclProfilerKernelCh_v4_t
     pTimer: 1_767_766_887_944_922_112,
 };
 
-const KERNEL_CH_BODY: Body<'static> = Body::KernelCh {
+const KERNEL_CH_BODY: Body<Name<'static>> = Body::KernelCh(event::KernelCh {
     channel: 31,
     gpu_ns: 1_767_766_887_944_922_112,
-};
+});
 
 #[test]
 fn v4() {
@@ -92,14 +93,14 @@ fn v4() {
                 algo: c"RING".as_ptr(),
                 proto: c"SIMPLE".as_ptr(),
             }),
-            Body::Coll(Coll {
+            Body::Coll(event::Coll {
                 parent_group: PARENT,
                 ..COLL
             }),
         );
         check::<D>(
             set!(sys::ncclProfileP2p, p2p: p2p_v4()),
-            Body::P2p(P2p {
+            Body::P2p(event::P2p {
                 parent_group: PARENT,
                 ..P2P
             }),
@@ -128,7 +129,7 @@ fn v4_on_2_28_has_garbage_in_the_channels() {
         version::pretend(running, || {
             check::<D>(
                 set!(sys::ncclProfileP2p, p2p: p2p_v4()),
-                Body::P2p(P2p {
+                Body::P2p(event::P2p {
                     parent_group: PARENT,
                     channels,
                     ..P2P
@@ -180,7 +181,7 @@ macro_rules! check_v5 {
                     graphCaptured: captured,
                     groupDepth: 2,
                 }),
-                Body::GroupApi { graph_captured, depth: 2 },
+                Body::GroupApi(event::GroupApi { graph_captured, depth: 2 }),
             );
             check::<$descriptor>(
                 set!(sys::ncclProfileCollApi, collApi: sys::ncclProfilerCollApi_v5_t {
@@ -191,7 +192,7 @@ macro_rules! check_v5 {
                     stream: pointer(0x7000),
                     graphCaptured: captured,
                 }),
-                Body::CollApi {
+                Body::CollApi(event::CollApi {
                     func: name(c"Broadcast"),
                     count: 51,
                     datatype: name(c"ncclFloat16"),
@@ -199,7 +200,7 @@ macro_rules! check_v5 {
                     stream: 0x7000,
                     graph_captured,
                     user_tag: 0,
-                },
+                }),
             );
             check::<$descriptor>(
                 set!(sys::ncclProfileP2pApi, p2pApi: sys::ncclProfilerP2pApi_v5_t {
@@ -209,21 +210,21 @@ macro_rules! check_v5 {
                     stream: pointer(0x8000),
                     graphCaptured: captured,
                 }),
-                Body::P2pApi {
+                Body::P2pApi(event::P2pApi {
                     func: name(c"Send"),
                     count: 61,
                     datatype: name(c"ncclInt64"),
                     stream: 0x8000,
                     graph_captured,
                     user_tag: 0,
-                },
+                }),
             );
         }
         check::<$descriptor>(
             set!(sys::ncclProfileKernelLaunch, kernelLaunch: sys::ncclProfilerKernelLaunch_v5_t {
                 stream: pointer(0x9000),
             }),
-            Body::KernelLaunch { stream: 0x9000 },
+            Body::KernelLaunch(event::KernelLaunch { stream: 0x9000 }),
         );
     };
 }
@@ -262,10 +263,10 @@ fn v6() {
             isComplete: 1,
             nRanks: 8,
         }),
-        Body::CeSync {
+        Body::CeSync(event::CeSync {
             complete: true,
             ranks: 8,
-        },
+        }),
     );
     check::<D>(
         set!(sys::ncclProfileCeBatch, ceCollBatch: sys::ncclProfilerCeCollBatch_v6_t {
@@ -273,11 +274,11 @@ fn v6() {
             totalBytes: 72,
             useIntraSync: 0,
         }),
-        Body::CeBatch {
+        Body::CeBatch(event::CeBatch {
             operations: 71,
             bytes: 72,
             intra_sync: false,
-        },
+        }),
     );
     check_unknown!(D: 0_u64, 3_u64, 0x8000_u64, 1_u64 << 16, u64::MAX);
 }

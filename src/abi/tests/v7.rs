@@ -2,7 +2,7 @@
 
 use super::v4_to_v6::{CE_COLL, COLL, P2P};
 use super::*;
-use nccl_events::{CeColl, Coll, P2p};
+use nccl_events::event;
 
 type D = sys::ncclProfilerEventDescr_v7_t;
 
@@ -96,7 +96,7 @@ fn kernel_phase() -> sys::ncclProfilerKernelPhase_v7_t {
 fn check_operations(user_tag: u64, kernel_variant: Name<'static>, is_symmetric: bool) {
     check::<D>(
         set!(sys::ncclProfileColl, coll: coll()),
-        Body::Coll(Coll {
+        Body::Coll(event::Coll {
             kernel_variant,
             is_symmetric,
             user_tag,
@@ -105,11 +105,11 @@ fn check_operations(user_tag: u64, kernel_variant: Name<'static>, is_symmetric: 
     );
     check::<D>(
         set!(sys::ncclProfileP2p, p2p: p2p()),
-        Body::P2p(P2p { user_tag, ..P2P }),
+        Body::P2p(event::P2p { user_tag, ..P2P }),
     );
     check::<D>(
         set!(sys::ncclProfileCollApi, collApi: coll_api()),
-        Body::CollApi {
+        Body::CollApi(event::CollApi {
             func: name(c"Broadcast"),
             count: 51,
             datatype: name(c"ncclFloat16"),
@@ -117,22 +117,22 @@ fn check_operations(user_tag: u64, kernel_variant: Name<'static>, is_symmetric: 
             stream: 0x7000,
             graph_captured: true,
             user_tag,
-        },
+        }),
     );
     check::<D>(
         set!(sys::ncclProfileP2pApi, p2pApi: p2p_api()),
-        Body::P2pApi {
+        Body::P2pApi(event::P2pApi {
             func: name(c"Send"),
             count: 61,
             datatype: name(c"ncclInt64"),
             stream: 0x8000,
             graph_captured: false,
             user_tag,
-        },
+        }),
     );
     check::<D>(
         set!(sys::ncclProfileCeColl, ceColl: ce_coll()),
-        Body::CeColl(CeColl {
+        Body::CeColl(event::CeColl {
             user_tag,
             ..CE_COLL
         }),
@@ -148,36 +148,36 @@ fn check_unchanged() {
             channelId: 31,
             pTimer: 32,
         }),
-        Body::KernelCh {
+        Body::KernelCh(event::KernelCh {
             channel: 31,
             gpu_ns: 32,
-        },
+        }),
     );
     check::<D>(
         set!(sys::ncclProfileGroupApi, groupApi: sys::ncclProfilerGroupApi_v5_t {
             graphCaptured: 0,
             groupDepth: 1,
         }),
-        Body::GroupApi {
+        Body::GroupApi(event::GroupApi {
             graph_captured: false,
             depth: 1,
-        },
+        }),
     );
     check::<D>(
         set!(sys::ncclProfileKernelLaunch, kernelLaunch: sys::ncclProfilerKernelLaunch_v5_t {
             stream: pointer(0x9000),
         }),
-        Body::KernelLaunch { stream: 0x9000 },
+        Body::KernelLaunch(event::KernelLaunch { stream: 0x9000 }),
     );
     check::<D>(
         set!(sys::ncclProfileCeSync, ceCollSync: sys::ncclProfilerCeCollSync_v6_t {
             isComplete: 0,
             nRanks: 8,
         }),
-        Body::CeSync {
+        Body::CeSync(event::CeSync {
             complete: false,
             ranks: 8,
-        },
+        }),
     );
     check::<D>(
         set!(sys::ncclProfileCeBatch, ceCollBatch: sys::ncclProfilerCeCollBatch_v6_t {
@@ -185,11 +185,11 @@ fn check_unchanged() {
             totalBytes: 72,
             useIntraSync: 1,
         }),
-        Body::CeBatch {
+        Body::CeBatch(event::CeBatch {
             operations: 71,
             bytes: 72,
             intra_sync: true,
-        },
+        }),
     );
     check_unknown!(D: 0_u64, 3_u64, 1_u64 << 16, 1_u64 << 63, u64::MAX);
 }
@@ -202,12 +202,12 @@ fn from_2_31_on_all_of_it_is_read() {
             check_operations(TAG, name(c"AGxLL_R"), true);
             check::<D>(
                 set!(sys::ncclProfileKernelPhase, kernelPhase: kernel_phase()),
-                Body::KernelPhase {
+                Body::KernelPhase(event::KernelPhase {
                     channel: 81,
                     phase: 2,
                     name: name(c"final_sync"),
                     gpu_ns: 82,
-                },
+                }),
             );
         });
     }
@@ -246,10 +246,10 @@ fn a_forks_descriptor_ends_where_v6_ends() {
             format!("{:?}", start.body),
             format!(
                 "{:?}",
-                Body::CeSync {
+                Body::<Name<'static>>::CeSync(event::CeSync {
                     complete: true,
                     ranks: 2
-                }
+                })
             )
         );
     });

@@ -1,8 +1,9 @@
 //! What a proxy waits for: the oldest step of a transfer that has not ended, and the state it is in.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
-use journal::record::Fields;
+use nccl_events::Body;
 use nccl_events::state;
 use trace::tables::assembly::{Assembly, Operation};
 
@@ -25,12 +26,12 @@ pub(crate) struct Proxies {
 
 fn connection(assembly: &Assembly, operation: &Operation) -> Option<Connection> {
     match assembly.fields_of(operation) {
-        Fields::ProxyOp {
+        Body::ProxyOp(event::ProxyOp {
             channel,
             peer,
             is_send,
             ..
-        } => Some((assembly.context_of(operation), channel, peer, is_send)),
+        }) => Some((assembly.context_of(operation), channel, peer, is_send)),
         _ => None,
     }
 }
@@ -70,13 +71,15 @@ impl Proxies {
         }
         for operation in &assembly.operations {
             match assembly.fields_of(operation) {
-                Fields::ProxyOp { .. } => {
+                Body::ProxyOp(event::ProxyOp { .. }) => {
                     if let Some(connection) = connection(assembly, operation) {
                         let speaks = operation.end().is_some() || operation.states_seen != 0;
                         *proxies.speaking.entry(connection).or_default() |= speaks;
                     }
                 }
-                Fields::ProxyStep { step } => proxies.step(assembly, operation, step),
+                Body::ProxyStep(event::ProxyStep { step }) => {
+                    proxies.step(assembly, operation, step)
+                }
                 _ => {}
             }
         }
@@ -118,13 +121,13 @@ impl Proxies {
 
     /// What an open transfer waits for; nothing of other operations. Times as in the assembly.
     pub(crate) fn wait(&self, assembly: &Assembly, operation: &Operation) -> Option<Wait> {
-        let Fields::ProxyOp {
+        let Body::ProxyOp(event::ProxyOp {
             channel,
             peer,
             steps,
             is_send,
             ..
-        } = assembly.fields_of(operation)
+        }) = assembly.fields_of(operation)
         else {
             return None;
         };

@@ -1,10 +1,12 @@
 //! What one process did in its communicators, from its joined records.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use journal::record::{Fields, Symbol};
+use nccl_events::Body;
 use nccl_events::{Kind, state};
 use trace::tables::assembly::{Assembly, Operation};
 
@@ -76,11 +78,10 @@ fn places(assembly: &Assembly) -> impl Iterator<Item = (u32, &Operation)> {
     (0..).zip(&assembly.operations)
 }
 
-const fn is_captured(fields: &Fields) -> bool {
+const fn is_captured(fields: &Body<Symbol>) -> bool {
     match fields {
-        Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
-            *graph_captured
-        }
+        Body::CollApi(event::CollApi { graph_captured, .. })
+        | Body::P2pApi(event::P2pApi { graph_captured, .. }) => *graph_captured,
         _ => false,
     }
 }
@@ -120,7 +121,7 @@ impl<'a> Reader<'a> {
         let parent = self.assembly.find(operation.parent);
         let is_open = operation.end().is_none();
         match self.assembly.fields_of(operation) {
-            Fields::ProxyOp { .. } => {
+            Body::ProxyOp(event::ProxyOp { .. }) => {
                 let Some(parent) = parent.filter(|_| self.proxies.speaks(self.assembly, operation))
                 else {
                     return;
@@ -133,7 +134,7 @@ impl<'a> Reader<'a> {
                     children.transfers_open += u32::from(is_open);
                 }
             }
-            Fields::ProxyStep { .. } => {
+            Body::ProxyStep(event::ProxyStep { .. }) => {
                 // A step that went on from waiting for the GPU, or data that the GPU took: the kernel runs.
                 let went_on = operation.saw(state::PROXY_STEP_SEND_WAIT)
                     || (!is_open && operation.saw(state::PROXY_STEP_RECV_GPU_WAIT));
@@ -145,7 +146,7 @@ impl<'a> Reader<'a> {
                     children.transfers_began = true;
                 }
             }
-            Fields::KernelCh { .. } => {
+            Body::KernelCh(event::KernelCh { .. }) => {
                 if let Some(parent) = parent
                     && let Some(children) = self.children.get_mut(index(parent))
                 {
@@ -153,11 +154,11 @@ impl<'a> Reader<'a> {
                     children.channels_open += u32::from(is_open);
                 }
             }
-            Fields::KernelLaunch { .. } => {
+            Body::KernelLaunch(event::KernelLaunch { .. }) => {
                 let of = (operation.parent, self.assembly.context_of(operation));
                 *self.launches.entry(of).or_default() |= is_open;
             }
-            Fields::Coll { .. } | Fields::CeColl { .. } => {
+            Body::Coll(event::Coll { .. }) | Body::CeColl(event::CeColl { .. }) => {
                 if let Some(parent) = parent {
                     self.below.entry(parent).or_insert(at);
                 }
@@ -207,11 +208,13 @@ impl<'a> Reader<'a> {
         let call = self.parent(operation);
         let children = self.children.get(index(at)).copied().unwrap_or_default();
         match self.assembly.fields_of(operation) {
-            Fields::CollApi { graph_captured, .. } if !graph_captured => Some(Item::Collective {
-                call: Some(at),
-                below: self.below.get(&at).copied(),
-            }),
-            Fields::Coll { .. } | Fields::CeColl { .. } => match call {
+            Body::CollApi(event::CollApi { graph_captured, .. }) if !graph_captured => {
+                Some(Item::Collective {
+                    call: Some(at),
+                    below: self.below.get(&at).copied(),
+                })
+            }
+            Body::Coll(event::Coll { .. }) | Body::CeColl(event::CeColl { .. }) => match call {
                 None if self.is_of_gone_capture(operation) => {
                     children.any().then_some(Item::Replay(at))
                 }
@@ -229,7 +232,7 @@ impl<'a> Reader<'a> {
                 }),
             },
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
-            Fields::P2p { peer, .. } if peer >= 0 => {
+            Body::P2p(event::P2p { peer, .. }) if peer >= 0 => {
                 let is_captured = match call {
                     Some((_, call)) => is_captured(&self.assembly.fields_of(call)),
                     None => self.is_of_gone_capture(operation),
@@ -288,19 +291,27 @@ impl<'a> Reader<'a> {
             return None;
         }
         let what = match self.assembly.fields_of(operation) {
-            Fields::GroupApi { .. } if !operation.saw(state::GROUP_END_API_START) => {
+            Body::GroupApi(event::GroupApi { .. })
+                if !operation.saw(state::GROUP_END_API_START) =>
+            {
                 "between ncclGroupStart and ncclGroupEnd".to_owned()
             }
-            Fields::GroupApi { .. } => {
+            Body::GroupApi(event::GroupApi { .. }) => {
                 "in the call that starts the operations (ncclGroupEnd, or a call without a group)"
                     .to_owned()
             }
-            Fields::P2pApi { func, .. } => format!("in nccl{}", self.symbols.text(func)),
-            Fields::KernelLaunch { .. } => "in the launch of a kernel".to_owned(),
+            Body::P2pApi(event::P2pApi { func, .. }) => {
+                format!("in nccl{}", self.symbols.text(func))
+            }
+            Body::KernelLaunch(event::KernelLaunch { .. }) => {
+                "in the launch of a kernel".to_owned()
+            }
             _ => return None,
         };
-        let is_in_nccl = !matches!(self.assembly.fields_of(operation), Fields::GroupApi { .. })
-            || operation.saw(state::GROUP_END_API_START);
+        let is_in_nccl = !matches!(
+            self.assembly.fields_of(operation),
+            Body::GroupApi(event::GroupApi { .. })
+        ) || operation.saw(state::GROUP_END_API_START);
         Some(Inside {
             what,
             is_in_nccl,
@@ -424,31 +435,34 @@ impl<'a> Reader<'a> {
         let operation = |at: Option<u32>| at.and_then(|at| self.assembly.operation(at));
         let below_fields = operation(below).map(|operation| self.assembly.fields_of(operation));
         let sequence = match below_fields {
-            Some(Fields::Coll { sequence, .. } | Fields::CeColl { sequence, .. }) => Some(sequence),
+            Some(
+                Body::Coll(event::Coll { sequence, .. })
+                | Body::CeColl(event::CeColl { sequence, .. }),
+            ) => Some(sequence),
             _ => None,
         };
         let Some(
-            Fields::CollApi {
+            Body::CollApi(event::CollApi {
                 func,
                 count,
                 datatype,
                 root,
                 ..
-            }
-            | Fields::Coll {
+            })
+            | Body::Coll(event::Coll {
                 func,
                 count,
                 datatype,
                 root,
                 ..
-            }
-            | Fields::CeColl {
+            })
+            | Body::CeColl(event::CeColl {
                 func,
                 count,
                 datatype,
                 root,
                 ..
-            },
+            }),
         ) = operation(call.or(below)).map(|of| self.assembly.fields_of(of))
         else {
             return None;
@@ -464,7 +478,7 @@ impl<'a> Reader<'a> {
             },
             from_api: call.is_some(),
             sequence,
-            by_copy_engine: matches!(below_fields, Some(Fields::CeColl { .. })),
+            by_copy_engine: matches!(below_fields, Some(Body::CeColl(event::CeColl { .. }))),
             entered_ns,
             progress,
         })
@@ -474,13 +488,13 @@ impl<'a> Reader<'a> {
         let Some(operation) = self.assembly.operation(at) else {
             return;
         };
-        let Fields::P2p {
+        let Body::P2p(event::P2p {
             func,
             datatype,
             count,
             peer,
             ..
-        } = self.assembly.fields_of(operation)
+        }) = self.assembly.fields_of(operation)
         else {
             return;
         };

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use journal::clock::ClockPair;
+use journal::format::record::{CommRecord, Record, RecordBody, Symbol};
 use journal::part::process::ProcessInfo;
 use journal::reader::{Journal, Outcome};
-use journal::record::{CommRecord, Record, RecordBody, StartRecord};
+use nccl_events::Start;
 use nccl_events::StateArgs;
 use trace::clocks::ticks::{Calibration, HostClock};
 
@@ -61,7 +62,7 @@ pub(crate) struct Event {
     /// `stopEvent`, if there was one.
     pub(crate) stop: Option<Moment>,
     /// What it said.
-    pub(crate) record: StartRecord,
+    pub(crate) record: Start<Symbol>,
 }
 
 /// A change of state.
@@ -269,7 +270,7 @@ impl Story {
                 .get(&record.context)
                 .copied()
                 .unwrap_or_else(|| foreign && filter.wants_rank(Some(record.rank.into())))
-                && filter.wants_kind(record.fields.kind().name());
+                && filter.wants_kind(record.body.kind().name());
             of_events.insert(event.id, is_wanted);
         }
         let is_of_wanted = |event: u64| {

@@ -1,8 +1,9 @@
 //! A journal as a stream of callbacks (`docs/STREAMS.md`): JSON Lines that `plugin-host replay` reads.
 
 use anyhow::Result;
-use journal::record::Fields;
+use nccl_events::Body;
 use nccl_events::StateArgs;
+use nccl_events::event;
 
 use super::fields::{arguments, details};
 use super::gpu::Said;
@@ -152,15 +153,15 @@ fn gpu(story: &Story, said: &Said) -> Object {
 
 fn event(story: &Story, event: &Event) -> Object {
     let record = &event.record;
-    let kind = match record.fields {
-        Fields::Unknown { event_type } => format!("{event_type:#x}"),
+    let kind = match record.body {
+        Body::Unknown(event::Unknown { event_type }) => format!("{event_type:#x}"),
         ref fields => format!("ncclProfile{}", fields.kind().name()),
     };
     let object = Object::new()
         .text("recordType", "event")
         .text("type", &kind);
     let object = who(object, story, record.context, record.rank);
-    let details = details(&record.fields, &story.outcome.symbols);
+    let details = details(&record.body, &story.outcome.symbols);
     span(object, story, event.start, event.stop)
         .address("parentObj", record.parent)
         .address("eventAddr", event.id)

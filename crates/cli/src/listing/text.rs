@@ -1,9 +1,10 @@
 //! Journals for people: one line an event, in the order of starts, indented below its parent.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use journal::record::Fields;
+use nccl_events::Body;
 
 use super::fields::{List, Value, arguments, details};
 use super::output::Output;
@@ -143,11 +144,11 @@ fn rows_of(story: &Story, names: &Names, rows: &mut Vec<Row>) {
     let depths = depths(story);
     for event in &story.events {
         let record = &event.record;
-        let kind = match record.fields {
-            Fields::Unknown { event_type } => format!("type {event_type:#x}"),
+        let kind = match record.body {
+            Body::Unknown(event::Unknown { event_type }) => format!("type {event_type:#x}"),
             ref fields => fields.kind().name().to_owned(),
         };
-        let what = with_fields(kind, &details(&record.fields, &story.outcome.symbols));
+        let what = with_fields(kind, &details(&record.body, &story.outcome.symbols));
         let depth = depths.get(&event.id).copied().unwrap_or(0);
         let mut line = row(
             event.start,

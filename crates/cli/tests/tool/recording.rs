@@ -7,8 +7,9 @@ use std::sync::Arc;
 use journal::clock::{self, ClockPair};
 use journal::part::process::ProcessInfo;
 use journal::writer::{Registry, RegistryOptions};
+use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
-use nccl_events::{Body, Coll, CommInit, Name, Start};
+use nccl_events::{Body, CommInit, Name, Start};
 
 /// Process ids end at 2²².
 pub(crate) const NO_PROCESS: u32 = 1 << 30;
@@ -68,7 +69,7 @@ pub(crate) fn record_in(
     };
     main.comm_init(context.get(), clock::ticks(), 0, &comm);
     for sequence in 0..all_reduces {
-        let body = Body::Coll(Coll {
+        let body = Body::Coll(event::Coll {
             sequence,
             func: Name::from_cstr(c"AllReduce"),
             send_buffer: 1,

@@ -4,13 +4,13 @@
 //! reading side. One `match` here and one there define each record's layout.
 
 use crate::format::layout::{flag, high, kind, low};
-use crate::format::record::{CommRecord, Fields, RecordBody, StartRecord, Symbol};
+use crate::format::record::{CommRecord, RecordBody, Symbol};
 use nccl_events::control::Span;
 use nccl_events::control::{Cause, Switch, Turn, Wanted};
-use nccl_events::{Kind, NetData, StateArgs};
+use nccl_events::event::Field as _;
+use nccl_events::{Kind, NetData, Start, StateArgs};
 
-/// A word as it is in the file.
-pub(crate) type Word = [u8; 8];
+pub(crate) use nccl_events::event::Word;
 
 /// A word of a record.
 #[inline]
@@ -137,15 +137,9 @@ pub(crate) fn decode_start(
     flags: u8,
     payload: &[Word],
     symbol: &impl Fn(u16) -> Option<Symbol>,
-) -> Option<StartRecord> {
-    let word = |index: usize| word_at(payload, index);
+) -> Option<Start<Symbol>> {
     let event_kind = Kind::from_number(record_kind.checked_sub(kind::START)?)?;
-    Some(StartRecord {
-        parent: word(0)?,
-        context: word(1)?,
-        rank: signed(low(word(2)?)),
-        fields: fields(event_kind, flags & flag::TRUE != 0, payload, symbol)?,
-    })
+    Start::decode(event_kind, flags & flag::TRUE != 0, payload, symbol)
 }
 
 /// Reads the payload of a change of state.
@@ -158,30 +152,13 @@ pub(crate) fn decode_state(payload: &[Word]) -> Option<(u32, StateArgs)> {
 /// How many words the payload of an event's record has in this version; `None` for what has no fixed length.
 #[inline]
 pub(crate) fn usual_words(record_kind: u8, payload: &[Word]) -> Option<usize> {
-    /// By event kind.
-    const STARTS: [u8; Kind::COUNT] = {
-        let mut words = [4; Kind::COUNT];
-        words[Kind::Group as usize] = 3;
-        words[Kind::Coll as usize] = 12;
-        words[Kind::P2p as usize] = 9;
-        words[Kind::ProxyOp as usize] = 5;
-        words[Kind::ProxyStep as usize] = 3;
-        words[Kind::ProxyCtrl as usize] = 3;
-        words[Kind::NetPlugin as usize] = 8;
-        words[Kind::GroupApi as usize] = 3;
-        words[Kind::CollApi as usize] = 7;
-        words[Kind::P2pApi as usize] = 7;
-        words[Kind::CeColl as usize] = 12;
-        words[Kind::CeSync as usize] = 3;
-        words
-    };
     /// By what a change of state carries.
     const STATES: [u8; 6] = [1, 3, 2, 2, 2, 5];
     let of = |table: &[u8], at: u32| table.get(usize::try_from(at).ok()?).copied();
     let words = match record_kind {
         kind::STOP => 0,
         kind::STATE => of(&STATES, high(word_at(payload, 0)?))?,
-        start => of(&STARTS, u32::from(start.checked_sub(kind::START)?))?,
+        start => return Some(Kind::from_number(start.checked_sub(kind::START)?)?.words()),
     };
     Some(usize::from(words))
 }
@@ -208,149 +185,8 @@ fn state_args(which: u32, payload: &[Word]) -> Option<StateArgs> {
         },
         4 => StateArgs::GpuTime { gpu_ns: word(1)? },
         5 => StateArgs::NetPlugin {
-            data: net_data(payload.get(1..)?)?,
+            data: NetData::take(payload, 1, 0)?,
         },
         _ => return None,
     })
 }
-
-fn net_data(words: &[Word]) -> Option<NetData> {
-    let word = |index: usize| word_at(words, index);
-    Some(match low(word(0)?) {
-        0 => NetData::Opaque,
-        1 => NetData::IbQueuePair {
-            device: signed(high(word(0)?)),
-            opcode: signed(low(word(1)?)),
-            queue_pair: signed(high(word(1)?)),
-            work_request: word(2)?,
-            bytes: word(3)?,
-        },
-        2 => NetData::Socket {
-            descriptor: signed(high(word(0)?)),
-            operation: signed(low(word(1)?)),
-            bytes: word(3)?,
-        },
-        _ => return None,
-    })
-}
-
-#[inline]
-fn fields(
-    event_kind: Kind,
-    truth: bool,
-    payload: &[Word],
-    symbol: &impl Fn(u16) -> Option<Symbol>,
-) -> Option<Fields> {
-    let word = |index: usize| word_at(payload, index);
-    let name = |index: usize, part: u32| symbol(field16(word_at(payload, index)?, part));
-    let second = signed(high(word(2)?));
-    Some(match event_kind {
-        Kind::Group => Fields::Group,
-        Kind::Coll => Fields::Coll {
-            root: second,
-            sequence: word(3)?,
-            send_buffer: word(4)?,
-            recv_buffer: word(5)?,
-            count: word(6)?,
-            parent_group: word(7)?,
-            user_tag: word(8)?,
-            comm_hash: word(9)?,
-            func: name(10, 0)?,
-            datatype: name(10, 1)?,
-            algorithm: name(10, 2)?,
-            protocol: name(10, 3)?,
-            kernel_variant: name(11, 0)?,
-            channels: field8(word(11)?, 2),
-            warps: field8(word(11)?, 3),
-            is_symmetric: truth,
-        },
-        Kind::P2p => Fields::P2p {
-            peer: second,
-            count: word(3)?,
-            buffer: word(4)?,
-            parent_group: word(5)?,
-            user_tag: word(6)?,
-            comm_hash: word(7)?,
-            func: name(8, 0)?,
-            datatype: name(8, 1)?,
-            channels: field8(word(8)?, 4),
-        },
-        Kind::ProxyOp => Fields::ProxyOp {
-            pid: second,
-            peer: signed(low(word(3)?)),
-            steps: signed(high(word(3)?)),
-            chunk_bytes: signed(low(word(4)?)),
-            channel: field8(word(4)?, 4),
-            is_send: truth,
-        },
-        Kind::ProxyStep => Fields::ProxyStep { step: second },
-        Kind::ProxyCtrl => Fields::ProxyCtrl,
-        Kind::KernelCh => Fields::KernelCh {
-            channel: field8(word(2)?, 4),
-            gpu_ns: word(3)?,
-        },
-        Kind::NetPlugin => Fields::NetPlugin {
-            id: word(3)?.cast_signed(),
-            data: net_data(payload.get(4..)?)?,
-        },
-        Kind::GroupApi => Fields::GroupApi {
-            graph_captured: truth,
-            depth: second,
-        },
-        Kind::CollApi => Fields::CollApi {
-            root: second,
-            count: word(3)?,
-            stream: word(4)?,
-            user_tag: word(5)?,
-            func: name(6, 0)?,
-            datatype: name(6, 1)?,
-            graph_captured: truth,
-        },
-        Kind::P2pApi => Fields::P2pApi {
-            count: word(3)?,
-            stream: word(4)?,
-            user_tag: word(5)?,
-            func: name(6, 0)?,
-            datatype: name(6, 1)?,
-            graph_captured: truth,
-        },
-        Kind::KernelLaunch => Fields::KernelLaunch { stream: word(3)? },
-        Kind::CeColl => Fields::CeColl {
-            root: second,
-            sequence: word(3)?,
-            send_buffer: word(4)?,
-            recv_buffer: word(5)?,
-            count: word(6)?,
-            stream: word(7)?,
-            user_tag: word(8)?,
-            func: name(9, 0)?,
-            datatype: name(9, 1)?,
-            sync_strategy: name(9, 2)?,
-            batch_size: low(word(10)?),
-            batches: high(word(10)?),
-            ce_sequence: low(word(11)?),
-            intra_batch_sync: truth,
-        },
-        Kind::CeSync => Fields::CeSync {
-            complete: truth,
-            ranks: second,
-        },
-        Kind::CeBatch => Fields::CeBatch {
-            operations: second,
-            bytes: word(3)?,
-            intra_sync: truth,
-        },
-        Kind::KernelPhase => Fields::KernelPhase {
-            channel: field8(word(2)?, 4),
-            phase: field8(word(2)?, 5),
-            name: name(2, 3)?,
-            gpu_ns: word(3)?,
-        },
-        Kind::Unknown => Fields::Unknown {
-            event_type: word(3)?,
-        },
-    })
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,8 @@
 //! How many records of a segment were read, and which event was the last.
 
-use crate::format::record::{Record, Records, StartRecord};
-use nccl_events::StateArgs;
+use crate::format::record::{Record, Records, Symbol};
 use nccl_events::id::EventId;
+use nccl_events::{Start, StateArgs};
 
 /// Counts what it passes on.
 pub(crate) struct Counted<'a, S> {
@@ -29,7 +29,7 @@ impl<S: Records> Records for Counted<'_, S> {
     }
 
     #[inline]
-    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &StartRecord) {
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         self.records += 1;
         self.last = self.last.max(EventId::from_raw(id).sequence());
         self.sink.start(slot, ticks, id, start);

@@ -4,6 +4,7 @@
 //! meets the keeper thread only where a segment ends: the keeper has prepared the next one, or the
 //! cursor prepares it itself and counts a stall.
 
+use nccl_events::event;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -95,7 +96,7 @@ impl Cursor {
     /// Records the start of an event. When there is no room the loss is counted, and the id says that its stop
     /// and its states are part of what is lost.
     #[inline]
-    pub fn start(&mut self, event: &Start<'_>) -> EventId {
+    pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
         let id = EventId::new(
             self.registry.options.tag,
@@ -108,7 +109,7 @@ impl Cursor {
         if self.next_sequence > LAST_SEQUENCE + 1 {
             return self.lose_start(id);
         }
-        if matches!(event.body, Body::ProxyCtrl) {
+        if matches!(event.body, Body::ProxyCtrl(event::ProxyCtrl {})) {
             // Counted as empty from now on, so that the count is right whenever the process is killed.
             self.held = HeldControl::new(id, ticks(), event);
             self.add(header::EMPTY_CONTROLS, 1);

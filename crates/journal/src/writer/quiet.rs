@@ -6,7 +6,7 @@
 //! nothing; they are counted.
 
 use nccl_events::id::EventId;
-use nccl_events::{Start, State, StateArgs, state};
+use nccl_events::{Name, Start, State, StateArgs, state};
 
 /// The start of a proxy control event that has not entered a state yet.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl HeldControl {
         rank: 0,
     };
 
-    pub(crate) const fn new(id: EventId, ticks: u64, event: &Start<'_>) -> Self {
+    pub(crate) const fn new(id: EventId, ticks: u64, event: &Start<Name<'_>>) -> Self {
         Self {
             id,
             ticks,

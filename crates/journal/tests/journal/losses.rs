@@ -1,28 +1,29 @@
 //! What has no room is counted, kind by kind.
 
+use nccl_events::event;
 use std::fs;
 use std::path::Path;
 
+use journal::format::record::{Record, RecordBody};
 use journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header, header_of_2, mark};
 use journal::reader::Outcome;
-use journal::record::{Record, RecordBody};
 use journal::writer::{Cursor, Lost, Stop};
 use nccl_events::id::{EventId, ProcessTag};
-use nccl_events::{Body, Kind, NetData, State, StateArgs};
+use nccl_events::{Body, Kind, Name, NetData, State, StateArgs};
 
 use super::{TAG, read, registry, start};
 
 /// Kinds that differ in everything that matters here: length of the record, and who may hold it back.
-const BODIES: [Body<'_>; 4] = [
-    Body::Group,
-    Body::ProxyStep { step: 3 },
-    Body::NetPlugin {
+const BODIES: [Body<Name<'_>>; 4] = [
+    Body::Group(event::Group {}),
+    Body::ProxyStep(event::ProxyStep { step: 3 }),
+    Body::NetPlugin(event::NetPlugin {
         id: 1,
         data: NetData::Opaque,
-    },
-    Body::Unknown {
+    }),
+    Body::Unknown(event::Unknown {
         event_type: 1 << 20,
-    },
+    }),
 ];
 
 fn state(event: EventId, state: u32) -> State {
@@ -62,7 +63,10 @@ fn fill(cursor: &mut Cursor) -> u64 {
     let mut sent = 0;
     loop {
         sent += 1;
-        if cursor.start(&start(Body::Group)).is_unrecorded() {
+        if cursor
+            .start(&start(Body::Group(event::Group {})))
+            .is_unrecorded()
+        {
             return sent;
         }
     }
@@ -107,9 +111,9 @@ fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     let registry = registry(directory.path(), 2 * SEGMENT_BYTES as u64);
     let mut with_room = registry.register("room").unwrap();
     let mut full = registry.register("full").unwrap();
-    let recorded_before = full.start(&start(Body::ProxyStep { step: 0 }));
+    let recorded_before = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 0 })));
     let groups = fill(&mut full);
-    let lost = full.start(&start(Body::ProxyStep { step: 1 }));
+    let lost = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 1 })));
     assert_eq!(
         (recorded_before.is_unrecorded(), lost.is_unrecorded()),
         (false, true)
@@ -144,10 +148,10 @@ fn control_events_are_accounted_for() {
     let directory = tempfile::tempdir().unwrap();
     let registry = registry(directory.path(), SEGMENT_BYTES as u64);
     let mut cursor = registry.register("proxy").unwrap();
-    let first = cursor.start(&start(Body::ProxyCtrl));
+    let first = cursor.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
     cursor.stop(first.get());
     for _ in 0..1000 {
-        let next = cursor.start(&start(Body::ProxyCtrl));
+        let next = cursor.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
         assert_eq!(next.sequence(), first.sequence());
         cursor.stop(next.get());
         // NCCL may stop what it has stopped, and what never was.
@@ -155,7 +159,7 @@ fn control_events_are_accounted_for() {
         cursor.stop(0);
     }
     let groups = fill(&mut cursor);
-    let held = cursor.start(&start(Body::ProxyCtrl));
+    let held = cursor.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
     cursor.state(&state(held, 13));
     cursor.stop(held.get());
     let read = read(directory.path());
@@ -236,7 +240,7 @@ fn journals_of_format_2_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let registry = registry(directory.path(), SEGMENT_BYTES as u64);
     let mut cursor = registry.register("old").unwrap();
-    let id = cursor.start(&start(Body::Group));
+    let id = cursor.start(&start(Body::Group(event::Group {})));
     cursor.stop(id.get());
     as_format_2(&directory.path().join("0.0"));
     let (records, outcome) = read(directory.path());

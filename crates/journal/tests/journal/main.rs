@@ -15,7 +15,7 @@ use journal::reader::{Journal, Outcome};
 use journal::record::Record;
 use journal::writer::{Registry, RegistryOptions};
 use nccl_events::id::ProcessTag;
-use nccl_events::{Body, Start};
+use nccl_events::{Body, Name, Start};
 
 /// The process that records here.
 const TAG: ProcessTag = ProcessTag::new(0x4e4f);
@@ -43,7 +43,7 @@ fn read(directory: &Path) -> (Vec<Record>, Outcome) {
     (records, outcome)
 }
 
-fn start(body: Body<'_>) -> Start<'_> {
+fn start(body: Body<Name<'_>>) -> Start<Name<'_>> {
     Start {
         context: 1,
         parent: 2,

@@ -1,23 +1,24 @@
 //! What NCCL says over and over is a number, not records.
 
-use journal::record::{Record, RecordBody};
-use nccl_events::{Body, Start, State, StateArgs};
+use journal::format::record::{Record, RecordBody};
+use nccl_events::event;
+use nccl_events::{Body, Name, Start, State, StateArgs};
 
 use super::{read, registry};
 
-fn control() -> Start<'static> {
+fn control() -> Start<Name<'static>> {
     Start {
         context: 1,
         parent: 0,
         rank: 0,
-        body: Body::ProxyCtrl,
+        body: Body::ProxyCtrl(event::ProxyCtrl {}),
     }
 }
 
 /// What is recorded, one word each.
 fn words(records: &[Record]) -> Vec<String> {
     let word = |record: &Record| match &record.body {
-        RecordBody::Start(start) => format!("{:?}", start.fields.kind()),
+        RecordBody::Start(start) => format!("{:?}", start.body.kind()),
         RecordBody::State { state, .. } => format!("{state}"),
         RecordBody::Stop => "stop".to_owned(),
         _ => String::new(),
@@ -49,7 +50,7 @@ fn empty_turns_of_the_proxy_are_a_number() {
     // One that is open when something else happens is not empty.
     let open = cursor.start(&control());
     let _group = cursor.start(&Start {
-        body: Body::Group,
+        body: Body::Group(event::Group {}),
         ..control()
     });
     cursor.stop(open.get());
@@ -70,7 +71,7 @@ fn a_wait_is_recorded_once_for_each_step() {
         context: 1,
         parent: 2,
         rank: 0,
-        body: Body::ProxyStep { step },
+        body: Body::ProxyStep(event::ProxyStep { step }),
     };
     let (one, other) = (cursor.start(&step(0)).get(), cursor.start(&step(1)).get());
     for _ in 0..5_000 {

@@ -1,9 +1,10 @@
 //! Segments, files and slots, and a journal that is torn.
 
+use journal::format::record::{Record, RecordBody};
 use journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header};
 use journal::reader::Journal;
-use journal::record::{Fields, Record, RecordBody};
 use nccl_events::Body;
+use nccl_events::event;
 
 use super::{read, registry, start};
 
@@ -16,14 +17,14 @@ fn segments_and_files_follow_one_another() {
     let count = 64 * SEGMENT_BYTES / 48 + 1000;
     for step in 0..count {
         let step = i32::try_from(step).unwrap();
-        let _id = cursor.start(&start(Body::ProxyStep { step }));
+        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let mut next = 0;
     let outcome = Journal::open(directory.path())
         .unwrap()
         .read(&mut |record: Record| {
             if let RecordBody::Start(start) = record.body {
-                assert_eq!(start.fields, Fields::ProxyStep { step: next });
+                assert_eq!(start.body, Body::ProxyStep(event::ProxyStep { step: next }));
                 next += 1;
             }
         });
@@ -52,7 +53,7 @@ fn the_keeper_never_touches_what_is_not_reserved() {
         // Four files.
         for step in 0..4 * 64 * SEGMENT_BYTES / 48 {
             let step = i32::try_from(step).unwrap();
-            let _id = cursor.start(&start(Body::ProxyStep { step }));
+            let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
@@ -67,7 +68,7 @@ fn a_bad_record_ends_its_segment_and_is_reported() {
     let registry = registry(directory.path(), u64::MAX);
     let mut cursor = registry.register("tester").unwrap();
     for step in 0..10 {
-        let _id = cursor.start(&start(Body::ProxyStep { step }));
+        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let path = directory.path().join("0.0");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -119,7 +120,7 @@ fn records_behind_the_committed_bytes() {
     let before = committed(&std::fs::read(&path).unwrap());
     let journal = Journal::open(directory.path()).unwrap();
     for step in 0..10 {
-        let _id = cursor.start(&start(Body::ProxyStep { step }));
+        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let outcome = journal.read(&mut |_| {});
     assert_eq!(outcome.problems, [], "the process runs");
@@ -138,7 +139,7 @@ fn segments_that_are_missing_among_others_are_reported() {
     let mut cursor = registry.register("tester").unwrap();
     for step in 0..4 * SEGMENT_BYTES / 48 {
         let step = i32::try_from(step).unwrap();
-        let _id = cursor.start(&start(Body::ProxyStep { step }));
+        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let path = directory.path().join("0.0");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -162,7 +163,7 @@ fn a_slot_goes_on_with_the_next_thread() {
     let first = registry.register("one").unwrap();
     registry.retire(first);
     let mut second = registry.register("two").unwrap();
-    let _id = second.start(&start(Body::Group));
+    let _id = second.start(&start(Body::Group(event::Group {})));
     let (records, _) = read(directory.path());
     let threads: Vec<String> = records
         .iter()

@@ -3,6 +3,7 @@
 //! Numbers come from sorted content, never from the order of arrival, so that the same journal always
 //! gives the same part. They are local: `unify` maps them to the archive's.
 
+use nccl_events::event;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,9 @@ use crate::tables::assembly::Assembly;
 use crate::tables::place::{index, place};
 use crate::timeline::canvas::Drawing;
 use crate::timeline::figure::{RegionClass, RegionCode, RegionKey, RegionName};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::Body;
 
 /// The strings and regions of a part.
 #[derive(Debug, Default)]
@@ -138,23 +140,25 @@ impl RegionText {
 }
 
 /// The strings of an operation beside its function's name.
-pub(crate) const fn symbols_in(fields: &Fields) -> [Symbol; 4] {
+pub(crate) const fn symbols_in(fields: &Body<Symbol>) -> [Symbol; 4] {
     match *fields {
-        Fields::Coll {
+        Body::Coll(event::Coll {
             datatype,
             algorithm,
             protocol,
             kernel_variant,
             ..
-        } => [datatype, algorithm, protocol, kernel_variant],
-        Fields::CeColl {
+        }) => [datatype, algorithm, protocol, kernel_variant],
+        Body::CeColl(event::CeColl {
             datatype,
             sync_strategy,
             ..
-        } => [datatype, sync_strategy, Symbol::NONE, Symbol::NONE],
-        Fields::P2p { datatype, .. }
-        | Fields::CollApi { datatype, .. }
-        | Fields::P2pApi { datatype, .. } => [datatype, Symbol::NONE, Symbol::NONE, Symbol::NONE],
+        }) => [datatype, sync_strategy, Symbol::NONE, Symbol::NONE],
+        Body::P2p(event::P2p { datatype, .. })
+        | Body::CollApi(event::CollApi { datatype, .. })
+        | Body::P2pApi(event::P2pApi { datatype, .. }) => {
+            [datatype, Symbol::NONE, Symbol::NONE, Symbol::NONE]
+        }
         _ => [Symbol::NONE; 4],
     }
 }

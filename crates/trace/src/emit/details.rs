@@ -5,6 +5,7 @@ mod gpu_work;
 mod network;
 mod result;
 
+use nccl_events::event;
 use otf2::{AttributeValue, NextAttributes, StringRef};
 
 use crate::clocks::interval::{Interval, Timing};
@@ -14,7 +15,8 @@ use crate::links::pxn::{self, placeholder};
 use crate::tables::place::index;
 use crate::timeline::canvas::Scene;
 use crate::timeline::figure::{Figure, Shape};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::state;
 
 /// What intervals are measured by, in the order of [`Timing::ALL`].
@@ -110,14 +112,14 @@ impl Details<'_, '_> {
         }
         let fields = scene.assembly.fields_of(operation);
         match fields {
-            Fields::GroupApi {
+            Body::GroupApi(event::GroupApi {
                 graph_captured,
                 depth,
-            } => {
+            }) => {
                 self.add(Attribute::Depth, AttributeValue::I32(depth))?;
                 self.flag(Attribute::Captured, graph_captured)
             }
-            Fields::CollApi {
+            Body::CollApi(event::CollApi {
                 func,
                 count,
                 datatype,
@@ -125,37 +127,37 @@ impl Details<'_, '_> {
                 stream,
                 graph_captured,
                 user_tag,
-            } => {
+            }) => {
                 self.elements(count, datatype)?;
                 self.root(func, root)?;
                 self.number(Attribute::Stream, stream, 0)?;
                 self.flag(Attribute::Captured, graph_captured)?;
                 self.number(Attribute::UserTag, user_tag, 0)
             }
-            Fields::P2pApi {
+            Body::P2pApi(event::P2pApi {
                 count,
                 datatype,
                 stream,
                 graph_captured,
                 user_tag,
                 ..
-            } => {
+            }) => {
                 self.elements(count, datatype)?;
                 self.number(Attribute::Stream, stream, 0)?;
                 self.flag(Attribute::Captured, graph_captured)?;
                 self.number(Attribute::UserTag, user_tag, 0)
             }
-            Fields::KernelLaunch { stream } => {
+            Body::KernelLaunch(event::KernelLaunch { stream }) => {
                 self.number(Attribute::Stream, stream, 0)?;
                 let replays = &scene.correlation.replays;
                 let captured = at.is_some_and(|at| replays.is_captured_launch(at));
                 self.flag(Attribute::Captured, captured)?;
                 self.external(at)
             }
-            Fields::Coll { .. } => self.collective(figure, &fields),
-            Fields::P2p { .. } => self.point_to_point(figure, &fields),
-            Fields::ProxyOp { .. } => self.proxy(figure.operation, &fields),
-            Fields::CeColl {
+            Body::Coll(event::Coll { .. }) => self.collective(figure, &fields),
+            Body::P2p(event::P2p { .. }) => self.point_to_point(figure, &fields),
+            Body::ProxyOp(event::ProxyOp { .. }) => self.proxy(figure.operation, &fields),
+            Body::CeColl(event::CeColl {
                 sequence,
                 func,
                 count,
@@ -165,7 +167,7 @@ impl Details<'_, '_> {
                 stream,
                 user_tag,
                 ..
-            } => {
+            }) => {
                 self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
                 self.elements(count, datatype)?;
                 self.root(func, root)?;
@@ -175,21 +177,21 @@ impl Details<'_, '_> {
                 self.timing(figure)?;
                 self.external(at)
             }
-            Fields::CeSync { ranks, .. } => self.add(
+            Body::CeSync(event::CeSync { ranks, .. }) => self.add(
                 Attribute::Ranks,
                 AttributeValue::U32(u32::try_from(ranks).unwrap_or(0)),
             ),
-            Fields::CeBatch {
+            Body::CeBatch(event::CeBatch {
                 operations, bytes, ..
-            } => {
+            }) => {
                 self.add(Attribute::Operations, AttributeValue::I32(operations))?;
                 self.add(Attribute::Bytes, AttributeValue::U64(bytes))
             }
-            Fields::KernelPhase { phase, .. } => {
+            Body::KernelPhase(event::KernelPhase { phase, .. }) => {
                 self.add(Attribute::Phase, AttributeValue::U32(phase.into()))
             }
-            Fields::NetPlugin { id, data } => self.net_plugin(id, data),
-            Fields::ProxyStep { step } => {
+            Body::NetPlugin(event::NetPlugin { id, data }) => self.net_plugin(id, data),
+            Body::ProxyStep(event::ProxyStep { step }) => {
                 self.add(Attribute::Step, AttributeValue::I32(step))?;
                 // NCCL tells the size at these two states.
                 if matches!(figure.shape, Shape::SendWait | Shape::RecvFlushWait) {
@@ -197,11 +199,11 @@ impl Details<'_, '_> {
                 }
                 Ok(())
             }
-            Fields::KernelCh { channel, .. } => {
+            Body::KernelCh(event::KernelCh { channel, .. }) => {
                 self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
                 let parent = operation.parent_at();
                 let parent = parent.and_then(|at| scene.assembly.operation(at));
-                if let Some(Fields::Coll { sequence, .. }) =
+                if let Some(Body::Coll(event::Coll { sequence, .. })) =
                     parent.map(|operation| scene.assembly.fields_of(operation))
                 {
                     self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
@@ -262,8 +264,8 @@ impl Details<'_, '_> {
         self.string(Attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
 
-    fn collective(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
-        let Fields::Coll {
+    fn collective(&mut self, figure: Figure, fields: &Body<Symbol>) -> otf2::Result<()> {
+        let Body::Coll(event::Coll {
             sequence,
             func,
             count,
@@ -277,7 +279,7 @@ impl Details<'_, '_> {
             is_symmetric,
             user_tag,
             ..
-        } = *fields
+        }) = *fields
         else {
             return Ok(());
         };
@@ -294,15 +296,15 @@ impl Details<'_, '_> {
         self.timing(figure)
     }
 
-    fn point_to_point(&mut self, figure: Figure, fields: &Fields) -> otf2::Result<()> {
-        let Fields::P2p {
+    fn point_to_point(&mut self, figure: Figure, fields: &Body<Symbol>) -> otf2::Result<()> {
+        let Body::P2p(event::P2p {
             datatype,
             count,
             peer,
             channels,
             user_tag,
             ..
-        } = *fields
+        }) = *fields
         else {
             return Ok(());
         };
@@ -315,15 +317,15 @@ impl Details<'_, '_> {
         self.timing(figure)
     }
 
-    fn proxy(&mut self, at: u32, fields: &Fields) -> otf2::Result<()> {
-        let Fields::ProxyOp {
+    fn proxy(&mut self, at: u32, fields: &Body<Symbol>) -> otf2::Result<()> {
+        let Body::ProxyOp(event::ProxyOp {
             pid,
             channel,
             peer,
             steps,
             chunk_bytes,
             ..
-        } = *fields
+        }) = *fields
         else {
             return Ok(());
         };

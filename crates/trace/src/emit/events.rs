@@ -1,5 +1,6 @@
 //! One lane's happenings as OTF2 events.
 
+use nccl_events::event;
 use otf2::{
     Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
 };
@@ -17,7 +18,8 @@ use crate::timeline::kinds::steps;
 use crate::timeline::lanes::{Happening, Item, What};
 use crate::timeline::messages::{Message, Role};
 use crate::timeline::metrics::reference;
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// Writes lanes.
@@ -261,20 +263,20 @@ impl Emitter<'_> {
             }
             (role @ (Role::CollectiveEnd | Role::CollectiveComplete), fields) => {
                 let (shape, count, datatype, root) = match *fields {
-                    Fields::Coll {
+                    Body::Coll(event::Coll {
                         func,
                         count,
                         datatype,
                         root,
                         ..
-                    }
-                    | Fields::CeColl {
+                    })
+                    | Body::CeColl(event::CeColl {
                         func,
                         count,
                         datatype,
                         root,
                         ..
-                    } => (scene.words.shape(func), count, datatype, root),
+                    }) => (scene.words.shape(func), count, datatype, root),
                     _ => {
                         let composites = &scene.correlation.composites;
                         let Some((_, call)) = composites.of_member(message.activity) else {
@@ -311,12 +313,12 @@ impl Emitter<'_> {
             }
             (
                 role,
-                &Fields::P2p {
+                &Body::P2p(event::P2p {
                     peer,
                     count,
                     datatype,
                     ..
-                },
+                }),
             ) => {
                 let message = otf2::Message {
                     peer: u32::try_from(peer).unwrap_or(u32::MAX),

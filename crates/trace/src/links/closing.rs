@@ -1,10 +1,11 @@
 //! Ends that NCCL did not report and something else tells: a proxy step whose slot was used again, or
 //! whose proxy operation stopped; a state of a proxy thread that went on to another.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::tables::assembly::Assembly;
-use journal::format::record::Fields;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
@@ -34,7 +35,7 @@ pub(crate) fn ends(assembly: &Assembly) -> BTreeMap<u32, u64> {
 fn step_ends(assembly: &Assembly, ends: &mut BTreeMap<u32, u64>) {
     let mut order: Vec<(u64, u8, u64, u32)> = Vec::new();
     for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
-        if let Fields::ProxyStep { step } = assembly.fields_of(operation) {
+        if let Body::ProxyStep(event::ProxyStep { step }) = assembly.fields_of(operation) {
             order.push((operation.parent, slot(step), operation.start, at));
         }
     }

@@ -8,13 +8,15 @@
 //! that has one is the id, its rank the rank, and the size is known when all parts are together. A
 //! communicator that never did anything is one of its own.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::links::gpu_work::devices::Devices;
 use crate::links::gpus::{Gpu, place_members};
 use crate::tables::assembly::{Assembly, Context};
 use crate::tables::place::{index, place};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// How sure the identity is.
@@ -122,11 +124,11 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
     }
     for (at, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
         let (hash, peer) = match assembly.fields_of(operation) {
-            Fields::Coll { comm_hash, .. } => (comm_hash, None),
-            Fields::P2p {
+            Body::Coll(event::Coll { comm_hash, .. }) => (comm_hash, None),
+            Body::P2p(event::P2p {
                 comm_hash, peer, ..
-            } => (comm_hash, Some(peer)),
-            Fields::ProxyOp { peer, .. } => (0, Some(peer)),
+            }) => (comm_hash, Some(peer)),
+            Body::ProxyOp(event::ProxyOp { peer, .. }) => (0, Some(peer)),
             _ => continue,
         };
         let context = operation.context_at();

@@ -12,6 +12,7 @@
 //! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart, and
 //! a user's group is never guessed at.
 
+use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clocks::interval::{Interval, Timing};
@@ -19,8 +20,9 @@ use crate::links::correlate::Activity;
 use crate::links::replays::Replays;
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::{index, place};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// Which collective.
@@ -167,14 +169,14 @@ type Same = (u64, u64, Symbol, u64, bool);
 
 fn same(assembly: &Assembly, call: &Operation) -> Option<(Symbol, Same)> {
     match assembly.fields_of(call) {
-        Fields::P2pApi {
+        Body::P2pApi(event::P2pApi {
             func,
             count,
             datatype,
             stream,
             graph_captured,
             ..
-        } => Some((
+        }) => Some((
             func,
             (
                 assembly.context_of(call),
@@ -232,7 +234,7 @@ fn missing(
     let mut seen = BTreeSet::new();
     for &member in members {
         let operation = assembly.operation(activities.get(index(member))?.operation)?;
-        let Fields::P2p { func, peer, .. } = assembly.fields_of(operation) else {
+        let Body::P2p(event::P2p { func, peer, .. }) = assembly.fields_of(operation) else {
             return None;
         };
         let in_range = u32::try_from(peer).is_ok_and(|peer| peer < call.ranks);
@@ -267,7 +269,10 @@ impl Composites {
             let fields = assembly
                 .operation(group)
                 .map(|operation| assembly.fields_of(operation));
-            if matches!(fields, Some(Fields::GroupApi { depth: 1, .. })) {
+            if matches!(
+                fields,
+                Some(Body::GroupApi(event::GroupApi { depth: 1, .. }))
+            ) {
                 let calls = groups.entry(group).or_default();
                 calls.push((operation.start, at));
             }

@@ -9,6 +9,7 @@
 //!          (same group, same communicator, see [`launches`])
 //! ```
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::clocks::gpu_clock::stamps::Stamps;
@@ -20,8 +21,8 @@ use crate::links::replays::Replays;
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::{NOWHERE, index, place};
 use crate::tables::place_set::PlaceSet;
-use journal::format::record::Fields;
 use journal::reader::Symbols;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// What belongs to one Coll, P2p or CeColl (which has no children that tell when it ran).
@@ -247,12 +248,12 @@ impl Correlation {
         }
         let mut connections: BTreeMap<(u64, bool, u8, i32, bool), Connection> = BTreeMap::new();
         for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
-            let Fields::ProxyOp {
+            let Body::ProxyOp(event::ProxyOp {
                 channel,
                 peer,
                 is_send,
                 ..
-            } = assembly.fields_of(operation)
+            }) = assembly.fields_of(operation)
             else {
                 continue;
             };
@@ -276,7 +277,7 @@ impl Correlation {
         for (at, operation) in assembly.of_kinds([Kind::ProxyOp, Kind::KernelCh]) {
             let parent = operation.parent_at();
             match assembly.fields_of(operation) {
-                Fields::ProxyOp { is_send, .. } => {
+                Body::ProxyOp(event::ProxyOp { is_send, .. }) => {
                     let bytes = self.proxy_bytes(assembly, at);
                     let silent = self.is_silent(at);
                     if assembly.is_foreign(operation)
@@ -296,7 +297,7 @@ impl Correlation {
                         activity.bytes_received += bytes;
                     }
                 }
-                Fields::KernelCh { .. } => {
+                Body::KernelCh(event::KernelCh { .. }) => {
                     let stamps = self.stamps.of_channel(assembly, at, operation);
                     let Some(activity) = self.activity_mut(parent) else {
                         continue;

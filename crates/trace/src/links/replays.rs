@@ -10,11 +10,13 @@
 //! thread inside the call's group: that is no execution, and NCCL never tells of its replays. A nonblocking
 //! communicator launches from a thread of its own, where the group may be over: that thread has the kernel launch.
 
+use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::index;
-use journal::format::record::Fields;
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// What CUDA's own threads are called: they tell of replays, nobody calls there.
@@ -34,11 +36,10 @@ pub struct Replays {
 }
 
 /// Whether a call was captured into a graph.
-pub(crate) const fn is_captured(call: &Fields) -> bool {
+pub(crate) const fn is_captured(call: &Body<Symbol>) -> bool {
     match *call {
-        Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
-            graph_captured
-        }
+        Body::CollApi(event::CollApi { graph_captured, .. })
+        | Body::P2pApi(event::P2pApi { graph_captured, .. }) => graph_captured,
         _ => false,
     }
 }

@@ -21,8 +21,9 @@ use crate::tables::room;
 use crate::timeline::measurement::SwitchAt;
 use journal::clock::{ClockPair, TickSource};
 use journal::format::layout::RECORD_HEADER_WORDS;
-use journal::format::record::{CommRecord, Record, RecordBody, Records, StartRecord};
+use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, NotKept};
+use nccl_events::Start;
 use nccl_events::{Kind, StateArgs, state};
 
 /// A stop or state whose start has not been read yet.
@@ -123,7 +124,7 @@ impl Records for Assembler {
     }
 
     #[inline]
-    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &StartRecord) {
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         self.see(ticks);
         self.start_at(slot, ticks, id, start);
     }
@@ -302,17 +303,17 @@ impl Assembler {
         self.assembly.contexts.push(Context { id, comm });
     }
 
-    fn start_at(&mut self, slot: u16, ticks: u64, id: u64, start: &StartRecord) {
+    fn start_at(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         let thread = self.thread(slot);
-        self.assembly.counts.kind_mut(start.fields.kind()).seen += 1;
+        self.assembly.counts.kind_mut(start.body.kind()).seen += 1;
         let at = place(self.assembly.operations.len());
         if at == NOWHERE || !self.assembly.note_event(id, at) {
-            let counts = self.assembly.counts.kind_mut(start.fields.kind());
+            let counts = self.assembly.counts.kind_mut(start.body.kind());
             counts.duplicate += 1;
             return;
         }
         self.assembly.seen.note(start, thread);
-        let fields = self.assembly.larger.pack(&start.fields);
+        let fields = self.assembly.larger.pack(&start.body);
         let operation = Operation {
             id,
             parent: start.parent,

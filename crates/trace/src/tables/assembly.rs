@@ -17,9 +17,11 @@ use crate::tables::seen::Seen;
 use crate::tables::values::Values;
 use crate::timeline::measurement::{Cut, SwitchAt};
 use journal::clock::ClockPair;
-use journal::format::record::{CommRecord, Fields, Symbol};
+use journal::format::record::{CommRecord, Symbol};
 use journal::reader::NotKept;
+use nccl_events::Body;
 use nccl_events::Kind;
+use nccl_events::event;
 use nccl_events::gpu::GpuRecord;
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::state::LAST;
@@ -154,7 +156,7 @@ impl Assembly {
     /// The descriptor's fields of an operation of this process.
     #[must_use]
     #[inline]
-    pub fn fields_of(&self, operation: &Operation) -> Fields {
+    pub fn fields_of(&self, operation: &Operation) -> Body<Symbol> {
         self.larger.get(&operation.fields)
     }
 
@@ -191,7 +193,8 @@ impl Assembly {
     #[must_use]
     pub fn launch_plan(&self, operation: &Operation) -> u64 {
         match self.fields_of(operation) {
-            Fields::Coll { parent_group, .. } | Fields::P2p { parent_group, .. } => parent_group,
+            Body::Coll(event::Coll { parent_group, .. })
+            | Body::P2p(event::P2p { parent_group, .. }) => parent_group,
             _ => 0,
         }
     }
@@ -231,7 +234,7 @@ impl Assembly {
     #[must_use]
     pub fn names_another_process(&self, operation: &Operation) -> bool {
         let origin = match self.fields_of(operation) {
-            Fields::ProxyOp { pid, .. } => u32::try_from(pid).unwrap_or(0),
+            Body::ProxyOp(event::ProxyOp { pid, .. }) => u32::try_from(pid).unwrap_or(0),
             _ => 0,
         };
         origin != 0 && self.process_id != 0 && origin != self.process_id

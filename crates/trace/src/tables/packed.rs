@@ -6,10 +6,12 @@ use crate::tables::place::{index, place};
 use crate::tables::room;
 use crate::timeline::figure::func;
 use journal::format::layout::{high, low, pair};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::Kind;
+use nccl_events::event;
 
-/// Fields as they are kept.
+/// Body<Symbol> as they are kept.
 #[derive(Clone, Debug)]
 pub(crate) enum Packed {
     Group,
@@ -73,7 +75,7 @@ impl Halves {
 /// The fields that are too large for [`Packed`], of all operations.
 #[derive(Debug, Default)]
 pub(crate) struct Larger {
-    fields: Vec<Fields>,
+    fields: Vec<Body<Symbol>>,
     /// Of proxy operations: those that NCCL names, which are few.
     pids: Vec<i32>,
 }
@@ -81,7 +83,7 @@ pub(crate) struct Larger {
 impl Larger {
     /// Packs fields.
     #[inline]
-    pub(crate) fn pack(&mut self, fields: &Fields) -> Packed {
+    pub(crate) fn pack(&mut self, fields: &Body<Symbol>) -> Packed {
         if let Some(small) = self.small(fields) {
             return small;
         }
@@ -90,7 +92,7 @@ impl Larger {
         Packed::Large {
             kind: fields.kind(),
             detail: match *fields {
-                Fields::ProxyOp { is_send, .. } => u32::from(is_send),
+                Body::ProxyOp(event::ProxyOp { is_send, .. }) => u32::from(is_send),
                 _ => func(fields).0,
             },
             at,
@@ -99,27 +101,27 @@ impl Larger {
 
     /// What fits.
     #[inline]
-    fn small(&mut self, fields: &Fields) -> Option<Packed> {
+    fn small(&mut self, fields: &Body<Symbol>) -> Option<Packed> {
         Some(match *fields {
-            Fields::Group => Packed::Group,
-            Fields::GroupApi {
+            Body::Group(event::Group {}) => Packed::Group,
+            Body::GroupApi(event::GroupApi {
                 graph_captured,
                 depth,
-            } => Packed::GroupApi {
+            }) => Packed::GroupApi {
                 graph_captured,
                 depth,
             },
-            Fields::KernelLaunch { stream } => Packed::KernelLaunch {
+            Body::KernelLaunch(event::KernelLaunch { stream }) => Packed::KernelLaunch {
                 stream: Halves::of(stream),
             },
-            Fields::ProxyOp {
+            Body::ProxyOp(event::ProxyOp {
                 pid,
                 channel,
                 peer,
                 steps,
                 chunk_bytes,
                 is_send,
-            } => Packed::ProxyOp {
+            }) => Packed::ProxyOp {
                 pid: self.pid(pid)?,
                 peer,
                 steps,
@@ -127,12 +129,12 @@ impl Larger {
                 channel,
                 is_send,
             },
-            Fields::ProxyStep { step } => Packed::ProxyStep {
+            Body::ProxyStep(event::ProxyStep { step }) => Packed::ProxyStep {
                 step,
                 bytes: Halves::NOTHING,
             },
-            Fields::ProxyCtrl => Packed::ProxyCtrl,
-            Fields::KernelCh { channel, gpu_ns } => Packed::KernelCh {
+            Body::ProxyCtrl(event::ProxyCtrl {}) => Packed::ProxyCtrl,
+            Body::KernelCh(event::KernelCh { channel, gpu_ns }) => Packed::KernelCh {
                 channel,
                 gpu_ns: Halves::of(gpu_ns),
             },
@@ -153,19 +155,19 @@ impl Larger {
 
     /// The fields as they were.
     #[inline]
-    pub(crate) fn get(&self, packed: &Packed) -> Fields {
+    pub(crate) fn get(&self, packed: &Packed) -> Body<Symbol> {
         match *packed {
-            Packed::Group => Fields::Group,
+            Packed::Group => Body::Group(event::Group {}),
             Packed::GroupApi {
                 graph_captured,
                 depth,
-            } => Fields::GroupApi {
+            } => Body::GroupApi(event::GroupApi {
                 graph_captured,
                 depth,
-            },
-            Packed::KernelLaunch { stream } => Fields::KernelLaunch {
+            }),
+            Packed::KernelLaunch { stream } => Body::KernelLaunch(event::KernelLaunch {
                 stream: stream.word(),
-            },
+            }),
             Packed::ProxyOp {
                 pid,
                 peer,
@@ -173,23 +175,23 @@ impl Larger {
                 chunk_bytes,
                 channel,
                 is_send,
-            } => Fields::ProxyOp {
+            } => Body::ProxyOp(event::ProxyOp {
                 pid: self.pids.get(usize::from(pid)).copied().unwrap_or(0),
                 channel,
                 peer,
                 steps,
                 chunk_bytes,
                 is_send,
-            },
-            Packed::ProxyStep { step, .. } => Fields::ProxyStep { step },
-            Packed::ProxyCtrl => Fields::ProxyCtrl,
-            Packed::KernelCh { channel, gpu_ns } => Fields::KernelCh {
+            }),
+            Packed::ProxyStep { step, .. } => Body::ProxyStep(event::ProxyStep { step }),
+            Packed::ProxyCtrl => Body::ProxyCtrl(event::ProxyCtrl {}),
+            Packed::KernelCh { channel, gpu_ns } => Body::KernelCh(event::KernelCh {
                 channel,
                 gpu_ns: gpu_ns.word(),
-            },
+            }),
             Packed::Large { at, .. } => {
                 let fields = self.fields.get(index(at)).copied();
-                fields.unwrap_or(Fields::Group)
+                fields.unwrap_or(Body::Group(event::Group {}))
             }
         }
     }
@@ -263,22 +265,22 @@ impl Packed {
 mod tests {
     use super::*;
 
-    fn transfer(pid: i32) -> Fields {
-        Fields::ProxyOp {
+    fn transfer(pid: i32) -> Body<Symbol> {
+        Body::ProxyOp(event::ProxyOp {
             pid,
             channel: 200,
             peer: -1,
             steps: i32::MAX,
             chunk_bytes: i32::MIN,
             is_send: true,
-        }
+        })
     }
 
     /// Also where there are more processes than a byte counts: those are kept elsewhere.
     #[test]
     fn transfers_for_many_processes_come_back_as_they_were() {
         let mut larger = Larger::default();
-        let all: Vec<Fields> = (0..600).map(|pid| transfer(pid % 300)).collect();
+        let all: Vec<Body<Symbol>> = (0..600).map(|pid| transfer(pid % 300)).collect();
         let packed: Vec<Packed> = all.iter().map(|fields| larger.pack(fields)).collect();
         for (fields, packed) in all.iter().zip(&packed) {
             assert_eq!(larger.get(packed), *fields);
@@ -292,18 +294,21 @@ mod tests {
         let mut larger = Larger::default();
         let word = 0x0123_4567_89ab_cdef;
         for fields in [
-            Fields::KernelLaunch { stream: word },
-            Fields::KernelCh {
+            Body::KernelLaunch(event::KernelLaunch { stream: word }),
+            Body::KernelCh(event::KernelCh {
                 channel: 3,
                 gpu_ns: word,
-            },
+            }),
         ] {
             let packed = larger.pack(&fields);
             assert_eq!(larger.get(&packed), fields);
         }
-        let mut step = larger.pack(&Fields::ProxyStep { step: 4 });
+        let mut step = larger.pack(&Body::ProxyStep(event::ProxyStep { step: 4 }));
         step.set_step_bytes(word);
         assert_eq!(step.step_bytes(), word);
-        assert_eq!(larger.get(&step), Fields::ProxyStep { step: 4 });
+        assert_eq!(
+            larger.get(&step),
+            Body::ProxyStep(event::ProxyStep { step: 4 })
+        );
     }
 }

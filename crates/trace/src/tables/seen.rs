@@ -1,12 +1,15 @@
 //! What is noted of each start while it is at hand, so that nobody goes through all operations again for it.
 
+use nccl_events::event;
 use rustc_hash::FxHashSet;
 
 use crate::emit::definitions::symbols_in;
 use crate::links::replays::is_captured;
 use crate::tables::place_set::PlaceSet;
-use journal::format::record::{Fields, StartRecord, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::Kind;
+use nccl_events::Start;
 
 /// Which kind of operation for which context on which thread.
 type Caller = (u8, u64, u32);
@@ -23,8 +26,8 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Notes a start.
-    pub(crate) fn note(&mut self, start: &StartRecord, thread: u32) {
-        let fields = &start.fields;
+    pub(crate) fn note(&mut self, start: &Start<Symbol>, thread: u32) {
+        let fields = &start.body;
         let Some(stream) = stream(fields) else {
             return;
         };
@@ -62,15 +65,15 @@ impl Seen {
 const LAST_SPECIAL_STREAM: u64 = 2;
 
 /// The stream that a call or launch names, 0 for what threads do without one; `None` for what the proxy does.
-const fn stream(fields: &Fields) -> Option<u64> {
+const fn stream(fields: &Body<Symbol>) -> Option<u64> {
     match *fields {
-        Fields::CollApi { stream, .. }
-        | Fields::P2pApi { stream, .. }
-        | Fields::KernelLaunch { stream } => Some(stream),
-        Fields::GroupApi { .. }
-        | Fields::Coll { .. }
-        | Fields::P2p { .. }
-        | Fields::CeColl { .. } => Some(0),
+        Body::CollApi(event::CollApi { stream, .. })
+        | Body::P2pApi(event::P2pApi { stream, .. })
+        | Body::KernelLaunch(event::KernelLaunch { stream }) => Some(stream),
+        Body::GroupApi(event::GroupApi { .. })
+        | Body::Coll(event::Coll { .. })
+        | Body::P2p(event::P2p { .. })
+        | Body::CeColl(event::CeColl { .. }) => Some(0),
         _ => None,
     }
 }

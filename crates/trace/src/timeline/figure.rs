@@ -7,7 +7,9 @@ use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::index;
 pub use crate::timeline::shape::Shape;
 use crate::timeline::shape::{CONTROLS, FIXED, PARTS, STEPS, TOLD};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, NetData};
 
 // [`Figure::order`] keeps five bits for it.
@@ -185,8 +187,8 @@ impl Told {
 }
 
 /// What a network plugin does, where it is known which it is.
-fn plugin(fields: Option<&Fields>, sends: bool) -> RegionName {
-    let Some(&Fields::NetPlugin { id, data }) = fields else {
+fn plugin(fields: Option<&Body<Symbol>>, sends: bool) -> RegionName {
+    let Some(&Body::NetPlugin(event::NetPlugin { id, data })) = fields else {
         return RegionName::Plugin(0);
     };
     match (data, sends) {
@@ -200,13 +202,13 @@ fn plugin(fields: Option<&Fields>, sends: bool) -> RegionName {
 
 /// The function of a collective or point-to-point event.
 #[must_use]
-pub fn func(fields: &Fields) -> Symbol {
+pub fn func(fields: &Body<Symbol>) -> Symbol {
     match *fields {
-        Fields::Coll { func, .. }
-        | Fields::P2p { func, .. }
-        | Fields::CollApi { func, .. }
-        | Fields::P2pApi { func, .. }
-        | Fields::CeColl { func, .. } => func,
+        Body::Coll(event::Coll { func, .. })
+        | Body::P2p(event::P2p { func, .. })
+        | Body::CollApi(event::CollApi { func, .. })
+        | Body::P2pApi(event::P2pApi { func, .. })
+        | Body::CeColl(event::CeColl { func, .. }) => func,
         _ => Symbol::NONE,
     }
 }
@@ -214,7 +216,7 @@ pub fn func(fields: &Fields) -> Symbol {
 impl Figure {
     /// The region it is an instance of. `fields` are of the operation behind it, if there is one.
     #[must_use]
-    pub fn region(&self, fields: Option<&Fields>, correlation: &Correlation) -> RegionKey {
+    pub fn region(&self, fields: Option<&Body<Symbol>>, correlation: &Correlation) -> RegionKey {
         let composites = &correlation.composites;
         let named = fields.map_or(Symbol::NONE, func);
         let composite = |pattern: Option<Pattern>| {
@@ -236,16 +238,16 @@ impl Figure {
             (Shape::CommFinalize, _) => (RegionClass::Api, RegionName::Fixed("ncclCommFinalize")),
             (Shape::GroupStart, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupStart")),
             (Shape::GroupEnd, _) => (RegionClass::Api, RegionName::Fixed("ncclGroupEnd")),
-            (Shape::Enqueue, Some(Fields::CeColl { .. })) => (
+            (Shape::Enqueue, Some(Body::CeColl(event::CeColl { .. }))) => (
                 RegionClass::Enqueue,
                 RegionName::Func(named, " (CE) enqueue"),
             ),
             (Shape::Enqueue, _) => (RegionClass::Enqueue, RegionName::Func(named, " enqueue")),
-            (Shape::Operation, Some(Fields::CeColl { .. })) => {
+            (Shape::Operation, Some(Body::CeColl(event::CeColl { .. }))) => {
                 (RegionClass::Operation, RegionName::Func(named, " (CE)"))
             }
             (Shape::Operation, _) => (RegionClass::Operation, RegionName::Func(named, "")),
-            (Shape::Net, Some(Fields::ProxyOp { is_send: false, .. })) => {
+            (Shape::Net, Some(Body::ProxyOp(event::ProxyOp { is_send: false, .. }))) => {
                 (RegionClass::Network, RegionName::Fixed("netRecv"))
             }
             (Shape::Net, _) => (RegionClass::Network, RegionName::Fixed("netSend")),
@@ -263,14 +265,14 @@ impl Figure {
             (Shape::ProxySleep, _) => (RegionClass::Proxy, RegionName::Fixed("ProxySleep")),
             (Shape::ProxyWakeup, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyWakeup")),
             (Shape::ProxyAppend, _) => (RegionClass::Proxy, RegionName::Fixed("ProxyAppend")),
-            (Shape::Call, Some(Fields::GroupApi { .. })) => {
+            (Shape::Call, Some(Body::GroupApi(event::GroupApi { .. }))) => {
                 (RegionClass::Api, RegionName::Fixed("ncclGroup"))
             }
             (Shape::PluginSend | Shape::PluginReceive, fields) => {
                 let sends = self.shape == Shape::PluginSend;
                 (RegionClass::Network, plugin(fields, sends))
             }
-            (Shape::Phase, Some(&Fields::KernelPhase { name, .. })) => {
+            (Shape::Phase, Some(&Body::KernelPhase(event::KernelPhase { name, .. }))) => {
                 (RegionClass::Channel, RegionName::Text(name))
             }
             (Shape::Phase, _) => (RegionClass::Channel, RegionName::Text(Symbol::NONE)),
@@ -281,16 +283,16 @@ impl Figure {
                 }
                 None => (RegionClass::Kernel, RegionName::Mangled(Symbol::NONE)),
             },
-            (Shape::Call, Some(Fields::CeSync { .. })) => {
+            (Shape::Call, Some(Body::CeSync(event::CeSync { .. }))) => {
                 (RegionClass::Enqueue, RegionName::Fixed("CeSync"))
             }
-            (Shape::Call, Some(Fields::CeBatch { .. })) => {
+            (Shape::Call, Some(Body::CeBatch(event::CeBatch { .. }))) => {
                 (RegionClass::Enqueue, RegionName::Fixed("CeBatch"))
             }
-            (Shape::Call, Some(Fields::Group)) => {
+            (Shape::Call, Some(Body::Group(event::Group {}))) => {
                 (RegionClass::Enqueue, RegionName::Fixed("ncclLaunchPlan"))
             }
-            (Shape::Call, Some(Fields::KernelLaunch { .. })) => {
+            (Shape::Call, Some(Body::KernelLaunch(event::KernelLaunch { .. }))) => {
                 (RegionClass::Launch, RegionName::Fixed("ncclKernelLaunch"))
             }
             (Shape::Call, _) => (RegionClass::Api, RegionName::Func(named, "")),
@@ -314,7 +316,7 @@ impl Figure {
 
     /// The fields of the operation behind it.
     #[must_use]
-    pub fn fields(&self, assembly: &Assembly, correlation: &Correlation) -> Option<Fields> {
+    pub fn fields(&self, assembly: &Assembly, correlation: &Correlation) -> Option<Body<Symbol>> {
         let at = match self.shape {
             Shape::CommInit | Shape::CommFinalize | Shape::Work => return None,
             Shape::Operation | Shape::Composite => {

@@ -1,6 +1,7 @@
 //! Journals become parts, parts become an archive, and the archive says what happened: read back by our
 //! reader and by otf2-print.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -493,10 +494,10 @@ fn a_killed_process_still_gives_its_part() {
         context,
         0,
         0,
-        nccl_events::Body::GroupApi {
+        nccl_events::Body::GroupApi(event::GroupApi {
             graph_captured: false,
             depth: 1,
-        },
+        }),
     ));
     let part = process.leave();
     std::fs::remove_file(part.join("process.json")).expect("it was there");

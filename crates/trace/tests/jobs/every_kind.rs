@@ -1,13 +1,14 @@
 //! One event of every kind, and all that is written of it: lane, region, region group, attributes and their values.
 //! The table is that of `docs/MAPPING.md` §4.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
 use crate::job::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::id::EventId;
-use nccl_events::{Body, CeColl, Coll, Kind, Name, NetData, P2p, StateArgs, state as number};
+use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
 };
@@ -39,15 +40,15 @@ fn calls(process: &mut Process) -> EventId {
     let none = StateArgs::None;
     let group = main.start(&event(
         0,
-        Body::GroupApi {
+        Body::GroupApi(event::GroupApi {
             graph_captured: true,
             depth: 2,
-        },
+        }),
     ));
     main.state(&state(group, number::GROUP_START_API_STOP, none));
     let broadcast = main.start(&event(
         group.get(),
-        Body::CollApi {
+        Body::CollApi(event::CollApi {
             func: Name::from_cstr(c"Broadcast"),
             count: 10,
             datatype: Name::from_cstr(c"ncclFloat32"),
@@ -55,28 +56,31 @@ fn calls(process: &mut Process) -> EventId {
             stream: 0x5000,
             graph_captured: false,
             user_tag: 7,
-        },
+        }),
     ));
     main.stop(broadcast.get());
     let send = main.start(&event(
         group.get(),
-        Body::P2pApi {
+        Body::P2pApi(event::P2pApi {
             func: Name::from_cstr(c"Send"),
             count: 20,
             datatype: Name::from_cstr(c"ncclInt8"),
             stream: 0x5000,
             graph_captured: false,
             user_tag: 8,
-        },
+        }),
     ));
     main.stop(send.get());
     main.state(&state(group, number::GROUP_END_API_START, none));
-    let launch = main.start(&event(group.get(), Body::KernelLaunch { stream: 0x5000 }));
+    let launch = main.start(&event(
+        group.get(),
+        Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }),
+    ));
     main.stop(launch.get());
-    let plan = main.start(&event(0, Body::Group));
+    let plan = main.start(&event(0, Body::Group(event::Group {})));
     let coll = main.start(&event(
         broadcast.get(),
-        Body::Coll(Coll {
+        Body::Coll(event::Coll {
             sequence: 3,
             func: Name::from_cstr(c"Broadcast"),
             send_buffer: 1,
@@ -97,7 +101,7 @@ fn calls(process: &mut Process) -> EventId {
     ));
     let p2p = main.start(&event(
         send.get(),
-        Body::P2p(P2p {
+        Body::P2p(event::P2p {
             func: Name::from_cstr(c"Send"),
             buffer: 3,
             datatype: Name::from_cstr(c"ncclInt8"),
@@ -123,7 +127,7 @@ fn copy_engine(process: &mut Process) {
         context,
         0,
         0,
-        Body::CeColl(CeColl {
+        Body::CeColl(event::CeColl {
             sequence: 4,
             func: Name::from_cstr(c"AllGather"),
             send_buffer: 1,
@@ -141,15 +145,15 @@ fn copy_engine(process: &mut Process) {
         }),
     ));
     for body in [
-        Body::CeSync {
+        Body::CeSync(event::CeSync {
             complete: true,
             ranks: 2,
-        },
-        Body::CeBatch {
+        }),
+        Body::CeBatch(event::CeBatch {
             operations: 5,
             bytes: 600,
             intra_sync: true,
-        },
+        }),
     ] {
         let part = main.start(&start(context, coll.get(), 0, body));
         main.stop(part.get());
@@ -185,18 +189,18 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
         )],
     };
     for is_send in [true, false] {
-        let body = Body::ProxyOp {
+        let body = Body::ProxyOp(event::ProxyOp {
             pid: i32::try_from(NO_PROCESS).expect("it fits"),
             channel: 1,
             peer,
             steps: 4,
             chunk_bytes: 512,
             is_send,
-        };
+        });
         let operation = proxy.start(&start(context, coll.get(), 0, body));
         let in_progress = number::PROXY_OP_IN_PROGRESS;
         proxy.state(&state(operation, in_progress, StateArgs::None));
-        let body = Body::ProxyStep { step: 10 };
+        let body = Body::ProxyStep(event::ProxyStep { step: 10 });
         let step = proxy.start(&start(context, operation.get(), 0, body));
         let states = match is_send {
             true => [
@@ -219,7 +223,7 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
             proxy.state(&state(step, told, StateArgs::ProxyStep { bytes }));
         }
         for (id, data) in plugins(is_send) {
-            let body = Body::NetPlugin { id, data };
+            let body = Body::NetPlugin(event::NetPlugin { id, data });
             let plugin = proxy.start(&start(context, step.get(), 0, body));
             proxy.stop(plugin.get());
         }
@@ -233,17 +237,17 @@ fn kernel(process: &mut Process, coll: EventId) {
     let context = process.context;
     let proxy = &mut process.proxy;
     let now = || journal::clock::monotonic_ns() - 1000;
-    let body = Body::KernelCh {
+    let body = Body::KernelCh(event::KernelCh {
         channel: 1,
         gpu_ns: now(),
-    };
+    });
     let channel = proxy.start(&start(context, coll.get(), 0, body));
-    let body = Body::KernelPhase {
+    let body = Body::KernelPhase(event::KernelPhase {
         channel: 1,
         phase: 1,
         name: Name::from_cstr(c"compute"),
         gpu_ns: now(),
-    };
+    });
     let phase = proxy.start(&start(context, channel.get(), 0, body));
     for (event, stop) in [
         (phase, number::KERNEL_PHASE_STOP),
@@ -272,7 +276,7 @@ fn proxy_thread(process: &mut Process) {
         ],
     ];
     for states in told {
-        let control = proxy.start(&start(context, 0, 0, Body::ProxyCtrl));
+        let control = proxy.start(&start(context, 0, 0, Body::ProxyCtrl(event::ProxyCtrl {})));
         for &(told, appended) in states {
             proxy.state(&state(control, told, StateArgs::ProxyCtrl { appended }));
         }

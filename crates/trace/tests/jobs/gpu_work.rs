@@ -6,9 +6,10 @@ use std::path::Path;
 use crate::archive::{KEEP, events, print};
 use crate::job::{Process, Who, start};
 use journal::clock;
+use nccl_events::event;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, Way};
-use nccl_events::{Body, CeColl, Name};
+use nccl_events::{Body, Name};
 use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef,
     LocationType, Paradigm, RegionRole, StringRef, SystemTreeDomain,
@@ -56,7 +57,7 @@ fn device(number: u8) -> Device<Name<'static>> {
 
 /// A collective by the copy engine.
 fn copied(process: &mut Process) -> u64 {
-    let collective = Body::CeColl(CeColl {
+    let collective = Body::CeColl(event::CeColl {
         sequence: 3,
         func: Name::from_cstr(c"AllGather"),
         send_buffer: 1,

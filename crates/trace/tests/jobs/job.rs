@@ -1,5 +1,6 @@
 //! A job to write: real journals by the recording half's own writer, one process after the other.
 
+use nccl_events::event;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use journal::clock::{self, ClockPair};
 use journal::part::process::ProcessInfo;
 use journal::writer::{Cursor, Registry, RegistryOptions};
 use nccl_events::id::{ContextId, EventId, ProcessTag};
-use nccl_events::{Body, Coll, CommInit, Name, P2p, Start, State, StateArgs, state as number};
+use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state as number};
 
 /// A process that records.
 pub(crate) struct Process {
@@ -32,7 +33,12 @@ pub(crate) struct Who {
 /// A process id that no process has: pids end at 2²².
 pub(crate) const NO_PROCESS: u32 = 1 << 30;
 
-pub(crate) fn start<'a>(context: ContextId, parent: u64, rank: i32, body: Body<'a>) -> Start<'a> {
+pub(crate) fn start<'a>(
+    context: ContextId,
+    parent: u64,
+    rank: i32,
+    body: Body<Name<'a>>,
+) -> Start<Name<'a>> {
     Start {
         context: context.get(),
         parent,
@@ -117,10 +123,10 @@ impl Process {
             context,
             0,
             0,
-            Body::GroupApi {
+            Body::GroupApi(event::GroupApi {
                 graph_captured: false,
                 depth: 1,
-            },
+            }),
         ));
         self.main
             .state(&state(group, number::GROUP_START_API_STOP, StateArgs::None));
@@ -128,7 +134,7 @@ impl Process {
             context,
             group.get(),
             0,
-            Body::CollApi {
+            Body::CollApi(event::CollApi {
                 func: Name::from_cstr(c"AllReduce"),
                 count: 1000,
                 datatype: Name::from_cstr(c"ncclFloat32"),
@@ -136,7 +142,7 @@ impl Process {
                 stream: 0x5000,
                 graph_captured: false,
                 user_tag: 0,
-            },
+            }),
         ));
         self.main.stop(call.get());
         self.main
@@ -145,16 +151,18 @@ impl Process {
             context,
             group.get(),
             0,
-            Body::KernelLaunch { stream: 0x5000 },
+            Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }),
         ));
         let gpu_start_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
         self.main.stop(launch.get());
-        let plan = self.main.start(&start(context, 0, 0, Body::Group));
+        let plan = self
+            .main
+            .start(&start(context, 0, 0, Body::Group(event::Group {})));
         let coll = self.main.start(&start(
             context,
             call.get(),
             rank,
-            Body::Coll(Coll {
+            Body::Coll(event::Coll {
                 sequence,
                 func: Name::from_cstr(c"AllReduce"),
                 send_buffer: 1,
@@ -183,14 +191,14 @@ impl Process {
     fn children(&mut self, operation: EventId, rank: i32, gpu_start_ns: u64) {
         let context = self.context;
         let op = |is_send| {
-            let body = Body::ProxyOp {
+            let body = Body::ProxyOp(event::ProxyOp {
                 pid: i32::try_from(NO_PROCESS).expect("it fits") + rank,
                 channel: 0,
                 peer: 1 - rank,
                 steps: 4,
                 chunk_bytes: 512,
                 is_send,
-            };
+            });
             start(context, operation.get(), rank, body)
         };
         let (send, receive) = (self.proxy.start(&op(true)), self.proxy.start(&op(false)));
@@ -200,7 +208,7 @@ impl Process {
             context,
             send.get(),
             rank,
-            Body::ProxyStep { step: 0 },
+            Body::ProxyStep(event::ProxyStep { step: 0 }),
         ));
         let bytes = StateArgs::ProxyStep { bytes: 4000 };
         self.proxy
@@ -210,7 +218,7 @@ impl Process {
         self.proxy.stop(receive.get());
         for channel in [0, 1] {
             let gpu_ns = gpu_start_ns + u64::from(channel);
-            let body = Body::KernelCh { channel, gpu_ns };
+            let body = Body::KernelCh(event::KernelCh { channel, gpu_ns });
             let kernel = self.proxy.start(&start(context, operation.get(), 0, body));
             let gpu_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
             let stop = StateArgs::GpuTime { gpu_ns };
@@ -223,9 +231,11 @@ impl Process {
     /// A send and a receive with the other rank of two, in one plan, without children.
     pub(crate) fn exchange(&mut self, rank: i32) {
         let context = self.context;
-        let plan = self.main.start(&start(context, 0, 0, Body::Group));
+        let plan = self
+            .main
+            .start(&start(context, 0, 0, Body::Group(event::Group {})));
         for func in [c"Send", c"Recv"] {
-            let body = Body::P2p(P2p {
+            let body = Body::P2p(event::P2p {
                 func: Name::from_cstr(func),
                 buffer: 3,
                 datatype: Name::from_cstr(c"ncclInt8"),

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use crate::archive::events;
 use crate::job::{Process, Who, start};
 use journal::clock;
+use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
-use nccl_events::{Body, Coll, CommInit, Name};
+use nccl_events::{Body, CommInit, Name};
 use otf2::{Archive, CollectiveOp, EventKind};
 use trace::archive::unify::{ANCHOR, unify};
 use trace::part::write::{self, WriteOptions};
@@ -40,7 +41,7 @@ fn record(out: &std::path::Path, rank: u32) {
         .main
         .comm_init(context.get(), clock::ticks(), 0, &nothing);
     for (sequence, func) in (0..).zip([c"AllReduce", c"Broadcast", c"Reduce", c"AllGather"]) {
-        let coll = Body::Coll(Coll {
+        let coll = Body::Coll(event::Coll {
             sequence,
             func: Name::from_cstr(func),
             send_buffer: 1,

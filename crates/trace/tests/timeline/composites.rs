@@ -1,7 +1,9 @@
 //! Collectives that NCCL makes of sends and receives: recognised by their calls, drawn around their members.
 
 use crate::stream::{CONTEXT, Drawn, Item, Stream, proxy_op};
-use journal::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
 use trace::links::composites::Pattern;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::LaneKey;
@@ -14,20 +16,20 @@ const GROUP: u64 = 10;
 fn call(stream: &mut Stream, depth: i32, calls: &str) {
     stream.init(CONTEXT, 5, 3, 1);
     let graph_captured = false;
-    let group = Fields::GroupApi {
+    let group = Body::GroupApi(event::GroupApi {
         graph_captured,
         depth,
-    };
+    });
     stream.event(GROUP, 0, (100, Some(190)), group);
     for (id, func) in (GROUP + 1..).zip(calls.chars()) {
-        let api = Fields::P2pApi {
+        let api = Body::P2pApi(event::P2pApi {
             func: func_of(stream, func),
             count: 4,
             datatype: stream.symbols.intern("ncclFloat32"),
             stream: 1,
             graph_captured,
             user_tag: 0,
-        };
+        });
         let at = 100 + id - GROUP;
         stream.event(id, GROUP, (at, Some(at + 1)), api);
     }
@@ -40,7 +42,7 @@ fn func_of(stream: &mut Stream, func: char) -> Symbol {
 
 /// What a call did: its P2p, and a transfer until then.
 fn member(stream: &mut Stream, call: u64, func: char, peer: i32, until: u64) {
-    let p2p = Fields::P2p {
+    let p2p = Body::P2p(event::P2p {
         func: func_of(stream, func),
         buffer: 0,
         datatype: stream.symbols.intern("ncclFloat32"),
@@ -50,7 +52,7 @@ fn member(stream: &mut Stream, call: u64, func: char, peer: i32, until: u64) {
         parent_group: 900,
         comm_hash: 0,
         user_tag: 0,
-    };
+    });
     let at = 200 + call - GROUP;
     stream.event(call + 100, call, (at, Some(220)), p2p);
     let transfer = proxy_op(func == 'S');

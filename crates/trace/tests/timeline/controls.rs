@@ -1,7 +1,10 @@
 //! Proxy threads between transfers.
 
 use crate::stream::{CONTEXT, Drawn, Item, Stream};
-use journal::record::{Fields, RecordBody, StartRecord};
+use journal::format::record::RecordBody;
+use nccl_events::Body;
+use nccl_events::Start;
+use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::LaneKey;
@@ -13,11 +16,11 @@ fn draw(controls: &[Control<'_>]) -> Drawn {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     for &(slot, id, from, to, states) in controls {
-        let start = StartRecord {
+        let start = Start {
             parent: 0,
             context: CONTEXT,
             rank: 0,
-            fields: Fields::ProxyCtrl,
+            body: Body::ProxyCtrl(event::ProxyCtrl {}),
         };
         stream.put(slot, from, id, RecordBody::Start(start));
         for &(number, time) in states {

@@ -1,8 +1,10 @@
 //! Collectives by copy engines: no kernel, and of the copies only the enqueueing is told.
 
 use crate::stream::{CONTEXT, Stream};
-use journal::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
 use nccl_events::Kind;
+use nccl_events::event;
 use trace::clocks::interval::Timing;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::LaneKey;
@@ -12,7 +14,7 @@ use trace::timeline::messages::Role;
 fn stream(end: Option<u64>) -> Stream {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
-    let collective = Fields::CeColl {
+    let collective = Body::CeColl(event::CeColl {
         sequence: 0,
         func: stream.symbols.intern("AllGather"),
         send_buffer: 0,
@@ -27,16 +29,16 @@ fn stream(end: Option<u64>) -> Stream {
         ce_sequence: 0,
         stream: 0x70,
         user_tag: 0,
-    };
-    let sync = Fields::CeSync {
+    });
+    let sync = Body::CeSync(event::CeSync {
         complete: false,
         ranks: 2,
-    };
-    let batch = Fields::CeBatch {
+    });
+    let batch = Body::CeBatch(event::CeBatch {
         operations: 2,
         bytes: 64,
         intra_sync: false,
-    };
+    });
     stream
         .event(20, 0, (100, end), collective)
         .event(21, 20, (102, Some(105)), sync)
@@ -68,7 +70,7 @@ fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
 #[test]
 fn one_that_never_stopped_is_not_said_to_be_a_transfer() {
     let mut stream = stream(None);
-    stream.event(40, 0, (500, Some(800)), Fields::Group);
+    stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
     assert_eq!(
         stream.draw().operations(),
         [(100, 800, Timing::Enqueue, true)]

@@ -1,7 +1,9 @@
 //! Whose stamps make a GPU's clock.
 
 use crate::stream::{CONTEXT, Stream, kernel};
-use journal::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{StateArgs, state};
 use trace::clocks::gpu_clock::{GpuCalibration, GpuClock};
 
@@ -29,11 +31,11 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
     for (number, of) in (1..).zip(kernels) {
         let base = 1000 * number;
         let [launched, coll_at, told, ended] = of.host_ns;
-        let group = Fields::GroupApi {
+        let group = Body::GroupApi(event::GroupApi {
             graph_captured: of.captured,
             depth: 1,
-        };
-        let call = Fields::CollApi {
+        });
+        let call = Body::CollApi(event::CollApi {
             func: stream.symbols.intern("AllReduce"),
             count: 1,
             datatype: Symbol::NONE,
@@ -41,10 +43,10 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
             stream: of.cuda_stream,
             graph_captured: of.captured,
             user_tag: 0,
-        };
-        let launch = Fields::KernelLaunch {
+        });
+        let launch = Body::KernelLaunch(event::KernelLaunch {
             stream: of.cuda_stream,
-        };
+        });
         let coll = stream.coll(base + 100, 0);
         let context = CONTEXT + of.context;
         let call_at = (launched - 2, Some(launched - 1));

@@ -1,8 +1,10 @@
 //! Kernels and copies: on which rows, and for which operations.
 
 use crate::stream::{CONTEXT, Drawn, Stream, kernel as kernel_channel};
+use journal::format::record::{RecordBody, Symbol};
 use journal::part::options::Level;
-use journal::record::{Fields, RecordBody, Symbol};
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{
     ALL_DEVICES, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime, Way,
@@ -161,7 +163,7 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
     let mut stream = stream();
     stream.collective(10, 100, false);
     // A second operation in the same plan, called by a call of its own.
-    let call = Fields::CollApi {
+    let call = Body::CollApi(event::CollApi {
         func: stream.symbols.intern("AllReduce"),
         count: 1,
         datatype: Symbol::NONE,
@@ -169,10 +171,10 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
         stream: 1,
         graph_captured: false,
         user_tag: 0,
-    };
+    });
     let coll = stream.coll(110, 0);
     stream
-        .event(110, 0, (105, Some(109)), Fields::Group)
+        .event(110, 0, (105, Some(109)), Body::Group(event::Group {}))
         .event(14, 10, (102, Some(103)), call)
         .event(15, 14, (107, Some(108)), coll);
     add_kernel(&mut stream, 12, (150, 400));
@@ -272,7 +274,7 @@ fn a_kernel_that_still_ran_is_unfinished() {
 #[test]
 fn a_copy_engine_collective_ran_while_its_copies_did() {
     let mut stream = stream();
-    let collective = Fields::CeColl {
+    let collective = Body::CeColl(event::CeColl {
         sequence: 0,
         func: stream.symbols.intern("AllGather"),
         send_buffer: 0,
@@ -287,7 +289,7 @@ fn a_copy_engine_collective_ran_while_its_copies_did() {
         ce_sequence: 0,
         stream: 0x70,
         user_tag: 0,
-    };
+    });
     stream.event(20, 0, (100, Some(130)), collective);
     for (start, end) in [(200, 240), (220, 300)] {
         let copy = Copy {
@@ -431,7 +433,7 @@ fn what_a_graph_could_be_is_not_guessed() {
     let two_streams = |stream: &mut Stream| {
         for record in &mut stream.records {
             if let RecordBody::Start(start) = &mut record.body
-                && let Fields::KernelLaunch { stream } = &mut start.fields
+                && let Body::KernelLaunch(event::KernelLaunch { stream }) = &mut start.body
             {
                 *stream += record.ticks;
             }
@@ -512,7 +514,7 @@ fn devices_decide_which_ranks_share_a_gpu() {
             );
         }
         for (context, handle) in [(0, 0x70), (1, 0x80), (2, 0x70)] {
-            let launch = Fields::KernelLaunch { stream: handle };
+            let launch = Body::KernelLaunch(event::KernelLaunch { stream: handle });
             stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch);
         }
         let comms = stream.draw().timeline.comms;
@@ -564,7 +566,7 @@ fn where_devices_contradict_what_ran_there_is_believed() {
             context,
             GpuRecord::DeviceOfCommunicator { ordinal: 0 },
         );
-        let launch = Fields::KernelLaunch { stream: 0x70 };
+        let launch = Body::KernelLaunch(event::KernelLaunch { stream: 0x70 });
         stream.event_of(context, 10 + number, 0, (5, Some(6)), launch);
         let kernel = Kernel {
             device,

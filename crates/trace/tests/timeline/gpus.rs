@@ -1,7 +1,10 @@
 //! Which ranks of a process are drawn as one GPU.
 
 use crate::stream::{CONTEXT, Stream};
-use journal::record::{Fields, RecordBody, StartRecord};
+use journal::format::record::RecordBody;
+use nccl_events::Body;
+use nccl_events::Start;
+use nccl_events::event;
 
 #[test]
 fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
@@ -42,13 +45,13 @@ fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
 }
 
 fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
-    let start = StartRecord {
+    let start = Start {
         parent: 0,
         context: CONTEXT + context,
         rank: 0,
-        fields: Fields::KernelLaunch {
+        body: Body::KernelLaunch(event::KernelLaunch {
             stream: cuda_stream,
-        },
+        }),
     };
     stream.put(slot, 50 + context, 50 + context, RecordBody::Start(start));
 }
@@ -104,7 +107,7 @@ fn nor_do_they_by_way_of_a_third() {
             };
             if let RecordBody::Start(start) = &mut last.body {
                 start.context = CONTEXT + context;
-                start.fields = Fields::KernelLaunch { stream: 0x80 };
+                start.body = Body::KernelLaunch(event::KernelLaunch { stream: 0x80 });
             }
         }
         _ => {}

@@ -1,19 +1,21 @@
 //! Which launch an operation had, where a group has several.
 
 use crate::stream::{CONTEXT, Stream};
-use journal::record::{Fields, RecordBody, Symbol};
+use journal::format::record::{RecordBody, Symbol};
+use nccl_events::Body;
+use nccl_events::event;
 
 /// A group.
 fn group(stream: &mut Stream, id: u64, span: (u64, u64)) {
-    let group = Fields::GroupApi {
+    let group = Body::GroupApi(event::GroupApi {
         graph_captured: false,
         depth: 2,
-    };
+    });
     stream.event(id, 0, (span.0, Some(span.1)), group);
 }
 
 fn call_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
-    let call = Fields::CollApi {
+    let call = Body::CollApi(event::CollApi {
         func: stream.symbols.intern("AllReduce"),
         count: 1,
         datatype: Symbol::NONE,
@@ -21,12 +23,12 @@ fn call_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
         stream: 1,
         graph_captured: false,
         user_tag: 0,
-    };
+    });
     stream.event_of(context, id, group, (at, Some(at + 1)), call);
 }
 
 fn launch_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
-    let launch = Fields::KernelLaunch { stream: 1 };
+    let launch = Body::KernelLaunch(event::KernelLaunch { stream: 1 });
     stream.event_of(context, id, group, (at, Some(at + 2)), launch);
 }
 
@@ -42,7 +44,7 @@ fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
         let RecordBody::Start(start) = &record.body else {
             return None;
         };
-        let is_coll = matches!(start.fields, Fields::Coll { .. });
+        let is_coll = matches!(start.body, Body::Coll(event::Coll { .. }));
         Some((record.ticks, is_coll))
     });
     // Places of the operations: the order of their starts.

@@ -1,15 +1,17 @@
 //! What network plugins tell of their work for a step.
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
-use journal::record::Fields;
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, NetData};
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::{LaneKey, Owner};
 
-const PLUGIN: Fields = Fields::NetPlugin {
+const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin {
     id: 1 << 16 | 1,
     data: NetData::Opaque,
-};
+});
 
 #[test]
 fn parts_of_a_message_are_under_the_slot_of_their_step() {
@@ -19,7 +21,12 @@ fn parts_of_a_message_are_under_the_slot_of_their_step() {
         stream.event(20, 0, (100, Some(200)), proxy_op(is_send));
         for step in [1_i32, 2] {
             let id = 30 + step.unsigned_abs();
-            stream.event(id.into(), 20, (110, Some(190)), Fields::ProxyStep { step });
+            stream.event(
+                id.into(),
+                20,
+                (110, Some(190)),
+                Body::ProxyStep(event::ProxyStep { step }),
+            );
         }
         stream.event(40, 31, (120, Some(150)), PLUGIN);
         stream.event(41, 31, (121, Some(140)), PLUGIN);

@@ -3,7 +3,8 @@
 use crate::stream::{CONTEXT, Stream, proxy_op};
 use journal::part::metrics::{Metric, MetricSet};
 use journal::part::options::{CollectiveRecords, Level};
-use journal::record::Fields;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::clocks::interval::Timing;
 use trace::timeline::lanes::{LaneKey, Owner};
@@ -16,7 +17,12 @@ fn stream() -> Stream {
     stream.collective(10, 100, false);
     stream.event(20, 13, (110, Some(150)), proxy_op(true));
     for (id, step, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {
-        stream.event(id, 20, (112, Some(begin + 10)), Fields::ProxyStep { step });
+        stream.event(
+            id,
+            20,
+            (112, Some(begin + 10)),
+            Body::ProxyStep(event::ProxyStep { step }),
+        );
         let args = StateArgs::ProxyStep { bytes };
         stream.state(id, begin, state::PROXY_STEP_SEND_WAIT, args);
     }

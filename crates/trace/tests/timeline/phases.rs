@@ -1,7 +1,8 @@
 //! Phases of kernel channels, on the GPU's timer.
 
 use crate::stream::{CONTEXT, Drawn, Item, Stream, kernel};
-use journal::record::Fields;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::{LaneKey, Owner};
@@ -19,12 +20,12 @@ fn draw(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Drawn {
     stream.state(CHANNEL, 190, state::KERNEL_CH_STOP, args);
     for (number, &(gpu_ns, stop)) in (0_u8..).zip(phases) {
         let id = 30 + u64::from(number);
-        let fields = Fields::KernelPhase {
+        let fields = Body::KernelPhase(event::KernelPhase {
             channel: 0,
             phase: number,
             name: stream.symbols.intern("compute"),
             gpu_ns,
-        };
+        });
         // Told after the fact.
         stream.event(id, CHANNEL, (195, Some(195)), fields);
         let args = StateArgs::GpuTime { gpu_ns: stop };

@@ -1,7 +1,9 @@
 //! Replays of a CUDA graph: operations of their own; what is reported at capture did not run.
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
-use journal::record::{Fields, Symbol};
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::LaneKey;
 
@@ -42,11 +44,11 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     let graph_captured = true;
-    let group = Fields::GroupApi {
+    let group = Body::GroupApi(event::GroupApi {
         graph_captured,
         depth: 1,
-    };
-    let call = Fields::CollApi {
+    });
+    let call = Body::CollApi(event::CollApi {
         func: stream.symbols.intern("AllReduce"),
         count: 1,
         datatype: Symbol::NONE,
@@ -54,14 +56,14 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
         stream: 1,
         graph_captured,
         user_tag: 0,
-    };
+    });
     stream.event(10, 0, (100, Some(109)), group);
     stream.event(11, 10, (101, Some(102)), call);
     // The group is over when slot 1 launches and reports; slot 2 is CUDA's callback thread.
     for (slot, id, at) in [(1, 13, 210), (2, 14, 5000)] {
         let begun = stream.records.len();
         if slot == 1 {
-            let launch = Fields::KernelLaunch { stream: 1 };
+            let launch = Body::KernelLaunch(event::KernelLaunch { stream: 1 });
             stream.event(12, 10, (200, Some(205)), launch);
         }
         let coll = stream.coll(id + 100, 0);

@@ -1,15 +1,17 @@
 //! Proxy steps: what they wait for, one after the other, on the lane of their slot.
 
 use crate::stream::{CONTEXT, FOREIGN, Item, Stream, proxy_op};
-use journal::record::Fields;
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::{LaneKey, Owner};
 
 const OP: u64 = 20;
 
-fn step(number: i32) -> Fields {
-    Fields::ProxyStep { step: number }
+fn step(number: i32) -> Body<Symbol> {
+    Body::ProxyStep(event::ProxyStep { step: number })
 }
 
 /// A rank with a proxy operation that stops at `stop`.
@@ -113,7 +115,7 @@ fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
     stream.state(OP, 101, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
     stream.event(30, OP, (102, None), step(0));
     states(&mut stream, 30, &[(8, 103), (20, 104)]);
-    stream.event(40, 0, (500, Some(800)), Fields::Group);
+    stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
     let drawn = stream.draw();
     let expected = [
         (Shape::SendGpuWait, 102, 104),

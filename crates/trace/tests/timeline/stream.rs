@@ -1,11 +1,14 @@
 //! Small streams of records with exact times, and what is drawn of them.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
+use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::metrics::Metric;
 use journal::part::options::ArchiveOptions;
 use journal::reader::{Losses, Symbols};
-use journal::record::{CommRecord, Fields, Record, RecordBody, Records, StartRecord, Symbol};
+use nccl_events::Body;
+use nccl_events::Start;
 use nccl_events::StateArgs;
 use trace::clocks::alignment::rows::Traffic;
 use trace::clocks::interval::Timing;
@@ -80,7 +83,7 @@ impl Stream {
         id: u64,
         parent: u64,
         span: (u64, Option<u64>),
-        fields: Fields,
+        fields: Body<Symbol>,
     ) -> &mut Self {
         self.event_of(CONTEXT, id, parent, span, fields)
     }
@@ -91,13 +94,13 @@ impl Stream {
         id: u64,
         parent: u64,
         span: (u64, Option<u64>),
-        fields: Fields,
+        fields: Body<Symbol>,
     ) -> &mut Self {
-        let start = StartRecord {
+        let start = Start {
             parent,
             context,
             rank: 1,
-            fields,
+            body: fields,
         };
         self.put(0, span.0, id, RecordBody::Start(start));
         if let Some(end) = span.1 {
@@ -112,11 +115,11 @@ impl Stream {
 
     /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
     pub(crate) fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
-        let group = Fields::GroupApi {
+        let group = Body::GroupApi(event::GroupApi {
             graph_captured: captured,
             depth: 1,
-        };
-        let call = Fields::CollApi {
+        });
+        let call = Body::CollApi(event::CollApi {
             func: self.symbols.intern("AllReduce"),
             count: 1,
             datatype: Symbol::NONE,
@@ -124,7 +127,7 @@ impl Stream {
             stream: 1,
             graph_captured: captured,
             user_tag: 0,
-        };
+        });
         let coll = self.coll(base + 100, 0);
         self.event(base, 0, (at, Some(at + 9)), group)
             .event(base + 1, base, (at + 1, Some(at + 2)), call)
@@ -132,13 +135,13 @@ impl Stream {
                 base + 2,
                 base,
                 (at + 3, Some(at + 5)),
-                Fields::KernelLaunch { stream: 1 },
+                Body::KernelLaunch(event::KernelLaunch { stream: 1 }),
             )
             .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
     }
 
-    pub(crate) fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Fields {
-        Fields::Coll {
+    pub(crate) fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Body<Symbol> {
+        Body::Coll(event::Coll {
             sequence: 0,
             func: self.symbols.intern("AllReduce"),
             send_buffer: 0,
@@ -155,7 +158,7 @@ impl Stream {
             kernel_variant: Symbol::NONE,
             is_symmetric: false,
             user_tag: 0,
-        }
+        })
     }
 
     /// What the process says of its traffic with others.
@@ -237,17 +240,17 @@ impl Drawn {
     }
 }
 
-pub(crate) fn proxy_op(is_send: bool) -> Fields {
-    Fields::ProxyOp {
+pub(crate) fn proxy_op(is_send: bool) -> Body<Symbol> {
+    Body::ProxyOp(event::ProxyOp {
         pid: 1,
         channel: 0,
         peer: 0,
         steps: 1,
         chunk_bytes: 1,
         is_send,
-    }
+    })
 }
 
-pub(crate) const fn kernel(gpu_ns: u64) -> Fields {
-    Fields::KernelCh { channel: 0, gpu_ns }
+pub(crate) const fn kernel(gpu_ns: u64) -> Body<Symbol> {
+    Body::KernelCh(event::KernelCh { channel: 0, gpu_ns })
 }

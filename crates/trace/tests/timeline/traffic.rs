@@ -1,7 +1,9 @@
 //! What a process says of its traffic with others: never more than is certain, and the same choice on both sides.
 
+use journal::format::record::{RecordBody, Symbol};
 use journal::reader::Losses;
-use journal::record::{Fields, RecordBody, Symbol};
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::clocks::alignment::rows::{End, Passage, Traffic};
 
@@ -79,7 +81,12 @@ fn of_several_launches_the_first_is_not_too_late() {
     let mut stream = on_hosts(2);
     stream.collective(10, 100, false);
     // Another plan of the group, launched before the first was reported.
-    stream.event(19, 10, (105, Some(106)), Fields::KernelLaunch { stream: 1 });
+    stream.event(
+        19,
+        10,
+        (105, Some(106)),
+        Body::KernelLaunch(event::KernelLaunch { stream: 1 }),
+    );
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
     assert_eq!(times(&said(&mut stream).passages), [(103, 160)]);
 }
@@ -99,7 +106,7 @@ fn a_root_waits_or_is_waited_for() {
         let name = stream.symbols.intern(func);
         for record in &mut stream.records {
             if let RecordBody::Start(start) = &mut record.body
-                && let Fields::Coll { func, root: of, .. } = &mut start.fields
+                && let Body::Coll(event::Coll { func, root: of, .. }) = &mut start.body
             {
                 (*func, *of) = (name, root);
             }
@@ -114,7 +121,7 @@ fn a_root_waits_or_is_waited_for() {
 
 /// A message of rank 1 to rank 0, or from it, with one step.
 fn message(stream: &mut Stream, is_send: bool) {
-    let p2p = Fields::P2p {
+    let p2p = Body::P2p(event::P2p {
         func: stream.symbols.intern(if is_send { "Send" } else { "Recv" }),
         buffer: 0,
         datatype: Symbol::NONE,
@@ -124,11 +131,21 @@ fn message(stream: &mut Stream, is_send: bool) {
         parent_group: 0,
         comm_hash: 0,
         user_tag: 0,
-    };
+    });
     stream.event(30, 0, (106, Some(107)), p2p);
     stream.event(31, 30, (110, Some(160)), proxy_op(is_send));
-    stream.event(32, 31, (111, Some(150)), Fields::ProxyStep { step: 0 });
-    stream.event(33, 31, (112, Some(151)), Fields::ProxyStep { step: 1 });
+    stream.event(
+        32,
+        31,
+        (111, Some(150)),
+        Body::ProxyStep(event::ProxyStep { step: 0 }),
+    );
+    stream.event(
+        33,
+        31,
+        (112, Some(151)),
+        Body::ProxyStep(event::ProxyStep { step: 1 }),
+    );
 }
 
 /// From, to, channel and step, whether it is the sender's, when.
@@ -180,9 +197,9 @@ fn a_long_run_has_a_bounded_sample_that_is_the_same_elsewhere() {
             stream.collective(base, 100 + number * pace, false);
             for record in &mut stream.records {
                 if let RecordBody::Start(start) = &mut record.body
-                    && let Fields::Coll {
+                    && let Body::Coll(event::Coll {
                         sequence, count, ..
-                    } = &mut start.fields
+                    }) = &mut start.body
                     && record.id == base + 3
                 {
                     (*sequence, *count) = (number, 1 + number * 7919 % 64);

@@ -117,7 +117,7 @@ pub(super) fn ids(request: &ProbeRequest) -> Answer {
     Ok(Outcome::of(&wrong, facts))
 }
 
-/// Fields of a kernel's record against how it was launched.
+/// Body<Symbol> of a kernel's record against how it was launched.
 pub(super) fn layout(request: &ProbeRequest) -> Answer {
     const FORM: Form = Form {
         grid: [3, 2, 5],

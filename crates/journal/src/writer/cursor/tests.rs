@@ -4,12 +4,12 @@ use crate::reader::Journal;
 use crate::writer::RegistryOptions;
 use nccl_events::id::ProcessTag;
 
-fn group() -> Start<'static> {
+fn group() -> Start<Name<'static>> {
     Start {
         context: 1,
         parent: 0,
         rank: 0,
-        body: Body::Group,
+        body: Body::Group(event::Group {}),
     }
 }
 

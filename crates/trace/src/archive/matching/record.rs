@@ -1,5 +1,6 @@
 //! What the ranks of a process called, from what was recorded.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -13,8 +14,9 @@ use crate::links::correlate::Correlation;
 use crate::tables::assembly::Assembly;
 use crate::tables::place::{index, place};
 use crate::timeline::measurement::Cut;
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::Body;
 use nccl_events::Kind;
 use nccl_events::control::Span;
 
@@ -88,27 +90,27 @@ pub fn record(
     let compared = [Kind::CollApi, Kind::Coll, Kind::CeColl];
     for (at, operation) in assembly.of_kinds(compared) {
         let (raw, is_call) = match assembly.fields_of(operation) {
-            Fields::CollApi {
+            Body::CollApi(event::CollApi {
                 func,
                 count,
                 datatype,
                 root,
                 ..
-            } => ((func, count, datatype, root), true),
-            Fields::Coll {
+            }) => ((func, count, datatype, root), true),
+            Body::Coll(event::Coll {
                 func,
                 count,
                 datatype,
                 root,
                 ..
-            }
-            | Fields::CeColl {
+            })
+            | Body::CeColl(event::CeColl {
                 func,
                 count,
                 datatype,
                 root,
                 ..
-            } => ((func, count, datatype, root), false),
+            }) => ((func, count, datatype, root), false),
             _ => continue,
         };
         let context = operation.context_at();

@@ -11,6 +11,7 @@
 //! the same without talking: so the choice depends on what both know, order, size and number. All times are chosen
 //! such that they err on the safe side, see `docs/CLOCKS.md`; CLOCK_MONOTONIC ns.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use super::rows::{End, Key, Passage, Traffic};
@@ -22,7 +23,7 @@ use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::{index, place};
 use crate::timeline::canvas::Scene;
 use crate::timeline::measurement::Cut;
-use journal::format::record::Fields;
+use nccl_events::Body;
 use nccl_events::{Kind, state};
 
 /// Collectives of a communicator's rank that are looked at: one of each so many.
@@ -126,7 +127,7 @@ impl Traffic {
             };
             let (mut peer, mut is_send) = (None, false);
             let (function, sequence, repetition) = match scene.assembly.fields_of(operation) {
-                Fields::Coll { func, sequence, .. }
+                Body::Coll(event::Coll { func, sequence, .. })
                     if counts_replays.get(index(at)).copied().unwrap_or(false) =>
                 {
                     let function = self.function(scene.symbols.text(func));
@@ -134,12 +135,12 @@ impl Traffic {
                     *next += 1;
                     (function, sequence, *next - 1)
                 }
-                Fields::P2p {
+                Body::P2p(event::P2p {
                     func,
                     peer: other,
                     count,
                     ..
-                } if counts_messages => {
+                }) if counts_messages => {
                     peer = u32::try_from(other)
                         .ok()
                         .filter(|&peer| peer != member.rank);
@@ -211,7 +212,8 @@ impl Traffic {
             }));
             return;
         }
-        let Fields::Coll { func, root, .. } = scene.assembly.fields_of(one.operation) else {
+        let Body::Coll(event::Coll { func, root, .. }) = scene.assembly.fields_of(one.operation)
+        else {
             return;
         };
         let is_root = u32::try_from(root) == Ok(one.rank);
@@ -292,12 +294,12 @@ fn sample<'a>(
             chosen.extend(best.take().map(|(_, one)| one));
         }
         let bytes = match scene.assembly.fields_of(one.operation) {
-            Fields::Coll {
+            Body::Coll(event::Coll {
                 count, datatype, ..
-            }
-            | Fields::P2p {
+            })
+            | Body::P2p(event::P2p {
                 count, datatype, ..
-            } => count.saturating_mul(scene.words.element_bytes(datatype)),
+            }) => count.saturating_mul(scene.words.element_bytes(datatype)),
             _ => 0,
         };
         if best.as_ref().is_none_or(|best| bytes < best.0) {
@@ -321,12 +323,12 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
         .collect();
     let mut proxies: BTreeMap<u32, (usize, Transfer)> = BTreeMap::new();
     for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
-        let Fields::ProxyOp {
+        let Body::ProxyOp(event::ProxyOp {
             channel,
             peer,
             is_send,
             ..
-        } = scene.assembly.fields_of(operation)
+        }) = scene.assembly.fields_of(operation)
         else {
             continue;
         };
@@ -345,7 +347,7 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
     }
     let mut steps = Vec::new();
     for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
-        let Fields::ProxyStep { step } = scene.assembly.fields_of(operation) else {
+        let Body::ProxyStep(event::ProxyStep { step }) = scene.assembly.fields_of(operation) else {
             continue;
         };
         if !STEPS.contains(&step) {

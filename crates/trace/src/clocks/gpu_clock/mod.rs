@@ -19,6 +19,7 @@ mod bent;
 pub(crate) mod line;
 pub mod stamps;
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ use crate::links::comm::Comms;
 use crate::links::correlate::Correlation;
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::index;
-use journal::format::record::Fields;
+use nccl_events::Body;
 use nccl_events::{Kind, state};
 
 /// How a GPU's clock was found.
@@ -185,9 +186,8 @@ fn earliest_start(
     let operation = assembly.operation(activity.operation)?;
     let call = assembly.operation(operation.parent_at()?)?;
     let captured = match assembly.fields_of(call) {
-        Fields::CollApi { graph_captured, .. } | Fields::P2pApi { graph_captured, .. } => {
-            graph_captured
-        }
+        Body::CollApi(event::CollApi { graph_captured, .. })
+        | Body::P2pApi(event::P2pApi { graph_captured, .. }) => graph_captured,
         _ => false,
     };
     Some(if captured {

@@ -10,11 +10,12 @@
 //!
 //! Nothing is made of stamps that are not trusted: neither an interval nor a bound for the clock.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::counts::Counts;
-use journal::format::record::Fields;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// Why the GPU times of a kernel channel or phase are not believed.
@@ -93,7 +94,8 @@ impl Stamps {
         let mut stamps = Self::default();
         let mut works = Vec::new();
         for (at, operation) in assembly.of_kind(Kind::KernelCh) {
-            let Fields::KernelCh { channel, gpu_ns } = assembly.fields_of(operation) else {
+            let Body::KernelCh(event::KernelCh { channel, gpu_ns }) = assembly.fields_of(operation)
+            else {
                 continue;
             };
             let stop_ns = assembly.value_of(at, operation);
@@ -140,7 +142,7 @@ impl Stamps {
         at: u32,
         operation: &Operation,
     ) -> Option<(u64, u64)> {
-        let Fields::KernelCh { gpu_ns, .. } = assembly.fields_of(operation) else {
+        let Body::KernelCh(event::KernelCh { gpu_ns, .. }) = assembly.fields_of(operation) else {
             return None;
         };
         let stamps = pair(gpu_ns, assembly.value_of(at, operation)).ok()?;

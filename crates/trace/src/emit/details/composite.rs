@@ -1,12 +1,13 @@
 //! What is known of a collective that NCCL makes of sends and receives.
 
+use nccl_events::event;
 use otf2::AttributeValue;
 
 use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::collective;
 use crate::links::composites::ComposedCall;
-use journal::format::record::Fields;
+use nccl_events::Body;
 
 impl Details<'_, '_> {
     /// The call, by the place of the first of its calls.
@@ -36,12 +37,12 @@ impl Details<'_, '_> {
         if collective::shape(call.pattern.func()).is_some_and(|shape| shape.has_root()) {
             self.add(Attribute::Root, AttributeValue::I32(call.rank))?;
         }
-        if let Fields::P2pApi {
+        if let Body::P2pApi(event::P2pApi {
             stream,
             graph_captured,
             user_tag,
             ..
-        } = self.scene.assembly.fields_of(first)
+        }) = self.scene.assembly.fields_of(first)
         {
             self.number(Attribute::Stream, stream, 0)?;
             self.flag(Attribute::Captured, graph_captured)?;

@@ -1,5 +1,6 @@
 //! What is known of a collective or point-to-point operation when it has ended.
 
+use nccl_events::event;
 use otf2::AttributeValue;
 
 use super::Details;
@@ -7,7 +8,7 @@ use crate::clocks::interval::Interval;
 use crate::emit::attributes::Attribute;
 use crate::links::collective::Shape;
 use crate::tables::place::index;
-use journal::format::record::Fields;
+use nccl_events::Body;
 
 impl Details<'_, '_> {
     pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
@@ -21,12 +22,12 @@ impl Details<'_, '_> {
             return Ok(());
         };
         self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let Some(Fields::Coll {
+        let Some(Body::Coll(event::Coll {
             func,
             count,
             datatype,
             ..
-        }) = scene
+        })) = scene
             .assembly
             .operation(activity.operation)
             .map(|operation| scene.assembly.fields_of(operation))

@@ -9,6 +9,7 @@
 //! The k-th kernel of a node is the k-th replay of its operations, where NCCL reported as many and each kernel starts
 //! after its replay was reported, for which it waits.
 
+use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{GpuWork, Link, What};
@@ -17,7 +18,7 @@ use crate::links::replays::Replays;
 use crate::tables::assembly::Assembly;
 use crate::tables::place::{index, place};
 use crate::timeline::measurement::Cut;
-use journal::format::record::Fields;
+use nccl_events::Body;
 
 /// A graph's node: graph and node, or node alone where CUPTI tells what was captured.
 type Node = (u32, u64);
@@ -50,7 +51,8 @@ fn captured(
     let mut devices: BTreeMap<u32, Vec<(u64, u32, u64)>> = BTreeMap::new();
     for (at, operation) in assembly.operations.iter().enumerate() {
         let at = place(at);
-        let Fields::KernelLaunch { stream } = assembly.fields_of(operation) else {
+        let Body::KernelLaunch(event::KernelLaunch { stream }) = assembly.fields_of(operation)
+        else {
             continue;
         };
         if !replays.is_captured_launch(at) {

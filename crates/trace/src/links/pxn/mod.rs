@@ -15,6 +15,7 @@ mod origins;
 pub(crate) use late::{lacks_help, wanting};
 pub(crate) use origins::{Origins, placeholder};
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -25,9 +26,9 @@ use crate::error::{Error, io_error};
 use crate::links::correlate::Correlation;
 use crate::part::part_files::part_name;
 use crate::tables::assembly::{Assembly, Operation};
-use journal::format::record::Fields;
 use journal::part::process::ProcessInfo;
 use journal::private;
+use nccl_events::Body;
 use nccl_events::id::EventId;
 
 /// Name of the file in a part of what its process did for others; only where it did.
@@ -94,7 +95,7 @@ pub struct Offered {
 pub fn help(assembly: &Assembly, correlation: &Correlation) -> Vec<Help> {
     let mut all: BTreeMap<u64, Help> = BTreeMap::new();
     for (at, operation) in correlation.transfers_for_others(assembly) {
-        let Fields::ProxyOp { is_send, .. } = assembly.fields_of(operation) else {
+        let Body::ProxyOp(event::ProxyOp { is_send, .. }) = assembly.fields_of(operation) else {
             continue;
         };
         if !assembly.is_of_another_process(operation.parent) {
@@ -131,7 +132,7 @@ pub(crate) fn is_for_another(assembly: &Assembly, operation: &Operation) -> bool
 pub fn work(assembly: &Assembly, correlation: &Correlation) -> Vec<Work> {
     let mut all: BTreeMap<u64, (Work, Vec<(u64, u64)>)> = BTreeMap::new();
     for (at, operation) in correlation.transfers_for_others(assembly) {
-        let Fields::ProxyOp { is_send, .. } = assembly.fields_of(operation) else {
+        let Body::ProxyOp(event::ProxyOp { is_send, .. }) = assembly.fields_of(operation) else {
             continue;
         };
         if !is_for_another(assembly, operation) {

@@ -7,15 +7,17 @@ use crate::timeline::canvas::{Canvas, Scene};
 use crate::timeline::figure::{Figure, Shape};
 use crate::timeline::kinds::by_lane::ByLane;
 use crate::timeline::lanes::{Item, LaneKey, Siblings};
-use journal::format::record::Fields;
+use nccl_events::Body;
 use nccl_events::Kind;
+use nccl_events::event;
 
 use super::phases::{self, Around};
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::KernelCh) {
-        let Fields::KernelCh { channel, .. } = scene.assembly.fields_of(operation) else {
+        let Body::KernelCh(event::KernelCh { channel, .. }) = scene.assembly.fields_of(operation)
+        else {
             continue;
         };
         let owner = scene.owner(operation);

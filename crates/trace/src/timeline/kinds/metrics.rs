@@ -1,12 +1,14 @@
 //! Metrics of what is drawn: `docs/MAPPING.md` §2 says what each measures.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::timeline::canvas::{Canvas, Scene};
 use crate::timeline::lanes::LaneKey;
 use crate::timeline::metrics::{Load, rate};
-use journal::format::record::Fields;
+use journal::format::record::Symbol;
 use journal::part::metrics::Metric;
+use nccl_events::Body;
 use nccl_events::{Kind, state};
 
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
@@ -37,15 +39,15 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
             continue;
         };
         let (count, datatype) = match scene.assembly.fields_of(operation) {
-            Fields::Coll {
+            Body::Coll(event::Coll {
                 count, datatype, ..
-            }
-            | Fields::CeColl {
+            })
+            | Body::CeColl(event::CeColl {
                 count, datatype, ..
-            }
-            | Fields::P2p {
+            })
+            | Body::P2p(event::P2p {
                 count, datatype, ..
-            } => (count, datatype),
+            }) => (count, datatype),
             _ => continue,
         };
         let bytes = count.saturating_mul(scene.words.element_bytes(datatype));
@@ -69,15 +71,15 @@ fn communicators(scene: &Scene<'_>, canvas: &mut Canvas) {
 }
 
 /// What the bandwidth of an operation is computed from, as attribute `nccl.algbw` is.
-fn moved(scene: &Scene<'_>, activity: u32, fields: &Fields, bytes: u64) -> Option<u64> {
+fn moved(scene: &Scene<'_>, activity: u32, fields: &Body<Symbol>, bytes: u64) -> Option<u64> {
     match *fields {
-        Fields::Coll { func, .. } => {
+        Body::Coll(event::Coll { func, .. }) => {
             // Without the number of ranks a bandwidth would be made up.
             let party = scene.party(activity).filter(|party| party.knows_ranks)?;
             let shape = scene.words.shape(func)?;
             Some(shape.buffer_bytes(bytes, party.ranks.into()))
         }
-        Fields::P2p { .. } => Some(bytes),
+        Body::P2p(event::P2p { .. }) => Some(bytes),
         _ => None,
     }
 }
@@ -129,12 +131,12 @@ fn network(scene: &Scene<'_>, canvas: &mut Canvas) {
 /// The net lane of a proxy operation, and whether it sends.
 fn lane(scene: &Scene<'_>, at: u32) -> Option<(LaneKey, bool)> {
     let operation = scene.assembly.operation(at)?;
-    let Fields::ProxyOp {
+    let Body::ProxyOp(event::ProxyOp {
         channel,
         peer,
         is_send,
         ..
-    } = scene.assembly.fields_of(operation)
+    }) = scene.assembly.fields_of(operation)
     else {
         return None;
     };

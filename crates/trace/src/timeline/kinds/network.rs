@@ -10,7 +10,8 @@ use crate::timeline::canvas::{Canvas, Row, Scene};
 use crate::timeline::figure::{Figure, Shape};
 use crate::timeline::kinds::by_lane::ByLane;
 use crate::timeline::lanes::{Item, LaneKey, Siblings};
-use journal::format::record::Fields;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, state};
 
 /// A proxy operation on its way to its lane, by start. On the lane the operation itself is far away.
@@ -28,12 +29,12 @@ struct Transfer {
 pub(super) fn draw(scene: &Scene<'_>, canvas: &mut Canvas) {
     let mut order = ByLane::new();
     for (at, operation) in scene.assembly.of_kind(Kind::ProxyOp) {
-        if let Fields::ProxyOp {
+        if let Body::ProxyOp(event::ProxyOp {
             channel,
             peer,
             is_send,
             ..
-        } = scene.assembly.fields_of(operation)
+        }) = scene.assembly.fields_of(operation)
         {
             let owner = scene.owner(operation);
             if owner.is_foreign() {

@@ -1,6 +1,7 @@
 //! Collective and point-to-point operations as they ran, on the lane of the communicator's rank. What NCCL makes of
 //! sends and receives is drawn around them; those of them that overlap are beside it, on siblings.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::clocks::interval::Interval;
@@ -12,8 +13,9 @@ use crate::timeline::figure::{Figure, Shape};
 use crate::timeline::lanes::{Item, LaneKey, Siblings};
 use crate::timeline::measurement::Cut;
 use crate::timeline::messages::{Exchange, Messages};
-use journal::format::record::{Fields, Symbol};
+use journal::format::record::Symbol;
 use journal::part::options::CollectiveRecords;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// The first version of the interface that tells of calls.
@@ -247,7 +249,7 @@ fn exchange(scene: &Scene<'_>, canvas: &mut Canvas, drawn: &Drawn) -> Option<Exc
     }
     let activity = scene.activity(figure.operation)?;
     let operation = scene.assembly.operation(activity.operation)?;
-    let Fields::P2p { func, peer, .. } = scene.assembly.fields_of(operation) else {
+    let Body::P2p(event::P2p { func, peer, .. }) = scene.assembly.fields_of(operation) else {
         return None;
     };
     let exchange = match scene.symbols.text(func) {

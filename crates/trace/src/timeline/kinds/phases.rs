@@ -1,6 +1,7 @@
 //! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL tells all three
 //! after the fact. Where the channel or a phase has no sensible GPU times the phase is not drawn.
 
+use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::clocks::gpu_clock::GpuClock;
@@ -8,7 +9,7 @@ use crate::clocks::gpu_clock::stamps::{Distrust, pair};
 use crate::timeline::canvas::{Row, Scene};
 use crate::timeline::figure::{Figure, Shape};
 use crate::timeline::lanes::Item;
-use journal::format::record::Fields;
+use nccl_events::Body;
 use nccl_events::Kind;
 
 /// The phases of each kernel channel, by place of the channel.
@@ -43,7 +44,9 @@ pub(super) fn draw(scene: &Scene<'_>, row: &mut Row<'_>, phases: &[u32], around:
         let Some(operation) = scene.assembly.operation(at) else {
             continue;
         };
-        let Fields::KernelPhase { gpu_ns, .. } = scene.assembly.fields_of(operation) else {
+        let Body::KernelPhase(event::KernelPhase { gpu_ns, .. }) =
+            scene.assembly.fields_of(operation)
+        else {
             continue;
         };
         let (start, stop) = match pair(gpu_ns, scene.assembly.value_of(at, operation)) {

@@ -14,7 +14,8 @@ use crate::timeline::figure::Shape;
 use crate::timeline::kinds::by_lane::ByLane;
 use crate::timeline::kinds::parts::Parts;
 use crate::timeline::lanes::{LaneKey, Owner, Siblings};
-use journal::format::record::Fields;
+use nccl_events::Body;
+use nccl_events::event;
 use nccl_events::{Kind, state};
 
 /// What a step waits for in a state.
@@ -82,11 +83,11 @@ pub(crate) fn put(scene: &Scene<'_>, at: u32) -> Option<Put> {
         return None;
     }
     let parent = scene.assembly.operation(step.parent_at()?)?;
-    let Fields::ProxyOp {
+    let Body::ProxyOp(event::ProxyOp {
         peer,
         is_send: true,
         ..
-    } = scene.assembly.fields_of(parent)
+    }) = scene.assembly.fields_of(parent)
     else {
         return None;
     };
@@ -112,17 +113,17 @@ const fn sends(step: &Operation) -> bool {
 /// tell the operation.
 #[must_use]
 pub(super) fn lane(scene: &Scene<'_>, canvas: &mut Canvas, step: &Operation) -> Option<LaneKey> {
-    let Fields::ProxyStep { step: number } = scene.assembly.fields_of(step) else {
+    let Body::ProxyStep(event::ProxyStep { step: number }) = scene.assembly.fields_of(step) else {
         return None;
     };
     let parent = step.parent_at()?;
     let parent = scene.assembly.operation(parent)?;
-    let Fields::ProxyOp {
+    let Body::ProxyOp(event::ProxyOp {
         channel,
         peer,
         is_send,
         ..
-    } = scene.assembly.fields_of(parent)
+    }) = scene.assembly.fields_of(parent)
     else {
         return None;
     };

@@ -1,0 +1,119 @@
+//! What the declarations of the kinds give beyond the structure of each: the kinds, and an event with any of them.
+
+macro_rules! events {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident $(<$strings:ident>)? = $number:literal, $words:literal words { $($fields:tt)* }
+    )*) => {
+        $($crate::event::packed::packed! {
+            $(#[$meta])*
+            $name $(<$strings>)?, $words words { $($fields)* }
+        })*
+
+        /// The event kinds, numbered by NCCL's own bit: `1 << kind` is the event type in the activation mask
+        /// (`profiler_v7.h`: v1 has bits 0–5, v3 6–7, v5 8–11, v6 12–14, v7 15).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$meta])* $name = $number,)*
+        }
+
+        impl Kind {
+            /// How many kinds there are, [`Kind::Unknown`] included.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// All kinds in the order of their numbers.
+            pub const ALL: [Self; [$($number),*].len()] = [$(Self::$name),*];
+
+            /// NCCL's name without the prefix `ncclProfile`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// How many words the payload of a start has.
+            #[must_use]
+            pub const fn words(self) -> usize {
+                match self {
+                    $(Self::$name => $words,)*
+                }
+            }
+        }
+
+        /// The fields of an event, by kind, with strings of the type `S`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Body<S> {
+            $($(#[$meta])* $name($name $(<$strings>)?),)*
+        }
+
+        impl<S: Copy> Body<S> {
+            /// The kind of these fields.
+            #[must_use]
+            #[inline]
+            pub const fn kind(&self) -> Kind {
+                match self {
+                    $(Self::$name(_) => Kind::$name,)*
+                }
+            }
+
+            /// Hands over each field: its label, how it is listed, and its value.
+            pub fn each(&self, mut field: impl FnMut(&'static str, Style, Value<S>)) {
+                match *self {
+                    $(Self::$name(fields) => fields.each(&mut field),)*
+                }
+            }
+        }
+
+        impl Start<Name<'_>> {
+            /// Hands the words of this event's record to `sink`, and returns what it returns.
+            #[inline]
+            pub fn encode(&self, sink: &mut impl StartSink) -> bool {
+                match self.body {
+                    $(Body::$name(fields) => {
+                        let Some(fields) = $crate::event::declare::map_body!(fields, |name| Some(sink.name(name)) $(, $strings)?)
+                        else {
+                            return false;
+                        };
+                        let mut words = [0; $words];
+                        self.put_head(&mut words);
+                        let flag = fields.put(&mut words);
+                        sink.put(Kind::$name, flag, words)
+                    })*
+                }
+            }
+        }
+
+        impl<S: Copy> Start<S> {
+            /// Reads the record of a start. `name` turns the number of a string into the string. `None` where the
+            /// words do not fit the kind, or a string is not known.
+            #[inline]
+            pub fn decode(
+                kind: Kind,
+                flag: bool,
+                words: &[Word],
+                name: impl Fn(u16) -> Option<S>,
+            ) -> Option<Self> {
+                let body = match kind {
+                    $(Kind::$name => {
+                        let fields = $name::take(flag, words)?;
+                        Body::$name($crate::event::declare::map_body!(fields, &name $(, $strings)?)?)
+                    })*
+                };
+                Self::with_head(words, body)
+            }
+        }
+    };
+}
+
+macro_rules! map_body {
+    ($fields:ident, $name:expr) => {
+        Some($fields)
+    };
+    ($fields:ident, $name:expr, $strings:ident) => {
+        $fields.map_names($name)
+    };
+}
+
+pub(crate) use {events, map_body};

@@ -1,0 +1,245 @@
+//! The kinds of events with their fields: one declaration each, from which everything else about them comes.
+//!
+//! The order of fields is that of listings; where a field lies in a record stands beside it ([`packed`]). Words 0 to 2
+//! of every start hold parent, context and, in the lower half, the rank.
+#![expect(missing_docs, reason = "the fields are NCCL's, see its headers")]
+
+mod declare;
+pub(crate) mod packed;
+
+use crate::{Name, NetData};
+use declare::events;
+pub use packed::{Field, Style, Value, Word};
+
+events! {
+    /// Operations that are launched together.
+    Group = 0, 3 words {}
+
+    /// A collective below the API.
+    Coll<S> = 1, 12 words {
+        func: S [10 0] "func",
+        sequence: u64 [3 0] "seq",
+        algorithm: S [10 32] "algo",
+        protocol: S [10 48] "proto",
+        channels: u8 [11 16] "channels",
+        warps: u8 [11 24] "warps",
+        /// Elements.
+        count: u64 [6 0] "count",
+        root: i32 [2 32] "root",
+        datatype: S [10 16] "dtype",
+        send_buffer: u64 [4 0] "sendBuff" address,
+        recv_buffer: u64 [5 0] "recvBuff" address,
+        /// Handle of the Group event (the parent itself up to v4).
+        parent_group: u64 [7 0] "parentGroup" address,
+        /// v1–v3 only: the communicator's hash; 0 where it is not given.
+        comm_hash: u64 [9 0] "commHash" rare,
+        /// v7 only.
+        kernel_variant: S [11 0] "kernelVariant",
+        /// v7 only.
+        is_symmetric: bool [flag] "isSymmetric" rare,
+        /// v7 only; 0 for none.
+        user_tag: u64 [8 0] "userTag" rare,
+    }
+
+    /// A send or receive below the API.
+    P2p<S> = 2, 9 words {
+        func: S [8 0] "func",
+        peer: i32 [2 32] "peer",
+        /// v4+; garbage when v4 runs on NCCL ≥ 2.28, never size anything by it.
+        channels: u8 [8 32] "channels",
+        /// Elements.
+        count: u64 [3 0] "count",
+        datatype: S [8 16] "dtype",
+        buffer: u64 [4 0] "buff" address,
+        /// Handle of the Group event (the parent itself up to v4).
+        parent_group: u64 [5 0] "parentGroup" address,
+        /// v1–v3 only: the communicator's hash; 0 where it is not given.
+        comm_hash: u64 [7 0] "commHash" rare,
+        /// v7 only; 0 for none.
+        user_tag: u64 [6 0] "userTag" rare,
+    }
+
+    /// The proxy's work for one channel of an operation and one peer.
+    ProxyOp = 3, 5 words {
+        channel: u8 [4 32] "channel",
+        peer: i32 [3 0] "peer",
+        steps: i32 [3 32] "steps",
+        chunk_bytes: i32 [4 0] "chunkSize",
+        is_send: bool [flag] "isSend",
+        pid: i32 [2 32] "eventPid",
+    }
+
+    /// One transfer of a proxy operation.
+    ProxyStep = 4, 3 words {
+        step: i32 [2 32] "step",
+    }
+
+    /// What the proxy thread does between transfers.
+    ProxyCtrl = 5, 3 words {}
+
+    /// A collective's kernel on one channel.
+    KernelCh = 6, 4 words {
+        channel: u8 [2 32] "channel",
+        /// The GPU's globaltimer; 0 where the release has no GPU time (v3).
+        gpu_ns: u64 [3 0] "pTimer",
+    }
+
+    /// An event of a network plugin.
+    NetPlugin = 7, 8 words {
+        id: i64 [3 0] "netId",
+        data: NetData [4 0] "net",
+    }
+
+    /// `ncclGroupStart` to `ncclGroupEnd`, or one call outside of these.
+    GroupApi = 8, 3 words {
+        depth: i32 [2 32] "depth",
+        graph_captured: bool [flag] "graphCaptured",
+    }
+
+    /// A call of a collective.
+    CollApi<S> = 9, 7 words {
+        func: S [6 0] "func",
+        /// Elements.
+        count: u64 [3 0] "count",
+        datatype: S [6 16] "dtype",
+        root: i32 [2 32] "root",
+        stream: u64 [4 0] "stream" address,
+        graph_captured: bool [flag] "graphCaptured",
+        user_tag: u64 [5 0] "userTag" rare,
+    }
+
+    /// A call of a send or receive.
+    P2pApi<S> = 10, 7 words {
+        func: S [6 0] "func",
+        /// Elements.
+        count: u64 [3 0] "count",
+        datatype: S [6 16] "dtype",
+        stream: u64 [4 0] "stream" address,
+        graph_captured: bool [flag] "graphCaptured",
+        user_tag: u64 [5 0] "userTag" rare,
+    }
+
+    /// A launch of a kernel.
+    KernelLaunch = 11, 4 words {
+        stream: u64 [3 0] "stream" address,
+    }
+
+    /// A collective by copy engines.
+    CeColl<S> = 12, 12 words {
+        func: S [9 0] "func",
+        sequence: u64 [3 0] "seq",
+        ce_sequence: u32 [11 0] "ceSeq",
+        /// Elements.
+        count: u64 [6 0] "count",
+        root: i32 [2 32] "root",
+        datatype: S [9 16] "dtype",
+        send_buffer: u64 [4 0] "sendBuff" address,
+        recv_buffer: u64 [5 0] "recvBuff" address,
+        stream: u64 [7 0] "stream" address,
+        sync_strategy: S [9 32] "syncStrategy",
+        intra_batch_sync: bool [flag] "intraBatchSync",
+        batch_size: u32 [10 0] "batchSize",
+        batches: u32 [10 32] "batches",
+        user_tag: u64 [8 0] "userTag" rare,
+    }
+
+    /// A synchronisation of a copy-engine collective.
+    CeSync = 13, 3 words {
+        complete: bool [flag] "isComplete",
+        ranks: i32 [2 32] "nranks",
+    }
+
+    /// A batch of copies of a copy-engine collective.
+    CeBatch = 14, 4 words {
+        operations: i32 [2 32] "operations",
+        bytes: u64 [3 0] "bytes",
+        intra_sync: bool [flag] "intraSync",
+    }
+
+    /// A phase of a collective's kernel on one channel.
+    KernelPhase<S> = 15, 4 words {
+        channel: u8 [2 32] "channel",
+        phase: u8 [2 40] "phase",
+        name: S [2 48] "phaseName",
+        /// The GPU's globaltimer.
+        gpu_ns: u64 [3 0] "pTimer",
+    }
+
+    /// A type that this version of the plugin does not know: counted, not an error.
+    Unknown = 16, 4 words {
+        /// As NCCL passed it.
+        event_type: u64 [3 0] "eventType",
+    }
+}
+
+impl Kind {
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The bit in NCCL's activation mask; zero for [`Kind::Unknown`].
+    #[must_use]
+    pub const fn mask(self) -> u32 {
+        match self {
+            Self::Unknown => 0,
+            kind => 1 << kind as u32,
+        }
+    }
+}
+
+impl<S> Body<S> {
+    /// The stream of a launch, which gives work to the GPU.
+    #[must_use]
+    #[inline]
+    pub const fn stream_of_launch(&self) -> Option<u64> {
+        match self {
+            Self::KernelLaunch(KernelLaunch { stream }) | Self::CeColl(CeColl { stream, .. }) => {
+                Some(*stream)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An event begins. `S` is the type of strings: [`Name`] while it is recorded, a symbol when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start<S> {
+    /// What `init` handed out, as NCCL passed it back; PXN passes contexts of other processes.
+    pub context: u64,
+    /// `parentObj`: the parent's handle, 0 for none; PXN passes handles of other processes.
+    pub parent: u64,
+    /// The descriptor's rank. Wrong (0) for many kinds in many releases: the context's rank counts.
+    pub rank: i32,
+    /// What kind of event, and its fields.
+    pub body: Body<S>,
+}
+
+/// Takes the record of a start.
+pub trait StartSink {
+    /// Appends it; false when there was no room. The length is known when compiled.
+    fn put<const WORDS: usize>(&mut self, kind: Kind, flag: bool, words: [u64; WORDS]) -> bool;
+
+    /// The number of a string.
+    fn name(&mut self, name: Name<'_>) -> u16;
+}
+
+impl<S> Start<S> {
+    #[inline(always)]
+    fn put_head(&self, words: &mut [u64]) {
+        Field::put(self.parent, words, 0, 0);
+        Field::put(self.context, words, 1, 0);
+        Field::put(self.rank, words, 2, 0);
+    }
+
+    #[inline(always)]
+    fn with_head(words: &[Word], body: Body<S>) -> Option<Self> {
+        Some(Self {
+            parent: Field::take(words, 0, 0)?,
+            context: Field::take(words, 1, 0)?,
+            rank: Field::take(words, 2, 0)?,
+            body,
+        })
+    }
+}

@@ -1,0 +1,262 @@
+//! How a structure of fields lies in the words of a journal record: one declaration gives the structure, its encoding,
+//! its decoding and its listing.
+//!
+//! A field is declared as `name: type [place] "label" style`. The place `[2 32]` is bit 32 and up of the word with index
+//! 2; `[flag]` is the one bit that the header of a record has for its payload. The label is the name in listings. The
+//! style is nothing, `address` (a pointer or handle) or `rare` (0 where a release does not report it). The type `S`
+//! is that of strings: borrowed from NCCL while it is recorded, a number in a record, a symbol in a journal that was read.
+
+/// A word as it is in the file, little-endian.
+pub type Word = [u8; 8];
+
+/// A type that fields can have.
+pub trait Field: Copy {
+    /// Writes the value into words that are 0 there.
+    fn put(self, words: &mut [u64], at: usize, shift: u32);
+
+    /// Reads a value. `None` where the words end before it, or have no such value.
+    fn take(words: &[Word], at: usize, shift: u32) -> Option<Self>;
+}
+
+/// How a field is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// As it is.
+    Plain,
+    /// A pointer or handle, in hexadecimal; 0 is NULL.
+    Address,
+    /// Not where it is 0: only some releases report it.
+    Rare,
+}
+
+/// The value of a field, with strings of the type `S`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the type of the field")]
+pub enum Value<S> {
+    Unsigned(u64),
+    Signed(i64),
+    Flag(bool),
+    Name(S),
+    Net(crate::NetData),
+}
+
+impl<S> From<crate::NetData> for Value<S> {
+    fn from(data: crate::NetData) -> Self {
+        Self::Net(data)
+    }
+}
+
+macro_rules! integers {
+    ($($type:ident as $bits:ident is $value:ident,)*) => {$(
+        impl Field for $type {
+            #[inline(always)]
+            #[expect(clippy::allow_attributes, reason = "not every type needs it")]
+            #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the bits are kept")]
+            fn put(self, words: &mut [u64], at: usize, shift: u32) {
+                if let Some(word) = words.get_mut(at) {
+                    *word |= u64::from(self as $bits) << shift;
+                }
+            }
+
+            #[inline(always)]
+            #[expect(clippy::allow_attributes, reason = "not every type needs it")]
+            #[allow(
+                clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::unnecessary_cast,
+                reason = "takes the bits of one field out of a word"
+            )]
+            fn take(words: &[Word], at: usize, shift: u32) -> Option<Self> {
+                let word = u64::from_le_bytes(*words.get(at)?);
+                Some((word >> shift) as $bits as $type)
+            }
+        }
+
+        impl<S> From<$type> for Value<S> {
+            fn from(value: $type) -> Self {
+                Self::$value(value.into())
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8 as u8 is Unsigned,
+    u16 as u16 is Unsigned,
+    u32 as u32 is Unsigned,
+    u64 as u64 is Unsigned,
+    i32 as u32 is Signed,
+    i64 as u64 is Signed,
+}
+
+impl<S> From<bool> for Value<S> {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
+}
+
+/// Values one behind the other, in this word and the next ones.
+impl<T: Field + Default, const N: usize> Field for [T; N] {
+    #[inline(always)]
+    fn put(self, words: &mut [u64], at: usize, shift: u32) {
+        for (value, (at, shift)) in self.into_iter().zip(places::<T>(at, shift)) {
+            value.put(words, at, shift);
+        }
+    }
+
+    #[inline(always)]
+    fn take(words: &[Word], at: usize, shift: u32) -> Option<Self> {
+        let mut values = [T::default(); N];
+        for (value, (at, shift)) in values.iter_mut().zip(places::<T>(at, shift)) {
+            *value = T::take(words, at, shift)?;
+        }
+        Some(values)
+    }
+}
+
+/// Where values of a type lie that begin at a place.
+#[inline(always)]
+fn places<T>(at: usize, shift: u32) -> impl Iterator<Item = (usize, u32)> {
+    std::iter::successors(Some((at, shift)), |&(at, shift)| {
+        let next = shift as usize + 8 * size_of::<T>();
+        Some((at + next / 64, u32::try_from(next % 64).unwrap_or(0)))
+    })
+}
+
+macro_rules! packed {
+    (
+        $(#[$meta:meta])*
+        $name:ident $(<$strings:ident>)?, $words:literal words {
+            $($(#[$about:meta])* $field:ident: $type:tt [$($place:tt)+] $label:literal $($style:ident)?,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name $(<$strings>)? {
+            $($(#[$about])* pub $field: $type,)*
+        }
+
+        impl $name $(<$crate::event::packed::packed_number!($strings)>)? {
+            /// Writes the fields into the words of a record, and returns its flag.
+            #[inline(always)]
+            #[must_use]
+            pub fn put(self, words: &mut [u64; $words]) -> bool {
+                let _no_fields = &words;
+                $($crate::event::packed::packed_put!(self.$field, words, $($place)+);)*
+                false $(| $crate::event::packed::packed_flag!(self.$field, $($place)+))*
+            }
+
+            /// Reads the fields of a record. `None` where the words do not fit.
+            #[inline(always)]
+            #[must_use]
+            pub fn take(flag: bool, words: &[$crate::event::packed::Word]) -> Option<Self> {
+                let words: &[$crate::event::packed::Word; $words] = words.get(..$words)?.try_into().ok()?;
+                let _no_fields = (flag, words);
+                Some(Self { $($field: $crate::event::packed::packed_take!(flag, words, $($place)+),)* })
+            }
+        }
+
+        $crate::event::packed::packed_listing! {
+            $name $(<$strings>)? { $($field: $type, $label, [$($style)?];)* }
+        }
+    };
+}
+
+macro_rules! packed_number {
+    ($strings:ident) => {
+        u16
+    };
+}
+
+macro_rules! packed_put {
+    ($value:expr, $words:ident, flag) => {};
+    ($value:expr, $words:ident, $at:literal $shift:literal) => {
+        $crate::event::packed::Field::put($value, $words, $at, $shift);
+    };
+}
+
+macro_rules! packed_flag {
+    ($value:expr, flag) => {
+        $value
+    };
+    ($value:expr, $at:literal $shift:literal) => {
+        false
+    };
+}
+
+macro_rules! packed_take {
+    ($flag:ident, $words:ident, flag) => {
+        $flag
+    };
+    ($flag:ident, $words:ident, $at:literal $shift:literal) => {
+        $crate::event::packed::Field::take($words, $at, $shift)?
+    };
+}
+
+macro_rules! packed_listing {
+    ($name:ident <$strings:ident> { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
+        impl<S: Copy> $name<S> {
+            /// The same fields with other strings; `None` where one has no counterpart.
+            #[inline(always)]
+            #[must_use]
+            pub fn map_names<T>(self, mut name: impl FnMut(S) -> Option<T>) -> Option<$name<T>> {
+                Some($name { $($field: $crate::event::packed::packed_map!($type, self.$field, name),)* })
+            }
+
+            /// Hands over each field: its label, how it is listed, and its value.
+            pub fn each(self, field: &mut impl FnMut(&'static str, $crate::event::Style, $crate::event::Value<S>)) {
+                $(field(
+                    $label,
+                    $crate::event::packed::packed_style!($($style)?),
+                    $crate::event::packed::packed_value!($type, self.$field),
+                );)*
+            }
+        }
+    };
+    ($name:ident { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
+        impl $name {
+            /// Hands over each field: its label, how it is listed, and its value.
+            pub fn each<S>(self, field: &mut impl FnMut(&'static str, $crate::event::Style, $crate::event::Value<S>)) {
+                let _no_fields = &field;
+                $(field(
+                    $label,
+                    $crate::event::packed::packed_style!($($style)?),
+                    self.$field.into(),
+                );)*
+            }
+        }
+    };
+}
+
+macro_rules! packed_map {
+    (S, $value:expr, $name:ident) => {
+        $name($value)?
+    };
+    ($type:tt, $value:expr, $name:ident) => {
+        $value
+    };
+}
+
+macro_rules! packed_style {
+    () => {
+        $crate::event::Style::Plain
+    };
+    (address) => {
+        $crate::event::Style::Address
+    };
+    (rare) => {
+        $crate::event::Style::Rare
+    };
+}
+
+macro_rules! packed_value {
+    (S, $value:expr) => {
+        $crate::event::Value::Name($value)
+    };
+    ($type:tt, $value:expr) => {
+        $value.into()
+    };
+}
+
+pub(crate) use {
+    packed, packed_flag, packed_listing, packed_map, packed_number, packed_put, packed_style,
+    packed_take, packed_value,
+};
