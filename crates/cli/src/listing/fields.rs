@@ -4,7 +4,7 @@ use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::Body;
 use nccl_events::event::{self, Style};
-use nccl_events::{NetData, StateArgs};
+use nccl_events::{Kind, NetData, StateArgs};
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,10 @@ pub(crate) type List = Vec<(&'static str, Value)>;
 /// The details of an event.
 pub(crate) fn details(fields: &Body<Symbol>, symbols: &Symbols) -> List {
     let mut list = List::new();
+    // Its only field is the event's type, which is listed for every kind.
+    if fields.kind() == Kind::Unknown {
+        return list;
+    }
     fields.each(|label, style, value| {
         let value = match (value, style) {
             (event::Value::Name(Symbol::NONE), _) => None,
