@@ -1,4 +1,4 @@
-//! `docs/MAPPING.md` §7 lists the counters that an archive can have, as `src/write/counts.rs` and those of GPUs name them.
+//! `docs/REFERENCE.md` §7 lists the counters that an archive can have, as `src/write/counts.rs` and those of GPUs name them.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use nccl_events::gpu::GpuCount;
 use trace::links::gpu_work::Fates;
 use trace::tables::counts::{Counts, KindCounts};
 
-const PAGE: &str = "docs/MAPPING.md";
+const PAGE: &str = "docs/REFERENCE.md";
 const BEGIN: &str = "<!-- counters -->\n";
 const END: &str = "<!-- end counters -->";
 const GPU_BEGIN: &str = "<!-- gpu counters -->\n";

@@ -1,11 +1,11 @@
-//! `docs/ENVIRONMENT.md` lists the plugin's variables as `src/config/variables.rs` defines them.
+//! `docs/REFERENCE.md` lists the plugin's variables as `src/config/variables.rs` defines them.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use nccl_profiler_otf2::config::VARIABLES;
 
-const PAGE: &str = "docs/ENVIRONMENT.md";
+const PAGE: &str = "docs/REFERENCE.md";
 const BEGIN: &str = "<!-- variables -->\n";
 const END: &str = "<!-- end variables -->";
 

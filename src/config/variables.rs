@@ -1,4 +1,4 @@
-//! The table of the variables: what `docs/ENVIRONMENT.md` and `nccl-otf2 run --help` say.
+//! The table of the variables: what `docs/REFERENCE.md` and `nccl-otf2 run --help` say.
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_MODE",
         values: "`trace`, `flight` or `off`",
         default: "`trace`",
-        doc: "`flight` keeps only the end of what is recorded ([FLIGHT.md](FLIGHT.md)). `off` loads the plugin and records nothing.",
+        doc: "`flight` keeps only the end of the recording ([GUIDE.md](GUIDE.md#flight-recordings)). `off` loads the plugin and records nothing.",
     },
     Variable {
         name: "NCCL_OTF2_FLIGHT_SIZE",
@@ -49,19 +49,19 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_DUMP_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`USR2`",
-        doc: "The signal that asks for a snapshot of the job ([FLIGHT.md](FLIGHT.md)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
+        doc: "The signal that asks for a snapshot of the job ([GUIDE.md](GUIDE.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
     },
     Variable {
         name: "NCCL_OTF2_TOGGLE_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
-        doc: "The signal that switches the recording of the process that gets it off, and on again ([CONTROL.md](CONTROL.md)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, of which it must differ.",
+        doc: "The signal that switches the recording of the process that gets it off, and on again ([GUIDE.md](GUIDE.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, of which it must differ.",
     },
     Variable {
         name: "NCCL_OTF2_WINDOW",
         values: "`100-200`, `100-`, comma-separated, or `none`",
         default: "`none`",
-        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([CONTROL.md](CONTROL.md)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
+        doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
     },
     Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
@@ -97,7 +97,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_LEVEL",
         values: "`light`, `standard` or `full`",
         default: "`full`",
-        doc: "What of the recorded goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still tells when operations ran. `nccl-otf2 finalize --level` changes it afterwards where the journals were kept.",
+        doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still tells when operations ran. `nccl-otf2 finalize --level` changes it afterwards where the journals were kept.",
     },
     Variable {
         name: "NCCL_OTF2_METRICS",
@@ -109,7 +109,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_COMM_LANES",
         values: "`stream` or `cpu`",
         default: "`stream`",
-        doc: "What the rows of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-lanes` changes it afterwards.",
+        doc: "What the locations of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-lanes` changes it afterwards.",
     },
     Variable {
         name: "NCCL_OTF2_COLLECTIVES",
@@ -121,13 +121,13 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_GPU",
         values: "`auto`, `cupti`, `events` or `off`",
         default: "`auto`",
-        doc: "How it is found out when GPUs did what NCCL launched ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: nothing of CUDA's is called, and the trace does not say which GPUs there are either.",
+        doc: "How GPU work that NCCL launched is timed ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: nothing of CUDA's is called, and the trace does not say which GPUs there are either.",
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_KERNELS",
         values: "`nccl` or `all`",
         default: "`nccl`",
-        doc: "With CUPTI: which kernels are written down, NCCL's or all of the process.",
+        doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process.",
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_LIB",

@@ -517,7 +517,7 @@ fn the_rules_that_are_listed_are_those_that_are_tested() {
     assert_eq!(listed, tested);
 }
 
-const PAGE: &str = "docs/CHECK.md";
+const PAGE: &str = "docs/REFERENCE.md";
 const BEGIN: &str = "<!-- rules -->\n";
 const END: &str = "<!-- end rules -->";
 
