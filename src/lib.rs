@@ -11,7 +11,7 @@
 //!   session: first init … last finalize or exit                          └ write::unify   one archive a job
 //! ```
 //!
-//! The two halves meet only in the journal, a documented file format (`docs/JOURNAL.md`). The recording half
+//! The two halves meet only in the journal, a documented file format (`docs/FORMATS.md`). The recording half
 //! knows nothing of OTF2; the writing half has no global state and runs equally in the plugin and in the
 //! tool. `docs/DESIGN.md` is the map of the house.
 

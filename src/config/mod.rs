@@ -1,4 +1,4 @@
-//! Every environment variable of the plugin, in one table ([`VARIABLES`]); `docs/ENVIRONMENT.md` lists
+//! Every environment variable of the plugin, in one table ([`VARIABLES`]); `docs/REFERENCE.md` lists
 //! them (`tests/environment_page.rs` compares, and renews the page with `UPDATE_DOCS=1`), and `nccl-otf2 run --help` names them.
 //!
 //! Reading is total: a bad value keeps the default and leaves a [`Config::remarks`] line, and so does a

@@ -1,7 +1,7 @@
 //! What is wanted just now: recording can be switched off and on, and cut to fewer kinds of events, while the job runs.
 //!
 //! A callback asks [`is_plain`], one relaxed load; starts that are not wanted get no handle and are counted. The
-//! maintenance looks at the control file ([`Control`]), and records every switch in the journal. `docs/CONTROL.md`.
+//! maintenance looks at the control file ([`Control`]), and records every switch in the journal. `docs/GUIDE.md`.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

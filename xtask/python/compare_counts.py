@@ -23,10 +23,10 @@ COLLECTIVES = {
     "ncclBroadcast": "BCAST",
 }
 # NCCL makes these of sends and receives. Outside a user's group the archive tells the first from its calls on every
-# rank, the others on the root (docs/MAPPING.md, section 4).
+# rank, the others on the root (docs/MAPPING.md, section 5).
 ALL_TO_ALL = "ncclAlltoAll"
 ROOTED = ("ncclGather", "ncclScatter")
-# (sent, received) of one rank in OTF2's records, by what the log says (docs/MAPPING.md, section 4): n ranks.
+# (sent, received) of one rank in OTF2's records, by what the log says (docs/MAPPING.md, section 5): n ranks.
 ALL_RANKS = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", ALL_TO_ALL)
 
 

@@ -55,7 +55,7 @@ def printed(program, anchor):
 
 
 def ours(program, anchor):
-    """What `nccl-otf2 print --json` says (docs/STREAMS.md). It ends with 1 when the archive owns up to losses."""
+    """What `nccl-otf2 print --json` says (docs/REFERENCE.md). It ends with 1 when the archive owns up to losses."""
 
     def parse(lines):
         for line in lines:

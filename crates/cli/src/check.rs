@@ -1,7 +1,7 @@
 //! `nccl-otf2 check`: is an archive what it says, and what readers rely on?
 //!
 //! ```text
-//!  rules         the table: number, severity, sentence (`docs/CHECK.md`)
+//!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8)
 //!  definitions   references, groups, communicators, the anchor's numbers
 //!  files         every location has whole files with as many events as promised, and there are no others
 //!  row           one location at a time: order, nesting, pairs, references of events

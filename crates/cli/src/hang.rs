@@ -60,7 +60,7 @@ same. What has none (sends and receives, broadcasts in NCCL 2.29 and 2.30) is no
 
 How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows who called what; standard (the \
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
-what the GPU does. How to read the report, and the fields of --json, are in docs/HANG.md.
+what the GPU does. docs/GUIDE.md says how to read the report, docs/REFERENCE.md has the fields of --json.
 
 Exit codes: 0 nothing hangs, 1 something hangs, or is wrong so that it will (a mismatch, a process that is gone while \
 others go on), 2 wrong usage, or nothing that can be read.";
@@ -85,7 +85,7 @@ pub(crate) struct Request {
     #[arg(long)]
     all: bool,
 
-    /// Print the report as JSON, as `docs/HANG.md` describes
+    /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
     #[arg(long)]
     json: bool,
 }

@@ -58,7 +58,7 @@ fn is_p2p(function: &str) -> bool {
     matches!(function, "ncclSend" | "ncclRecv")
 }
 
-/// The description is the class of the region (`docs/MAPPING.md` §1), the name says which of the class.
+/// The description is the class of the region (`docs/REFERENCE.md` §6), the name says which of the class.
 fn shows(description: &str, name: &str) -> Option<Shows> {
     Some(match (description, name) {
         ("call", "ncclGroup") => Shows::Call(Kind::GroupApi),

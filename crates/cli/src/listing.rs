@@ -52,7 +52,7 @@ kind is. --from shows regions that go on then with their `enter` before; @TIME i
 CLOCK_MONOTONIC in journals.
 
 Memory is about 1 MiB for each row of an archive that is printed: --comm and --rank help where there are very many. \
-The formats of --json are described in docs/STREAMS.md.
+The formats of --json are described in docs/REFERENCE.md.
 
 Exit codes: 0 all was printed, 1 it has damage or losses, which stderr names, 2 there is nothing to print.";
 
@@ -64,7 +64,7 @@ pub(crate) struct Request {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
-    /// Print JSON Lines, as `docs/STREAMS.md` describes
+    /// Print JSON Lines, as `docs/REFERENCE.md` §10 describes
     #[arg(long)]
     json: bool,
 

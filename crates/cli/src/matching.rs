@@ -1,4 +1,4 @@
-//! What the archive says about ranks that do not call the same collectives (`docs/MAPPING.md` §6).
+//! What the archive says about ranks that do not call the same collectives (`docs/MAPPING.md` §9).
 
 use otf2::Archive;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The journal: what the recording half leaves behind and the writing half reads.
 //!
 //! One directory per process, one series of files per thread slot, each file a row of segments, each
-//! segment a header and records (see `docs/JOURNAL.md` for the bytes):
+//! segment a header and records (see `docs/FORMATS.md` for the bytes):
 //!
 //! ```text
 //! journal/0.0   ┌ segment ─────────────────────────────┬ segment ─────────┬ … 64 in a file

@@ -27,7 +27,7 @@ use table::{Outcome, Table};
 
 /// Where runs leave what they write, under the target folder.
 const FOLDER: &str = "matrix";
-const PAGE: &str = "docs/NCCL-MATRIX.md";
+const PAGE: &str = "docs/RELEASES.md";
 const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->\n";
 const END: &str = "<!-- end matrix -->";
 

@@ -16,7 +16,7 @@ Usage: cargo xtask scale [--parts N | --ranks N --events N] [--dir DIR]
   --events N   of so many NCCL events each (1000000)
   --dir DIR    where there is room (the system's folder for temporary files)
 
-What is made is removed. The figures are in docs/SCALE.md.
+What is made is removed. The figures are in docs/GUIDE.md.
 ";
 
 /// Runs the command.

@@ -1,4 +1,4 @@
-//! What `hang` says, as it is for programs: `docs/HANG.md` describes the fields. The text is made of it.
+//! What `hang` says, as it is for programs: `docs/REFERENCE.md` §9 describes the fields. The text is made of it.
 
 use serde::Serialize;
 

@@ -14,7 +14,7 @@ pub(crate) struct Gpus {
     pub(crate) ways: Vec<String>,
     /// What was decided and what went wrong.
     pub(crate) notices: Vec<String>,
-    /// By name in lower case, see `docs/MAPPING.md` §7.
+    /// By name in lower case, see `docs/REFERENCE.md` §7.
     pub(crate) numbers: BTreeMap<String, u64>,
     /// A line for each clock.
     pub(crate) clocks: Vec<String>,

@@ -1,4 +1,4 @@
-//! A journal as a stream of callbacks (`docs/STREAMS.md`): JSON Lines that `plugin-host replay` reads.
+//! A journal as a stream of callbacks (`docs/REFERENCE.md` §10): JSON Lines that `plugin-host replay` reads.
 
 use anyhow::Result;
 use nccl_events::Body;

@@ -218,10 +218,10 @@ mod tests {
 
     #[test]
     fn a_terminal_shows_no_markup() {
-        let markdown = "`off` keeps none ([FLIGHT.md](FLIGHT.md)), see [A.md](A.md)";
+        let markdown = "`off` keeps none ([GUIDE.md](GUIDE.md)), see [A.md](A.md)";
         assert_eq!(
             plain(markdown),
-            "off keeps none (docs/FLIGHT.md), see docs/A.md"
+            "off keeps none (docs/GUIDE.md), see docs/A.md"
         );
         for variable in VARIABLES {
             let text = plain(variable.doc);

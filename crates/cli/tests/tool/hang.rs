@@ -215,7 +215,7 @@ fn the_help_teaches() {
         "--watch",
         "standard,ProxyStep",
         "Exit codes: 0",
-        "docs/HANG.md",
+        "docs/GUIDE.md",
     ] {
         assert!(said.contains(word), "{word} in {said}");
     }

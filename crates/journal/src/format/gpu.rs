@@ -1,4 +1,4 @@
-//! Records about GPUs in words: out and in, side by side. `docs/JOURNAL.md` has the table.
+//! Records about GPUs in words: out and in, side by side. `docs/FORMATS.md` has the table.
 
 use crate::format::decode::{Word, field8, field16, numbers, word_at};
 use crate::format::encode::Sink;

@@ -1,4 +1,4 @@
-//! The journal's numbers: magic, version, header words, record header. `docs/JOURNAL.md` is the prose.
+//! The journal's numbers: magic, version, header words, record header. `docs/FORMATS.md` is the prose.
 
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");

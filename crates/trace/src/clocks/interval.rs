@@ -1,5 +1,5 @@
 //! Which interval an operation is shown with: what ran, never how long it took to enqueue
-//! (`docs/MAPPING.md` §3).
+//! (`docs/MAPPING.md` §4).
 
 use serde::{Deserialize, Serialize};
 

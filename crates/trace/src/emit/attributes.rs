@@ -1,4 +1,4 @@
-//! The attributes that events carry (`docs/MAPPING.md` §4): one table, the same in every archive.
+//! The attributes that events carry (`docs/MAPPING.md` §5): one table, the same in every archive.
 
 use otf2::{AttributeRef, AttributeType};
 

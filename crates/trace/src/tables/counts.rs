@@ -20,7 +20,7 @@ pub struct KindCounts {
     pub written: u64,
     /// Of a kind that the level leaves out, see [`journal::part::options::Level`].
     pub left_out: u64,
-    /// Seen, but not drawn: `docs/MAPPING.md` says when.
+    /// Seen, but not drawn: `docs/REFERENCE.md` §7 says when.
     pub not_drawn: u64,
     /// Starts with an id that was there already.
     pub duplicate: u64,

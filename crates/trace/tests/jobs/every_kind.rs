@@ -1,5 +1,5 @@
 //! One event of every kind, and all that is written of it: lane, region, region group, attributes and their values.
-//! The table is that of `docs/MAPPING.md` §4.
+//! The table is that of `docs/MAPPING.md` §5.
 
 use nccl_events::event;
 use std::collections::BTreeMap;

@@ -19,10 +19,10 @@ Usage: cargo xtask matrix [--release VERSION]... [--cell NAME]... [--memcheck] [
   --jobs N           how many runs at once (default 2)
   --keep             keep what the good runs left, too (target/matrix/VERSION/CELL)
   --json FILE        write what became of each run into a file
-  --write-docs       put all cells, as they were when last run, into docs/NCCL-MATRIX.md
+  --write-docs       put all cells, as they were when last run, into docs/RELEASES.md
   --list             name the releases and the cells
 
-docs/NCCL-MATRIX.md says what is held against what. Releases that are not in the cache yet are fetched (200 to
+docs/RELEASES.md says what is held against what. Releases that are not in the cache yet are fetched (200 to
 350 MB each). Exit status 1 when one run failed.
 ";
 

@@ -1,4 +1,4 @@
-//! What an event of an archive says, by the names of `docs/STREAMS.md`.
+//! What an event of an archive says, by the names of `docs/REFERENCE.md` §10.
 
 use otf2::{
     AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue,

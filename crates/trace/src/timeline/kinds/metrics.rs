@@ -1,4 +1,4 @@
-//! Metrics of what is drawn: `docs/MAPPING.md` §2 says what each measures.
+//! Metrics of what is drawn: `docs/MAPPING.md` §6 says what each measures.
 
 use nccl_events::event;
 use std::collections::BTreeMap;
