@@ -204,7 +204,15 @@ def record(job, places, folder):
 
 
 def convert(out):
-    """Brings journals into the form that the compared tool reads: for now they are read as they are."""
+    """Brings journals into the form that the compared tool reads: the format's number starts again at 1."""
+    for path in out.glob("parts/*/journal/*"):
+        with path.open("r+b") as file:
+            for segment in range(0, path.stat().st_size, 1 << 20):
+                file.seek(segment)
+                head = file.read(12)
+                if head[:8] == b"NCCLOTF2" and head[8:] == (5).to_bytes(4, "little"):
+                    file.seek(segment + 8)
+                    file.write((1).to_bytes(4, "little"))
     return out
 
 

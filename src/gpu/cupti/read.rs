@@ -212,7 +212,9 @@ impl Reading {
                 out.count(GpuCount::Kernels, 1);
                 // SAFETY: the record's buffer is being read, so CUPTI's string is there.
                 let name = unsafe { self.names.of_record(kernel.name) };
-                let mut kernel = kernel.with_name(name);
+                let Some(mut kernel) = kernel.map_names(|_| Some(name)) else {
+                    return;
+                };
                 if self.version < VERSION_SOURCE_NODES {
                     kernel.source_graph_node = 0;
                 }
@@ -257,7 +259,9 @@ impl Reading {
             return self.say_no_times(GpuCount::KernelsWithoutTimes, out);
         }
         let name = self.names.get(kernel.name);
-        out.record(ticks(), id, &GpuRecord::Kernel(kernel.with_name(name)));
+        if let Some(kernel) = kernel.map_names(|_| Some(name)) {
+            out.record(ticks(), id, &GpuRecord::Kernel(kernel));
+        }
     }
 
     fn write_copy(&mut self, whose: Whose, copy: Copy, out: &mut dyn Output) {

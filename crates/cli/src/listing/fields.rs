@@ -5,6 +5,7 @@ use journal::reader::Symbols;
 use nccl_events::Body;
 use nccl_events::event::{self, Style};
 use nccl_events::{Kind, NetData, StateArgs};
+use trace::links::gpu_work::words;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,19 +39,31 @@ pub(crate) fn details(fields: &Body<Symbol>, symbols: &Symbols) -> List {
         return list;
     }
     fields.each(|label, style, value| {
-        let value = match (value, style) {
-            (event::Value::Name(Symbol::NONE), _) => None,
-            (event::Value::Unsigned(0) | event::Value::Flag(false), Style::Rare) => None,
-            (event::Value::Unsigned(address), Style::Address) => Some(Value::Address(address)),
-            (event::Value::Unsigned(number), _) => Some(Value::Unsigned(number)),
-            (event::Value::Signed(number), _) => Some(Value::Signed(number)),
-            (event::Value::Flag(flag), _) => Some(Value::Flag(flag)),
-            (event::Value::Name(name), _) => Some(Value::Text(symbols.text(name).to_owned())),
-            (event::Value::Net(data), _) => net(data).map(Value::Object),
-        };
-        list.extend(value.map(|value| (label, value)));
+        list.extend(self::value(style, value, symbols).map(|value| (label, value)));
     });
     list
+}
+
+/// A field as it is listed; `None` where it says nothing.
+pub(crate) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols) -> Option<Value> {
+    Some(match (value, style) {
+        (event::Value::Name(Symbol::NONE), _) => return None,
+        (event::Value::Unsigned(0) | event::Value::Flag(false), Style::Rare) => return None,
+        (event::Value::Unsigned(address), Style::Address) => Value::Address(address),
+        (event::Value::Unsigned(number), _) => Value::Unsigned(number),
+        (event::Value::Signed(number), _) => Value::Signed(number),
+        (event::Value::Flag(flag), _) => Value::Flag(flag),
+        (event::Value::Name(name), _) => Value::Text(symbols.text(name).to_owned()),
+        (event::Value::Text(text), _) => Value::Text(text.to_owned()),
+        (event::Value::Net(data), _) => Value::Object(net(data)?),
+        (event::Value::Uuid(bytes), _) => {
+            Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        }
+        (event::Value::Extent(extent), _) => Value::Text(words::extent(extent)),
+        (event::Value::Version(parts), _) => {
+            Value::Several(parts.map(|part| Value::Unsigned(part.into())).into())
+        }
+    })
 }
 
 /// What came with a state.

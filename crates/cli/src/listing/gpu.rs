@@ -2,13 +2,13 @@
 
 use journal::reader::Symbols;
 use journal::record::Symbol;
+use nccl_events::event::{self, Style};
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 use trace::clocks::ticks::HostClock;
 use trace::links::gpu_work::clocks::Clocks;
-use trace::links::gpu_work::words;
 
-use super::fields::{List, Value};
+use super::fields::{self, List};
 use super::story::Moment;
 
 /// What `--kind` calls all of it.
@@ -84,108 +84,29 @@ impl Said {
 
     /// What it says.
     pub(crate) fn details(&self, symbols: &Symbols) -> List {
-        let text = |symbol: Symbol| Value::Text(symbols.text(symbol).to_owned());
-        let number = |number: u32| Value::Unsigned(number.into());
-        let extent = |of: [u32; 3]| Value::Text(words::extent(of));
-        let list = match self.record {
-            GpuRecord::Device(device) => vec![
-                ("ordinal", number(device.ordinal)),
-                ("name", text(device.name)),
-                ("uuid", Value::Text(hexadecimal(&device.uuid))),
-                ("pciDomain", number(device.pci_domain)),
-                ("pciBus", number(device.pci_bus.into())),
-                ("pciDevice", number(device.pci_device.into())),
-                ("isMig", Value::Flag(device.is_mig)),
-                ("driverVersion", number(device.driver_version)),
-                (
-                    "computeCapability",
-                    Value::Several(
-                        device
-                            .compute_capability
-                            .map(|part| number(part.into()))
-                            .into(),
-                    ),
-                ),
-                ("multiprocessors", number(device.multiprocessors)),
-            ],
-            GpuRecord::DeviceOfCommunicator { ordinal } => vec![("ordinal", number(ordinal))],
-            GpuRecord::Clock(sample) => vec![
-                ("clock", Value::Text(clock_name(sample.clock).to_owned())),
-                ("ordinal", number(sample.ordinal)),
-                ("gpuNs", Value::Unsigned(sample.gpu_ns)),
-                (
-                    "uncertaintyTicks",
-                    Value::Unsigned(sample.uncertainty_ticks),
-                ),
-            ],
-            GpuRecord::Kernel(kernel) => vec![
-                ("name", text(kernel.name)),
-                ("device", number(kernel.device)),
-                ("context", number(kernel.context)),
-                ("stream", number(kernel.stream)),
-                ("corrId", number(kernel.correlation)),
-                ("startNs", Value::Unsigned(kernel.start_ns)),
-                ("endNs", Value::Unsigned(kernel.end_ns)),
-                ("grid", extent(kernel.grid)),
-                ("block", extent(kernel.block)),
-                ("registers", number(kernel.registers_per_thread.into())),
-                ("staticSharedBytes", number(kernel.static_shared_bytes)),
-                ("dynamicSharedBytes", number(kernel.dynamic_shared_bytes)),
-                ("graph", number(kernel.graph)),
-                ("graphNode", Value::Unsigned(kernel.graph_node)),
-                ("sourceGraphNode", Value::Unsigned(kernel.source_graph_node)),
-            ],
-            GpuRecord::Copy(copy) => vec![
-                ("kind", number(copy.kind.into())),
-                ("bytes", Value::Unsigned(copy.bytes)),
-                ("device", number(copy.device)),
-                ("context", number(copy.context)),
-                ("stream", number(copy.stream)),
-                ("corrId", number(copy.correlation)),
-                ("startNs", Value::Unsigned(copy.start_ns)),
-                ("endNs", Value::Unsigned(copy.end_ns)),
-                ("sourceKind", number(copy.source_kind.into())),
-                ("destinationKind", number(copy.destination_kind.into())),
-                ("sourceDevice", number(copy.source_device)),
-                ("destinationDevice", number(copy.destination_device)),
-                ("count", number(copy.count)),
-                ("graphNode", Value::Unsigned(copy.graph_node)),
-            ],
-            GpuRecord::LaunchTime(time) => vec![
-                ("ordinal", number(time.ordinal)),
-                ("stream", Value::Address(time.stream)),
-                ("startNs", Value::Unsigned(time.start_ns)),
-                ("endNs", Value::Unsigned(time.end_ns)),
-                ("uncertaintyNs", number(time.uncertainty_ns)),
-            ],
-            GpuRecord::Notice { way, text: said } => {
-                vec![
-                    ("way", Value::Text(way.name().to_owned())),
-                    ("text", text(said)),
-                ]
+        let mut list = List::new();
+        let mut add = |label, style, value| {
+            list.extend(fields::value(style, value, symbols).map(|value| (label, value)));
+        };
+        match self.record {
+            GpuRecord::Device(device) => device.each(&mut add),
+            GpuRecord::DeviceOfCommunicator { ordinal } => {
+                add("ordinal", Style::Plain, ordinal.into());
+            }
+            GpuRecord::Clock(sample) => sample.each(&mut add),
+            GpuRecord::Kernel(kernel) => kernel.each(&mut add),
+            GpuRecord::Copy(copy) => copy.each(&mut add),
+            GpuRecord::LaunchTime(time) => time.each(&mut add),
+            GpuRecord::Notice { way, text } => {
+                add("way", Style::Plain, event::Value::Text(way.name()));
+                add("text", Style::Plain, event::Value::Name(text));
             }
             GpuRecord::Counts(counts) => {
-                let named = GpuCount::ALL.iter().zip(counts);
-                named
-                    .map(|(count, number)| (count.name(), Value::Unsigned(number)))
-                    .collect()
+                for (count, number) in GpuCount::ALL.iter().zip(counts) {
+                    add(count.name(), Style::Plain, number.into());
+                }
             }
-        };
-        // What is 0 outside of graphs is not said there.
-        let is_rare = |name: &str| matches!(name, "graph" | "graphNode" | "sourceGraphNode");
-        let said = list.into_iter();
-        said.filter(|(name, value)| !is_rare(name) || *value != Value::Unsigned(0))
-            .collect()
+        }
+        list
     }
-}
-
-const fn clock_name(clock: GpuClock) -> &'static str {
-    match clock {
-        GpuClock::Cupti => "cupti",
-        GpuClock::Events => "events",
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

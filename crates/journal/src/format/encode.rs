@@ -28,7 +28,7 @@ const fn both(low: i32, high: i32) -> u64 {
 }
 
 #[inline]
-const fn flags(truth: bool) -> u8 {
+pub(crate) const fn flags(truth: bool) -> u8 {
     if truth { flag::TRUE } else { 0 }
 }
 

@@ -3,7 +3,7 @@
 /// First word of every segment: `NCCLOTF2` as bytes on disk.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"NCCLOTF2");
 /// Version of the format. A reader refuses a higher one; any change of a record's words raises it.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 1;
 
 /// Bytes of a segment, header included.
 pub const SEGMENT_BYTES: usize = 1 << 20;
@@ -20,7 +20,7 @@ pub mod header {
     pub const MAGIC: usize = 0;
     /// Low half: format version. Then 16 bits header words, 16 bits slot.
     pub const VERSION: usize = 1;
-    /// The how-manieth segment of its slot: 0, 1, 2 …
+    /// Zero-based index of the segment in its slot.
     pub const ORDER: usize = 2;
     /// Low 16 bits: process tag; next 8: tick source; high half: process id.
     pub const PROCESS: usize = 3;
@@ -57,7 +57,7 @@ pub mod header {
     /// process's first slot, for the whole process.
     pub const SLOTLESS_LOST: usize = STARTED_AT_LOSS + 1;
     /// How many events of the slot had been given an id when the segment came into use. Only where older segments
-    /// may be gone ([`super::segment_flag::WINDOW`]), and so the next.
+    /// may be gone ([`super::segment_flag::FLIGHT`]), and so the next.
     pub const STARTED_BEFORE: usize = SLOTLESS_LOST + LOST_WORDS;
     /// How many of those had been lost.
     pub const LOST_BEFORE: usize = STARTED_BEFORE + 1;
@@ -65,37 +65,9 @@ pub mod header {
 
 /// Bits of a segment's flags.
 pub mod segment_flag {
-    /// Only the last segments of a slot are kept. So each can be read without those before it: it says anew which
-    /// thread writes, and every string that it uses, under the number that the string has in the slot.
-    pub const WINDOW: u64 = 1;
-}
-
-/// What was elsewhere up to format 2.
-pub mod header_of_2 {
-    /// Words of the segment header.
-    pub const WORDS: usize = 64;
-    /// Stops not recorded, of any kind.
-    pub const LOST_STOPS: usize = super::header::LOST_STARTS + nccl_events::Kind::COUNT;
-    /// State changes not recorded, of any kind.
-    pub const LOST_STATES: usize = LOST_STOPS + 1;
-    /// Beginnings and ends of communicators not recorded.
-    pub const LOST_COMMUNICATORS: usize = LOST_STATES + 1;
-    /// Proxy control events without a state.
-    pub const EMPTY_CONTROLS: usize = LOST_COMMUNICATORS + 1;
-    /// Repetitions of a waiting state.
-    pub const REPEATED_WAITS: usize = EMPTY_CONTROLS + 1;
-    /// Losses of threads without a slot, in the order of [`super::header::LOST_STARTS`].
-    pub const SLOTLESS_LOST: usize = REPEATED_WAITS + 1;
-}
-
-/// Words of a segment's header.
-#[must_use]
-pub const fn header_words(version: u32) -> usize {
-    if version <= 2 {
-        header_of_2::WORDS
-    } else {
-        HEADER_WORDS
-    }
+    /// A flight recording: only the last segments of a slot stay. Each can be read without those before it: it states
+    /// anew which thread writes, and every string that it uses, under the number that the string has in the slot.
+    pub const FLIGHT: u64 = 1;
 }
 
 const _: () = assert!(header::LOST_BEFORE < HEADER_WORDS);

@@ -1,6 +1,6 @@
-//! What the headers of segments say of what has no record.
+//! Losses, from the headers of segments.
 
-use crate::format::layout::{header, header_of_2};
+use crate::format::layout::header;
 use nccl_events::Kind;
 
 /// What the recording half could not record, from the segment headers.
@@ -8,8 +8,7 @@ use nccl_events::Kind;
 pub struct Losses {
     /// Starts not recorded, by kind.
     pub starts: [u64; Kind::COUNT],
-    /// Stops not recorded, by kind: [`Kind::Unknown`] has those of handles that this process did not make, and
-    /// all of journals up to format 2, which do not tell.
+    /// Stops not recorded, by kind: [`Kind::Unknown`] has those of handles that this process did not make.
     pub stops: [u64; Kind::COUNT],
     /// State changes not recorded, by kind.
     pub states: [u64; Kind::COUNT],
@@ -17,14 +16,14 @@ pub struct Losses {
     pub communicators: u64,
     /// How often a recording thread prepared a segment itself.
     pub stalls: u64,
-    /// Proxy control events without a state: not lost, but told by this number alone.
+    /// Proxy control events without a state: counted, not recorded one by one.
     pub empty_controls: u64,
-    /// Repetitions of a waiting state: not lost, but told by this number alone.
+    /// Repetitions of a waiting state: counted, not recorded one by one.
     pub repeated_waits: u64,
 }
 
-/// No recording loses more: a day of nothing but losses of one kind on one thread. A damaged header may say anything, and sums over all kinds
-/// and slots must not overflow.
+/// An upper bound of each counter: a day of nothing but losses of one kind on one thread. A damaged header can hold any
+/// number, and sums over all kinds and slots must not overflow.
 const MOST: u64 = 1 << 42;
 
 impl Losses {
@@ -52,7 +51,7 @@ impl Losses {
     }
 
     /// The counters of losses that begin at a word of a segment's header.
-    fn at(head: &[u64], first: usize, version: u32) -> Self {
+    fn at(head: &[u64], first: usize) -> Self {
         let from = |word: usize| first + word - header::LOST_STARTS;
         let word = |index: usize| head.get(from(index)).copied().unwrap_or(0).min(MOST);
         let by_kind = |word_of_first: usize| {
@@ -62,25 +61,8 @@ impl Losses {
             }
             totals
         };
-        let of_no_kind = |index: usize| {
-            let mut totals = [0; Kind::COUNT];
-            if let Some(unknown) = totals.get_mut(Kind::Unknown as usize) {
-                *unknown = word(index);
-            }
-            totals
-        };
-        let starts = by_kind(header::LOST_STARTS);
-        if version <= 2 {
-            return Self {
-                starts,
-                stops: of_no_kind(header_of_2::LOST_STOPS),
-                states: of_no_kind(header_of_2::LOST_STATES),
-                communicators: word(header_of_2::LOST_COMMUNICATORS),
-                ..Self::default()
-            };
-        }
         Self {
-            starts,
+            starts: by_kind(header::LOST_STARTS),
             stops: by_kind(header::LOST_STOPS),
             states: by_kind(header::LOST_STATES),
             communicators: word(header::LOST_COMMUNICATORS),
@@ -90,29 +72,19 @@ impl Losses {
 }
 
 /// What the header of a slot's segment says of the slot.
-pub(crate) fn losses(head: &[u64], version: u32) -> Losses {
+pub(crate) fn losses(head: &[u64]) -> Losses {
     let word = |index: usize| head.get(index).copied().unwrap_or(0).min(MOST);
-    let (empty_controls, repeated_waits) = if version <= 2 {
-        (header_of_2::EMPTY_CONTROLS, header_of_2::REPEATED_WAITS)
-    } else {
-        (header::EMPTY_CONTROLS, header::REPEATED_WAITS)
-    };
     Losses {
         stalls: word(header::STALLS),
-        empty_controls: word(empty_controls),
-        repeated_waits: word(repeated_waits),
-        ..Losses::at(head, header::LOST_STARTS, version)
+        empty_controls: word(header::EMPTY_CONTROLS),
+        repeated_waits: word(header::REPEATED_WAITS),
+        ..Losses::at(head, header::LOST_STARTS)
     }
 }
 
 /// Losses of threads without a slot.
-pub(crate) fn slotless_losses(head: &[u64], version: u32) -> Losses {
-    let first = if version <= 2 {
-        header_of_2::SLOTLESS_LOST
-    } else {
-        header::SLOTLESS_LOST
-    };
-    Losses::at(head, first, version)
+pub(crate) fn slotless_losses(head: &[u64]) -> Losses {
+    Losses::at(head, header::SLOTLESS_LOST)
 }
 
 #[cfg(test)]
@@ -124,11 +96,9 @@ mod tests {
     fn garbage_in_headers_adds_up() {
         let garbage = [u64::MAX; HEADER_WORDS];
         let mut sum = Losses::default();
-        for version in [1, 2, 3, 4] {
-            for _slot in 0..1 << 12 {
-                sum.add(&losses(&garbage, version));
-                sum.add(&slotless_losses(&garbage, version));
-            }
+        for _slot in 0..1 << 12 {
+            sum.add(&losses(&garbage));
+            sum.add(&slotless_losses(&garbage));
         }
         assert!(sum.total() > MOST, "{sum:?}");
     }

@@ -18,8 +18,7 @@ mod symbols;
 use crate::clock::TickSource;
 use crate::format::decode::{Word, word_at};
 use crate::format::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, header_words, high, kind, low,
-    mark, segment_flag,
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, kind, low, mark, segment_flag,
 };
 use crate::format::record::{RecordBody, Records};
 use counted::Counted;
@@ -77,8 +76,8 @@ pub struct Outcome {
     /// What is gone because only a window was to be kept.
     pub not_kept: NotKept,
     /// How many events were given an id: the highest number of each slot, recorded or lost, which is told apart from
-    /// how many records and losses there are. Empty proxy control events give theirs back. None up to format 2.
-    pub started: Option<u64>,
+    /// how many records and losses there are. Empty proxy control events give theirs back.
+    pub started: u64,
     /// Records read.
     pub records: u64,
     /// Committed bytes of all segments.
@@ -101,8 +100,8 @@ pub struct Journal {
     losses: BTreeMap<u16, Losses>,
     /// Of threads without a slot.
     slotless: Losses,
-    /// The highest number of an event of each slot. None where the format does not tell.
-    started: Option<BTreeMap<u16, u64>>,
+    /// The highest number of an event of each slot.
+    started: BTreeMap<u16, u64>,
     bytes: u64,
     /// Segments of a format that is newer than this version reads: file, offset, format.
     newer: Vec<(PathBuf, u64, u32)>,
@@ -132,7 +131,7 @@ impl Journal {
             problems: Vec::new(),
             losses: BTreeMap::new(),
             slotless: Losses::default(),
-            started: Some(BTreeMap::new()),
+            started: BTreeMap::new(),
             bytes: 0,
             newer: Vec::new(),
         };
@@ -238,11 +237,8 @@ impl Journal {
         self.tick_source = TickSource::from_number((low(process) >> 16) & 0xff);
         self.session_start_realtime_ns = word(header::SESSION);
         self.bytes += committed;
-        if version <= 2 {
-            self.started = None;
-        }
         self.saw(slot, word(header::STARTED_AT_LOSS));
-        let is_alone = version > 3 && word(header::FLAGS) & segment_flag::WINDOW != 0;
+        let is_alone = word(header::FLAGS) & segment_flag::FLIGHT != 0;
         let alone = is_alone.then(|| OldestSegment {
             order,
             ticks: word(header::TICKS),
@@ -255,15 +251,14 @@ impl Journal {
         let places = self.slots.entry(slot).or_default();
         // The counters run on from segment to segment: the newest segment of a slot has the totals.
         if places.iter().all(|place| place.order < order) {
-            self.losses.insert(slot, losses(head, version));
+            self.losses.insert(slot, losses(head));
         }
-        self.slotless.add(&slotless_losses(head, version));
+        self.slotless.add(&slotless_losses(head));
         places.push(SegmentPlace {
             path: path.to_owned(),
             offset,
             order,
             committed,
-            version,
             alone,
         });
     }
@@ -279,10 +274,8 @@ impl Journal {
 
     /// An event of this slot has this number.
     fn saw(&mut self, slot: u16, sequence: u64) {
-        if let Some(started) = &mut self.started {
-            let highest = started.entry(slot).or_insert(0);
-            *highest = sequence.max(*highest);
-        }
+        let highest = self.started.entry(slot).or_insert(0);
+        *highest = sequence.max(*highest);
     }
 
     /// Committed bytes of all segments.
@@ -319,8 +312,7 @@ impl Journal {
         }
         outcome.losses.add(&self.slotless);
         let slotless: u64 = self.slotless.starts.iter().sum();
-        let started = self.started.map(|started| started.values().sum::<u64>());
-        outcome.started = started.map(|started| started + slotless);
+        outcome.started = self.started.values().sum::<u64>() + slotless;
         outcome
     }
 
@@ -352,7 +344,7 @@ impl Journal {
                 return true;
             }
         };
-        let mut at = header_words(place.version);
+        let mut at = HEADER_WORDS;
         let mut found = Counted::new(sink);
         while at < segment.len() {
             match read_record(
@@ -367,7 +359,6 @@ impl Journal {
                 Ok(words) => at += words,
                 Err(reason) => {
                     let lost = 8 * (segment.len() - at) as u64;
-                    let reason = format!("{reason} (format {})", place.version);
                     self.problem(&place.path, place.offset + 8 * at as u64, reason, lost);
                     break;
                 }

@@ -22,7 +22,6 @@ pub(crate) struct SegmentPlace {
     pub(crate) offset: u64,
     pub(crate) order: u64,
     pub(crate) committed: u64,
-    pub(crate) version: u32,
     /// In a window: what it says of those before it.
     pub(crate) alone: Option<OldestSegment>,
 }

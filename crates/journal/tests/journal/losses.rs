@@ -1,11 +1,9 @@
 //! What has no room is counted, kind by kind.
 
 use nccl_events::event;
-use std::fs;
-use std::path::Path;
 
 use journal::format::record::{Record, RecordBody};
-use journal::layout::{HEADER_WORDS, SEGMENT_BYTES, header, header_of_2, mark};
+use journal::layout::SEGMENT_BYTES;
 use journal::reader::Outcome;
 use journal::writer::{Cursor, Lost, Stop};
 use nccl_events::id::{EventId, ProcessTag};
@@ -100,7 +98,7 @@ fn the_limit_stops_recording_and_every_loss_is_counted() {
             assert!(lost[kind as usize] > 0, "{kind:?}: the limit was too high");
         }
     }
-    assert_eq!(read.1.started, Some(40_000));
+    assert_eq!(read.1.started, 40_000);
 }
 
 /// One thread's journal is full, another's is not: the stop of an event that was lost is lost as well, wherever it
@@ -138,7 +136,7 @@ fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     assert_eq!(outcome.losses.stops[Kind::Unknown as usize], 1);
     assert_eq!(outcome.losses.stops[Kind::Coll as usize], 0);
     assert_eq!(outcome.losses.repeated_waits, 2);
-    assert_eq!(outcome.started, Some(groups + 2));
+    assert_eq!(outcome.started, groups + 2);
 }
 
 /// A day of empty turns must not use up the numbers; and a control event that was held back and then found no room is
@@ -167,7 +165,7 @@ fn control_events_are_accounted_for() {
     assert_whole(&read, Kind::ProxyCtrl, [1, 1001, 1]);
     assert_eq!(read.1.losses.starts[Kind::ProxyCtrl as usize], 1);
     assert_eq!(read.1.losses.empty_controls, 1001);
-    assert_eq!(read.1.started, Some(groups + 1));
+    assert_eq!(read.1.started, groups + 1);
 }
 
 /// What a thread without a slot loses is counted in the mapping, so a killed process says it too.
@@ -202,55 +200,5 @@ fn losses_without_a_slot_survive_the_process() {
     assert_eq!(of(Kind::Coll), (2, 1, 1));
     assert_eq!(of(Kind::Unknown), (0, 1, 0));
     assert_eq!((losses.communicators, losses.total()), (1, 6));
-    assert_eq!(outcome.started, Some(2));
-}
-
-/// Turns a journal of one segment into one of format 2: its header has 64 words, and stops and states are totals.
-fn as_format_2(path: &Path) {
-    let bytes = fs::read(path).unwrap();
-    let (words, _) = bytes.as_chunks::<8>();
-    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    let mut old = vec![0; words.len()];
-    old[..header::LOST_STARTS].copy_from_slice(&words[..header::LOST_STARTS]);
-    let shift = HEADER_WORDS - header_of_2::WORDS;
-    old[1] = 2 | (header_of_2::WORDS as u64) << 32 | words[1] >> 48 << 48;
-    old[header::COMMITTED] = words[header::COMMITTED] - 8 * shift as u64;
-    old[header::LOST_STARTS + Kind::Coll as usize] = 3;
-    old[header_of_2::LOST_STOPS] = 4;
-    old[header_of_2::LOST_STATES] = 5;
-    old[header_of_2::LOST_COMMUNICATORS] = 6;
-    old[header_of_2::EMPTY_CONTROLS] = 7;
-    old[header_of_2::REPEATED_WAITS] = 8;
-    old[header_of_2::SLOTLESS_LOST + Kind::Coll as usize] = 10;
-    old[header_of_2::SLOTLESS_LOST + Kind::COUNT] = 20;
-    let mut at = HEADER_WORDS;
-    while words[at] != 0 {
-        let length = usize::try_from(words[at] >> 16 & 0xffff).unwrap();
-        let to = at - shift;
-        old[to..to + length].copy_from_slice(&words[at..at + length]);
-        old[to] = words[at] & 0xffff_ffff | u64::from(mark(0, to)) << 32;
-        at += length;
-    }
-    let old: Vec<u8> = old.iter().flat_map(|word| word.to_le_bytes()).collect();
-    fs::write(path, old).unwrap();
-}
-
-#[test]
-fn journals_of_format_2_are_read() {
-    let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), SEGMENT_BYTES as u64);
-    let mut cursor = registry.register("old").unwrap();
-    let id = cursor.start(&start(Body::Group(event::Group {})));
-    cursor.stop(id.get());
-    as_format_2(&directory.path().join("0.0"));
-    let (records, outcome) = read(directory.path());
-    assert_eq!(outcome.problems, []);
-    assert_eq!(records.len(), 3);
-    let losses = outcome.losses;
-    let unknown = Kind::Unknown as usize;
-    assert_eq!(losses.starts[Kind::Coll as usize], 13);
-    assert_eq!((losses.stops[unknown], losses.states[unknown]), (24, 5));
-    assert_eq!(losses.total(), 13 + 24 + 5 + 6);
-    assert_eq!((losses.empty_controls, losses.repeated_waits), (7, 8));
-    assert_eq!(outcome.started, None, "its ids say nothing");
+    assert_eq!(outcome.started, 2);
 }

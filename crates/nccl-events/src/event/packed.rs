@@ -37,13 +37,29 @@ pub enum Value<S> {
     Signed(i64),
     Flag(bool),
     Name(S),
+    Text(&'static str),
     Net(crate::NetData),
+    Uuid([u8; 16]),
+    Extent([u32; 3]),
+    Version([u16; 2]),
 }
 
-impl<S> From<crate::NetData> for Value<S> {
-    fn from(data: crate::NetData) -> Self {
-        Self::Net(data)
-    }
+macro_rules! values {
+    ($($type:ty => $value:ident,)*) => {$(
+        impl<S> From<$type> for Value<S> {
+            fn from(value: $type) -> Self {
+                Self::$value(value)
+            }
+        }
+    )*};
+}
+
+values! {
+    bool => Flag,
+    crate::NetData => Net,
+    [u8; 16] => Uuid,
+    [u32; 3] => Extent,
+    [u16; 2] => Version,
 }
 
 macro_rules! integers {
@@ -85,12 +101,6 @@ integers! {
     u64 as u64 is Unsigned,
     i32 as u32 is Signed,
     i64 as u64 is Signed,
-}
-
-impl<S> From<bool> for Value<S> {
-    fn from(flag: bool) -> Self {
-        Self::Flag(flag)
-    }
 }
 
 /// Values one behind the other, in this word and the next ones.
@@ -193,7 +203,7 @@ macro_rules! packed_take {
 
 macro_rules! packed_listing {
     ($name:ident <$strings:ident> { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
-        impl<S: Copy> $name<S> {
+        impl<S: ::core::marker::Copy> $name<S> {
             /// The same fields with other strings; `None` where one has no counterpart.
             #[inline(always)]
             #[must_use]

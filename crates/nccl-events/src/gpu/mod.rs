@@ -7,6 +7,8 @@ mod count;
 
 pub use count::GpuCount;
 
+use crate::event::packed::{Field, Value, Word, packed};
+
 /// A clock that times of GPU records are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -26,6 +28,27 @@ impl GpuClock {
             1 => Some(Self::Events),
             _ => None,
         }
+    }
+}
+
+impl<S> From<GpuClock> for Value<S> {
+    fn from(clock: GpuClock) -> Self {
+        Self::Text(match clock {
+            GpuClock::Cupti => "cupti",
+            GpuClock::Events => "events",
+        })
+    }
+}
+
+impl Field for GpuClock {
+    #[inline(always)]
+    fn put(self, words: &mut [u64], at: usize, shift: u32) {
+        (self as u8).put(words, at, shift);
+    }
+
+    #[inline(always)]
+    fn take(words: &[Word], at: usize, shift: u32) -> Option<Self> {
+        Self::from_number(u8::take(words, at, shift)?)
     }
 }
 
@@ -96,130 +119,128 @@ pub enum GpuRecord<N> {
     Counts([u64; GpuCount::COUNT]),
 }
 
-/// A device, by `cuDeviceGet…`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device<N> {
-    /// CUDA's ordinal in this process, after `CUDA_VISIBLE_DEVICES`.
-    pub ordinal: u32,
-    /// Whether it is a MIG instance.
-    pub is_mig: bool,
-    /// `cuDeviceGetUuid_v2`: of the MIG instance where it is one. Zero when not known.
-    pub uuid: [u8; 16],
-    /// PCI domain.
-    pub pci_domain: u32,
-    /// PCI bus.
-    pub pci_bus: u8,
-    /// PCI device.
-    pub pci_device: u8,
-    /// `cuDriverGetVersion`, 12080 for CUDA 12.8; 0 when not known.
-    pub driver_version: u32,
-    /// Compute capability, major and minor.
-    pub compute_capability: [u16; 2],
-    /// Streaming multiprocessors.
-    pub multiprocessors: u32,
-    /// Product name.
-    pub name: N,
-}
-
-/// What a clock showed at the record's ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockSample {
-    /// Which clock.
-    pub clock: GpuClock,
-    /// Whose, by ordinal, or [`ALL_DEVICES`].
-    pub ordinal: u32,
-    /// What it showed.
-    pub gpu_ns: u64,
-    /// It showed that at most this many ticks before or after the record's.
-    pub uncertainty_ticks: u64,
-}
-
-/// A kernel, as CUPTI tells it. Times on [`GpuClock::Cupti`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "CUPTI's fields, by CUPTI's names")]
-pub struct Kernel<N> {
-    pub correlation: u32,
-    pub device: u32,
-    pub context: u32,
-    pub stream: u32,
-    pub start_ns: u64,
-    pub end_ns: u64,
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub static_shared_bytes: u32,
-    pub dynamic_shared_bytes: u32,
-    pub registers_per_thread: u16,
-    /// 0 outside of graphs.
-    pub graph: u32,
-    /// 0 outside of graphs.
-    pub graph_node: u64,
-    /// The node that was captured, of which `graph_node` is a clone; 0 when CUPTI does not tell (before 13.4).
-    pub source_graph_node: u64,
-    /// Mangled, as CUPTI gives it.
-    pub name: N,
-}
-
-impl<N> Kernel<N> {
-    /// The same kernel by another name.
-    pub fn with_name<M>(self, name: M) -> Kernel<M> {
-        Kernel {
-            correlation: self.correlation,
-            device: self.device,
-            context: self.context,
-            stream: self.stream,
-            start_ns: self.start_ns,
-            end_ns: self.end_ns,
-            grid: self.grid,
-            block: self.block,
-            static_shared_bytes: self.static_shared_bytes,
-            dynamic_shared_bytes: self.dynamic_shared_bytes,
-            registers_per_thread: self.registers_per_thread,
-            graph: self.graph,
-            graph_node: self.graph_node,
-            source_graph_node: self.source_graph_node,
-            name,
-        }
+packed! {
+    /// A device, by `cuDeviceGet…`.
+    Device<S>, 6 words {
+        /// CUDA's ordinal in this process, after `CUDA_VISIBLE_DEVICES`.
+        ordinal: u32 [0 0] "ordinal",
+        /// Product name.
+        name: S [5 0] "name",
+        /// `cuDeviceGetUuid_v2`: of the MIG instance where it is one. Zero when not known.
+        uuid: [u8; 16] [1 0] "uuid",
+        /// PCI domain.
+        pci_domain: u32 [3 0] "pciDomain",
+        /// PCI bus.
+        pci_bus: u8 [3 32] "pciBus",
+        /// PCI device.
+        pci_device: u8 [3 40] "pciDevice",
+        /// Whether it is a MIG instance.
+        is_mig: bool [flag] "isMig",
+        /// `cuDriverGetVersion`, 12080 for CUDA 12.8; 0 when not known.
+        driver_version: u32 [0 32] "driverVersion",
+        /// Compute capability, major and minor.
+        compute_capability: [u16; 2] [4 0] "computeCapability",
+        /// Streaming multiprocessors.
+        multiprocessors: u32 [4 32] "multiprocessors",
     }
 }
 
-/// A copy, as CUPTI tells it. Times on [`GpuClock::Cupti`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "CUPTI's fields, by CUPTI's names")]
-pub struct Copy {
-    pub correlation: u32,
-    pub device: u32,
-    pub context: u32,
-    pub stream: u32,
-    pub start_ns: u64,
-    pub end_ns: u64,
-    pub bytes: u64,
-    /// `CUpti_ActivityMemcpyKind`.
-    pub kind: u8,
-    /// `CUpti_ActivityMemoryKind`.
-    pub source_kind: u8,
-    /// `CUpti_ActivityMemoryKind`.
-    pub destination_kind: u8,
-    /// How many copies of a batch; 1 for a single one.
-    pub count: u32,
-    /// 0 outside of graphs.
-    pub graph_node: u64,
-    /// The device copied from, where both ends are known; else `device`.
-    pub source_device: u32,
-    /// The device copied to, where both ends are known; else `device`.
-    pub destination_device: u32,
+packed! {
+    /// What a clock showed at the record's ticks.
+    ClockSample, 3 words {
+        /// Which clock.
+        clock: GpuClock [0 0] "clock",
+        /// Whose, by ordinal, or [`ALL_DEVICES`].
+        ordinal: u32 [0 32] "ordinal",
+        /// What it showed.
+        gpu_ns: u64 [1 0] "gpuNs",
+        /// It showed that at most this many ticks before or after the record's.
+        uncertainty_ticks: u64 [2 0] "uncertaintyTicks",
+    }
 }
 
-/// When what a launch enqueued ran, by CUDA events before and behind it. Times on [`GpuClock::Events`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchTime {
-    /// The device, by ordinal.
-    pub ordinal: u32,
-    /// Both times may be off by this much: the resolution of `cuEventElapsedTime`, a 32-bit float of milliseconds.
-    pub uncertainty_ns: u32,
-    /// The stream's handle, as in the launch.
-    pub stream: u64,
-    /// When the stream reached the launch.
-    pub start_ns: u64,
-    /// When it was through with it.
-    pub end_ns: u64,
+packed! {
+    /// A kernel, as CUPTI reports it. Times on [`GpuClock::Cupti`].
+    Kernel<S>, 11 words {
+        /// Mangled, as CUPTI gives it.
+        name: S [8 0] "name",
+        /// The device's ordinal.
+        device: u32 [0 32] "device",
+        /// CUPTI's id of the context.
+        context: u32 [1 0] "context",
+        /// CUPTI's id of the stream.
+        stream: u32 [1 32] "stream",
+        /// CUPTI's correlation id.
+        correlation: u32 [0 0] "corrId",
+        /// When it began.
+        start_ns: u64 [2 0] "startNs",
+        /// When it ended.
+        end_ns: u64 [3 0] "endNs",
+        /// Blocks of the grid.
+        grid: [u32; 3] [4 0] "grid",
+        /// Threads of a block.
+        block: [u32; 3] [5 32] "block",
+        /// Registers of a thread.
+        registers_per_thread: u16 [8 16] "registers",
+        /// Static shared memory.
+        static_shared_bytes: u32 [7 0] "staticSharedBytes",
+        /// Dynamic shared memory.
+        dynamic_shared_bytes: u32 [7 32] "dynamicSharedBytes",
+        /// 0 outside of graphs.
+        graph: u32 [8 32] "graph" rare,
+        /// 0 outside of graphs.
+        graph_node: u64 [9 0] "graphNode" rare,
+        /// The captured node, of which `graph_node` is a clone; 0 where CUPTI does not report it (before 13.4).
+        source_graph_node: u64 [10 0] "sourceGraphNode" rare,
+    }
+}
+
+packed! {
+    /// A copy, as CUPTI reports it. Times on [`GpuClock::Cupti`].
+    Copy, 8 words {
+        /// `CUpti_ActivityMemcpyKind`.
+        kind: u8 [5 0] "kind",
+        /// How much was copied.
+        bytes: u64 [4 0] "bytes",
+        /// The device's ordinal.
+        device: u32 [0 32] "device",
+        /// CUPTI's id of the context.
+        context: u32 [1 0] "context",
+        /// CUPTI's id of the stream.
+        stream: u32 [1 32] "stream",
+        /// CUPTI's correlation id.
+        correlation: u32 [0 0] "corrId",
+        /// When it began.
+        start_ns: u64 [2 0] "startNs",
+        /// When it ended.
+        end_ns: u64 [3 0] "endNs",
+        /// `CUpti_ActivityMemoryKind`.
+        source_kind: u8 [5 8] "sourceKind",
+        /// `CUpti_ActivityMemoryKind`.
+        destination_kind: u8 [5 16] "destinationKind",
+        /// The device copied from, where both ends are known; else `device`.
+        source_device: u32 [7 0] "sourceDevice",
+        /// The device copied to, where both ends are known; else `device`.
+        destination_device: u32 [7 32] "destinationDevice",
+        /// How many copies of a batch; 1 for a single one.
+        count: u32 [5 32] "count",
+        /// 0 outside of graphs.
+        graph_node: u64 [6 0] "graphNode" rare,
+    }
+}
+
+packed! {
+    /// When what a launch enqueued ran, by CUDA events before and behind it. Times on [`GpuClock::Events`].
+    LaunchTime, 4 words {
+        /// The device, by ordinal.
+        ordinal: u32 [0 0] "ordinal",
+        /// The stream's handle, as in the launch.
+        stream: u64 [1 0] "stream" address,
+        /// When the stream reached the launch.
+        start_ns: u64 [2 0] "startNs",
+        /// When it was through with it.
+        end_ns: u64 [3 0] "endNs",
+        /// Both times may be off by this much: the resolution of `cuEventElapsedTime`, a 32-bit float of milliseconds.
+        uncertainty_ns: u32 [0 32] "uncertaintyNs",
+    }
 }

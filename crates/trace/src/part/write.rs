@@ -215,7 +215,7 @@ pub(crate) fn write_claimed(
         scorep: ScorepReport::read(directory),
         records: outcome.records,
         // Of a process that records on, counters and records are not read at one moment.
-        started: outcome.started.filter(|_| !options.provisional),
+        started: (!options.provisional).then_some(outcome.started),
         problems: problems(&outcome),
     };
     commit(directory, &staging, &sidecar, options.provisional)?;

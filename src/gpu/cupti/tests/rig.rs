@@ -107,8 +107,9 @@ impl Output for Book {
     fn record(&mut self, _ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) {
         match *record {
             GpuRecord::Kernel(kernel) => {
-                let name = String::from_utf8_lossy(kernel.name.bytes()).into_owned();
-                self.kernels.push((id, kernel.with_name(name)));
+                let name = |name: Name<'_>| String::from_utf8_lossy(name.bytes()).into_owned();
+                let kernel = kernel.map_names(|text| Some(name(text)));
+                self.kernels.extend(kernel.map(|kernel| (id, kernel)));
             }
             GpuRecord::Copy(copy) => self.copies.push((id, copy)),
             GpuRecord::Clock(sample) => self.clocks.push(sample),

@@ -48,5 +48,5 @@ fn a_slot_whose_numbers_are_used_up_loses_events() {
         (outcome.losses.starts[group], outcome.losses.stops[group]),
         (2, 2)
     );
-    assert_eq!(outcome.started, Some(LAST_SEQUENCE + 2));
+    assert_eq!(outcome.started, LAST_SEQUENCE + 2);
 }

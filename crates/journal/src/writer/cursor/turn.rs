@@ -122,7 +122,7 @@ impl Cursor {
             let lost = self.counters.0.iter().skip(first).take(Kind::COUNT);
             set(header::STARTED_BEFORE, self.next_sequence - 1 - held);
             set(header::LOST_BEFORE, lost.sum());
-            set(header::FLAGS, segment_flag::WINDOW);
+            set(header::FLAGS, segment_flag::FLIGHT);
         }
         if let Some(magic) = self.segment.get(header::MAGIC) {
             magic.store(MAGIC, Ordering::Release);
