@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use job::{Process, Who};
+use journal::testing::{Process, Who};
 use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef,
     PartWriter, RegionRef, RmaAccess, RmaWinRef,
@@ -30,7 +30,7 @@ fn record(out: &Path, rank: u32, ranks: u32, operations: u64) -> PathBuf {
     };
     let mut process = Process::begin(out, who);
     for sequence in 0..operations {
-        process.all_reduce(0, sequence);
+        process.all_reduce(sequence);
     }
     process.end()
 }

@@ -8,7 +8,7 @@ use trace::part::write::PartSummary;
 use trace::progress::Silent;
 use trace::{FinalizeOptions, PartState, finalize};
 
-use crate::job::{Process, Who};
+use journal::testing::{Process, Who};
 
 const JOURNAL: &str = "journal";
 
@@ -31,7 +31,7 @@ impl Recorded {
             in_environment: false,
         };
         let mut process = Process::begin(directory.path(), who);
-        process.all_reduce(0, 0);
+        process.all_reduce(0);
         let part = process.end();
         let mut segments = Vec::new();
         for entry in fs::read_dir(part.join(JOURNAL)).expect("a journal") {

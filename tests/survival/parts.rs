@@ -10,7 +10,7 @@ use whole_plugin::built;
 use whole_plugin::process::{Ended, run, start};
 use whole_plugin::scratch::Scratch;
 
-use crate::job::{Process, Who};
+use journal::testing::{Process, Who};
 
 /// A job of two ranks, recorded and not written.
 pub(crate) fn job(out: &Path) -> [PathBuf; 2] {
@@ -22,7 +22,7 @@ pub(crate) fn job(out: &Path) -> [PathBuf; 2] {
         };
         let mut process = Process::begin(out, who);
         for sequence in 0..3 {
-            process.all_reduce(i32::try_from(rank).expect("small"), sequence);
+            process.all_reduce(sequence);
         }
         process.end()
     })

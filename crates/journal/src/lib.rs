@@ -18,6 +18,8 @@ pub mod host;
 pub mod part;
 pub mod private;
 pub mod reader;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod writer;
 
 pub use format::{layout, record};

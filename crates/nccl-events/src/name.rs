@@ -121,6 +121,12 @@ impl<'a> Name<'a> {
     }
 }
 
+impl Default for Name<'_> {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl fmt::Debug for Name<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?}", String::from_utf8_lossy(self.bytes()))

@@ -7,6 +7,7 @@ macro_rules! events {
     )*) => {
         $($crate::event::packed::packed! {
             $(#[$meta])*
+            #[derive(Default)]
             $name $(<$strings>)?, $words words { $($fields)* }
         })*
 

@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
-use crate::job::{Process, Who, contents, record_two_ranks};
+use crate::job::{contents, record_two_ranks};
+use journal::testing::{Process, Who};
 use nccl_events::Kind;
 use otf2::{
     Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType,
@@ -219,7 +220,7 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
         in_environment: false,
     };
     let mut process = Process::begin(out, again);
-    process.all_reduce(0, 0);
+    process.all_reduce(0);
     parts.push(process.end());
     for part in &parts {
         write::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
@@ -488,9 +489,9 @@ fn a_killed_process_still_gives_its_part() {
         in_environment: false,
     };
     let mut process = Process::begin(out, who);
-    process.all_reduce(0, 0);
+    process.all_reduce(0);
     let context = process.context;
-    let _hangs = process.main.start(&crate::job::start(
+    let _hangs = process.main.start(&journal::testing::start(
         context,
         0,
         0,
@@ -541,15 +542,15 @@ fn what_was_written_of_a_running_process_is_written_again() {
         in_environment: true,
     };
     let mut process = Process::begin(out, who);
-    process.all_reduce(0, 0);
+    process.all_reduce(0);
     let provisional = WriteOptions {
         provisional: true,
         ..WriteOptions::default()
     };
     let first = write::write(&process.part, &provisional, &Silent).expect("written while it runs");
     assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
-    process.all_reduce(0, 1);
-    process.end();
+    process.all_reduce(1);
+    let _part = process.end();
     let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
     let PartState::Written(part) = &summary.parts[0].1 else {
         panic!("{:?}", summary.parts);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
-use crate::job::{NO_PROCESS, Process, Who, start, state};
+use journal::testing::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
-use crate::job::{Process, Who, start};
 use journal::clock;
+use journal::testing::{Process, Who, start};
 use nccl_events::event;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, Way};
@@ -27,7 +27,7 @@ const DEMANGLED: &str =
 const AHEAD_NS: u64 = 5_000_000_000;
 
 fn gpu(process: &mut Process, id: u64, record: &GpuRecord<Name<'_>>) {
-    assert!(process.keeper.gpu(clock::ticks(), id, record));
+    assert!(process.maintenance.gpu(clock::ticks(), id, record));
 }
 
 fn sample(process: &mut Process) {
@@ -101,8 +101,7 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
     sample(&mut process);
     for sequence in 0..3 {
         let start = clock::monotonic_ns();
-        let signed = i32::try_from(rank).expect("few ranks");
-        let [launch, _] = process.all_reduce(signed, sequence);
+        let [launch, _] = process.all_reduce(sequence);
         let end = clock::monotonic_ns();
         let kernel = Kernel {
             correlation: 17,
@@ -500,7 +499,7 @@ fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
             let of_communicator = GpuRecord::DeviceOfCommunicator { ordinal };
             gpu(&mut process, context, &of_communicator);
         }
-        let _events = process.all_reduce(i32::try_from(rank).expect("few ranks"), 0);
+        let _events = process.all_reduce(0);
         write::write(&process.end(), &KEEP, &Silent).expect("the part is written");
     }
     unify(directory.path(), &Silent).expect("the archive is written");

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::archive::events;
-use crate::job::{Process, Who, start};
 use journal::clock;
+use journal::testing::{Process, Who, start};
 use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{Body, CommInit, Name};

@@ -1,6 +1,6 @@
 //! A long journal: a million events become a part in seconds and in bounded memory.
 
-use crate::job::{Process, Who};
+use journal::testing::{Process, Who};
 use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
 
@@ -16,7 +16,7 @@ fn a_million_events() {
     let mut process = Process::begin(directory.path(), who);
     // Ten events each.
     for sequence in 0..100_000 {
-        process.all_reduce(0, sequence);
+        process.all_reduce(sequence);
     }
     let part = process.end();
     let peak_kib = || {

@@ -1,0 +1,298 @@
+//! For tests: recorded processes to read and write, by the journal's own writer. Feature `testing` only.
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "what is not as it should be fails the test"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nccl_events::event::{self, Start};
+use nccl_events::id::{ContextId, EventId, ProcessTag};
+use nccl_events::{Body, CommInit, Name, State, StateArgs, state as number};
+
+use crate::clock::{self, ClockPair};
+use crate::part::process::ProcessInfo;
+use crate::writer::{Cursor, Registry, RegistryOptions};
+
+/// A process id that no process has: pids end at 2²².
+pub const NO_PROCESS: u32 = 1 << 30;
+/// How far the GPU's timer is behind CLOCK_MONOTONIC.
+const GPU_OFFSET_NS: u64 = 1000;
+
+/// A process that records: a rank of one communicator.
+#[derive(Debug)]
+pub struct Process {
+    /// Its part.
+    pub part: PathBuf,
+    /// The slot of the thread that calls NCCL.
+    pub main: Cursor,
+    /// The slot of the proxy thread.
+    pub proxy: Cursor,
+    /// The slot of the maintenance thread.
+    pub maintenance: Cursor,
+    /// The communicator's context.
+    pub context: ContextId,
+    /// The rank in it.
+    pub rank: i32,
+    registry: Arc<Registry>,
+}
+
+/// What a process is to look like.
+#[derive(Clone, Copy, Debug)]
+pub struct Who {
+    /// Rank of the process and in its communicator.
+    pub rank: u32,
+    /// Ranks of the communicator.
+    pub ranks: u32,
+    /// Whether the launcher's rank and size are known.
+    pub in_environment: bool,
+}
+
+/// The start of an event.
+#[must_use]
+pub fn start<'a>(
+    context: ContextId,
+    parent: u64,
+    rank: i32,
+    body: Body<Name<'a>>,
+) -> Start<Name<'a>> {
+    Start {
+        context: context.get(),
+        parent,
+        rank,
+        body,
+    }
+}
+
+/// A change of an event's state.
+#[must_use]
+pub fn state(event: EventId, state: u32, args: StateArgs) -> State {
+    State {
+        event: event.get(),
+        state,
+        args,
+    }
+}
+
+/// The fields of an all-reduce of 1000 floats.
+#[must_use]
+pub fn all_reduce(sequence: u64, parent_group: u64) -> Body<Name<'static>> {
+    Body::Coll(event::Coll {
+        sequence,
+        func: Name::from_cstr(c"AllReduce"),
+        send_buffer: 1,
+        recv_buffer: 2,
+        count: 1000,
+        datatype: Name::from_cstr(c"ncclFloat32"),
+        channels: 2,
+        warps: 8,
+        algorithm: Name::from_cstr(c"RING"),
+        protocol: Name::from_cstr(c"SIMPLE"),
+        parent_group,
+        ..event::Coll::default()
+    })
+}
+
+impl Process {
+    /// Begins to record in `out/parts/`, two processes a host.
+    #[must_use]
+    pub fn begin(out: &Path, who: Who) -> Self {
+        let host = who.rank / 2;
+        let mut info = ProcessInfo {
+            format: 1,
+            host: format!("host{host}"),
+            boot_id: format!("boot{host}"),
+            pid: NO_PROCESS + who.rank,
+            session_start_realtime_ns: clock::realtime_ns(),
+            nccl_version: "2.30.7".to_owned(),
+            table: 6,
+            ..ProcessInfo::default()
+        };
+        if who.in_environment {
+            info.environment.rank = Some(who.rank);
+            info.environment.size = Some(who.ranks);
+        }
+        let name = format!("host{host}-{}-{}", info.pid, info.session_start_realtime_ns);
+        Self::begin_as(&out.join("parts").join(name), who, &info)
+    }
+
+    /// Begins to record in `part` as the process that `info` describes.
+    #[must_use]
+    pub fn begin_as(part: &Path, who: Who, info: &ProcessInfo) -> Self {
+        let tick_source = clock::select();
+        fs::create_dir_all(part.join("journal")).expect("a part can be made");
+        let json = serde_json::to_vec(info).expect("plain data");
+        fs::write(part.join("process.json"), json).expect("a file can be written");
+        let tag = ProcessTag::new(u16::try_from(0x100 + who.rank).expect("few ranks"));
+        let registry = Registry::new(RegistryOptions {
+            directory: part.join("journal"),
+            tag,
+            process_id: info.pid,
+            tick_source,
+            session_start_realtime_ns: info.session_start_realtime_ns,
+            limit_bytes: 1 << 30,
+        });
+        let slot = |name: &str| registry.register(name).expect("a slot");
+        let (mut maintenance, mut main) = (slot("nccl-otf2-keeper"), slot("main"));
+        let proxy = slot("proxy");
+        maintenance.clock_pair(&ClockPair::read());
+        let context = ContextId::new(tag, 1);
+        let rank = i32::try_from(who.rank).expect("few ranks");
+        let comm = CommInit {
+            table: info.table,
+            comm_id: 0xabcd_ef01_2345_6789,
+            name: Name::NONE,
+            nodes: 1,
+            ranks: i32::try_from(who.ranks).expect("few ranks"),
+            rank,
+            nccl_version: version_number(&info.nccl_version),
+        };
+        main.comm_init(context.get(), clock::ticks(), 0, &comm);
+        Self {
+            part: part.to_owned(),
+            main,
+            proxy,
+            maintenance,
+            context,
+            rank,
+            registry,
+        }
+    }
+
+    /// The start of an event of this process.
+    fn event<'a>(&self, parent: EventId, body: Body<Name<'a>>) -> Start<Name<'a>> {
+        start(self.context, parent.get(), self.rank, body)
+    }
+
+    /// A collective without a call, a launch or children.
+    pub fn collective(&mut self, sequence: u64) {
+        let operation = self.event(EventId::NONE, all_reduce(sequence, 0));
+        let operation = self.main.start(&operation);
+        self.main.stop(operation.get());
+    }
+
+    /// One grouped call with its launch, its Coll, two proxy operations and two kernel channels. Returns the launch
+    /// and the Coll.
+    pub fn all_reduce(&mut self, sequence: u64) -> [EventId; 2] {
+        let group = event::GroupApi {
+            graph_captured: false,
+            depth: 1,
+        };
+        let group = self.event(EventId::NONE, Body::GroupApi(group));
+        let group = self.main.start(&group);
+        let began = state(group, number::GROUP_START_API_STOP, StateArgs::None);
+        self.main.state(&began);
+        let call = event::CollApi {
+            func: Name::from_cstr(c"AllReduce"),
+            count: 1000,
+            datatype: Name::from_cstr(c"ncclFloat32"),
+            stream: 0x5000,
+            ..event::CollApi::default()
+        };
+        let call = self.event(group, Body::CollApi(call));
+        let call = self.main.start(&call);
+        self.main.stop(call.get());
+        let ends = state(group, number::GROUP_END_API_START, StateArgs::None);
+        self.main.state(&ends);
+        let launch = Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 });
+        let launch = self.event(group, launch);
+        let launch = self.main.start(&launch);
+        let gpu_start_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
+        self.main.stop(launch.get());
+        let plan = self.event(EventId::NONE, Body::Group(event::Group {}));
+        let plan = self.main.start(&plan);
+        let coll = self.event(call, all_reduce(sequence, plan.get()));
+        let coll = self.main.start(&coll);
+        for event in [coll, plan, group] {
+            self.main.stop(event.get());
+        }
+        self.transfers(coll);
+        self.channels(coll, gpu_start_ns);
+        [launch, coll]
+    }
+
+    fn transfers(&mut self, operation: EventId) {
+        let [send, receive] = [true, false].map(|is_send| {
+            let body = Body::ProxyOp(event::ProxyOp {
+                pid: i32::try_from(NO_PROCESS).expect("it fits") + self.rank,
+                channel: 0,
+                peer: 1 - self.rank,
+                steps: 4,
+                chunk_bytes: 512,
+                is_send,
+            });
+            let transfer = self.event(operation, body);
+            self.proxy.start(&transfer)
+        });
+        let progress = state(send, number::PROXY_OP_IN_PROGRESS, StateArgs::None);
+        self.proxy.state(&progress);
+        let step = self.event(send, Body::ProxyStep(event::ProxyStep { step: 0 }));
+        let step = self.proxy.start(&step);
+        let bytes = StateArgs::ProxyStep { bytes: 4000 };
+        self.proxy
+            .state(&state(step, number::PROXY_STEP_SEND_WAIT, bytes));
+        for event in [step, send, receive] {
+            self.proxy.stop(event.get());
+        }
+    }
+
+    fn channels(&mut self, operation: EventId, gpu_start_ns: u64) {
+        for channel in [0, 1] {
+            let gpu_ns = gpu_start_ns + u64::from(channel);
+            let body = Body::KernelCh(event::KernelCh { channel, gpu_ns });
+            let kernel = self.event(operation, body);
+            let kernel = self.proxy.start(&kernel);
+            let gpu_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
+            let stop = StateArgs::GpuTime { gpu_ns };
+            self.proxy
+                .state(&state(kernel, number::KERNEL_CH_STOP, stop));
+            self.proxy.stop(kernel.get());
+        }
+    }
+
+    /// A send and a receive with the other rank of two, in one plan, without children.
+    pub fn exchange(&mut self) {
+        let plan = self.event(EventId::NONE, Body::Group(event::Group {}));
+        let plan = self.main.start(&plan);
+        for func in [c"Send", c"Recv"] {
+            let body = Body::P2p(event::P2p {
+                func: Name::from_cstr(func),
+                buffer: 3,
+                datatype: Name::from_cstr(c"ncclInt8"),
+                count: 77,
+                peer: 1 - self.rank,
+                channels: 1,
+                parent_group: plan.get(),
+                ..event::P2p::default()
+            });
+            let operation = self.event(EventId::NONE, body);
+            let operation = self.main.start(&operation);
+            self.main.stop(operation.get());
+        }
+        self.main.stop(plan.get());
+    }
+
+    /// Ends as the last `finalize` does. Returns the part.
+    #[must_use]
+    pub fn end(mut self) -> PathBuf {
+        self.main.comm_finalize(self.context.get(), clock::ticks());
+        self.leave()
+    }
+
+    /// Ends as a killed process does: no finalize, threads where they were. Returns the part.
+    #[must_use]
+    pub fn leave(mut self) -> PathBuf {
+        self.maintenance.clock_pair(&ClockPair::read());
+        drop((self.main, self.proxy, self.maintenance, self.registry));
+        self.part
+    }
+}
+
+/// `2.28.9` as NCCL's number of a version.
+fn version_number(text: &str) -> u32 {
+    let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0_u32);
+    10_000 * next() + 100 * next() + next()
+}
