@@ -1,8 +1,7 @@
 //! The project's own commands: `cargo xtask demo`, `cargo xtask test` and what CI needs beside them.
 //!
 //! Nothing here is part of the product. It prepares a machine (Debian packages, a Python environment, published
-//! NCCL libraries in the user's cache), builds the workspace, and runs it. It depends on nothing but the standard
-//! library, so that it builds in seconds on a fresh clone.
+//! NCCL libraries in the user's cache), builds the workspace, and runs it.
 
 mod cache;
 mod cargo;
@@ -34,6 +33,7 @@ Commands:
   torture     Kill the processes of jobs at random instants and see that no record is lost
   scale       Make the archive of a synthetic job as large as one likes, and measure it
   gpu-check   Find out on a machine with a GPU what only that can show
+  house       Hold circles of imports, sizes and widths of the code base against the limits
   bindings    Regenerate the checked-in bindings from the C headers (needs libclang)
   cupti-layout  Compare the layout of CUPTI's records that is committed with CUPTI's headers (needs libclang)
   screenshot  Draw an archive with the viewer ViTE on a virtual display
@@ -65,6 +65,7 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         "readers" => verbs::readers::run(rest),
         "scale" => verbs::scale::run(rest),
         "torture" => verbs::torture::run(rest),
+        "house" => house(rest),
         "bindings" => verbs::bindings::run(rest),
         "cupti-layout" => verbs::cupti_layout::run(rest),
         "screenshot" => verbs::screenshot::run(rest),
@@ -75,5 +76,18 @@ fn dispatch(verb: &str, rest: &[String]) -> Result<()> {
         other => Err(Failure::usage(format!(
             "there is no command `{other}`\n\n{HELP}"
         ))),
+    }
+}
+
+fn house(rest: &[String]) -> Result<()> {
+    use clap::{Args as _, FromArgMatches as _};
+    let command = verbs::house::Args::augment_args(clap::Command::new("cargo xtask house"));
+    let words = std::iter::once("house").chain(rest.iter().map(String::as_str));
+    match command
+        .try_get_matches_from(words)
+        .and_then(|found| verbs::house::Args::from_arg_matches(&found))
+    {
+        Ok(args) => verbs::house::run(&args),
+        Err(error) => error.exit(),
     }
 }

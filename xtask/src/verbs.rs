@@ -4,6 +4,7 @@ pub(crate) mod bindings;
 pub(crate) mod cupti_layout;
 pub(crate) mod demo;
 pub(crate) mod gpu_check;
+pub(crate) mod house;
 pub(crate) mod matrix;
 pub(crate) mod readers;
 pub(crate) mod scale;

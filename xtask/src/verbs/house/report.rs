@@ -1,0 +1,239 @@
+//! What was found, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::circles::Circle;
+use super::limits::{Exception, Limit, Rule};
+use super::rooms::{self, Room};
+
+/// Something that a rule counts, and how much of it there is.
+#[derive(Serialize)]
+pub(super) struct Found {
+    pub(super) rule: Rule,
+    /// A file, `file::function`, folder, room, crate or import.
+    pub(super) what: String,
+    pub(super) line: Option<usize>,
+    pub(super) is: usize,
+}
+
+/// All that `cargo xtask house` has to say.
+#[derive(Serialize)]
+pub(super) struct Report {
+    failed: bool,
+    rules: Vec<Judged>,
+    /// Exceptions that nothing needs any more.
+    unneeded: Vec<String>,
+    circles: Vec<Circle>,
+    pub(super) rooms: BTreeMap<String, Room>,
+}
+
+/// A rule, and what exceeds it.
+#[derive(Serialize)]
+struct Judged {
+    rule: Rule,
+    what: &'static str,
+    most: usize,
+    may_exceed: usize,
+    exceed: usize,
+    failed: bool,
+    /// The largest first.
+    over: Vec<Found>,
+}
+
+/// How many are listed without `--all`.
+const SHOWN: usize = 10;
+
+impl Report {
+    /// Holds what was found against the limits.
+    pub(super) fn new(
+        mut found: Vec<Found>,
+        circles: Vec<Circle>,
+        rooms: BTreeMap<String, Room>,
+        limits: &[Limit],
+        exceptions: &[Exception],
+    ) -> Self {
+        let own = |found: &Found| {
+            exceptions
+                .iter()
+                .find(|exception| exception.rule == found.rule && exception.what == found.what)
+        };
+        let is_over = |limit: &Limit, found: &Found| {
+            found.rule == limit.rule
+                && found.is > own(found).map_or(limit.most, |exception| exception.most)
+        };
+        let needed = |exception: &&Exception| {
+            let most = limits
+                .iter()
+                .find(|limit| limit.rule == exception.rule)
+                .map_or(0, |limit| limit.most);
+            let it = found
+                .iter()
+                .find(|found| own(found).is_some_and(|own| std::ptr::eq(own, *exception)));
+            // A limit of its own that is tighter may wait for what it limits.
+            exception.most < most || it.is_some_and(|found| found.is > most)
+        };
+        let unneeded = exceptions.iter().filter(|exception| !needed(exception));
+        let unneeded: Vec<String> = unneeded
+            .map(|one| format!("{} ({})", one.what, one.reason))
+            .collect();
+        found.sort_by(|a, b| b.is.cmp(&a.is).then_with(|| a.what.cmp(&b.what)));
+        let mut rules = Vec::new();
+        for limit in limits {
+            let over: Vec<Found> = found
+                .extract_if(.., |found| is_over(limit, found))
+                .collect();
+            // A circle counts by its modules: who breaks up a large one has done something.
+            let circles = limit.rule == Rule::Circles;
+            let exceed = if circles {
+                over.iter().map(|circle| circle.is).sum()
+            } else {
+                over.len()
+            };
+            let (failed, may_exceed) = (exceed > limit.over, limit.over);
+            rules.push(Judged {
+                rule: limit.rule,
+                what: limit.what,
+                most: limit.most,
+                may_exceed,
+                exceed,
+                failed,
+                over,
+            });
+        }
+        let failed = !unneeded.is_empty() || rules.iter().any(|rule: &Judged| rule.failed);
+        Self {
+            failed,
+            rules,
+            unneeded,
+            circles,
+            rooms,
+        }
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The rules that are broken.
+    #[cfg(test)]
+    pub(super) fn broken(&self) -> Vec<Rule> {
+        self.rules
+            .iter()
+            .filter(|rule| rule.failed)
+            .map(|rule| rule.rule)
+            .collect()
+    }
+
+    /// What fails first, then the rules, then the rooms.
+    pub(super) fn text(&self, all: bool) -> String {
+        let mut text = String::new();
+        for rule in self
+            .rules
+            .iter()
+            .filter(|rule| rule.failed || all && rule.exceed > 0)
+        {
+            rule.list(&mut text, all);
+            if rule.rule == Rule::Circles {
+                list_circles(&mut text, &self.circles, all);
+            }
+        }
+        for exception in &self.unneeded {
+            let _ = writeln!(
+                text,
+                "FAIL  an exception that is no longer needed: {exception}"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\n{:<42}{:>7}{:>9}{:>9}",
+            "rule", "limit", "exceed", "may"
+        );
+        for rule in &self.rules {
+            let _ = write!(
+                text,
+                "{:<42}{:>7}{:>9}{:>9}",
+                rule.what, rule.most, rule.exceed, rule.may_exceed
+            );
+            match rule.exceed.cmp(&rule.may_exceed) {
+                std::cmp::Ordering::Greater => text.push_str("  FAIL"),
+                std::cmp::Ordering::Less => text.push_str("  can be lowered"),
+                std::cmp::Ordering::Equal => {}
+            }
+            text.push('\n');
+        }
+        self.list_rooms(&mut text);
+        text
+    }
+
+    fn list_rooms(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n{:<42}{:>7}{:>11}{:>9}",
+            "room", "files", "production", "test"
+        );
+        let mut groups: BTreeMap<&str, Room> = BTreeMap::new();
+        for (name, room) in &self.rooms {
+            let _ = writeln!(
+                text,
+                "{name:<42}{:>7}{:>11}{:>9}",
+                room.files, room.production, room.test
+            );
+            let group = rooms::group(name);
+            // The tests of the product are tests.
+            let tests = if group == "product" { "tests" } else { group };
+            groups.entry(group).or_default().production += room.production;
+            groups.entry(group).or_default().files += room.files;
+            groups.entry(tests).or_default().test += room.test;
+        }
+        text.push('\n');
+        for (name, group) in &groups {
+            let lines = group.production + group.test;
+            let _ = writeln!(text, "{name:<42}{:>7} files{lines:>9} lines", group.files);
+        }
+    }
+}
+
+impl Judged {
+    fn list(&self, text: &mut String, all: bool) {
+        let word = if self.failed { "FAIL" } else { "over" };
+        let _ = writeln!(
+            text,
+            "{word}  {}: {} exceed {}, {} may",
+            self.what, self.exceed, self.most, self.may_exceed
+        );
+        let shown = if all { self.over.len() } else { SHOWN };
+        for found in self.over.iter().take(shown) {
+            let _ = write!(text, "      {:>6}  {}", found.is, found.what);
+            let _ = found
+                .line
+                .map_or(writeln!(text), |line| writeln!(text, " (line {line})"));
+        }
+        if self.over.len() > shown {
+            let _ = writeln!(
+                text,
+                "      and {} more: --all lists them",
+                self.over.len() - shown
+            );
+        }
+    }
+}
+
+fn list_circles(text: &mut String, circles: &[Circle], all: bool) {
+    for circle in circles {
+        let modules = if all || circle.modules.len() <= SHOWN {
+            circle.modules.join(", ")
+        } else {
+            format!(
+                "{}, …",
+                circle.modules.get(..SHOWN).unwrap_or_default().join(", ")
+            )
+        };
+        let _ = writeln!(text, "      in {}: {modules}; a way around:", circle.inside);
+        for import in &circle.way {
+            let _ = writeln!(text, "        {import}");
+        }
+    }
+}

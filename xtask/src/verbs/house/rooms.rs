@@ -1,0 +1,200 @@
+//! The rooms of the code base, their lines, and the table of who may import whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::modules::{Crate, Import, Imported};
+use super::tree::{Package, Tree};
+
+/// Packages whose modules are rooms of their own, beside the one in the root.
+const OF_MODULES: [&str; 2] = ["crates/trace", "crates/cli"];
+const BEGIN: &str = "<!-- imports -->";
+const END: &str = "<!-- end imports -->";
+
+/// Lines of Rust in a room.
+#[derive(Default, Serialize)]
+pub(super) struct Room {
+    pub(super) files: usize,
+    pub(super) production: usize,
+    pub(super) test: usize,
+}
+
+/// The room that a file lies in.
+pub(super) fn of(tree: &Tree, file: &str) -> String {
+    let package = tree.package(file);
+    let folder = package.map_or("", |package| package.folder.as_str());
+    let inside = package
+        .and_then(|package| package.relative(file))
+        .unwrap_or(file);
+    let mut parts = inside.split('/');
+    let top = parts.next().unwrap_or_default();
+    let second = parts
+        .next()
+        .map(|part| part.strip_suffix(".rs").unwrap_or(part));
+    let module = second.filter(|part| top == "src" && !matches!(*part, "lib" | "main"));
+    match (folder, module) {
+        ("", Some(module)) => format!("src/{module}"),
+        ("", None) => top.to_owned(),
+        (folder, Some(module)) if OF_MODULES.contains(&folder) => format!("{folder}/{module}"),
+        (folder, _) => folder.to_owned(),
+    }
+}
+
+/// What a room is part of: the product, its tests, what plays the rest of the world, or the project's own commands.
+pub(super) fn group(room: &str) -> &'static str {
+    match room {
+        _ if room.starts_with("tests/doubles/") => "doubles",
+        _ if room.starts_with("tests") || room == "benches" => "tests",
+        "xtask" => "xtask",
+        _ => "product",
+    }
+}
+
+/// The table in `docs/DESIGN.md`: a room, and what it may import.
+pub(super) struct Table {
+    rows: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Table {
+    /// `None` where the page has no table.
+    pub(super) fn read(page: &str) -> Option<Self> {
+        let table = page.split_once(BEGIN)?.1.split_once(END)?.0;
+        let rows = table.lines().filter_map(|line| {
+            let mut cells = line
+                .trim()
+                .strip_prefix('|')?
+                .split('|')
+                .map(|cell| cell.replace('`', " "));
+            let room = plain(&cells.next()?);
+            let rule = room.chars().all(|c| "-: ".contains(c));
+            let list = cells.next()?;
+            let words = list
+                .split([',', ' '])
+                .map(plain)
+                .filter(|word| !matches!(word.as_str(), "" | "-" | "—" | "nothing"));
+            (!rule && room != "room").then(|| (room, words.collect()))
+        });
+        Some(Self {
+            rows: rows.collect(),
+        })
+    }
+
+    /// Rows of packages against what cargo builds them with.
+    pub(super) fn packages(&self, tree: &Tree) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for package in &tree.packages {
+            let Some(allowed) = self
+                .rows
+                .get(short(package))
+                .or_else(|| self.rows.get(&package.name))
+            else {
+                continue;
+            };
+            let used = package
+                .uses
+                .iter()
+                .filter_map(|name| tree.packages.iter().find(|other| other.name == **name));
+            for other in used
+                .filter(|other| !allowed.contains(short(other)) && !allowed.contains(&other.name))
+            {
+                wrong.push(format!("{} depends on {}", short(package), short(other)));
+            }
+        }
+        wrong
+    }
+
+    /// Rows of a package's modules against the imports of its code.
+    pub(super) fn modules(
+        &self,
+        tree: &Tree,
+        package: &Package,
+        code: &Crate<'_>,
+        imports: &[Import],
+    ) -> Vec<String> {
+        let key = |module: &str| {
+            if package.folder.is_empty() {
+                module.to_owned()
+            } else {
+                format!("{}/{module}", short(package))
+            }
+        };
+        let top = |module: usize| {
+            code.modules
+                .get(module)
+                .and_then(|module| module.path.first())
+        };
+        let rooms: BTreeSet<&String> = code
+            .modules
+            .iter()
+            .filter_map(|module| module.path.first())
+            .collect();
+        if !rooms.iter().any(|room| self.rows.contains_key(&key(room))) {
+            return Vec::new();
+        }
+        let mut wrong: BTreeSet<String> = BTreeSet::new();
+        for room in rooms {
+            if !self.rows.contains_key(&key(room)) {
+                wrong.insert(format!("{} has no row", key(room)));
+            }
+        }
+        for import in imports {
+            let Some((from, allowed)) =
+                top(import.from).and_then(|from| Some((from, self.rows.get(&key(from))?)))
+            else {
+                continue;
+            };
+            let to: Vec<String> = match &import.to {
+                Imported::Module(to) => top(*to)
+                    .into_iter()
+                    .flat_map(|to| [to.clone(), key(to)])
+                    .collect(),
+                Imported::Crate(name) => {
+                    let package = tree
+                        .packages
+                        .iter()
+                        .find(|package| package.library() == Some(name.as_str()));
+                    package
+                        .into_iter()
+                        .flat_map(|package| [short(package).to_owned(), package.name.clone()])
+                        .collect()
+                }
+            };
+            let fine =
+                to.is_empty() || to.contains(from) || to.iter().any(|to| allowed.contains(to));
+            if !fine {
+                let file = code
+                    .modules
+                    .get(import.from)
+                    .map_or("", |module| &module.file);
+                let to = to.first().map_or("", String::as_str);
+                wrong.insert(format!(
+                    "{} imports {to} ({file}:{} {})",
+                    key(from),
+                    import.line,
+                    import.path
+                ));
+            }
+        }
+        wrong.into_iter().collect()
+    }
+}
+
+fn plain(word: &str) -> String {
+    let word = word.trim().trim_end_matches('/');
+    let word = word
+        .strip_prefix("src/")
+        .or_else(|| word.strip_prefix("crates/"))
+        .unwrap_or(word);
+    word.replace("/src/", "/")
+}
+
+/// The last part of its folder; its name where it is in the root.
+fn short(package: &Package) -> &str {
+    package
+        .folder
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .unwrap_or(&package.name)
+}
