@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Context as _, Failure, Result};
-use crate::report;
+use anyhow::{Context as _, Result};
+use tempfile::TempDir;
+
+use crate::error::missing;
 
 /// `$XDG_CACHE_HOME/nccl-profiler-otf2`, or the same below `~/.cache`.
 pub(crate) struct Cache {
@@ -16,12 +18,9 @@ pub(crate) struct Cache {
 impl Cache {
     /// Opens the cache; waits while another command is filling it.
     pub(crate) fn open() -> Result<Self> {
-        let folder = base(
-            std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from),
-            std::env::home_dir(),
-        )?
-        .join("nccl-profiler-otf2");
-        std::fs::create_dir_all(&folder).or_fail(|| format!("create {}", folder.display()))?;
+        let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let folder = base(xdg, std::env::home_dir())?.join("nccl-profiler-otf2");
+        create(&folder)?;
         let lock = lock(&folder.join("lock"))?;
         Ok(Self {
             folder,
@@ -29,88 +28,76 @@ impl Cache {
         })
     }
 
-    /// The folder of the Python environment.
-    pub(crate) fn venv(&self) -> PathBuf {
-        self.folder.join("venv")
+    /// A folder in it: `venv`, `nccl` with one folder per version, `cupti` with one per set of headers.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 
-    /// The folder with one folder per NCCL version.
-    pub(crate) fn nccl(&self) -> PathBuf {
-        self.folder.join("nccl")
-    }
-
-    /// The folder with one folder per set of CUPTI's headers.
-    pub(crate) fn cupti(&self) -> PathBuf {
-        self.folder.join("cupti")
-    }
-
-    /// A new, empty folder inside the cache, so that a rename out of it is atomic.
-    pub(crate) fn scratch(&self, purpose: &str) -> Result<Scratch> {
-        let folder = self
-            .folder
-            .join(format!("tmp-{purpose}-{}", std::process::id()));
-        remove_folder(&folder)?;
-        std::fs::create_dir_all(&folder).or_fail(|| format!("create {}", folder.display()))?;
-        Ok(Scratch { folder })
+    /// A new, empty folder inside the cache, so that a rename out of it is atomic; it goes away with its owner.
+    pub(crate) fn scratch(&self) -> Result<TempDir> {
+        tempfile::tempdir_in(&self.folder)
+            .with_context(|| format!("create a folder in {}", self.folder.display()))
     }
 }
 
-/// A folder that goes away with its owner.
-pub(crate) struct Scratch {
-    folder: PathBuf,
-}
-
-impl Scratch {
-    pub(crate) fn path(&self) -> &Path {
-        &self.folder
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left is only disk space, and the next run with this process id removes it.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+/// Creates a folder with those above it.
+pub(crate) fn create(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))
 }
 
 /// Removes a folder and what is in it; that it does not exist is fine.
-pub(crate) fn remove_folder(folder: &Path) -> Result<()> {
+pub(crate) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::missing(
-            format!("cannot remove {}: {error}", folder.display()),
-        )),
-        _ => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done.with_context(|| format!("remove {}", folder.display())),
     }
+}
+
+/// Gives what is whole its final name.
+pub(crate) fn put(whole: &Path, name: &Path) -> Result<()> {
+    create(name.parent().unwrap_or(name))?;
+    std::fs::rename(whole, name).with_context(|| format!("rename to {}", name.display()))
+}
+
+pub(crate) fn write(file: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
+}
+
+/// The files of a folder, sorted.
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    files.sort();
+    Ok(files)
 }
 
 fn base(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
     // The XDG rule: a relative path there is to be ignored.
     xdg.filter(|folder| folder.is_absolute())
-        .or_else(|| {
-            home.filter(|folder| folder.is_absolute())
-                .map(|folder| folder.join(".cache"))
-        })
+        .or_else(|| Some(home.filter(|folder| folder.is_absolute())?.join(".cache")))
         .ok_or_else(|| {
-            Failure::missing(
-                "neither XDG_CACHE_HOME nor HOME names an absolute folder for the cache",
-            )
+            missing("neither XDG_CACHE_HOME nor HOME names an absolute folder for the cache")
         })
 }
 
 fn lock(path: &Path) -> Result<Option<File>> {
-    let file = File::create(path).or_fail(|| format!("create {}", path.display()))?;
+    let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => return Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => {
-            report::fact(&format!(
-                "waiting for another command that holds {}",
+            println!(
+                "   waiting for another command that holds {}",
                 path.display()
-            ));
+            );
         }
         // Some network file systems have no locks; two commands at once are rare enough to go on.
         Err(std::fs::TryLockError::Error(_)) => return Ok(None),
     }
-    file.lock().or_fail(|| format!("lock {}", path.display()))?;
+    file.lock()
+        .with_context(|| format!("lock {}", path.display()))?;
     Ok(Some(file))
 }
 
@@ -133,9 +120,6 @@ mod tests {
             base(None, home()).unwrap(),
             Path::new("/home/someone/.cache")
         );
-        assert_eq!(
-            base(None, None).unwrap_err().exit_code(),
-            std::process::ExitCode::from(2)
-        );
+        assert_eq!(crate::error::status(&base(None, None).unwrap_err()), 2);
     }
 }

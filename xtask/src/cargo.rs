@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::{Context as _, Failure, Result};
-use crate::process::run;
+use anyhow::{Context as _, Result, ensure};
+
+use crate::process::{heading, run};
 
 /// A set of build outputs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// `target/debug`
     Debug,
-    /// `target/release`
     Release,
 }
 
 impl Profile {
-    fn folder(self) -> &'static str {
+    /// Its folder below `target`.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Debug => "debug",
             Self::Release => "release",
@@ -31,21 +31,21 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// The cargo that runs us (or the one on `PATH`), started in the workspace's root.
-pub(crate) fn command() -> Command {
+pub(crate) fn command(verb: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
+    command.current_dir(root()).arg(verb);
+    if verb != "metadata" {
+        command.arg("--locked");
+    }
     command
 }
 
-/// Builds packages of the workspace; all of them when none is named.
+/// Builds packages of the workspace.
 pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<()> {
-    let mut command = command();
-    command.args(["build", "--locked"]);
-    if matches!(profile, Profile::Release) {
+    heading("build");
+    let mut command = command("build");
+    if profile == Profile::Release {
         command.arg("--release");
-    }
-    if packages.is_empty() {
-        command.arg("--workspace");
     }
     for package in packages {
         command.args(["--package", package]);
@@ -56,23 +56,24 @@ pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<()> {
 /// Where cargo keeps its outputs. This program is one of them, which is the one answer that holds for
 /// `CARGO_TARGET_DIR`, for a setting in a config file, and for a `--target` folder alike.
 pub(crate) fn target() -> Result<PathBuf> {
-    let program = std::env::current_exe().or_fail(|| "find this program's own file".into())?;
-    program
-        .ancestors()
-        .nth(2)
-        .map(Path::to_path_buf)
-        .ok_or_else(|| Failure::missing(format!("{} is in no target folder", program.display())))
+    let program = std::env::current_exe().context("find this program's own file")?;
+    let target = program.ancestors().nth(2).map(Path::to_path_buf);
+    target.with_context(|| format!("{} is in no target folder", program.display()))
 }
 
 /// A built file, checked to be there.
 pub(crate) fn built(profile: Profile, name: &str) -> Result<PathBuf> {
-    let file = target()?.join(profile.folder()).join(name);
-    if file.is_file() {
-        Ok(file)
-    } else {
-        Err(Failure::wrong(format!(
-            "the build left no {}",
-            file.display()
-        )))
-    }
+    let file = target()?.join(profile.name()).join(name);
+    ensure!(file.is_file(), "the build left no {}", file.display());
+    Ok(file)
+}
+
+/// What git calls the tree, `unknown` without git.
+pub(crate) fn commit(more: &str) -> String {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", more]).current_dir(root());
+    let said = crate::process::capture(&mut git)
+        .ok()
+        .filter(|said| said.status.success());
+    said.map_or_else(|| "unknown".to_owned(), |said| said.out.trim().to_owned())
 }

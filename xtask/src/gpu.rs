@@ -64,18 +64,15 @@ fn library(names: &[&str], in_python: &str) -> Option<PathBuf> {
 fn python_packages() -> Vec<PathBuf> {
     let code =
         "import site; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))";
-    match capture(Command::new("python3").args(["-c", code])) {
-        Ok(output) => String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .map(PathBuf::from)
-            .collect(),
-        Err(_) => Vec::new(),
-    }
+    let said = capture(Command::new("python3").args(["-c", code]));
+    said.map_or_else(
+        |_| Vec::new(),
+        |said| said.out.lines().map(PathBuf::from).collect(),
+    )
 }
 
 fn linker_cache(names: &[&str]) -> Option<PathBuf> {
-    let output = capture(Command::new("/sbin/ldconfig").arg("-p")).ok()?;
-    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    let listing = capture(Command::new("/sbin/ldconfig").arg("-p")).ok()?.out;
     names.iter().find_map(|name| {
         let line = listing
             .lines()

@@ -8,15 +8,13 @@
 //! what is under the final name is whole.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
 
-use crate::cache::Cache;
-use crate::cargo;
-use crate::failure::{Context as _, Failure, Result};
-use crate::process::run;
+use anyhow::Result;
+
+use crate::cache::{self, Cache};
+use crate::error::missing;
+use crate::process::{heading, run};
 use crate::python::Python;
-use crate::report;
 
 /// The package that has every release from 2.23.4 on; its builds need CUDA 12 for real devices.
 const PACKAGE: &str = "nvidia-nccl-cu12";
@@ -36,48 +34,33 @@ pub(crate) const NEWEST: &str = "2.32.3";
 /// The path of `libnccl.so.2` of a release; fetches it if it is not in the cache.
 pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<PathBuf> {
     check(version)?;
-    report::heading(&format!("NCCL {version}"));
-    let library = cache.nccl().join(version).join("libnccl.so.2");
+    heading(&format!("NCCL {version}"));
+    let library = cache.folder("nccl").join(version).join("libnccl.so.2");
     if !library.is_file() {
         fetch(cache, python, version, &library)?;
     }
-    report::fact(&library.display().to_string());
+    println!("   {}", library.display());
     Ok(library)
 }
 
 fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Result<()> {
-    let started = Instant::now();
-    report::fact(&format!(
-        "fetching {PACKAGE}=={version} (200 to 350 MB, once)"
-    ));
-    let scratch = cache.scratch("nccl")?;
-    let wheel = python
-        .download(&format!("{PACKAGE}=={version}"), scratch.path())
-        .map_err(|failure| {
-            Failure::missing(format!(
-                "{}\nNCCL {version} is needed. Without a network, take libnccl.so.2 from the wheel of {PACKAGE}=={version} \
-                 ({MEMBER}) and put it here:\n  {}",
-                failure.message(),
-                library.display()
-            ))
-        })?;
+    let requirement = format!("{PACKAGE}=={version}");
+    println!("   fetching {requirement} (200 to 350 MB, once)");
+    let scratch = cache.scratch()?;
+    let wheel = python.download(&requirement, scratch.path()).map_err(|error| {
+        missing(format!(
+            "{error}\nNCCL {version} is needed. Without a network, take libnccl.so.2 from the wheel of {requirement} \
+             ({MEMBER}) and put it here:\n  {}",
+            library.display()
+        ))
+    })?;
     let unpacked = scratch.path().join("libnccl.so.2");
-    let script = cargo::root().join("xtask/python/unpack_member.py");
-    run(Command::new(python.interpreter())
-        .arg(script)
+    run(python
+        .script("unpack_member.py")
         .arg(&wheel)
         .arg(MEMBER)
         .arg(&unpacked))?;
-    if let Some(folder) = library.parent() {
-        std::fs::create_dir_all(folder).or_fail(|| format!("create {}", folder.display()))?;
-    }
-    std::fs::rename(&unpacked, library).or_fail(|| format!("rename to {}", library.display()))?;
-    let megabytes = library.metadata().map_or(0, |meta| meta.len()) / 1_000_000;
-    report::fact(&format!(
-        "{megabytes} MB in {}",
-        report::seconds(started.elapsed())
-    ));
-    Ok(())
+    cache::put(&unpacked, library)
 }
 
 /// A version goes into a path and a requirement: nothing but a version may.
@@ -87,13 +70,11 @@ fn check(version: &str) -> Result<()> {
         && version
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || c == '.');
-    if fine {
-        Ok(())
-    } else {
-        Err(Failure::usage(format!(
+    fine.then_some(()).ok_or_else(|| {
+        missing(format!(
             "`{version}` is not an NCCL version; one looks like {NEWEST}"
-        )))
-    }
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -114,11 +95,7 @@ mod tests {
             "latest",
             "2.3 --index-url=x",
         ] {
-            assert_eq!(
-                check(bad).unwrap_err().exit_code(),
-                std::process::ExitCode::from(2),
-                "{bad}"
-            );
+            assert_eq!(crate::error::status(&check(bad).unwrap_err()), 2, "{bad}");
         }
     }
 }

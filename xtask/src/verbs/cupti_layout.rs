@@ -5,32 +5,35 @@
 //! <cache>/cupti/runtime-<version>/include/cuda.h …       from the wheel of the CUDA runtime of the same major release
 //! ```
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use crate::cache::Cache;
+use anyhow::Result;
+
+use crate::cache::{self, Cache};
 use crate::cargo;
-use crate::failure::{Context as _, Failure, Result};
-use crate::options::{Options, unknown};
 use crate::packages::{self, LIBCLANG, PYTHON};
-use crate::process::run as run_command;
+use crate::process::{heading, run as run_command};
 use crate::python::Python;
-use crate::report;
 
-const HELP: &str = "\
-Compares crates/cupti-sys/tests/layout.json (where the fields of CUPTI's records are) with CUPTI's headers.
-
-Usage: cargo xtask cupti-layout [OPTIONS]
-
-Without --headers the headers of the releases in that file are fetched from the Python package index (some 13 MB
-each, once; only headers are kept) into the cache. They are NVIDIA's and are never committed; the numbers are.
-
-Options:
-  --headers RELEASE=FOLDER[,FOLDER...]  Compare with these headers instead; may be repeated. FOLDERs have
-                                        cupti_activity.h and cuda.h, RELEASE is the name in the file (12.9.79)
-  --write                               Put what the headers say into the file
-  --as-available                        Without a network, compare with what is in the cache, and say what is not
-";
+/// Compare the layout of CUPTI's records that is committed with CUPTI's headers (needs libclang)
+///
+/// The file is crates/cupti-sys/tests/layout.json (where the fields of CUPTI's records are). Without --headers the
+/// headers of the releases in that file are fetched from the Python package index (some 13 MB each, once; only headers
+/// are kept) into the cache. They are NVIDIA's and are never committed; the numbers are.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Compare with these headers instead; may be repeated
+    ///
+    /// FOLDERs have cupti_activity.h and cuda.h, RELEASE is the name in the file (12.9.79).
+    #[arg(long, value_name = "RELEASE=FOLDER[,FOLDER...]")]
+    headers: Vec<String>,
+    /// Put what the headers say into the file
+    #[arg(long)]
+    write: bool,
+    /// Without a network, compare with what is in the cache, and say what is not
+    #[arg(long)]
+    as_available: bool,
+}
 
 const FIXTURE: &str = "crates/cupti-sys/tests/layout.json";
 
@@ -71,46 +74,41 @@ const RELEASES: [Published; 8] = [
 ];
 
 /// Runs the command.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let mut options = Options::new(words);
-    let (mut write, mut as_available, mut given) = (false, false, Vec::new());
-    while let Some(word) = options.next()? {
-        match word {
-            "--headers" => given.push(options.value("--headers")?.to_owned()),
-            "--write" => write = true,
-            "--as-available" => as_available = true,
-            "-h" | "--help" => {
-                print!("{HELP}");
-                return Ok(());
-            }
-            word => return Err(unknown(word, HELP)),
-        }
-    }
-    if given.is_empty() {
-        packages::ensure(&[PYTHON, LIBCLANG])?;
-        given = fetch_all(as_available)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
+    packages::ensure(if args.headers.is_empty() {
+        &[LIBCLANG, PYTHON]
     } else {
-        packages::ensure(&[LIBCLANG])?;
-    }
-    report::heading("layout of CUPTI's records");
+        &[LIBCLANG]
+    })?;
+    let given = if args.headers.is_empty() {
+        fetch_all(args.as_available)?
+    } else {
+        args.headers.clone()
+    };
+    heading("layout of CUPTI's records");
     if given.is_empty() {
-        report::fact("no headers can be had: NOTHING was compared");
+        println!("   no headers can be had: NOTHING was compared");
         return Ok(());
     }
-    let mut command = cargo::command();
+    let mut command = cargo::command("run");
     command
-        .args(["run", "--locked", "--quiet", "--package", "cupti-sys"])
-        .args(["--example", "layout", "--"])
+        .args([
+            "--quiet",
+            "--package",
+            "cupti-sys",
+            "--example",
+            "layout",
+            "--",
+        ])
         .arg(cargo::root().join(FIXTURE));
-    if write {
+    if args.write {
         command.arg("--write");
     }
-    run_command(command.args(&given)).map_err(|failure| {
-        Failure::wrong(format!(
-            "{}\nIf the headers are right, --write puts their numbers into {FIXTURE}, and its test says what in \
-             crates/cupti-sys no longer holds.",
-            failure.message()
-        ))
+    run_command(command.args(&given)).map_err(|error| {
+        anyhow::anyhow!(
+            "{error}\nIf the headers are right, --write puts their numbers into {FIXTURE}, and its test says what in \
+             crates/cupti-sys no longer holds."
+        )
     })
 }
 
@@ -118,63 +116,58 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
 fn fetch_all(as_available: bool) -> Result<Vec<String>> {
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
-    report::heading("CUPTI's headers");
+    heading("CUPTI's headers");
     let mut all = Vec::new();
-    for release in &RELEASES {
-        let (runtime, runtime_version) = release.runtime;
-        let folders = [
-            (release.package, release.version, release.version.to_owned()),
-            (
-                runtime,
-                runtime_version,
-                format!("runtime-{runtime_version}"),
-            ),
-        ];
-        let mut found = Vec::new();
-        for (package, version, name) in folders {
-            let folder = cache.cupti().join(name).join("include");
-            if !folder.is_dir()
-                && let Err(failure) = fetch(&cache, &python, package, version, &folder)
-            {
-                if !as_available {
-                    return Err(failure);
-                }
-                report::fact(&format!(
-                    "{package}=={version} cannot be had: {} is NOT compared",
-                    release.version
-                ));
-                break;
-            }
-            found.push(folder.display().to_string());
-        }
-        if found.len() == 2 {
-            all.push(format!("{}={}", release.version, found.join(",")));
+    for Published {
+        version,
+        package,
+        runtime,
+    } in &RELEASES
+    {
+        let both = headers(&cache, &python, package, version, version).and_then(|own| {
+            let runtimes = headers(
+                &cache,
+                &python,
+                runtime.0,
+                runtime.1,
+                &format!("runtime-{}", runtime.1),
+            )?;
+            Ok(format!("{version}={own},{runtimes}"))
+        });
+        match both {
+            Ok(folders) => all.push(folders),
+            Err(error) if !as_available => return Err(error),
+            Err(error) => println!("   {error:#}: {version} is NOT compared"),
         }
     }
     Ok(all)
 }
 
-fn fetch(
+/// The folder with a package's headers; fetches them if they are not in the cache.
+fn headers(
     cache: &Cache,
     python: &Python,
     package: &str,
     version: &str,
-    folder: &Path,
-) -> Result<()> {
-    report::fact(&format!("fetching {package}=={version}"));
-    let scratch = cache.scratch("cupti")?;
-    let wheel = python.download(&format!("{package}=={version}"), scratch.path())?;
-    let unpacked: PathBuf = scratch.path().join("include");
-    let script = cargo::root().join("xtask/python/unpack_headers.py");
+    name: &str,
+) -> Result<String> {
+    let folder = cache.folder("cupti").join(name).join("include");
+    if !folder.is_dir() {
+        fetch(cache, python, &format!("{package}=={version}"), &folder)?;
+    }
+    Ok(folder.display().to_string())
+}
+
+fn fetch(cache: &Cache, python: &Python, requirement: &str, folder: &Path) -> Result<()> {
+    println!("   fetching {requirement}");
+    let scratch = cache.scratch()?;
+    let wheel = python.download(requirement, scratch.path())?;
+    let unpacked = scratch.path().join("include");
     run_command(
-        Command::new(python.interpreter())
-            .arg(script)
+        python
+            .script("unpack_headers.py")
             .arg(&wheel)
             .arg(&unpacked),
     )?;
-    if let Some(parent) = folder.parent() {
-        std::fs::create_dir_all(parent).or_fail(|| format!("create {}", parent.display()))?;
-    }
-    // Renamed when whole, so that what is under this name is whole.
-    std::fs::rename(&unpacked, folder).or_fail(|| format!("rename to {}", folder.display()))
+    cache::put(&unpacked, folder)
 }

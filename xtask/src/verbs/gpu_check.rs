@@ -5,116 +5,82 @@ mod bundle;
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::Result;
+
 use crate::cache::Cache;
 use crate::cargo::{self, Profile};
-use crate::failure::{Failure, Result};
+use crate::error::missing;
 use crate::gpu;
 use crate::nccl;
-use crate::options::{Options, unknown};
 use crate::packages::{self, BINUTILS, COMPILER, OTF2, PYTHON};
-use crate::process;
+use crate::process::{self, heading};
 use crate::python::Python;
-use crate::report;
 use bundle::Bundle;
 
-const HELP: &str = "\
-Finds out what only a GPU can show: how NCCL, CUPTI and the plugin behave there, and what recording costs.
-
-Usage: cargo xtask gpu-check [--bundle DIR] [--debug] [--fake [ARGUMENTS OF gpu-check]]
-
-  --bundle DIR  only make the folder that does it: DIR/gpu-check runs on a machine with a GPU that has neither Rust nor
-                a network, finds NCCL, CUPTI and the CUDA runtime on the library path or in Python packages, and ends
-                within 10 minutes with a table and gpu-check.json (DIR/gpu-check --help)
-  --debug       with programs that are not optimized: built soon, and what they cost says nothing
-  --fake        make the folder and run it here on the doubles of GPU and CUPTI: tries the checks themselves
-
-Without --bundle and --fake: make the folder and run it here, where there is a GPU. The programs need a C library at
-least as new as that of the machine that built them; the folder's file BUNDLE says which.
-What is known from such runs is in docs/GPU.md.
-";
+/// Find out on a machine with a GPU what only that can show
+///
+/// How NCCL, CUPTI and the plugin behave there, and what recording costs. Without --bundle and --fake: make the folder
+/// and run it here, where there is a GPU. The programs need a C library at least as new as that of the machine that
+/// built them; the folder's file BUNDLE says which. What is known from such runs is in docs/GPU.md.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only make the folder that does it
+    ///
+    /// DIR/gpu-check runs on a machine with a GPU that has neither Rust nor a network, finds NCCL, CUPTI and the CUDA
+    /// runtime on the library path or in Python packages, and ends within 10 minutes with a table and gpu-check.json
+    /// (DIR/gpu-check --help).
+    #[arg(long, value_name = "DIR", conflicts_with = "fake")]
+    bundle: Option<PathBuf>,
+    /// With programs that are not optimized: built soon, and what they cost says nothing
+    #[arg(long)]
+    debug: bool,
+    /// Make the folder and run it here on the doubles of GPU and CUPTI: tries the checks themselves
+    #[arg(long)]
+    fake: bool,
+    /// Arguments of gpu-check, behind --fake
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, requires = "fake")]
+    arguments: Vec<String>,
+}
 
 /// The release of NCCL that the doubles are tried with.
 const NCCL_OF_FAKE: &str = "2.28.9";
 
-#[derive(Debug, Default)]
-struct Request {
-    folder: Option<PathBuf>,
-    is_debug: bool,
-    is_fake: bool,
-    arguments: Vec<String>,
-}
-
-impl Request {
-    fn parse(words: &[String]) -> Result<Option<Self>> {
-        let mut request = Self::default();
-        let mut options = Options::new(words);
-        while let Some(word) = options.next()? {
-            match word {
-                "--bundle" => request.folder = Some(options.value(word)?.into()),
-                "--debug" => request.is_debug = true,
-                "--fake" => request.is_fake = true,
-                "-h" | "--help" => return Ok(None),
-                // What follows is gpu-check's own.
-                other if request.is_fake => {
-                    request.arguments.push(other.to_owned());
-                    while let Some(more) = options.next()? {
-                        request.arguments.push(more.to_owned());
-                    }
-                }
-                other => return Err(unknown(other, HELP)),
-            }
-        }
-        if request.is_fake && request.folder.is_some() {
-            return Err(Failure::usage(
-                "--bundle only makes the folder, --fake runs one: choose",
-            ));
-        }
-        Ok(Some(request))
-    }
-}
-
 /// Runs the command.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let Some(request) = Request::parse(words)? else {
-        print!("{HELP}");
-        return Ok(());
-    };
-    let only_make = request.folder.is_some();
-    if !only_make && !request.is_fake && gpu::devices() == 0 {
-        return Err(Failure::missing(
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.bundle.is_none() && !args.fake && gpu::devices() == 0 {
+        return Err(missing(
             "this machine shows no GPU (/dev/nvidia0): --bundle DIR makes a folder for one that has, --fake tries it here",
         ));
     }
     packages::ensure(&[OTF2, COMPILER, BINUTILS])?;
-    let profile = if request.is_debug {
+    let profile = if args.debug {
         Profile::Debug
     } else {
         Profile::Release
     };
-    report::heading("build");
     cargo::build(profile, bundle::PACKAGES)?;
-    report::heading("bundle");
-    let folder = match request.folder {
-        Some(folder) => std::path::absolute(&folder).unwrap_or(folder),
+    heading("bundle");
+    let folder = match &args.bundle {
+        Some(folder) => std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
         None => cargo::target()?.join("gpu-check"),
     };
     let bundle = Bundle::make(&folder, profile)?;
-    if only_make {
-        report::fact(&format!(
-            "carry it to the machine, and run {}",
+    if args.bundle.is_some() {
+        println!(
+            "   carry it to the machine, and run {}",
             bundle.program().display()
-        ));
+        );
         return Ok(());
     }
-    report::heading("gpu-check");
+    heading("gpu-check");
     let mut command = Command::new(bundle.program());
     command
         .arg("--json")
         .arg(cargo::target()?.join("gpu-check.json"));
-    if request.is_fake {
+    if args.fake {
         command.arg("--fake-gpu").arg("--nccl").arg(fake_nccl()?);
     }
-    process::run(command.args(&request.arguments))
+    process::run(command.args(&args.arguments))
 }
 
 fn fake_nccl() -> Result<PathBuf> {
@@ -126,19 +92,23 @@ fn fake_nccl() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
-    fn parse(line: &str) -> Result<Option<Request>> {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        Request::parse(&words)
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
     }
 
     #[test]
     fn what_follows_fake_is_for_the_program() {
-        let request = parse("--debug --fake --only fork").unwrap().unwrap();
-        assert!(request.is_debug && request.is_fake);
-        assert_eq!(request.arguments, ["--only", "fork"]);
-        assert!(parse("--only fork").is_err());
-        assert!(parse("--bundle x --fake").is_err());
+        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| cli.args);
+        let args = parse("gpu-check --debug --fake --only fork").unwrap();
+        assert!(args.debug && args.fake);
+        assert_eq!(args.arguments, ["--only", "fork"]);
+        assert!(parse("gpu-check --only fork").is_err());
+        assert!(parse("gpu-check --bundle x --fake").is_err());
     }
 }

@@ -4,26 +4,90 @@ mod cells;
 mod judge;
 mod kept;
 mod memcheck;
-mod request;
-mod said;
 mod table;
-mod table_json;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use crate::cache::{Cache, remove_folder};
+use anyhow::{Context as _, Result, anyhow, ensure};
+
+use crate::cache::{self, Cache};
 use crate::cargo::{self, Profile};
-use crate::failure::{Context as _, Failure, Result};
 use crate::nccl;
 use crate::packages::{self, COMPILER, LIBC_SYMBOLS, OTF2, OTF2_TOOLS, PYTHON, VALGRIND};
+use crate::process::heading;
 use crate::python::Python;
-use crate::report;
 
-use judge::{Bench, Run, Verdict};
-use request::Request;
-use table::{Outcome, Table};
+use cells::{CELLS, Cell};
+use judge::{Bench, Run};
+use table::{Outcome, Table, Verdict};
+
+/// Run many releases of NCCL in many ways and hold each archive against what was done
+///
+/// docs/RELEASES.md says what is held against what. The devices are emulated. Releases that are not in the cache yet
+/// are fetched (200 to 350 MB each). Exit status 1 when one run failed.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only this release; may be given more than once
+    #[arg(long = "release", value_name = "VERSION")]
+    releases: Vec<String>,
+    /// Only this way to run; may be given more than once
+    #[arg(long = "cell", value_name = "NAME", value_parser = cell)]
+    cells: Vec<&'static Cell>,
+    /// As --cell memcheck: a run under Valgrind
+    #[arg(long)]
+    memcheck: bool,
+    /// How many runs at once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// Keep what the good runs left, too (target/matrix/VERSION/CELL)
+    #[arg(long)]
+    keep: bool,
+    /// Write what became of each run into a file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Put all cells, as they were when last run, into docs/RELEASES.md
+    #[arg(long)]
+    write_docs: bool,
+    /// Name the releases and the cells
+    #[arg(long)]
+    list: bool,
+}
+
+/// What is run.
+struct Request {
+    releases: Vec<String>,
+    cells: Vec<&'static Cell>,
+}
+
+impl Request {
+    /// Without options it is everything.
+    fn new(args: &Args) -> Self {
+        let all = || nccl::RELEASES.map(str::to_owned).to_vec();
+        let releases = if args.releases.is_empty() {
+            all()
+        } else {
+            args.releases.clone()
+        };
+        let memcheck = CELLS.iter().filter(|cell| args.memcheck && cell.memcheck);
+        let mut cells: Vec<&Cell> = args.cells.iter().copied().chain(memcheck).collect();
+        if cells.is_empty() {
+            cells = CELLS.iter().collect();
+        }
+        Self { releases, cells }
+    }
+}
+
+fn cell(name: &str) -> Result<&'static Cell> {
+    CELLS
+        .iter()
+        .find(|cell| cell.name == name)
+        .with_context(|| {
+            let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
+            format!("there are {}", names.join(", "))
+        })
+}
 
 /// Where runs leave what they write, under the target folder.
 const FOLDER: &str = "matrix";
@@ -32,10 +96,15 @@ const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->
 const END: &str = "<!-- end matrix -->";
 
 /// Runs the command.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let Some(request) = Request::parse(words)? else {
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.list {
+        println!("releases: {}\ncells:", nccl::RELEASES.join(" "));
+        CELLS
+            .iter()
+            .for_each(|cell| println!("  {:16}{}", cell.name, cell.about));
         return Ok(());
-    };
+    }
+    let request = Request::new(args);
     packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
     if request.cells.iter().any(|cell| cell.memcheck) {
         packages::ensure(&[VALGRIND, LIBC_SYMBOLS])?;
@@ -45,48 +114,49 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     let libraries = request
         .releases
         .iter()
-        .map(|release| nccl::library(&cache, &python, release))
-        .collect::<Result<Vec<PathBuf>>>()?;
+        .map(|release| nccl::library(&cache, &python, release));
+    let libraries = libraries.collect::<Result<Vec<PathBuf>>>()?;
     drop(cache);
-
-    report::heading("build");
     cargo::build(
         Profile::Debug,
         &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"],
     )?;
     let bench = Bench::set_up(python)?;
 
-    report::heading("run");
+    heading("run");
     let started = Instant::now();
-    let table = all(&request, &bench, &libraries)?;
-    report::heading("the matrix");
+    let table = all(&request, args, &bench, &libraries)?;
+    heading("the matrix");
     print!("{}", table.text());
     let (good, impossible, failed) = table.sums();
-    report::fact(&format!(
-        "{good} good, {impossible} not to be had, {failed} failed, in {}",
-        report::seconds(started.elapsed())
-    ));
-    if let Some(file) = &request.json {
-        std::fs::write(file, table.json()).or_fail(|| format!("write {}", file.display()))?;
-        report::fact(&format!("wrote {}", file.display()));
+    let took = started.elapsed().as_secs_f64();
+    println!("   {good} good, {impossible} not to be had, {failed} failed, in {took:.1} s");
+    if let Some(file) = &args.json {
+        cache::write(file, table.json())?;
+        println!("   wrote {}", file.display());
     }
-    if request.write_docs {
+    if args.write_docs {
         write_page(&last_of_all()?)?;
     }
-    if failed > 0 {
-        return Err(Failure::wrong(format!(
-            "{failed} runs failed; what they left is in {}",
-            cargo::target()?.join(FOLDER).display()
-        )));
-    }
+    let folder = cargo::target()?.join(FOLDER);
+    ensure!(
+        failed == 0,
+        "{failed} runs failed; what they left is in {}",
+        folder.display()
+    );
     Ok(())
 }
 
 /// All runs, several at once: most of a run is waiting for sockets.
-fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result<Table<'a>> {
+fn all<'a>(
+    request: &'a Request,
+    args: &Args,
+    bench: &Bench,
+    libraries: &[PathBuf],
+) -> Result<Table<'a>> {
     let columns = request.releases.len();
     let folder = cargo::target()?.join(FOLDER);
-    let tree = kept::tree();
+    let tree = cargo::commit("--exclude=*");
     let next = AtomicUsize::new(0);
     // Release after release: its library, read once, stays in the page cache.
     let work = || {
@@ -104,7 +174,7 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
                 library: &libraries[column],
                 folder: folder.join(release).join(cell.name),
             };
-            let outcome = one(bench, &run, request.keep, &tree).and_then(|outcome| {
+            let outcome = one(bench, &run, args.keep, &tree).and_then(|outcome| {
                 kept::keep(&folder, release, cell, &outcome)?;
                 Ok(outcome)
             });
@@ -113,15 +183,11 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
     };
     let mut done = Vec::new();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..request.jobs).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..args.jobs).map(|_| scope.spawn(work)).collect();
         for worker in workers {
-            done.extend(
-                worker
-                    .join()
-                    .map_err(|_| Failure::wrong("a run panicked"))?,
-            );
+            done.extend(worker.join().map_err(|_| anyhow!("a run panicked"))?);
         }
-        Ok(())
+        anyhow::Ok(())
     })?;
     done.sort_by_key(|(place, _)| *place);
     let mut verdicts = done.into_iter().map(|(_, verdict)| verdict);
@@ -143,7 +209,7 @@ fn all<'a>(request: &'a Request, bench: &Bench, libraries: &[PathBuf]) -> Result
 fn last_of_all() -> Result<Table<'static>> {
     let folder = cargo::target()?.join(FOLDER);
     let releases: &'static [String] = Box::leak(Box::new(nccl::RELEASES.map(str::to_owned)));
-    let rows = cells::CELLS.iter().map(|cell| {
+    let rows = CELLS.iter().map(|cell| {
         let row = releases.iter();
         let row = row.map(|release| kept::last(&folder, release, cell));
         (cell, row.collect())
@@ -156,29 +222,19 @@ fn last_of_all() -> Result<Table<'static>> {
 
 fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> {
     let (verdict, took) = bench.judge(run)?;
-    let what = match &verdict {
-        Verdict::Good { remarks, around } => {
-            let star = if around.is_some() { "*" } else { "" };
-            format!("ok{star} {}", remarks.join(" "))
-                .trim_end()
-                .to_owned()
-        }
-        Verdict::Impossible(why) => format!("not to be had: {why}"),
-        Verdict::Failed(why) => format!("FAIL: {why}"),
-        Verdict::NotRun => "not run".to_owned(),
-    };
-    report::fact(&format!(
-        "{:8}{:16}{:>8}  {what}",
+    let seconds = took.as_secs_f64();
+    println!(
+        "   {:8}{:16}{seconds:>6.1} s  {}",
         run.release,
         run.cell.name,
-        report::seconds(took)
-    ));
+        verdict.line()
+    );
     if !keep && matches!(verdict, Verdict::Good { .. }) {
-        remove_folder(&run.folder)?;
+        cache::remove(&run.folder)?;
     }
     Ok(Outcome {
         verdict,
-        took,
+        seconds,
         tree: tree.to_owned(),
     })
 }
@@ -186,18 +242,51 @@ fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> 
 /// Puts the table between the two marks of the page.
 fn write_page(table: &Table<'_>) -> Result<()> {
     let page = cargo::root().join(PAGE);
-    let text = std::fs::read_to_string(&page).or_fail(|| format!("read {PAGE}"))?;
+    let text = std::fs::read_to_string(&page).with_context(|| format!("read {PAGE}"))?;
     let parts = text
         .split_once(BEGIN)
         .and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let Some((head, tail)) = parts else {
-        return Err(Failure::wrong(format!(
-            "{PAGE} has lost its marks `{}` and `{END}`",
-            BEGIN.trim()
-        )));
-    };
-    let text = format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown());
-    std::fs::write(&page, text).or_fail(|| format!("write {PAGE}"))?;
-    report::fact(&format!("wrote {PAGE}"));
+    let (head, tail) = parts
+        .with_context(|| format!("{PAGE} has lost its marks `{}` and `{END}`", BEGIN.trim()))?;
+    cache::write(
+        &page,
+        format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown()),
+    )?;
+    println!("   wrote {PAGE}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn without_options_it_is_everything() {
+        let parse =
+            |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| Request::new(&cli.args));
+        let request = parse("matrix").unwrap();
+        assert_eq!(
+            (request.releases.len(), request.cells.len()),
+            (nccl::RELEASES.len(), CELLS.len())
+        );
+        let request = parse("matrix --memcheck --cell shm").unwrap();
+        assert_eq!(
+            request
+                .cells
+                .iter()
+                .map(|cell| cell.name)
+                .collect::<Vec<_>>(),
+            ["shm", "memcheck"]
+        );
+        assert!(parse("matrix --cell nothing").is_err());
+        assert!(parse("matrix --jobs 0").is_err());
+    }
 }

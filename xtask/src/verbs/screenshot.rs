@@ -1,109 +1,68 @@
 //! `cargo xtask screenshot`: a picture of an archive, drawn by a viewer that is not ours.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::failure::{Context as _, Failure, Result};
-use crate::options::{Options, unknown};
+use anyhow::{Context as _, Result, bail};
+
+use super::readers::anchor;
+use crate::error::missing;
 use crate::packages::{self, IMAGEMAGICK, VITE, XDOTOOL, XVFB};
-use crate::process;
-use crate::report;
+use crate::process::{self, heading};
 
-const HELP: &str = "\
-Draws an archive with the OTF2 viewer ViTE on a display without a screen and saves the picture.
-
-Usage: cargo xtask screenshot ARCHIVE PNG [--wait SECONDS] [--size WIDTHxHEIGHT]
-
-ARCHIVE is an anchor file (traces.otf2) or the folder that has it. Installs xvfb, vite, xdotool and imagemagick.
-SECONDS (default 8) is how long the viewer may take to draw; WIDTHxHEIGHT defaults to 1400x900.
-";
-
-struct Request<'a> {
-    anchor: std::path::PathBuf,
-    picture: &'a Path,
-    wait: Duration,
-    size: &'a str,
+/// Draw an archive with the viewer ViTE on a virtual display
+///
+/// Installs xvfb, vite, xdotool and imagemagick.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// An anchor file (traces.otf2) or the folder that has it
+    archive: PathBuf,
+    /// Where to save the picture
+    #[arg(value_name = "PNG")]
+    picture: PathBuf,
+    /// How long the viewer may take to draw
+    #[arg(long, value_name = "SECONDS", default_value_t = 8)]
+    wait: u64,
+    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1400x900")]
+    size: String,
 }
 
 /// Runs the command.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let Some(request) = parse(words)? else {
-        print!("{HELP}");
-        return Ok(());
-    };
-    if !request.anchor.is_file() {
-        return Err(Failure::usage(format!(
-            "there is no archive {}",
-            request.anchor.display()
-        )));
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let anchor = anchor(&args.archive);
+    if !anchor.is_file() {
+        return Err(missing(format!("there is no archive {}", anchor.display())));
     }
     packages::ensure(&[XVFB, VITE, XDOTOOL, IMAGEMAGICK])?;
-    report::heading("screenshot");
-    let (_server, display) = start_display(request.size)?;
-    let viewer = Command::new("vite")
-        .arg(&request.anchor)
+    heading("screenshot");
+    let (_server, display) = start_display(&args.size)?;
+    let mut vite = Command::new("vite");
+    vite.arg(&anchor)
         .env("DISPLAY", &display)
-        .env("LIBGL_ALWAYS_SOFTWARE", "1")
-        .env("QT_LOGGING_RULES", "*=false")
-        .stdin(Stdio::null())
-        .spawn()
-        .or_fail(|| "start vite".into())?;
-    let mut viewer = Running(viewer);
-    watch(&mut viewer, request.wait / 2)?;
+        .env("LIBGL_ALWAYS_SOFTWARE", "1");
+    vite.env("QT_LOGGING_RULES", "*=false").stdin(Stdio::null());
+    let mut viewer = Running(vite.spawn().context("start vite")?);
+    let wait = Duration::from_secs(args.wait);
+    watch(&mut viewer, wait / 2)?;
     fill_screen(&display)?;
-    watch(&mut viewer, request.wait / 2)?;
+    watch(&mut viewer, wait / 2)?;
     process::run(
         Command::new("import")
             .args(["-display", &display, "-window", "root"])
-            .arg(request.picture),
+            .arg(&args.picture),
     )?;
-    report::fact(&format!("saved {}", request.picture.display()));
+    println!("   saved {}", args.picture.display());
     Ok(())
-}
-
-fn parse(words: &[String]) -> Result<Option<Request<'_>>> {
-    let (mut paths, mut wait, mut size) = (Vec::new(), 8, "1400x900");
-    let mut options = Options::new(words);
-    while let Some(word) = options.next()? {
-        match word {
-            "-h" | "--help" => return Ok(None),
-            "--wait" => {
-                let value = options.value(word)?;
-                wait = value
-                    .parse()
-                    .map_err(|_| Failure::usage(format!("--wait: `{value}` is not a number")))?;
-            }
-            "--size" => size = options.value(word)?,
-            _ if word.starts_with('-') => return Err(unknown(word, HELP)),
-            path => paths.push(Path::new(path)),
-        }
-    }
-    let [archive, picture] = paths[..] else {
-        return Err(Failure::usage(format!("two paths are needed\n\n{HELP}")));
-    };
-    let anchor = if archive.is_dir() {
-        archive.join("traces.otf2")
-    } else {
-        archive.to_path_buf()
-    };
-    Ok(Some(Request {
-        anchor,
-        picture,
-        wait: Duration::from_secs(wait),
-        size,
-    }))
 }
 
 /// Lets the viewer draw for a while.
 fn watch(viewer: &mut Running, wait: Duration) -> Result<()> {
     let end = Instant::now() + wait;
     while Instant::now() < end {
-        if let Some(status) = viewer.0.try_wait().or_fail(|| "wait for vite".into())? {
-            return Err(Failure::wrong(format!(
-                "vite ended early with {status}: it cannot show this archive"
-            )));
+        if let Some(status) = viewer.0.try_wait().context("wait for vite")? {
+            bail!("vite ended early with {status}: it cannot show this archive");
         }
         sleep(Duration::from_millis(100));
     }
@@ -129,19 +88,17 @@ fn start_display(size: &str) -> Result<(Running, String)> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .or_fail(|| "start Xvfb".into())?;
+        .context("start Xvfb")?;
     let mut number = String::new();
     if let Some(stdout) = server.stdout.take() {
         // It writes one line when it is ready.
         std::io::BufReader::new(stdout)
             .read_line(&mut number)
-            .or_fail(|| "read from Xvfb".into())?;
+            .context("read from Xvfb")?;
     }
     let server = Running(server);
     if number.trim().is_empty() {
-        return Err(Failure::wrong(format!(
-            "Xvfb did not start with a screen of {size}"
-        )));
+        bail!("Xvfb did not start with a screen of {size}");
     }
     Ok((server, format!(":{}", number.trim())))
 }

@@ -1,56 +1,30 @@
 //! `cargo xtask test`: everything a fresh machine needs, then all tests.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::cargo::{self, Profile};
-use crate::failure::{Context as _, Result};
+use anyhow::Result;
+
+use crate::cache;
+use crate::cargo;
 use crate::process;
-use crate::report;
 use crate::verbs::setup;
 
-const HELP: &str = "\
-Installs what is missing, fetches NCCL, builds everything and runs all tests.
-
-Usage: cargo xtask test [ARGUMENTS OF cargo test]
-
-  cargo xtask test                            all tests
-  cargo xtask test -p otf2                    one package
-  cargo xtask test --test real_nccl -- ring   tests by name
-
-NCCL's published libraries (250 to 350 MB each) and a Python environment with the otf2 reader are kept in
-$XDG_CACHE_HOME/nccl-profiler-otf2 (or ~/.cache/nccl-profiler-otf2). The tests find them through
-NCCL_OTF2_TEST_NCCL_DIR and PYTHON, which this command sets.
-";
-
-/// Runs the command.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    if let [word] = words
-        && (word == "-h" || word == "--help")
-    {
-        print!("{HELP}");
-        return Ok(());
-    }
-    let machine = setup::everything()?;
-
-    report::heading("build");
-    // Tests start built programs and load built libraries of other packages: `cargo test` alone makes only some.
-    cargo::build(Profile::Debug, &[])?;
-    let probes = cargo::target()?.join("debug/probe-plugin");
-    build_probes(&probes)?;
-
-    report::heading("tests");
-    let mut test = cargo::command();
-    // One run is to show all that fails.
-    test.args(["test", "--locked", "--no-fail-fast"]);
-    if !names_packages(words) {
-        test.arg("--workspace");
-    }
-    test.args(words)
-        .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
-        .env("NCCL_OTF2_TEST_PROBE_DIR", &probes)
-        .env("PYTHON", machine.python.interpreter());
-    process::run(&mut test)
+/// Install what is missing, fetch NCCL, build everything and run all tests
+///
+///   cargo xtask test                            all tests
+///   cargo xtask test -p otf2                    one package
+///   cargo xtask test --test real_nccl -- ring   tests by name
+///
+/// NCCL's published libraries (250 to 350 MB each) and a Python environment with the otf2 reader are kept in
+/// $XDG_CACHE_HOME/nccl-profiler-otf2 (or ~/.cache/nccl-profiler-otf2). The tests find them through
+/// NCCL_OTF2_TEST_NCCL_DIR and PYTHON, which this command sets.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Arguments of cargo test
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
 }
 
 /// The C plugins that only write down what NCCL calls: what our recording is compared with. Each is made of the
@@ -60,23 +34,38 @@ const PROBES: [(&str, &str); 2] = [
     ("net", "libnccl-net-probe.so"),
 ];
 
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let machine = setup::everything()?;
+    process::heading("build");
+    // Tests start built programs and load built libraries of other packages: `cargo test` alone makes only some.
+    process::run(cargo::command("build").arg("--workspace"))?;
+    let probes = cargo::target()?.join("debug/probe-plugin");
+    build_probes(&probes)?;
+
+    process::heading("tests");
+    let mut test = cargo::command("test");
+    // One run is to show all that fails.
+    test.arg("--no-fail-fast");
+    if !names_packages(&args.arguments) {
+        test.arg("--workspace");
+    }
+    test.args(&args.arguments)
+        .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
+        .env("NCCL_OTF2_TEST_PROBE_DIR", &probes)
+        .env("PYTHON", machine.python.interpreter());
+    process::run(&mut test)
+}
+
 fn build_probes(out: &Path) -> Result<()> {
-    let folder = cargo::root().join("tests/doubles/fake-gpu/probe-plugin");
-    std::fs::create_dir_all(out).or_fail(|| format!("create {}", out.display()))?;
+    let sources = cache::list(&cargo::root().join("tests/doubles/fake-gpu/probe-plugin"))?;
+    cache::create(out)?;
     for (word, library) in PROBES {
-        let entries = folder
-            .read_dir()
-            .or_fail(|| format!("list {}", folder.display()))?;
-        let mut sources: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| is_source_of(path, word))
-            .collect();
-        sources.sort();
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"])
+            .arg(out.join(library));
         process::run(
-            Command::new("cc")
-                .args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"])
-                .arg(out.join(library))
-                .args(sources)
+            cc.args(sources.iter().filter(|path| is_source_of(path, word)))
                 .arg("-lpthread"),
         )?;
     }
@@ -90,13 +79,11 @@ fn is_source_of(path: &Path, word: &str) -> bool {
 }
 
 fn names_packages(arguments: &[String]) -> bool {
-    arguments
-        .iter()
-        .take_while(|word| *word != "--")
-        .any(|word| {
-            ["-p", "--package", "--workspace", "--all"].contains(&word.as_str())
-                || word.starts_with("--package=")
-        })
+    let mut own = arguments.iter().take_while(|word| *word != "--");
+    own.any(|word| {
+        ["-p", "--package", "--workspace", "--all"].contains(&word.as_str())
+            || word.starts_with("--package=")
+    })
 }
 
 #[cfg(test)]

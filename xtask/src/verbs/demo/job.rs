@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::request::{Choice, Request};
+use anyhow::{Result, ensure};
+
 use crate::cargo::{self, Profile};
-use crate::failure::{Failure, Result};
+use crate::error::missing;
 use crate::gpu;
 use crate::process;
 
@@ -22,11 +23,11 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) fn built() -> Result<Self> {
         // The plugin is not named here: the tool finds it beside itself, as in an installation.
-        cargo::built(Profile::Release, "libnccl_profiler_otf2.so")?;
+        cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?;
         Ok(Self {
-            nccl_otf2: cargo::built(Profile::Release, "nccl-otf2")?,
-            nccl_host: cargo::built(Profile::Release, "nccl-host")?,
-            fake_gpu: cargo::built(Profile::Release, "libfakegpu.so")?,
+            nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
+            nccl_host: cargo::built(Profile::Debug, "nccl-host")?,
+            fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
         })
     }
 }
@@ -43,20 +44,18 @@ pub(super) enum Devices {
 }
 
 impl Devices {
-    pub(super) fn choose(request: &Request) -> Result<Self> {
+    pub(super) fn choose(fake: bool, real: bool) -> Result<Self> {
         let devices = gpu::devices();
-        match request.devices {
-            Choice::Fake => Ok(Self::Fake("as asked for".into())),
-            Choice::Real if devices == 0 => {
-                Err(Failure::missing("--real: this machine shows no GPU (/dev/nvidia0); try --fake"))
-            }
-            Choice::WhatIsThere if devices == 0 => Ok(Self::Fake("this machine has no GPU".into())),
-            Choice::WhatIsThere if devices == 1 => Ok(Self::Fake(
+        match devices {
+            _ if fake => Ok(Self::Fake("as asked for".into())),
+            0 if real => Err(missing("--real: this machine shows no GPU (/dev/nvidia0); try --fake")),
+            0 => Ok(Self::Fake("this machine has no GPU".into())),
+            1 if !real => Ok(Self::Fake(
                 "this machine has one GPU, and NCCL reports nothing about a communicator of one rank; --real uses it \
                  all the same"
                     .into(),
             )),
-            Choice::WhatIsThere | Choice::Real => Ok(Self::Real { devices, runtime: gpu::cuda_runtime() }),
+            _ => Ok(Self::Real { devices, runtime: gpu::cuda_runtime() }),
         }
     }
 
@@ -144,13 +143,11 @@ impl Job<'_> {
     /// The archive's anchor file; it is what makes the rest an archive.
     pub(super) fn anchor(&self) -> Result<PathBuf> {
         let anchor = self.archive_folder().join("traces.otf2");
-        if anchor.is_file() {
-            Ok(anchor)
-        } else {
-            Err(Failure::wrong(format!(
-                "the job ended well and left no archive {}",
-                anchor.display()
-            )))
-        }
+        ensure!(
+            anchor.is_file(),
+            "the job ended well and left no archive {}",
+            anchor.display()
+        );
+        Ok(anchor)
     }
 }

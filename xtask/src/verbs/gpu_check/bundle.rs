@@ -12,11 +12,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cache::remove_folder;
+use anyhow::{Context as _, Result, ensure};
+
+use crate::cache;
 use crate::cargo::{self, Profile};
-use crate::failure::{Context as _, Failure, Result};
+use crate::error::missing;
 use crate::process;
-use crate::report;
 
 /// What has to be built.
 pub(super) const PACKAGES: &[&str] = &[
@@ -53,58 +54,55 @@ pub(super) struct Bundle {
 impl Bundle {
     /// Makes it anew of what is built; replaces only a folder that is one.
     pub(super) fn make(folder: &Path, profile: Profile) -> Result<Self> {
-        if folder.exists() && !folder.join("BUNDLE").is_file() && !is_empty(folder) {
-            return Err(Failure::usage(format!(
+        let used = cache::list(folder).is_ok_and(|files| !files.is_empty());
+        if used && !folder.join("BUNDLE").is_file() {
+            return Err(missing(format!(
                 "{} is there, and no such folder: name one that is not there",
                 folder.display()
             )));
         }
-        remove_folder(folder)?;
+        cache::remove(folder)?;
         for sub in ["bin", "lib", "fake"] {
-            let sub = folder.join(sub);
-            std::fs::create_dir_all(&sub).or_fail(|| format!("create {}", sub.display()))?;
+            cache::create(&folder.join(sub))?;
         }
         // First: what is half made may be replaced too.
         let about = folder.join("BUNDLE");
-        std::fs::write(&about, "").or_fail(|| format!("write {}", about.display()))?;
+        cache::write(&about, "")?;
         let mut strip = Command::new("strip");
         for (built, to) in FILES {
             let to = folder.join(to);
             let from = cargo::built(profile, built)?;
-            std::fs::copy(&from, &to).or_fail(|| format!("copy {}", from.display()))?;
+            std::fs::copy(&from, &to).with_context(|| format!("copy {}", from.display()))?;
             strip.arg(&to);
         }
         process::run(&mut strip)?;
         // Under this name the stand-in is a driver.
-        symlink("libfakegpu.so", folder.join("fake/libcuda.so.1"))
-            .or_fail(|| "link libcuda.so.1".to_owned())?;
-        let bytes = size(folder)?;
-        let glibc = newest_glibc(folder)?;
-        let optimized = match profile {
-            Profile::Debug => "debug",
-            Profile::Release => "release",
-        };
-        let lines = format!(
-            "version: {}\ncommit: {}\nprofile: {optimized}\nneeds_glibc: {glibc}\nmachine: {}\n",
+        symlink("libfakegpu.so", folder.join("fake/libcuda.so.1")).context("link libcuda.so.1")?;
+        let (bytes, glibc) = (size(folder)?, newest_glibc(folder)?);
+        let (version, commit, arch) = (
             env!("CARGO_PKG_VERSION"),
-            commit(),
-            std::env::consts::ARCH
+            cargo::commit("--dirty"),
+            std::env::consts::ARCH,
         );
-        std::fs::write(&about, lines).or_fail(|| format!("write {}", about.display()))?;
-        report::fact(&format!(
-            "{}: {:.1} MiB, needs glibc {glibc} or later, {}",
-            folder.display(),
-            mebibytes(bytes),
-            std::env::consts::ARCH
-        ));
+        let profile_name = profile.name();
+        cache::write(
+            &about,
+            format!(
+                "version: {version}\ncommit: {commit}\nprofile: {profile_name}\nneeds_glibc: {glibc}\nmachine: {arch}\n"
+            ),
+        )?;
+        let size = format!("{:.1} MiB", mebibytes(bytes));
+        println!(
+            "   {}: {size}, needs glibc {glibc} or later, {arch}",
+            folder.display()
+        );
         // Programs that are not optimized are for trying it out; they do not travel.
-        if bytes > MOST_BYTES && matches!(profile, Profile::Release) {
-            return Err(Failure::wrong(format!(
-                "the folder has {:.1} MiB, more than {:.0}",
-                mebibytes(bytes),
-                mebibytes(MOST_BYTES)
-            )));
-        }
+        let small = bytes <= MOST_BYTES || profile == Profile::Debug;
+        ensure!(
+            small,
+            "the folder has {size}, more than {:.0}",
+            mebibytes(MOST_BYTES)
+        );
         Ok(Self {
             folder: folder.to_owned(),
         })
@@ -115,22 +113,13 @@ impl Bundle {
     }
 }
 
-fn is_empty(folder: &Path) -> bool {
-    folder
-        .read_dir()
-        .is_ok_and(|mut entries| entries.next().is_none())
-}
-
 fn size(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for (_, file) in FILES {
-        let file = folder.join(file);
-        let meta = file.metadata();
-        bytes += meta
-            .or_fail(|| format!("look at {}", file.display()))?
-            .len();
-    }
-    Ok(bytes)
+    let sizes = FILES
+        .iter()
+        .map(|(_, file)| Ok(folder.join(file).metadata()?.len()));
+    sizes
+        .sum::<std::io::Result<u64>>()
+        .context("look at the copies")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for one digit behind the point")]
@@ -143,9 +132,8 @@ fn newest_glibc(folder: &Path) -> Result<String> {
     let mut readelf = Command::new("readelf");
     readelf.args(["--wide", "--version-info"]);
     readelf.args(FILES.iter().map(|(_, file)| folder.join(file)));
-    let text = process::capture(&mut readelf)?.stdout;
-    newest(&String::from_utf8_lossy(&text))
-        .ok_or_else(|| Failure::wrong("readelf names no version of the C library's symbols"))
+    newest(&process::output(&mut readelf, "readelf")?)
+        .context("readelf names no version of the C library's symbols")
 }
 
 fn newest(text: &str) -> Option<String> {
@@ -161,18 +149,6 @@ fn newest(text: &str) -> Option<String> {
     Some(format!("{major}.{minor}"))
 }
 
-fn commit() -> String {
-    let mut git = Command::new("git");
-    git.args(["describe", "--always", "--dirty"])
-        .current_dir(cargo::root());
-    match process::capture(&mut git) {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        }
-        _ => "unknown".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,14 +162,10 @@ mod tests {
 
     #[test]
     fn a_folder_of_somebody_else_is_left_alone() {
-        let folder = std::env::temp_dir().join(format!("xtask-bundle-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("mine"), "x").unwrap();
-        let refused = Bundle::make(&folder, Profile::Debug)
-            .err()
-            .map(|failure| failure.message().to_owned());
-        assert!(folder.join("mine").is_file());
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert!(refused.is_some_and(|message| message.contains("is there")));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("mine"), "x").unwrap();
+        let refused = Bundle::make(folder.path(), Profile::Debug).err().unwrap();
+        assert!(folder.path().join("mine").is_file());
+        assert!(refused.to_string().contains("is there"), "{refused}");
     }
 }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::cargo;
-use crate::failure::{Failure, Result};
+use anyhow::{Result, ensure};
 
 use circles::Circle;
 use limits::{EXCEPTIONS, Exception, GENERATED, LIMITS, Limit, Rule};
@@ -28,7 +28,7 @@ use tree::{Kind, Tree};
 /// The page with the table of who may import whom.
 const DESIGN: &str = "docs/DESIGN.md";
 
-/// Checks that the code stays in rooms that a stranger finds.
+/// Hold circles of imports, sizes and widths of the code base against the limits
 ///
 /// Circles: no module imports another one that, perhaps through further modules, imports it; that holds for the
 /// modules of a crate, for the files of a folder, and for a module and its children. A path counts as an import of the
@@ -67,15 +67,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         EXCEPTIONS,
     )?;
     if args.json {
-        let json = serde_json::to_string_pretty(&report)
-            .map_err(|error| Failure::wrong(error.to_string()))?;
-        println!("{json}");
+        println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print!("{}", report.text(args.all));
     }
-    if report.failed() {
-        return Err(Failure::wrong("limits are exceeded: see above"));
-    }
+    ensure!(!report.failed(), "limits are exceeded: see above");
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree, Visibility};
 
-use crate::failure::{Failure, Result};
+use anyhow::{Result, anyhow};
 
 use super::tokens;
 
@@ -86,7 +86,7 @@ pub(super) enum How {
 pub(super) fn read(name: &str, text: &str) -> Result<Source> {
     let file = syn::parse_file(text).map_err(|error| {
         let at = error.span().start();
-        Failure::wrong(format!("{name}:{}: {error}", at.line))
+        anyhow!("{name}:{}: {error}", at.line)
     })?;
     let mut reader = Reader::default();
     reader.source.scopes.push(Scope::default());

@@ -298,9 +298,5 @@ fn an_exception_holds_as_long_as_it_is_needed() {
 #[test]
 fn a_file_that_is_no_rust_is_named() {
     let failure = source::read("src/a.rs", "fn (").err().unwrap();
-    assert!(
-        failure.message().starts_with("src/a.rs:1"),
-        "{}",
-        failure.message()
-    );
+    assert!(failure.to_string().starts_with("src/a.rs:1"), "{failure}");
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::failure::{Context as _, Failure, Result};
-use crate::process::capture;
+use crate::process::output;
+use anyhow::{Context as _, Result};
 
 /// The workspace as git and cargo see it.
 pub(super) struct Tree {
@@ -73,7 +73,7 @@ impl Tree {
     pub(super) fn read(root: &Path) -> Result<Self> {
         let root = root
             .canonicalize()
-            .or_fail(|| format!("find {}", root.display()))?;
+            .with_context(|| format!("find {}", root.display()))?;
         let mut git = Command::new("git");
         git.args([
             "ls-files",
@@ -82,23 +82,18 @@ impl Tree {
             "--others",
             "--exclude-standard",
         ]);
-        let mut files: Vec<String> = output(git.current_dir(&root))?
+        let mut files: Vec<String> = output(git.current_dir(&root), "git ls-files")?
             .split('\0')
             .filter(|file| root.join(file).is_file())
             .map(str::to_owned)
             .collect();
         files.sort();
         files.dedup();
-        let mut cargo = crate::cargo::command();
-        cargo.args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ]);
-        let metadata: Metadata = serde_json::from_str(&output(cargo.current_dir(&root))?)
-            .map_err(|error| Failure::wrong(format!("cargo metadata: {error}")))?;
+        let mut cargo = crate::cargo::command("metadata");
+        cargo.args(["--no-deps", "--offline", "--format-version", "1"]);
+        let metadata: Metadata =
+            serde_json::from_str(&output(cargo.current_dir(&root), "cargo metadata")?)
+                .context("understand cargo metadata")?;
         let packages = metadata
             .packages
             .into_iter()
@@ -112,7 +107,7 @@ impl Tree {
     }
 
     pub(super) fn text(&self, file: &str) -> Result<String> {
-        std::fs::read_to_string(self.root.join(file)).or_fail(|| format!("read {file}"))
+        std::fs::read_to_string(self.root.join(file)).with_context(|| format!("read {file}"))
     }
 
     /// The package that a file belongs to.
@@ -183,16 +178,4 @@ fn relative(path: &Path, root: &Path) -> String {
         .unwrap_or(path)
         .to_string_lossy()
         .into_owned()
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let output = capture(command)?;
-    if !output.status.success() {
-        return Err(Failure::wrong(format!(
-            "{}: {}",
-            command.get_program().to_string_lossy(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        )));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

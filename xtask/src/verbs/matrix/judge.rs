@@ -1,18 +1,19 @@
 //! One run, and everything that its archive is held against.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
 
 use super::super::readers;
 use super::cells::Cell;
 use super::memcheck;
-use super::said::{fault, last, last_line, reason, rules};
-use crate::cache::remove_folder;
+use super::table::Verdict;
+use crate::cache;
 use crate::cargo::{self, Profile};
-use crate::failure::{Context as _, Failure, Result};
-use crate::process;
+use crate::process::{self, Said};
 use crate::python::Python;
 
 /// Elements of an operation: enough for several steps of the proxy in each protocol.
@@ -20,22 +21,6 @@ const COUNT: &str = "10000";
 /// After this `nccl-host` kills its processes; a run takes 2 to 20 s on two idle cores, ten times as long on busy ones.
 const LIMIT_SECONDS: &str = "300";
 const RELAY: &str = "libnccl-profiler-relay.so";
-
-/// What became of a run.
-pub(super) enum Verdict {
-    /// All comparisons held.
-    Good {
-        /// The rules of `check` that had remarks.
-        remarks: Vec<String>,
-        /// What of NCCL was steered around.
-        around: Option<&'static str>,
-    },
-    /// NCCL itself cannot be run this way.
-    Impossible(&'static str),
-    Failed(String),
-    /// Nothing is known of it.
-    NotRun,
-}
 
 /// What all runs share.
 pub(super) struct Bench {
@@ -79,27 +64,30 @@ impl Bench {
     pub(super) fn judge(&self, run: &Run<'_>) -> Result<(Verdict, Duration)> {
         let exception = run.cell.exception(run.release);
         if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {
-            return Ok((Verdict::Impossible(exception.why), Duration::ZERO));
+            return Ok((
+                Verdict::Impossible {
+                    why: exception.why.to_owned(),
+                },
+                Duration::ZERO,
+            ));
         }
-        remove_folder(&run.folder)?;
-        std::fs::create_dir_all(&run.folder)
-            .or_fail(|| format!("create {}", run.folder.display()))?;
+        cache::remove(&run.folder)?;
+        cache::create(&run.folder)?;
         let started = Instant::now();
         let verdict = match self.run(run).and_then(|()| self.compare(run)) {
             Ok(remarks) => Verdict::Good {
                 remarks,
-                around: exception.map(|exception| exception.why),
+                around: exception.map(|exception| exception.why.to_owned()),
             },
-            Err(failure) => Verdict::Failed(failure.message().to_owned()),
+            Err(error) => Verdict::Failed {
+                why: format!("{error:#}"),
+            },
         };
         Ok((verdict, started.elapsed()))
     }
 
     /// `nccl-host` checks the result of each operation, and ends with 0 only when all are right.
     fn run(&self, run: &Run<'_>) -> Result<()> {
-        let said = run.folder.join("said");
-        let file = File::create(&said).or_fail(|| format!("create {}", said.display()))?;
-        let both = file.try_clone().or_fail(|| "open a file twice".into())?;
         let mut command = Command::new(&self.nccl_otf2);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("NCCL_") {
@@ -131,21 +119,17 @@ impl Bench {
             .envs(run.cell.settings.iter().copied())
             .env("LD_LIBRARY_PATH", &self.probes)
             .env("RELAY_PLUGIN", &self.plugin)
-            .env("RELAY_OUT", run.relay())
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(both);
-        let status = command
-            .status()
-            .or_fail(|| format!("start {}", self.nccl_otf2.display()))?;
-        match status.code() {
+            .env("RELAY_OUT", run.relay());
+        let said = process::capture(&mut command)?;
+        cache::write(
+            &run.folder.join("said"),
+            format!("{}{}", said.out, said.err),
+        )?;
+        match said.status.code() {
             Some(0) => Ok(()),
-            Some(1) => Err(Failure::wrong("the program got wrong results from NCCL")),
-            Some(124) => Err(Failure::wrong("the run hung and was killed")),
-            _ => Err(Failure::wrong(format!(
-                "the run ended with {status}: {}",
-                last_line(&said)
-            ))),
+            Some(1) => bail!("the program got wrong results from NCCL"),
+            Some(124) => bail!("the run hung and was killed"),
+            _ => bail!("the run ended with {}: {}", said.status, said.last()),
         }
     }
 
@@ -153,48 +137,32 @@ impl Bench {
     fn compare(&self, run: &Run<'_>) -> Result<Vec<String>> {
         let anchor = run.archive().join("traces.otf2");
         let text = print(&anchor)?;
-        readers::agree(&self.python, &self.nccl_otf2, &anchor)
-            .map_err(|failure| Failure::wrong(format!("readers: {}", failure.message())))?;
+        readers::agree(&self.python, &self.nccl_otf2, &anchor).context("readers")?;
         only("nccl.algo", run.cell.algorithm, &text)?;
         only("nccl.proto", run.cell.protocol, &text)?;
         if run.cell.memcheck {
             let found = memcheck::found(&run.folder)?;
-            if let Some(first) = found.ours.first() {
-                let (ours, others) = (found.ours.len(), found.others);
-                return Err(Failure::wrong(format!(
-                    "memcheck: {ours} errors of the plugin ({others} of others): {first}"
-                )));
-            }
+            let (ours, others) = (found.ours.len(), found.others);
+            let first = found.ours.first().map_or("", String::as_str);
+            ensure!(
+                ours == 0,
+                "memcheck: {ours} errors of the plugin ({others} of others): {first}"
+            );
         }
-
         let check = process::capture(
             Command::new(&self.nccl_otf2)
                 .args(["check", "--json"])
                 .arg(&anchor),
         )?;
-        if !check.status.success() {
-            return Err(Failure::wrong(format!("check: {}", fault(&check))));
-        }
-        let mut counts = self.script("compare_counts.py");
+        ensure!(check.status.success(), "check: {}", fault(&check));
+        let mut counts = self.python.script("compare_counts.py");
         if !run.cell.is_exact() {
             counts.arg("--any-proxy");
         }
         succeeds("counts", counts.arg(&anchor).arg(run.log()))?;
-        succeeds(
-            "callbacks",
-            self.script("callbacks.py")
-                .arg(run.relay())
-                .arg(run.archive()),
-        )?;
-        Ok(rules(&String::from_utf8_lossy(&check.stdout)))
-    }
-
-    fn script(&self, name: &str) -> Command {
-        let mut command = Command::new(self.python.interpreter());
-        command
-            .arg("-B")
-            .arg(cargo::root().join("xtask/python").join(name));
-        command
+        let mut callbacks = self.python.script("callbacks.py");
+        succeeds("callbacks", callbacks.arg(run.relay()).arg(run.archive()))?;
+        Ok(rules(&check))
     }
 }
 
@@ -223,10 +191,12 @@ impl Run<'_> {
 /// What `otf2-print` prints, without a complaint.
 fn print(anchor: &Path) -> Result<String> {
     let printed = process::capture(Command::new("otf2-print").arg(anchor))?;
-    if !printed.status.success() || !printed.stderr.is_empty() {
-        return Err(Failure::wrong(format!("otf2-print: {}", last(&printed))));
-    }
-    Ok(String::from_utf8_lossy(&printed.stdout).into_owned())
+    ensure!(
+        printed.status.success() && printed.err.is_empty(),
+        "otf2-print: {}",
+        printed.last()
+    );
+    Ok(printed.out)
 }
 
 /// What was asked of NCCL (`NCCL_PROTO`) is what the archive says it took, and nothing else.
@@ -240,35 +210,56 @@ fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
             continue;
         };
         // The definition of the attribute itself has no value.
-        if !part
+        if part
             .split('"')
             .next()
-            .unwrap_or_default()
-            .contains("STRING;")
+            .is_some_and(|head| head.contains("STRING;"))
         {
-            continue;
-        }
-        if value != wanted {
-            return Err(Failure::wrong(format!(
+            ensure!(
+                value == wanted,
                 "{attribute}: {wanted} was asked for, the archive says {value}"
-            )));
+            );
+            seen = true;
         }
-        seen = true;
     }
-    if seen {
-        Ok(())
-    } else {
-        Err(Failure::wrong(format!("{attribute}: the archive has none")))
-    }
+    ensure!(seen, "{attribute}: the archive has none");
+    Ok(())
 }
 
+/// The numbers that differ, or the last words.
 fn succeeds(what: &str, command: &mut Command) -> Result<()> {
-    let output = process::capture(command)?;
-    if output.status.success() {
-        Ok(())
+    let said = process::capture(command)?;
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wrong: Vec<String> = said
+        .out
+        .lines()
+        .filter(|line| line.contains("WRONG"))
+        .map(words)
+        .collect();
+    let reason = if wrong.is_empty() {
+        said.last().to_owned()
     } else {
-        Err(Failure::wrong(format!("{what}: {}", reason(&output))))
-    }
+        wrong.join("; ")
+    };
+    ensure!(said.status.success(), "{what}: {reason}");
+    Ok(())
+}
+
+/// The first finding of `check --json`, or its last words.
+fn fault(said: &Said) -> String {
+    let json: Value = serde_json::from_str(&said.out).unwrap_or_default();
+    let findings = json["findings"].as_array().into_iter().flatten();
+    let mut faults = findings.filter(|finding| finding["severity"] == "fault");
+    let message = faults.next().and_then(|fault| fault["message"].as_str());
+    message.unwrap_or(said.last()).to_owned()
+}
+
+/// The rules that `check --json` remarked on: the keys of its list of rules.
+fn rules(said: &Said) -> Vec<String> {
+    let json: Value = serde_json::from_str(&said.out).unwrap_or_default();
+    json["rules"]
+        .as_object()
+        .map_or_else(Vec::new, |rules| rules.keys().cloned().collect())
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::{Context as _, Result, ensure};
+
+use crate::cache;
 use crate::cargo;
-use crate::failure::{Context as _, Failure, Result};
 
 /// Elements of an operation: everything takes some thirty times as long.
 pub(super) const COUNT: &str = "1000";
@@ -52,29 +54,17 @@ pub(super) fn found(folder: &Path) -> Result<Found> {
         others: 0,
     };
     let mut workers = 0;
-    for path in files(folder)? {
-        let text = std::fs::read(&path).or_fail(|| format!("read {}", path.display()))?;
+    let is_finding = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "memcheck");
+    for path in cache::list(folder)?.into_iter().filter(is_finding) {
+        let text = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         let text = String::from_utf8_lossy(&text);
         // A worker that came to its end has the rank's words there; the launcher never loads NCCL.
         workers +=
             usize::from(text.contains("--worker") && text.contains("<state>FINISHED</state>"));
         sort(&text, &mut found);
     }
-    if workers == 0 {
-        return Err(Failure::wrong("memcheck saw no worker come to its end"));
-    }
+    ensure!(workers > 0, "memcheck saw no worker come to its end");
     Ok(found)
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).or_fail(|| format!("list {}", folder.display()))?;
-    Ok(entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("memcheck."))
-        })
-        .collect())
 }
 
 /// A process that starts another program by exec has both reports in one file.

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::cells::Cell;
-use super::judge::Verdict;
+
+/// Of the description for programs.
+const FORMAT: u32 = 1;
 
 /// What became of every run: a row per cell, in it a verdict per release.
 pub(super) struct Table<'a> {
@@ -14,11 +18,54 @@ pub(super) struct Table<'a> {
 }
 
 /// What became of one run, and how long it took.
+#[derive(PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
-    pub(super) took: Duration,
+    pub(super) seconds: f64,
     /// What was run, as git names it.
     pub(super) tree: String,
+}
+
+#[derive(PartialEq, Debug, Serialize, Deserialize)]
+pub(super) enum Verdict {
+    /// All comparisons held.
+    Good {
+        /// The rules of `check` that had remarks.
+        remarks: Vec<String>,
+        /// What of NCCL was steered around.
+        around: Option<String>,
+    },
+    /// NCCL itself cannot be run this way.
+    Impossible {
+        why: String,
+    },
+    Failed {
+        why: String,
+    },
+    /// Nothing is known of it.
+    NotRun,
+}
+
+impl Outcome {
+    pub(super) fn not_run(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            seconds: 0.0,
+            tree: String::new(),
+        }
+    }
+}
+
+impl Verdict {
+    /// In a line, with its reason.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::Good { .. } => long(self).replace('\\', ""),
+            Self::Impossible { why } => format!("not to be had: {why}"),
+            Self::Failed { why } => format!("FAIL: {why}"),
+            Self::NotRun => "not run".to_owned(),
+        }
+    }
 }
 
 impl Table<'_> {
@@ -28,8 +75,8 @@ impl Table<'_> {
         for outcome in self.rows.iter().flat_map(|(_, row)| row) {
             match &outcome.verdict {
                 Verdict::Good { .. } => sums.0 += 1,
-                Verdict::Impossible(_) => sums.1 += 1,
-                Verdict::Failed(_) => sums.2 += 1,
+                Verdict::Impossible { .. } => sums.1 += 1,
+                Verdict::Failed { .. } => sums.2 += 1,
                 Verdict::NotRun => {}
             }
         }
@@ -91,6 +138,29 @@ impl Table<'_> {
         text
     }
 
+    /// For programs: an object with an entry in `runs` for each cell of the table.
+    pub(super) fn json(&self) -> String {
+        let mut runs = Vec::new();
+        for (cell, row) in &self.rows {
+            for (release, outcome) in self.releases.iter().zip(row) {
+                let (verdict, remarks, why): (_, &[String], _) = match &outcome.verdict {
+                    Verdict::Good { remarks, around } => {
+                        ("good", remarks, around.as_deref().unwrap_or(""))
+                    }
+                    Verdict::Impossible { why } => ("impossible", &[], why.as_str()),
+                    Verdict::Failed { why } => ("failed", &[], why.as_str()),
+                    Verdict::NotRun => ("not run", &[], ""),
+                };
+                let seconds = (outcome.seconds * 10.0).round() / 10.0;
+                runs.push(json!({
+                    "cell": cell.name, "release": release, "verdict": verdict, "remarks": remarks, "why": why,
+                    "seconds": seconds,
+                }));
+            }
+        }
+        format!("{:#}\n", json!({ "format": FORMAT, "runs": runs }))
+    }
+
     /// What was run. Cells may have been run at different times; one that never was says nothing.
     fn trees(&self) -> String {
         let outcomes = || self.rows.iter().flat_map(|(_, row)| row);
@@ -123,8 +193,8 @@ impl Table<'_> {
                         format!("`{}`*, with `{instead}`: {why}", cell.name)
                     }
                     Verdict::NotRun => continue,
-                    Verdict::Impossible(why) => format!("`{}`, not to be had: {why}", cell.name),
-                    Verdict::Failed(why) => format!("`{}`, FAIL: {why}", cell.name),
+                    Verdict::Impossible { why } => format!("`{}`, not to be had: {why}", cell.name),
+                    Verdict::Failed { why } => format!("`{}`, FAIL: {why}", cell.name),
                 };
                 match notes.iter_mut().find(|(text, _)| *text == note) {
                     Some((_, releases)) => releases.push(release),
@@ -150,8 +220,8 @@ fn short(verdict: &Verdict) -> String {
                 format!("ok/{}{star}", remarks.len())
             }
         }
-        Verdict::Impossible(_) => "—".to_owned(),
-        Verdict::Failed(_) => "FAIL".to_owned(),
+        Verdict::Impossible { .. } => "—".to_owned(),
+        Verdict::Failed { .. } => "FAIL".to_owned(),
         Verdict::NotRun => "·".to_owned(),
     }
 }
@@ -176,23 +246,23 @@ mod tests {
     #[test]
     fn what_failed_is_in_the_table_with_its_reason() {
         let releases = ["1.0.0".to_owned(), "1.1.0".to_owned(), "1.2.0".to_owned()];
-        let row = vec![
+        let row = [
             Verdict::Good {
                 remarks: vec!["A06".into(), "T06".into()],
-                around: Some("slow"),
+                around: Some("slow".into()),
             },
-            Verdict::Failed("so".into()),
-            Verdict::Impossible("never"),
+            Verdict::Failed { why: "so".into() },
+            Verdict::Impossible {
+                why: "never".into(),
+            },
         ];
-        let took = Duration::from_secs(1);
         let row = row
-            .into_iter()
             .map(|verdict| Outcome {
                 verdict,
-                took,
+                seconds: 1.26,
                 tree: "abc".into(),
             })
-            .collect();
+            .into();
         let table = Table {
             releases: &releases,
             rows: vec![(&CELLS[0], row)],
@@ -208,6 +278,12 @@ mod tests {
             table.markdown().contains("| ok\\* A06 T06 |"),
             "{}",
             table.markdown()
+        );
+        let json: serde_json::Value = serde_json::from_str(&table.json()).unwrap();
+        let run = &json["runs"][1];
+        assert_eq!(
+            (&run["verdict"], &run["why"], &run["seconds"]),
+            (&json!("failed"), &json!("so"), &json!(1.3))
         );
     }
 }
