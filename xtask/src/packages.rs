@@ -86,7 +86,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
             lacking.iter().map(line).collect::<String>()
         )));
     }
-    if !is_root() {
+    if !rustix::process::geteuid().is_root() {
         return Err(missing(format!(
             "packages are missing; install them and try again:\n  sudo apt-get update && sudo apt-get install -y \
              --no-install-recommends {}",
@@ -125,14 +125,6 @@ fn on_path(name: &str) -> bool {
 
 fn installed(package: &str) -> bool {
     succeeds(Command::new("dpkg").args(["-s", package]))
-}
-
-fn is_root() -> bool {
-    // The owner of our own process folder is our effective user: no need to call into libc.
-    use std::os::unix::fs::MetadataExt as _;
-    Path::new("/proc/self")
-        .metadata()
-        .is_ok_and(|meta| meta.uid() == 0)
 }
 
 fn libclang_is_here() -> bool {

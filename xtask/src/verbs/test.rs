@@ -38,8 +38,10 @@ const PROBES: [(&str, &str); 2] = [
 pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = setup::everything()?;
     process::heading("build");
-    // Tests start built programs and load built libraries of other packages: `cargo test` alone makes only some.
-    process::run(cargo::command("build").arg("--workspace"))?;
+    // Tests start programs and load libraries of other packages, of which `cargo test` makes only some. Built together
+    // with the tests, so that nothing is built a second time with the features of development dependencies.
+    let targets = ["--workspace", "--lib", "--bins", "--examples", "--tests"];
+    process::run(cargo::command("build").args(targets))?;
     let probes = cargo::target()?.join("debug/probe-plugin");
     build_probes(&probes)?;
 

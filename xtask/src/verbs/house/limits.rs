@@ -54,30 +54,15 @@ const fn limit(rule: Rule, what: &'static str, most: usize, over: usize) -> Limi
 }
 
 pub(super) const LIMITS: &[Limit] = &[
-    limit(Rule::Circles, "modules in import circles", 0, 181),
-    limit(
-        Rule::Imports,
-        "imports beside the table in docs/DESIGN.md",
-        0,
-        0,
-    ),
+    limit(Rule::Circles, "modules in import circles", 0, 156),
+    limit(Rule::Imports, "imports that docs/DESIGN.md lacks", 0, 0),
     limit(Rule::FileLines, "lines in a file", 400, 35),
     limit(Rule::FunctionLines, "lines in a function", 80, 47),
-    limit(Rule::FolderFiles, "files in a folder", 12, 15),
-    limit(Rule::RoomLines, "production lines in a room", 6000, 4),
-    limit(Rule::PublicItems, "public items of a crate", 100, 1),
-    limit(
-        Rule::MarkdownColumns,
-        "columns in a line of Markdown",
-        120,
-        539,
-    ),
-    limit(
-        Rule::CommentColumns,
-        "columns in a line of comment",
-        120,
-        124,
-    ),
+    limit(Rule::FolderFiles, "files in a folder", 12, 13),
+    limit(Rule::RoomLines, "production lines in a room", 6000, 3),
+    limit(Rule::PublicItems, "public items of a crate", 100, 2),
+    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 539),
+    limit(Rule::CommentColumns, "columns of comment", 120, 126),
 ];
 
 /// Files that a program makes: nothing is measured in them.

@@ -72,7 +72,7 @@ impl Table {
             let words = list
                 .split([',', ' '])
                 .map(plain)
-                .filter(|word| !matches!(word.as_str(), "" | "-" | "—" | "nothing"));
+                .filter(|word| !matches!(word.as_str(), "" | "-" | "–" | "—" | "nothing"));
             (!rule && room != "room").then(|| (room, words.collect()))
         });
         Some(Self {
@@ -104,7 +104,7 @@ impl Table {
         wrong
     }
 
-    /// Rows of a package's modules against the imports of its code.
+    /// Rows of a package's modules against the imports of its code; each pair of rooms once.
     pub(super) fn modules(
         &self,
         tree: &Tree,
@@ -112,71 +112,56 @@ impl Table {
         code: &Crate<'_>,
         imports: &[Import],
     ) -> Vec<String> {
-        let key = |module: &str| {
-            if package.folder.is_empty() {
-                module.to_owned()
-            } else {
-                format!("{}/{module}", short(package))
-            }
+        let folder = if package.folder.is_empty() {
+            String::new()
+        } else {
+            format!("{}/", short(package))
         };
-        let top = |module: usize| {
-            code.modules
-                .get(module)
-                .and_then(|module| module.path.first())
+        let room = |module: usize| {
+            Some(format!(
+                "{folder}{}",
+                code.modules.get(module)?.path.first()?
+            ))
         };
-        let rooms: BTreeSet<&String> = code
-            .modules
-            .iter()
-            .filter_map(|module| module.path.first())
-            .collect();
-        if !rooms.iter().any(|room| self.rows.contains_key(&key(room))) {
+        let rooms: BTreeSet<String> = (0..code.modules.len()).filter_map(room).collect();
+        if !rooms.iter().any(|room| self.rows.contains_key(room)) {
             return Vec::new();
         }
-        let mut wrong: BTreeSet<String> = BTreeSet::new();
-        for room in rooms {
-            if !self.rows.contains_key(&key(room)) {
-                wrong.insert(format!("{} has no row", key(room)));
-            }
-        }
+        let without = rooms.iter().filter(|room| !self.rows.contains_key(*room));
+        let mut wrong: BTreeMap<String, String> = without
+            .map(|room| (format!("{room} has no row"), String::new()))
+            .collect();
         for import in imports {
-            let Some((from, allowed)) =
-                top(import.from).and_then(|from| Some((from, self.rows.get(&key(from))?)))
-            else {
-                continue;
-            };
-            let to: Vec<String> = match &import.to {
-                Imported::Module(to) => top(*to)
-                    .into_iter()
-                    .flat_map(|to| [to.clone(), key(to)])
-                    .collect(),
+            let to = match &import.to {
+                Imported::Module(to) => room(*to),
                 Imported::Crate(name) => {
-                    let package = tree
-                        .packages
-                        .iter()
-                        .find(|package| package.library() == Some(name.as_str()));
-                    package
-                        .into_iter()
-                        .flat_map(|package| [short(package).to_owned(), package.name.clone()])
-                        .collect()
+                    let mut packages = tree.packages.iter();
+                    packages
+                        .find(|package| package.library() == Some(name))
+                        .map(|package| short(package).to_owned())
                 }
             };
-            let fine =
-                to.is_empty() || to.contains(from) || to.iter().any(|to| allowed.contains(to));
-            if !fine {
+            let (Some(from), Some(to)) = (room(import.from), to) else {
+                continue;
+            };
+            let Some(allowed) = self.rows.get(&from) else {
+                continue;
+            };
+            // In a row of the same crate the name of the module is enough.
+            let own = to.strip_prefix(&folder).unwrap_or(&to);
+            if from != to && !allowed.contains(&to) && !allowed.contains(own) {
                 let file = code
                     .modules
                     .get(import.from)
                     .map_or("", |module| &module.file);
-                let to = to.first().map_or("", String::as_str);
-                wrong.insert(format!(
-                    "{} imports {to} ({file}:{} {})",
-                    key(from),
-                    import.line,
-                    import.path
-                ));
+                let first = format!(" ({file}:{} {})", import.line, import.path);
+                wrong.entry(format!("{from} imports {to}")).or_insert(first);
             }
         }
-        wrong.into_iter().collect()
+        wrong
+            .into_iter()
+            .map(|(what, first)| what + &first)
+            .collect()
     }
 }
 
