@@ -14,6 +14,8 @@ pub(super) struct Circle {
     pub(super) modules: Vec<String>,
     /// One shortest way around.
     pub(super) way: Vec<String>,
+    /// For each pair of them the first import.
+    pub(super) imports: Vec<String>,
 }
 
 type Graph<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
@@ -47,22 +49,23 @@ pub(super) fn find(name: &str, code: &Crate<'_>, imports: &[Import]) -> Vec<Circ
     let mut circles = Vec::new();
     for (level, graph) in &levels {
         for members in components(graph) {
-            let way = shortest(graph, &members).into_iter().map(|import| {
-                let module = code.modules.get(import.from);
-                format!(
-                    "{}:{} {}",
-                    module.map_or("", |module| &module.file),
-                    import.line,
-                    import.path
-                )
-            });
+            let line = |import: &Import| {
+                let file = code
+                    .modules
+                    .get(import.from)
+                    .map_or("", |module| &module.file);
+                format!("{file}:{} {}", import.line, import.path)
+            };
+            let inner = members.iter().filter_map(|from| graph.get(from)).flatten();
+            let inner = inner.filter(|(to, _)| members.contains(*to));
             circles.push(Circle {
                 inside: std::iter::once(name)
                     .chain(level.iter().map(String::as_str))
                     .collect::<Vec<_>>()
                     .join("::"),
                 modules: members.iter().map(|member| (*member).to_owned()).collect(),
-                way: way.collect(),
+                way: shortest(graph, &members).into_iter().map(line).collect(),
+                imports: inner.map(|(_, import)| line(import)).collect(),
             });
         }
     }

@@ -54,7 +54,7 @@ const fn limit(rule: Rule, what: &'static str, most: usize, over: usize) -> Limi
 }
 
 pub(super) const LIMITS: &[Limit] = &[
-    limit(Rule::Circles, "modules in import circles", 0, 156),
+    limit(Rule::Circles, "modules in import circles", 0, 154),
     limit(Rule::Imports, "imports that docs/DESIGN.md lacks", 0, 0),
     limit(Rule::FileLines, "lines in a file", 400, 35),
     limit(Rule::FunctionLines, "lines in a function", 80, 47),

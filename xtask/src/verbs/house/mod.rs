@@ -3,13 +3,13 @@
 mod circles;
 mod limits;
 mod modules;
+mod paths;
 mod report;
 mod rooms;
 mod source;
 #[cfg(test)]
 mod tests;
 mod text;
-mod tokens;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};

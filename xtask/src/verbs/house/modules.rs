@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::{Definition, How, Source, Used, What};
+use super::paths::{How, Used};
+use super::source::{Definition, Source, What};
 
 /// The parsed files of the workspace, by their paths.
 pub(super) type Sources = BTreeMap<String, Source>;

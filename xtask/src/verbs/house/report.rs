@@ -223,16 +223,29 @@ impl Judged {
 
 fn list_circles(text: &mut String, circles: &[Circle], all: bool) {
     for circle in circles {
-        let modules = if all || circle.modules.len() <= SHOWN {
-            circle.modules.join(", ")
+        let (shown, what) = if all {
+            (usize::MAX, "imports")
         } else {
-            format!(
-                "{}, …",
-                circle.modules.get(..SHOWN).unwrap_or_default().join(", ")
-            )
+            (SHOWN, "a way around")
         };
-        let _ = writeln!(text, "      in {}: {modules}; a way around:", circle.inside);
-        for import in &circle.way {
+        let modules: Vec<&str> = circle
+            .modules
+            .iter()
+            .take(shown)
+            .map(String::as_str)
+            .collect();
+        let more = if circle.modules.len() > shown {
+            ", …"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "      in {}: {}{more}; {what}:",
+            circle.inside,
+            modules.join(", ")
+        );
+        for import in if all { &circle.imports } else { &circle.way } {
             let _ = writeln!(text, "        {import}");
         }
     }

@@ -9,7 +9,7 @@ use syn::{Attribute, Item, UseTree, Visibility};
 
 use anyhow::{Result, anyhow};
 
-use super::tokens;
+use super::paths::{self, How, Used};
 
 /// A parsed file.
 #[derive(Default)]
@@ -57,29 +57,6 @@ pub(super) enum What {
 pub(super) struct Import {
     pub(super) public: bool,
     pub(super) path: Vec<String>,
-}
-
-/// A path in code or behind `use`.
-pub(super) struct Used {
-    pub(super) path: Vec<String>,
-    pub(super) line: usize,
-    pub(super) how: How,
-}
-
-impl Used {
-    pub(super) fn new(path: Vec<String>, line: usize, how: How) -> Self {
-        Self { path, line, how }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// In code, or imported to be used there.
-    Code,
-    /// Offered to others by `pub use`.
-    Reexport,
-    /// Invoked as a macro.
-    Macro,
 }
 
 /// Reads a file.
@@ -277,7 +254,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_macro(&mut self, mac: &'ast syn::Macro) {
         self.path(&mac.path, How::Macro);
         if let Some(scope) = self.scope() {
-            tokens::paths(mac.tokens.clone(), &mut scope.used);
+            paths::in_tokens(mac.tokens.clone(), &mut scope.used);
         }
     }
 

@@ -1,10 +1,32 @@
-//! Paths in the tokens of macros: words that are joined by `::`.
+//! Paths that code uses, also in the tokens of macros.
 
 use proc_macro2::{TokenStream, TokenTree};
 
-use super::source::{How, Used};
+/// A path in code or behind `use`.
+pub(super) struct Used {
+    pub(super) path: Vec<String>,
+    pub(super) line: usize,
+    pub(super) how: How,
+}
 
-pub(super) fn paths(tokens: TokenStream, found: &mut Vec<Used>) {
+impl Used {
+    pub(super) fn new(path: Vec<String>, line: usize, how: How) -> Self {
+        Self { path, line, how }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// In code, or imported to be used there.
+    Code,
+    /// Offered to others by `pub use`.
+    Reexport,
+    /// Invoked as a macro.
+    Macro,
+}
+
+/// Words that are joined by `::`.
+pub(super) fn in_tokens(tokens: TokenStream, found: &mut Vec<Used>) {
     let mut open: Option<Used> = None;
     let mut colons = 0;
     for token in tokens {
@@ -27,7 +49,7 @@ pub(super) fn paths(tokens: TokenStream, found: &mut Vec<Used>) {
                 }
                 found.extend(open.take());
                 if let TokenTree::Group(group) = other {
-                    paths(group.stream(), found);
+                    in_tokens(group.stream(), found);
                 }
                 colons = 0;
             }
