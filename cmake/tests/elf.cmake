@@ -1,4 +1,4 @@
-# Looks into the installed plugin: cmake -DCHECK=... -DLIBRARY=... -DNM=... -DREADELF=... -P elf.cmake
+# Looks into an installed file: cmake -DCHECK=... -DLIBRARY=... -DNM=... -DREADELF=... [-DMOST=BYTES] -P elf.cmake
 
 function(output variable)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text ERROR_VARIABLE error RESULT_VARIABLE result)
@@ -41,9 +41,9 @@ elseif(CHECK STREQUAL "otf2_linkage")
     if(text MATCHES "[A-Za-z] ([Oo][Tt][Ff]2_[A-Za-z0-9_]+)")
       message(FATAL_ERROR "libotf2 is linked statically and yet ${CMAKE_MATCH_1} is visible to the dynamic linker")
     endif()
-    # Unless it was stripped, its own symbol table shows that libotf2 is in there.
-    output(own "${NM}" "${LIBRARY}")
-    if(own AND NOT own MATCHES " t OTF2_Archive_Open")
+    # Messages of libotf2 name its source files.
+    file(STRINGS "${LIBRARY}" own REGEX "otf2_archive_int\\.c" LIMIT_COUNT 1)
+    if(NOT own)
       message(FATAL_ERROR "libotf2 is not in the plugin")
     endif()
     output(needed "${READELF}" -d --wide "${LIBRARY}")
@@ -52,6 +52,16 @@ elseif(CHECK STREQUAL "otf2_linkage")
     endif()
   elseif(NOT text MATCHES " U OTF2_")
     message(FATAL_ERROR "libotf2 is linked dynamically and yet not used")
+  endif()
+
+elseif(CHECK STREQUAL "size")
+  output(text "${READELF}" -S --wide "${LIBRARY}")
+  if(text MATCHES "(\\.debug_info|\\.symtab)")
+    message(FATAL_ERROR "not stripped: ${LIBRARY} has ${CMAKE_MATCH_1}")
+  endif()
+  file(SIZE "${LIBRARY}" bytes)
+  if(bytes GREATER MOST)
+    message(FATAL_ERROR "${LIBRARY} has ${bytes} bytes, more than ${MOST}")
   endif()
 
 else()

@@ -1,11 +1,7 @@
 //! `cargo xtask test`: everything a fresh machine needs, then all tests.
 
-use std::path::Path;
-use std::process::Command;
-
 use anyhow::Result;
 
-use crate::cache;
 use crate::cargo;
 use crate::process;
 use crate::verbs::setup;
@@ -27,13 +23,6 @@ pub(crate) struct Args {
     arguments: Vec<String>,
 }
 
-/// The C plugins that only write down what NCCL calls: what our recording is compared with. Each is made of the
-/// sources whose names begin with its word.
-const PROBES: [(&str, &str); 2] = [
-    ("probe", "libnccl-profiler.so"),
-    ("net", "libnccl-net-probe.so"),
-];
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = setup::everything()?;
@@ -42,8 +31,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // with the tests, so that nothing is built a second time with the features of development dependencies.
     let targets = ["--workspace", "--lib", "--bins", "--examples", "--tests"];
     process::run(cargo::command("build").args(targets))?;
-    let probes = cargo::target()?.join("debug/probe-plugin");
-    build_probes(&probes)?;
 
     process::heading("tests");
     let mut test = cargo::command("test");
@@ -54,30 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     test.args(&args.arguments)
         .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
-        .env("NCCL_OTF2_TEST_PROBE_DIR", &probes)
         .env("PYTHON", machine.python.interpreter());
     process::run(&mut test)
-}
-
-fn build_probes(out: &Path) -> Result<()> {
-    let sources = cache::list(&cargo::root().join("tests/doubles/fake-gpu/probe-plugin"))?;
-    cache::create(out)?;
-    for (word, library) in PROBES {
-        let mut cc = Command::new("cc");
-        cc.args(["-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"])
-            .arg(out.join(library));
-        process::run(
-            cc.args(sources.iter().filter(|path| is_source_of(path, word)))
-                .arg("-lpthread"),
-        )?;
-    }
-    Ok(())
-}
-
-fn is_source_of(path: &Path, word: &str) -> bool {
-    let stem = path.file_stem().and_then(|stem| stem.to_str());
-    path.extension().is_some_and(|extension| extension == "c")
-        && stem.is_some_and(|stem| stem.split('_').next() == Some(word))
 }
 
 fn names_packages(arguments: &[String]) -> bool {
@@ -91,14 +56,6 @@ fn names_packages(arguments: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_probe_may_be_made_of_several_files() {
-        assert!(is_source_of(Path::new("x/probe.c"), "probe"));
-        assert!(is_source_of(Path::new("x/probe_tables.c"), "probe"));
-        assert!(!is_source_of(Path::new("x/probe.h"), "probe"));
-        assert!(!is_source_of(Path::new("x/net.c"), "probe"));
-    }
 
     #[test]
     fn a_package_named_for_the_test_program_is_none_for_cargo() {
