@@ -34,10 +34,10 @@ pub(super) struct Limit {
     pub(super) over: usize,
 }
 
-/// Something that may exceed a limit for good.
+/// Something that may exceed a limit for good, or that is held to a tighter one.
 pub(super) struct Exception {
     pub(super) rule: Rule,
-    /// As the report names it: `src/x.rs`, `src/x.rs::function`, `crates/x`.
+    /// As the report names it: a file, `src/x.rs::function`, a folder, a room, a package.
     pub(super) what: &'static str,
     /// Its own limit.
     pub(super) most: usize,
@@ -54,15 +54,15 @@ const fn limit(rule: Rule, what: &'static str, most: usize, over: usize) -> Limi
 }
 
 pub(super) const LIMITS: &[Limit] = &[
-    limit(Rule::Circles, "modules in import circles", 0, 154),
-    limit(Rule::Imports, "imports that docs/DESIGN.md lacks", 0, 0),
-    limit(Rule::FileLines, "lines in a file", 400, 35),
-    limit(Rule::FunctionLines, "lines in a function", 80, 47),
+    limit(Rule::Circles, "modules in import circles", 0, 156),
+    limit(Rule::Imports, "imports that docs/DESIGN.md lacks", 0, 10),
+    limit(Rule::FileLines, "lines in a file", 400, 36),
+    limit(Rule::FunctionLines, "lines in a function", 80, 43),
     limit(Rule::FolderFiles, "files in a folder", 12, 13),
     limit(Rule::RoomLines, "production lines in a room", 6000, 3),
     limit(Rule::PublicItems, "public items of a crate", 100, 2),
-    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 539),
-    limit(Rule::CommentColumns, "columns of comment", 120, 126),
+    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 83),
+    limit(Rule::CommentColumns, "columns of comment", 120, 128),
 ];
 
 /// Files that a program makes: nothing is measured in them.
@@ -71,4 +71,9 @@ pub(super) const GENERATED: &[&str] = &[
     "crates/otf2-sys/bindings/otf2_3_0.rs",
 ];
 
-pub(super) const EXCEPTIONS: &[Exception] = &[];
+pub(super) const EXCEPTIONS: &[Exception] = &[Exception {
+    rule: Rule::PublicItems,
+    what: "trace",
+    most: 20,
+    reason: "no module outside of it knows its insides",
+}];

@@ -206,10 +206,10 @@ impl Judged {
         );
         let shown = if all { self.over.len() } else { SHOWN };
         for found in self.over.iter().take(shown) {
-            let _ = write!(text, "      {:>6}  {}", found.is, found.what);
-            let _ = found
+            let line = found
                 .line
-                .map_or(writeln!(text), |line| writeln!(text, " (line {line})"));
+                .map_or_else(String::new, |line| format!(" (line {line})"));
+            let _ = writeln!(text, "      {:>6}  {}{line}", found.is, found.what);
         }
         if self.over.len() > shown {
             let _ = writeln!(
@@ -222,7 +222,7 @@ impl Judged {
 }
 
 fn list_circles(text: &mut String, circles: &[Circle], all: bool) {
-    for circle in circles {
+    for circle in circles.iter().take(if all { circles.len() } else { SHOWN }) {
         let (shown, what) = if all {
             (usize::MAX, "imports")
         } else {
