@@ -56,13 +56,13 @@ const fn limit(rule: Rule, what: &'static str, most: usize, over: usize) -> Limi
 pub(super) const LIMITS: &[Limit] = &[
     limit(Rule::Circles, "modules in import circles", 0, 156),
     limit(Rule::Imports, "imports that docs/DESIGN.md lacks", 0, 10),
-    limit(Rule::FileLines, "lines in a file", 400, 36),
-    limit(Rule::FunctionLines, "lines in a function", 80, 43),
+    limit(Rule::FileLines, "lines in a file", 400, 37),
+    limit(Rule::FunctionLines, "lines in a function", 80, 40),
     limit(Rule::FolderFiles, "files in a folder", 12, 13),
     limit(Rule::RoomLines, "production lines in a room", 6000, 3),
     limit(Rule::PublicItems, "public items of a crate", 100, 2),
-    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 83),
-    limit(Rule::CommentColumns, "columns of comment", 120, 128),
+    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 82),
+    limit(Rule::CommentColumns, "columns of comment", 120, 127),
 ];
 
 /// Files that a program makes: nothing is measured in them.

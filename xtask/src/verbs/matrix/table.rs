@@ -118,7 +118,7 @@ impl Table<'_> {
         if !notes.is_empty() {
             text.push_str("\nWhat is not `ok`, and what was steered around (`*`):\n\n");
             for note in notes {
-                let _ = writeln!(text, "* {note}");
+                text.push_str(&wrapped(&note));
             }
         }
         text.push_str("\nThe cells:\n\n| cell | what | `nccl-host` | NCCL's settings |\n| --- | --- | --- | --- |\n");
@@ -209,6 +209,21 @@ impl Table<'_> {
     }
 }
 
+/// As an item of a list, in lines of at most 120 columns.
+fn wrapped(note: &str) -> String {
+    let (mut text, mut columns) = ("*".to_owned(), 1);
+    for word in note.split(' ') {
+        let width = 1 + word.chars().count();
+        if columns + width > 120 {
+            text.push_str("\n ");
+            columns = 1;
+        }
+        columns += width;
+        text = text + " " + word;
+    }
+    text + "\n"
+}
+
 /// As wide as a release's number.
 fn short(verdict: &Verdict) -> String {
     match verdict {
@@ -278,6 +293,10 @@ mod tests {
             table.markdown().contains("| ok\\* A06 T06 |"),
             "{}",
             table.markdown()
+        );
+        let note = wrapped(&"word ".repeat(30));
+        assert!(
+            note.lines().all(|line| line.chars().count() <= 120) && note.contains("word\n  word")
         );
         let json: serde_json::Value = serde_json::from_str(&table.json()).unwrap();
         let run = &json["runs"][1];
