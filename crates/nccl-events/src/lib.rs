@@ -12,13 +12,11 @@ pub mod event;
 pub mod gpu;
 pub mod id;
 mod name;
-mod net;
 mod presets;
 mod states;
 
-pub use event::{Body, Kind, Start};
+pub use event::{Body, Kind, NetData, Start};
 pub use name::Name;
-pub use net::NetData;
 pub use presets::{FULL, LIGHT, STANDARD, event_names};
 pub use states::{State, StateArgs, state};
 

@@ -5,24 +5,11 @@
 
 use crate::format::layout::{flag, high, kind, low};
 use crate::format::record::{CommRecord, RecordBody, Symbol};
+use crate::format::words::{Word, field8, field16, numbers, word_at};
 use nccl_events::control::Span;
 use nccl_events::control::{Cause, Switch, Turn, Wanted};
 use nccl_events::event::Field as _;
 use nccl_events::{Kind, NetData, Start, StateArgs};
-
-pub(crate) use nccl_events::event::Word;
-
-/// A word of a record.
-#[inline]
-pub(crate) fn word_at(words: &[Word], index: usize) -> Option<u64> {
-    words.get(index).map(|word| u64::from_le_bytes(*word))
-}
-
-/// All words of a payload, if there are so many.
-pub(crate) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
-    let words: &[Word; N] = words.try_into().ok()?;
-    Some(words.map(u64::from_le_bytes))
-}
 
 /// A decoded record that is not of an event, or the one thing a reader must act on itself: a new string.
 pub(crate) enum Decoded {
@@ -32,22 +19,6 @@ pub(crate) enum Decoded {
 
 const fn signed(word: u32) -> i32 {
     word.cast_signed()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "takes one 16-bit field out of a word"
-)]
-pub(crate) const fn field16(word: u64, index: u32) -> u16 {
-    (word >> (16 * index)) as u16
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "takes one 8-bit field out of a word"
-)]
-pub(crate) const fn field8(word: u64, index: u32) -> u8 {
-    (word >> (8 * index)) as u8
 }
 
 /// Reads the text of `length` bytes that begins at `words[0]`.

@@ -1,9 +1,9 @@
 //! Records about GPUs in words: out and in. The structures say where their fields lie (`nccl_events::gpu`).
 
-use crate::format::decode::{Word, field8, field16, numbers, word_at};
 use crate::format::encode::{Sink, flags};
 use crate::format::layout::{flag, kind, low, pair};
 use crate::format::record::Symbol;
+use crate::format::words::{Word, field8, field16, numbers, word_at};
 use nccl_events::Name;
 use nccl_events::gpu::{ClockSample, Copy, Device, GpuRecord, Kernel, LaunchTime, Way};
 

@@ -5,3 +5,4 @@ pub(crate) mod encode;
 pub(crate) mod gpu;
 pub mod layout;
 pub mod record;
+pub(crate) mod words;

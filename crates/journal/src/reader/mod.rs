@@ -16,11 +16,11 @@ mod segment;
 mod symbols;
 
 use crate::clock::TickSource;
-use crate::format::decode::{Word, word_at};
 use crate::format::layout::{
     FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, kind, low, mark, segment_flag,
 };
 use crate::format::record::{RecordBody, Records};
+use crate::format::words::{Word, word_at};
 use counted::Counted;
 pub use losses::Losses;
 use losses::{losses, slotless_losses};

@@ -5,13 +5,12 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::format::decode::{
-    Decoded, Word, decode, decode_start, decode_state, usual_words, word_at,
-};
+use crate::format::decode::{Decoded, decode, decode_start, decode_state, usual_words};
 use crate::format::layout::{
     RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark,
 };
 use crate::format::record::{Record, Records, Symbol};
+use crate::format::words::{Word, word_at};
 use crate::reader::not_kept::OldestSegment;
 use crate::reader::symbols::Symbols;
 

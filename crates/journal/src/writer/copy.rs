@@ -9,13 +9,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::registry::Registry;
 use crate::format::layout::{HEADER_WORDS, MAGIC, SEGMENT_BYTES, header};
-use crate::writer::Registry;
 
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 impl Registry {
-    /// Copies the journal into a directory that is there. To be called by the keeper, whose work goes on between
+    /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on between
     /// two segments.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Registry {
             })
             .collect();
         let mut in_use: Vec<(PathBuf, PathBuf)> = Vec::new();
-        for entry in std::fs::read_dir(self.directory())? {
+        for entry in std::fs::read_dir(&self.space.options.directory)? {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
@@ -57,7 +57,7 @@ impl Registry {
     fn copy_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let from = match File::open(from) {
             Ok(file) => file,
-            // Removed meanwhile, as the window goes on.
+            // Removed meanwhile, as the recording goes on.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };

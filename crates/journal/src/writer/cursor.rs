@@ -1,7 +1,7 @@
 //! Appends records to one slot.
 //!
 //! A cursor belongs to one thread at a time and appends without locks, system calls or allocation. It
-//! meets the keeper thread only where a segment ends: the keeper has prepared the next one, or the
+//! meets the maintenance thread only where a segment ends: the maintenance thread has prepared the next one, or the
 //! cursor prepares it itself and counts a stall.
 
 use nccl_events::event;
@@ -13,32 +13,34 @@ use crate::format::encode::{self, NameNumber, Sink};
 use crate::format::layout::{
     HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word,
 };
+use crate::writer::lost::Lost;
 use crate::writer::mapping::Segment;
 use crate::writer::names::NameCache;
-use crate::writer::quiet::{HeldControl, Waits};
-use crate::writer::{Lost, Registry, Slot};
+use crate::writer::repeat_filter::{HeldControl, Waits};
+use crate::writer::slot::Slot;
+use crate::writer::space::Space;
 use nccl_events::id::{EventId, LAST_SEQUENCE};
 use nccl_events::{Body, Kind, Name, Start, State};
 
-mod others;
-mod turn;
+mod control_records;
+mod next_segment;
 
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
 
-/// What a record and the strings it names may take together, and a control event that was held back: in a window they
+/// What a record and the strings it names may take together, and a control event that was held back: in a flight recording they
 /// must be in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
 /// Appends records to one slot.
 pub struct Cursor {
-    registry: Arc<Registry>,
+    space: Arc<Space>,
     slot: Arc<Slot>,
     segment: Segment,
     /// Where the next record begins, in words.
     at: usize,
     /// From where a record that names strings goes to the next segment.
-    turn_at: usize,
+    names_end: usize,
     order: u64,
     next_sequence: u64,
     names: NameCache,
@@ -70,17 +72,17 @@ impl std::fmt::Debug for Cursor {
 
 impl Cursor {
     /// A cursor at the beginning of a slot's first segment, which is prepared.
-    pub(crate) fn new(registry: Arc<Registry>, slot: Arc<Slot>, segment: Segment) -> Self {
-        let turn_at = match registry.window() {
+    pub(crate) fn new(space: Arc<Space>, slot: Arc<Slot>, segment: Segment) -> Self {
+        let names_end = match space.retention {
             Some(_) => SEGMENT_WORDS - RECORD_AND_NAMES_WORDS,
             None => SEGMENT_WORDS,
         };
         let mut cursor = Self {
-            registry,
+            space,
             slot,
             segment,
             at: HEADER_WORDS,
-            turn_at,
+            names_end,
             order: 0,
             next_sequence: 1,
             names: NameCache::new(),
@@ -99,7 +101,7 @@ impl Cursor {
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
         let id = EventId::new(
-            self.registry.options.tag,
+            self.space.options.tag,
             self.slot.number,
             self.next_sequence,
             event.body.kind(),
@@ -119,10 +121,10 @@ impl Cursor {
         id
     }
 
-    /// In a window: goes on to the next segment if a record with its strings might not fit into this one.
+    /// In a flight recording: goes on to the next segment if a record with its strings might not fit into this one.
     #[inline]
     fn make_room_for_names(&mut self) {
-        if self.at > self.turn_at {
+        if self.at > self.names_end {
             let _full = self.advance();
         }
     }
@@ -182,7 +184,7 @@ impl Cursor {
     #[inline]
     fn is_of_lost(&self, event: u64) -> bool {
         let id = EventId::from_raw(event);
-        id.is_unrecorded() && id.tag() == self.registry.options.tag.get()
+        id.is_unrecorded() && id.tag() == self.space.options.tag.get()
     }
 
     /// Records a change of state.
@@ -200,7 +202,7 @@ impl Cursor {
 
     #[cold]
     fn lose(&mut self, what: Lost) {
-        let place = what.index(self.registry.options.tag);
+        let place = what.index(self.space.options.tag);
         self.add(header::LOST_STARTS + place, 1);
     }
 

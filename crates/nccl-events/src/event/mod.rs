@@ -5,11 +5,16 @@
 #![expect(missing_docs, reason = "the fields are NCCL's, see its headers")]
 
 mod declare;
+pub(crate) mod listing;
+mod net;
+mod net_words;
 pub(crate) mod packed;
 
-use crate::{Name, NetData};
+use crate::Name;
 use declare::events;
-pub use packed::{Field, Style, Value, Word};
+pub use listing::{Style, Value};
+pub use net::NetData;
+pub use packed::{Field, Word};
 
 events! {
     /// Operations that are launched together.

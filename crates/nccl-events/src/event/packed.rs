@@ -18,52 +18,8 @@ pub trait Field: Copy {
     fn take(words: &[Word], at: usize, shift: u32) -> Option<Self>;
 }
 
-/// How a field is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// As it is.
-    Plain,
-    /// A pointer or handle, in hexadecimal; 0 is NULL.
-    Address,
-    /// Not where it is 0: only some releases report it.
-    Rare,
-}
-
-/// The value of a field, with strings of the type `S`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the type of the field")]
-pub enum Value<S> {
-    Unsigned(u64),
-    Signed(i64),
-    Flag(bool),
-    Name(S),
-    Text(&'static str),
-    Net(crate::NetData),
-    Uuid([u8; 16]),
-    Extent([u32; 3]),
-    Version([u16; 2]),
-}
-
-macro_rules! values {
-    ($($type:ty => $value:ident,)*) => {$(
-        impl<S> From<$type> for Value<S> {
-            fn from(value: $type) -> Self {
-                Self::$value(value)
-            }
-        }
-    )*};
-}
-
-values! {
-    bool => Flag,
-    crate::NetData => Net,
-    [u8; 16] => Uuid,
-    [u32; 3] => Extent,
-    [u16; 2] => Version,
-}
-
 macro_rules! integers {
-    ($($type:ident as $bits:ident is $value:ident,)*) => {$(
+    ($($type:ident as $bits:ident,)*) => {$(
         impl Field for $type {
             #[inline(always)]
             #[expect(clippy::allow_attributes, reason = "not every type needs it")]
@@ -85,22 +41,16 @@ macro_rules! integers {
                 Some((word >> shift) as $bits as $type)
             }
         }
-
-        impl<S> From<$type> for Value<S> {
-            fn from(value: $type) -> Self {
-                Self::$value(value.into())
-            }
-        }
     )*};
 }
 
 integers! {
-    u8 as u8 is Unsigned,
-    u16 as u16 is Unsigned,
-    u32 as u32 is Unsigned,
-    u64 as u64 is Unsigned,
-    i32 as u32 is Signed,
-    i64 as u64 is Signed,
+    u8 as u8,
+    u16 as u16,
+    u32 as u32,
+    u64 as u64,
+    i32 as u32,
+    i64 as u64,
 }
 
 /// Values one behind the other, in this word and the next ones.
@@ -164,7 +114,7 @@ macro_rules! packed {
             }
         }
 
-        $crate::event::packed::packed_listing! {
+        $crate::event::listing::packed_listing! {
             $name $(<$strings>)? { $($field: $type, $label, [$($style)?];)* }
         }
     };
@@ -201,72 +151,4 @@ macro_rules! packed_take {
     };
 }
 
-macro_rules! packed_listing {
-    ($name:ident <$strings:ident> { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
-        impl<S: ::core::marker::Copy> $name<S> {
-            /// The same fields with other strings; `None` where one has no counterpart.
-            #[inline(always)]
-            #[must_use]
-            pub fn map_names<T>(self, mut name: impl FnMut(S) -> Option<T>) -> Option<$name<T>> {
-                Some($name { $($field: $crate::event::packed::packed_map!($type, self.$field, name),)* })
-            }
-
-            /// Hands over each field: its label, how it is listed, and its value.
-            pub fn each(self, field: &mut impl FnMut(&'static str, $crate::event::Style, $crate::event::Value<S>)) {
-                $(field(
-                    $label,
-                    $crate::event::packed::packed_style!($($style)?),
-                    $crate::event::packed::packed_value!($type, self.$field),
-                );)*
-            }
-        }
-    };
-    ($name:ident { $($field:ident: $type:tt, $label:literal, [$($style:ident)?];)* }) => {
-        impl $name {
-            /// Hands over each field: its label, how it is listed, and its value.
-            pub fn each<S>(self, field: &mut impl FnMut(&'static str, $crate::event::Style, $crate::event::Value<S>)) {
-                let _no_fields = &field;
-                $(field(
-                    $label,
-                    $crate::event::packed::packed_style!($($style)?),
-                    self.$field.into(),
-                );)*
-            }
-        }
-    };
-}
-
-macro_rules! packed_map {
-    (S, $value:expr, $name:ident) => {
-        $name($value)?
-    };
-    ($type:tt, $value:expr, $name:ident) => {
-        $value
-    };
-}
-
-macro_rules! packed_style {
-    () => {
-        $crate::event::Style::Plain
-    };
-    (address) => {
-        $crate::event::Style::Address
-    };
-    (rare) => {
-        $crate::event::Style::Rare
-    };
-}
-
-macro_rules! packed_value {
-    (S, $value:expr) => {
-        $crate::event::Value::Name($value)
-    };
-    ($type:tt, $value:expr) => {
-        $value.into()
-    };
-}
-
-pub(crate) use {
-    packed, packed_flag, packed_listing, packed_map, packed_number, packed_put, packed_style,
-    packed_take, packed_value,
-};
+pub(crate) use {packed, packed_flag, packed_number, packed_put, packed_take};

@@ -7,7 +7,8 @@ mod count;
 
 pub use count::GpuCount;
 
-use crate::event::packed::{Field, Value, Word, packed};
+use crate::event::packed::packed;
+use crate::event::{Field, Value, Word};
 
 /// A clock that times of GPU records are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock::TickSource;
 use crate::reader::Journal;
-use crate::writer::RegistryOptions;
+use crate::writer::{Registry, RegistryOptions};
 use nccl_events::id::ProcessTag;
 
 fn group() -> Start<Name<'static>> {

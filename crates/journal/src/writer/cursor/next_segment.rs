@@ -1,4 +1,4 @@
-//! From one segment to the next, where the cursor meets the keeper.
+//! From one segment to the next, where the recording thread meets the maintenance thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,14 +36,14 @@ impl Cursor {
         self.segment = next;
         let file = self.segment.file();
         if file.unreleased() > MOST_UNRELEASED {
-            // The keeper is late, and used segments must not pile up in memory.
+            // The maintenance thread is late, and used segments must not pile up in memory.
             file.release_used();
             self.stall();
         }
         self.order += 1;
         self.at = HEADER_WORDS;
         self.write_header();
-        if self.registry.window().is_some() {
+        if self.space.retention.is_some() {
             self.stand_alone();
         }
         true
@@ -60,7 +60,7 @@ impl Cursor {
     fn ready(&mut self, file: Arc<JournalFile>, index: usize) -> Option<Segment> {
         if !file.is_prepared(index) {
             self.stall();
-            self.registry.prepare(&file, index).ok()?;
+            self.space.prepare(&file, index).ok()?;
         }
         Some(Segment::take(file, index))
     }
@@ -74,18 +74,18 @@ impl Cursor {
             .and_then(|mut spare| spare.take());
         let file = match spare {
             Some(file) => file,
-            None => self.registry.create_file(&self.slot).ok()?,
+            None => self.space.create_file(&self.slot).ok()?,
         };
         let segment = self.ready(Arc::clone(&file), 0)?;
-        if self.registry.window().is_some()
+        if self.space.retention.is_some()
             && let Some(mut left) = self.slot.left.try_lock()
             && left.len() < left.capacity()
         {
-            // The keeper unmaps it.
+            // The maintenance thread unmaps it.
             left.push(Arc::clone(self.segment.file()));
         }
-        // The keeper holds this lock only to copy the pointer. If it is held just now, the keeper goes on
-        // with the old file, and this thread prepares its segments itself until the next file.
+        // The maintenance thread holds this lock only to copy the pointer. If it holds it just now, it goes on with the
+        // old file, and this thread prepares its segments itself until the next file.
         if let Some(mut current) = self.slot.current.try_lock() {
             *current = Some(file);
         }
@@ -93,7 +93,7 @@ impl Cursor {
     }
 
     pub(super) fn write_header(&mut self) {
-        let options = &self.registry.options;
+        let options = &self.space.options;
         let set = |index: usize, value: u64| {
             if let Some(word) = self.segment.get(index) {
                 word.store(value, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Cursor {
         for (index, total) in (header::STALLS..).zip(self.counters.0) {
             set(index, total);
         }
-        if self.registry.window().is_some() {
+        if self.space.retention.is_some() {
             let held = u64::from(!self.held.id.is_none());
             let first = header::LOST_STARTS - header::STALLS;
             let lost = self.counters.0.iter().skip(first).take(Kind::COUNT);
@@ -129,7 +129,7 @@ impl Cursor {
         }
     }
 
-    /// This thread does the keeper's work.
+    /// This thread does the maintenance thread's work.
     fn stall(&mut self) {
         self.add(header::STALLS, 1);
     }

@@ -1,0 +1,168 @@
+//! All slots of a process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use nccl_events::Kind;
+use nccl_events::id::{EventId, SLOTS};
+use parking_lot::Mutex;
+
+use super::cursor::Cursor;
+use super::lost::Lost;
+use super::mapping::{JournalFile, Segment};
+use super::retention::{PREPARE_FROM_BYTES, remove_old};
+use super::slot::Slot;
+use super::space::{RegistryOptions, Space, Stop, Window};
+use crate::format::layout::header;
+
+/// All slots of a process and what they share.
+pub struct Registry {
+    pub(crate) space: Arc<Space>,
+    slots: Mutex<Vec<Arc<Slot>>>,
+    free: Mutex<Vec<Cursor>>,
+    /// The first slot's first file: its header counts what threads without a slot lose, so that the count
+    /// survives the process.
+    first_file: OnceLock<Arc<JournalFile>>,
+    /// Events that threads without a slot have started.
+    slotless_sequence: AtomicU64,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Registry")
+            .field("options", &self.space.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// A registry without slots.
+    #[must_use]
+    pub fn new(options: RegistryOptions) -> Arc<Self> {
+        Self::with_window(options, None)
+    }
+
+    /// A registry without slots, of a flight recording.
+    #[must_use]
+    pub fn with_window(options: RegistryOptions, window: Option<Window>) -> Arc<Self> {
+        Arc::new(Self {
+            space: Arc::new(Space::new(options, window)),
+            slots: Mutex::new(Vec::new()),
+            free: Mutex::new(Vec::new()),
+            first_file: OnceLock::new(),
+            slotless_sequence: AtomicU64::new(0),
+        })
+    }
+
+    /// The slots there are.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.slots.lock().clone()
+    }
+
+    /// Gives the calling thread a slot: one that an ended thread left, or a new one.
+    ///
+    /// # Errors
+    /// Recording has stopped, or stops now because no file can be made.
+    pub fn register(&self, thread_name: &str) -> Result<Cursor, Stop> {
+        let free = self.free.lock().pop();
+        let mut cursor = match free {
+            Some(cursor) => cursor,
+            None => self.new_cursor()?,
+        };
+        cursor.thread_begin(thread_name);
+        Ok(cursor)
+    }
+
+    fn new_cursor(&self) -> Result<Cursor, Stop> {
+        let mut slots = self.slots.lock();
+        let number = u16::try_from(slots.len())
+            .ok()
+            .filter(|number| *number < SLOTS);
+        let slot = Arc::new(Slot::new(number.ok_or_else(|| self.space.no_slot())?));
+        let file = self.space.create_file(&slot)?;
+        self.space.prepare(&file, 0)?;
+        *slot.current.lock() = Some(Arc::clone(&file));
+        let _first = self.first_file.set(Arc::clone(&file));
+        slots.push(Arc::clone(&slot));
+        Ok(Cursor::new(
+            Arc::clone(&self.space),
+            slot,
+            Segment::take(file, 0),
+        ))
+    }
+
+    /// Why recording stopped, if it did. The first reason counts.
+    #[must_use]
+    pub fn stop_reason(&self) -> Option<Stop> {
+        self.space.stop_reason()
+    }
+
+    /// Bytes reserved on disk.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.space.reserved_bytes()
+    }
+
+    /// Takes back the slot of a thread that ends.
+    pub fn retire(&self, mut cursor: Cursor) {
+        cursor.thread_end();
+        self.free.lock().push(cursor);
+    }
+
+    /// Lets go of the slots of ended threads; after this the registry only counts.
+    pub fn close(&self) {
+        let cursors = std::mem::take(&mut *self.free.lock());
+        drop(cursors);
+    }
+
+    /// Counts what a thread without a slot could not record.
+    pub fn lose(&self, what: Lost) {
+        if let Some(file) = self.first_file.get() {
+            let place = what.index(self.space.options.tag);
+            file.count_in_header(header::SLOTLESS_LOST + place);
+        }
+    }
+
+    /// An id for an event that no slot can record. It is not [`EventId::NONE`]: up to 2.27 NCCL leaves out the
+    /// children of an event without a handle, which other threads may well be able to record.
+    pub fn slotless_id(&self, kind: Kind) -> EventId {
+        // The first slot is that of the maintenance thread, which starts no events.
+        let sequence = self.slotless_sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        EventId::new(self.space.options.tag, 0, sequence, kind).unrecorded()
+    }
+
+    /// One round of the maintenance thread: prepares what recording threads will need next, lets go of what they
+    /// have left. Returns whether there was anything to prepare.
+    pub fn keep(&self) -> bool {
+        let slots = self.slots();
+        if let Some(retention) = self.space.retention {
+            remove_old(&self.space, &slots, retention);
+        }
+        let mut busy = false;
+        for slot in slots {
+            let Some(file) = slot.current.lock().clone() else {
+                continue;
+            };
+            *slot.kept.lock() = Some(Arc::clone(&file));
+            file.release_used();
+            // Most threads record little: they stay at the one segment they have.
+            if file.committed_bytes() < PREPARE_FROM_BYTES {
+                continue;
+            }
+            let next = file.active() + 1;
+            if next < file.segments() {
+                if !file.is_prepared(next) {
+                    busy |= self.space.prepare(&file, next).is_ok();
+                }
+            } else if slot.spare.lock().is_none()
+                && let Ok(spare) = self.space.create_file(&slot)
+                && self.space.prepare(&spare, 0).is_ok()
+            {
+                busy = true;
+                *slot.spare.lock() = Some(spare);
+            }
+        }
+        busy
+    }
+}

@@ -1,0 +1,60 @@
+//! Flight recordings: removes what is older than the retention, segment by segment, the oldest of all slots first.
+//!
+//! Only the maintenance thread does. A segment in use is never removed, nor is anything of the maintenance thread's own
+//! slot: it has the clock pairs and the communicators, without which the rest means nothing, and grows by some five
+//! megabytes a day.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::slot::{Slot, UsedFile};
+use super::space::{Space, Window};
+use crate::format::layout::SEGMENT_BYTES;
+
+/// How full a segment is when the maintenance thread prepares the next one: early, since at full speed the rest lasts
+/// less than a millisecond.
+pub(crate) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
+
+/// Whether the maintenance thread is about to prepare a file for it.
+fn wants_segment(slot: &Slot) -> bool {
+    let current = slot.current.lock().clone();
+    slot.spare.lock().is_none()
+        && current.is_some_and(|file| file.committed_bytes() >= PREPARE_FROM_BYTES)
+}
+
+/// Unmaps the files that threads have left, and removes those beyond the retention.
+pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Window) {
+    let now = Instant::now();
+    for slot in slots {
+        slot.left.lock().clear();
+        let current = slot.current.lock().as_ref().map(|file| file.number());
+        if let Some(current) = current
+            && slot.number != 0
+        {
+            slot.used.lock().see(current, now);
+        }
+    }
+    // Room for the segments that are prepared next.
+    let segment = SEGMENT_BYTES as u64;
+    let next = slots.iter().filter(|slot| wants_segment(slot)).count() as u64;
+    let most = retention.bytes.saturating_sub(segment * next);
+    while let Some((slot, file)) = oldest(slots) {
+        let is_old = retention.time.is_some_and(|time| now - file.since > time);
+        if !is_old && space.reserved_bytes() <= most {
+            break;
+        }
+        let removed = std::fs::remove_file(space.path_of(slot, file.number));
+        // What cannot be removed stays in the account, and in the archive.
+        if removed.is_ok() {
+            space.give_back(segment);
+        }
+        slot.used.lock().files.pop_front();
+    }
+}
+
+fn oldest(slots: &[Arc<Slot>]) -> Option<(&Slot, UsedFile)> {
+    let firsts = slots
+        .iter()
+        .filter_map(|slot| Some((&**slot, slot.used.lock().files.front().copied()?)));
+    firsts.min_by_key(|(_, file)| file.since)
+}

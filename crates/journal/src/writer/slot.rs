@@ -1,0 +1,77 @@
+//! A slot as the maintenance thread sees it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::mapping::JournalFile;
+
+/// How many used files a recording thread may leave to the maintenance thread, between two of its rounds, to unmap.
+const LEFT_FILES: usize = 16;
+
+/// What the maintenance thread sees of a slot.
+pub(crate) struct Slot {
+    pub(crate) number: u16,
+    pub(crate) next_file: AtomicU32,
+    pub(crate) current: Mutex<Option<Arc<JournalFile>>>,
+    pub(crate) spare: Mutex<Option<Arc<JournalFile>>>,
+    /// The maintenance thread's own hold on the current file: so that thread, not the recording one, unmaps a file that
+    /// is used up.
+    pub(crate) kept: Mutex<Option<Arc<JournalFile>>>,
+    /// In a flight recording: files that the recording thread has left, for the maintenance thread to unmap.
+    pub(crate) left: Mutex<Vec<Arc<JournalFile>>>,
+    /// In a flight recording: used files that are still there, oldest first.
+    pub(crate) used: Mutex<Used>,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Slot")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    /// A slot without a file.
+    pub(crate) fn new(number: u16) -> Self {
+        Self {
+            number,
+            next_file: AtomicU32::new(0),
+            current: Mutex::new(None),
+            spare: Mutex::new(None),
+            kept: Mutex::new(None),
+            left: Mutex::new(Vec::with_capacity(LEFT_FILES)),
+            used: Mutex::new(Used::default()),
+        }
+    }
+}
+
+/// The used files of a slot.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// The number of the first file that is not among them yet.
+    next: u32,
+    pub(crate) files: VecDeque<UsedFile>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsedFile {
+    pub(crate) number: u32,
+    /// When the maintenance thread saw that the recording thread had left it: all it holds is older.
+    pub(crate) since: Instant,
+}
+
+impl Used {
+    /// Takes note of the files before the current one.
+    pub(crate) fn see(&mut self, current: u32, now: Instant) {
+        for number in self.next..current {
+            self.files.push_back(UsedFile { number, since: now });
+        }
+        self.next = self.next.max(current);
+    }
+}
