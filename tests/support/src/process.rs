@@ -1,7 +1,7 @@
 //! Processes with an end: what they wrote, how they ended, and never longer than they may take.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -151,14 +151,47 @@ impl std::fmt::Display for Ended {
         } = self;
         write!(
             out,
-            "{called}\nended: {status}\n--- stdout\n{stdout}--- stderr\n{stderr}"
+            "{called}\nended: {status}\n--- stdout\n{}--- stderr\n{}",
+            shown(stdout),
+            shown(stderr)
         )
     }
 }
 
+/// What is kept of an output, half of it from its beginning and half from its end.
+const MOST_KEPT: u64 = 32 << 20;
+/// What a message shows of it, likewise.
+const MOST_SHOWN: usize = 256 << 10;
+
 fn all_of(mut file: File) -> String {
-    let mut bytes = Vec::new();
-    file.rewind().expect("rewind");
-    file.read_to_end(&mut bytes).expect("read");
-    String::from_utf8_lossy(&bytes).into_owned()
+    let length = file.metadata().expect("a length").len();
+    let half = if length > MOST_KEPT {
+        MOST_KEPT / 2
+    } else {
+        length
+    };
+    let mut read = |from, bytes| {
+        let mut part = Vec::new();
+        file.seek(SeekFrom::Start(from)).expect("seek");
+        let taken = (&file).take(bytes).read_to_end(&mut part);
+        taken.expect("read");
+        String::from_utf8_lossy(&part).into_owned()
+    };
+    let head = read(0, half);
+    if half == length {
+        return head;
+    }
+    let cut = length - 2 * half;
+    head + &format!("\n[{cut} bytes left out]\n") + &read(length - half, half)
+}
+
+/// The beginning and the end of a text.
+fn shown(text: &str) -> String {
+    if text.len() <= MOST_SHOWN {
+        return text.to_owned();
+    }
+    let head = &text[..text.floor_char_boundary(MOST_SHOWN / 2)];
+    let tail = &text[text.ceil_char_boundary(text.len() - MOST_SHOWN / 2)..];
+    let cut = text.len() - head.len() - tail.len();
+    format!("{head}\n[{cut} bytes left out]\n{tail}")
 }

@@ -1,8 +1,9 @@
 //! The process the user starts: spawns the workers, watches the clock, says what came out.
 
 use crate::options::Options;
+use crate::output::Output;
 use crate::pattern;
-use crate::rendezvous::{Outcome, Rendezvous};
+use crate::rendezvous::{Outcome, Point, Rendezvous};
 use crate::{exact, ops};
 use anyhow::Context as _;
 use std::ffi::OsString;
@@ -37,10 +38,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         workers: Vec::new(),
         killed: false,
     };
+    let output = Output::new()?;
     for process in 0..options.procs {
-        let child = command(options, process, dir.path())?
-            .spawn()
-            .context("cannot start a worker process")?;
+        let mut command = command(options, process, dir.path())?;
+        output.of(&mut command)?;
+        let child = command.spawn().context("cannot start a worker process")?;
         job.workers.push(Worker {
             process,
             child,
@@ -48,6 +50,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         });
     }
     let ended = job.watch(started)?;
+    output.end();
     Ok(job.report(ended, started.elapsed()))
 }
 
@@ -227,7 +230,7 @@ impl Job<'_> {
                 && self
                     .workers
                     .iter()
-                    .all(|w| self.rendezvous.is_ready(w.process))
+                    .all(|w| self.rendezvous.has_reached(Point::Ready, w.process))
             {
                 all_ready = Some(Instant::now());
             }

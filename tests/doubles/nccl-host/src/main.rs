@@ -19,6 +19,7 @@ mod launcher;
 mod nccl;
 mod ops;
 mod options;
+mod output;
 mod pattern;
 mod proxy_ops;
 mod rank;

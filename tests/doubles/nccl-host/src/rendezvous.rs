@@ -17,6 +17,24 @@ pub(crate) struct Outcome {
     pub(crate) results_wrong: u64,
 }
 
+/// Between two looks at the directory.
+const POLL: Duration = Duration::from_millis(5);
+
+/// What the processes of a run wait for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Point {
+    /// All ranks of the process have their communicator.
+    Ready,
+    /// All ranks of the process have their results.
+    Done,
+}
+
+impl Point {
+    fn file(self, process: u16) -> String {
+        format!("{self:?}.{process}")
+    }
+}
+
 /// The directory where the processes of a run meet.
 #[derive(Debug, Clone)]
 pub(crate) struct Rendezvous {
@@ -52,18 +70,27 @@ impl Rendezvous {
             {
                 return id;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(POLL);
         }
     }
 
-    /// All ranks of this process have their communicator.
-    pub(crate) fn put_ready(&self, process: u16) -> anyhow::Result<()> {
-        self.put(&format!("ready.{process}"), b"")
+    /// This process has come to this point.
+    pub(crate) fn reach(&self, point: Point, process: u16) -> anyhow::Result<()> {
+        self.put(&point.file(process), b"")
     }
 
-    /// Whether all ranks of this process have their communicator.
-    pub(crate) fn is_ready(&self, process: u16) -> bool {
-        self.dir.join(format!("ready.{process}")).exists()
+    /// Whether this process has come to this point.
+    pub(crate) fn has_reached(&self, point: Point, process: u16) -> bool {
+        self.dir.join(point.file(process)).exists()
+    }
+
+    /// Waits until all processes have come to this point; the launcher's time limit ends the wait.
+    pub(crate) fn wait_for_all(&self, point: Point, processes: u16) {
+        for process in 0..processes {
+            while !self.has_reached(point, process) {
+                std::thread::sleep(POLL);
+            }
+        }
     }
 
     /// Publishes what came out of this process.

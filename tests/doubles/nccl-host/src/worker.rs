@@ -6,7 +6,7 @@ use crate::launcher::EXIT_WRONG;
 use crate::nccl::{Communicator, Nccl, Reduction, UniqueId, Wanted, comm_init_all};
 use crate::options::{End, Options};
 use crate::rank::{Rank, Shared, Tally};
-use crate::rendezvous::{Outcome, Rendezvous};
+use crate::rendezvous::{Outcome, Point, Rendezvous};
 use crate::{exact, ops};
 use anyhow::Context as _;
 use std::process::ExitCode;
@@ -71,7 +71,7 @@ struct Process {
     cuda: &'static Cuda,
     devices: usize,
     shared: &'static Shared,
-    /// All ranks of the process have their communicator.
+    /// Where the ranks of the process wait for each other.
     gate: Barrier,
 }
 
@@ -192,7 +192,7 @@ impl Process {
         let me = Rank::new(self.shared, &world, &stream);
         me.log_communicator(&world)?;
         if self.gate.wait().is_leader() {
-            self.meeting.put_ready(self.process)?;
+            self.meeting.reach(Point::Ready, self.process)?;
         }
         self.rounds(&me)?;
         let further = match self.options.end {
@@ -204,6 +204,9 @@ impl Process {
             "rank {rank}: {} calls, {} results checked, {} wrong",
             tally.calls, tally.results_checked, tally.results_wrong
         );
+        if matches!(self.options.end, End::Finalize | End::Destroy | End::Order) {
+            self.wait_for_results()?;
+        }
         match self.options.end {
             End::Finalize => {
                 world.finalize()?;
@@ -238,6 +241,17 @@ impl Process {
             End::Exit => stream.leak(),
         }
         Ok(tally)
+    }
+
+    /// Waits until all ranks have their results. The kernel of a rank that only sends ends before its proxy thread has
+    /// sent, and up to 2.23 finalizing drops a proxy operation that the thread has not taken up: the others then hang.
+    fn wait_for_results(&self) -> anyhow::Result<()> {
+        if self.gate.wait().is_leader() {
+            self.meeting.reach(Point::Done, self.process)?;
+            self.meeting.wait_for_all(Point::Done, self.options.procs);
+        }
+        self.gate.wait();
+        Ok(())
     }
 
     fn rounds(&self, rank: &Rank<'_>) -> anyhow::Result<()> {

@@ -13,14 +13,13 @@ fn build_probe(dir: &Path) -> PathBuf {
     plugin
 }
 
-/// Proxy operations that the plugin saw in a process, of one rank of the communicator or of all.
-fn seen(run: &Run, pid: u64, rank: Option<usize>) -> u64 {
+/// Proxy operations that the plugin saw of a rank.
+fn seen(run: &Run, pid: u64, rank: usize) -> u64 {
     let path = run.dir().join(format!("probe.{pid}"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let of_rank = |line: &&str| rank.is_none_or(|rank| line.contains(&format!(" rank={rank} ")));
+    let rank = format!(" rank={rank} ");
     text.lines()
-        .filter(|line| line.contains(" start ProxyOp#"))
-        .filter(of_rank)
+        .filter(|line| line.contains(" start ProxyOp#") && line.contains(&rank))
         .count() as u64
 }
 
@@ -47,13 +46,28 @@ fn reported<'a>(release: &Release, calls: impl Iterator<Item = &'a Value>) -> u6
         .sum()
 }
 
-fn run(release: &Release, ops: &str) -> Run {
-    let mut run = Run::new(
-        release,
-        &["--procs", "2", "--threads", "2", "--exact", "--ops", ops],
-    );
+/// Operations of the first communicator, in which a rank has the number that it has in the run.
+const OPS: &str =
+    "allreduce,broadcast,reduce,allgather,reducescatter,sendrecv,alltoall,group,graph,bcasts";
+
+fn run(release: &Release) -> Run {
+    let options = [
+        "--procs",
+        "2",
+        "--threads",
+        "2",
+        "--exact",
+        "--count",
+        "1000",
+        "--ops",
+    ];
+    let mut run = Run::new(release, &options);
+    let further = if release.code < 22800 { "" } else { ",calls28" };
+    run.args(&[&format!("{OPS}{further}")]);
     build_probe(run.dir());
     run.env("NCCL_PROFILER_PLUGIN", "libnccl-profiler-probe.so");
+    // ProxyOp and its parents. With kernel channels some of the operations hang 2.29 and 2.30.
+    run.env("PROBE_MASK", "8");
     let plugins = run.dir().to_path_buf();
     run.env("PROBE_OUT", plugins.join("probe"));
     run.env("LD_LIBRARY_PATH", plugins);
@@ -62,53 +76,41 @@ fn run(release: &Release, ops: &str) -> Run {
     run
 }
 
-#[test]
-fn all_operations_together() {
-    for release in releases() {
-        let run = run(&release, "all");
-        for process in 0..2 {
-            let log = run.log(process);
-            assert_eq!(log[0]["kind"], "start");
-            assert_eq!(log[0]["nccl_version"], release.name.as_str());
-            let end = log.last().expect("a last line");
-            assert_eq!((&end["kind"], &end["ok"]), (&"end".into(), &true.into()));
-            let calls: Vec<&Value> = of_kind(&log, "call").collect();
-            assert_eq!(end["calls"].as_u64(), Some(calls.len() as u64));
-            let asked: u64 = calls
-                .iter()
-                .filter_map(|call| call["proxy_ops"].as_u64())
-                .sum();
-            assert_eq!(end["proxy_ops"].as_u64(), Some(asked));
-            let expected = reported(&release, calls.iter().copied());
-            let pid = log[0]["pid"].as_u64().expect("a pid");
-            let seen = seen(&run, pid, None);
-            assert_eq!(seen, expected, "NCCL {}, process {process}", release.name);
-            println!(
-                "NCCL {} process {process}: {asked} asked for, {seen} seen",
-                release.name
-            );
-        }
-    }
+/// The newest of the releases that report alike.
+fn one_of_each() -> Vec<Release> {
+    let alike = |release: &Release| [22700, 22800, 22900].map(|from| release.code < from);
+    let mut all = releases();
+    all.reverse();
+    all.dedup_by_key(|release| alike(release));
+    all
 }
 
-/// The chains of rooted operations: which rank has how many.
 #[test]
-fn rooted_operations_rank_by_rank() {
-    for release in releases() {
-        for ops in ["broadcast", "reduce", "calls28"] {
-            if ops == "calls28" && release.code < 22800 {
-                continue;
-            }
-            let run = run(&release, ops);
-            for process in 0..2 {
-                let log = run.log(process);
-                let pid = log[0]["pid"].as_u64().expect("a pid");
-                for rank in [2 * process, 2 * process + 1] {
-                    let calls = of_kind(&log, "call").filter(|call| call["rank"] == rank);
-                    let expected = reported(&release, calls);
-                    let seen = seen(&run, pid, Some(rank));
-                    assert_eq!(seen, expected, "NCCL {}, {ops}, rank {rank}", release.name);
-                }
+fn the_log_has_the_proxy_operations_of_each_rank() {
+    for release in one_of_each() {
+        let run = run(&release);
+        for process in 0..2 {
+            let log = run.log(process);
+            let start = &log[0];
+            assert_eq!(start["kind"], "start");
+            assert_eq!(start["nccl_version"], release.name.as_str());
+            let calls: Vec<&Value> = of_kind(&log, "call").collect();
+            let asked = calls.iter().filter_map(|call| call["proxy_ops"].as_u64());
+            let end = log.last().expect("a last line");
+            assert_eq!((&end["kind"], &end["ok"]), (&"end".into(), &true.into()));
+            assert_eq!(end["calls"].as_u64(), Some(calls.len() as u64));
+            assert_eq!(end["proxy_ops"].as_u64(), Some(asked.sum()));
+            let pid = start["pid"].as_u64().expect("a pid");
+            for rank in [2 * process, 2 * process + 1] {
+                let of_rank = calls.iter().copied().filter(|call| call["rank"] == rank);
+                let expected = reported(&release, of_rank);
+                assert!(expected > 0);
+                assert_eq!(
+                    seen(&run, pid, rank),
+                    expected,
+                    "NCCL {}, rank {rank}",
+                    release.name
+                );
             }
         }
     }
