@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{nccl_library, recorded_stream};
+use whole_plugin::machine::{four_gpu_stream, nccl_library};
 use whole_plugin::process::{run, run_within};
 use whole_plugin::scratch::Scratch;
 
@@ -155,7 +155,7 @@ fn replayed(scratch: &Scratch, stream: PathBuf) -> Archive {
 
 #[test]
 fn four_recorded_kernels_are_on_four_streams_of_four_gpus() {
-    let Some(stream) = recorded_stream("allreduce-4gpu-1process.jsonl") else {
+    let Some(stream) = four_gpu_stream() else {
         return;
     };
     let scratch = Scratch::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::kinds::KINDS;
-use whole_plugin::machine::{nccl_library, recorded_stream};
+use whole_plugin::machine::{four_gpu_stream, nccl_library, two_process_streams};
 use whole_plugin::process::{run, run_within};
 use whole_plugin::{built, scratch::Scratch};
 
@@ -157,18 +157,11 @@ fn details(stream: &str) -> BTreeMap<String, usize> {
 
 #[test]
 fn recorded_streams_come_round() {
-    for name in [
-        "allreduce-4gpu-1process.jsonl",
-        "mixed-2procs-sockets.rank0.jsonl",
-        "mixed-2procs-sockets.rank1.jsonl",
-    ] {
-        let Some(recorded) = recorded_stream(name) else {
-            continue;
-        };
+    for recorded in two_process_streams().into_iter().chain(four_gpu_stream()) {
         let scratch = Scratch::new();
         let first = replay_and_print(&scratch, &recorded, &HIGHEST, "first");
         let told = std::fs::read_to_string(&recorded).expect("read the recording");
-        assert_eq!(details(&told), details(&first), "{name}");
+        assert_eq!(details(&told), details(&first), "{}", recorded.display());
         let stream = scratch.path().join("first.jsonl");
         std::fs::write(&stream, &first).expect("write the stream");
         let second = replay_and_print(&scratch, &stream, &HIGHEST, "second");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::archive::Archive;
-use whole_plugin::machine::{nccl_library, python, recorded_stream};
+use whole_plugin::machine::{four_gpu_stream, nccl_library, python, two_process_streams};
 use whole_plugin::process::{Ended, run, run_within};
 use whole_plugin::{built, scratch::Scratch};
 
@@ -68,18 +68,10 @@ fn every_kind_of_event_reads_the_same() {
 #[test]
 fn recorded_jobs_read_the_same() {
     for (streams, events) in [
-        (&["allreduce-4gpu-1process.jsonl"][..], 300),
-        (
-            &[
-                "mixed-2procs-sockets.rank0.jsonl",
-                "mixed-2procs-sockets.rank1.jsonl",
-            ][..],
-            1000,
-        ),
+        (Some(two_process_streams().to_vec()), 1000),
+        (four_gpu_stream().map(|stream| vec![stream]), 300),
     ] {
-        let found: Option<Vec<PathBuf>> =
-            streams.iter().map(|name| recorded_stream(name)).collect();
-        let (Some(streams), Some(python)) = (found, python()) else {
+        let (Some(streams), Some(python)) = (streams, python()) else {
             return;
         };
         let scratch = Scratch::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use whole_plugin::archive::{Contents, Tally};
-use whole_plugin::machine::{python, recorded_stream};
+use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -17,7 +17,7 @@ fn tally(numbers: &[(&str, u64)]) -> Tally {
 
 #[test]
 fn one_process_with_four_gpus() {
-    let Some(stream) = recorded_stream("allreduce-4gpu-1process.jsonl") else {
+    let Some(stream) = four_gpu_stream() else {
         return;
     };
     let Some(python) = python() else { return };
@@ -85,16 +85,9 @@ fn one_process_with_four_gpus() {
 
 /// Two processes at the same time into one directory, through the table of one version.
 fn two_processes(table: u32, rank_environment: bool) {
-    let names = [
-        "mixed-2procs-sockets.rank0.jsonl",
-        "mixed-2procs-sockets.rank1.jsonl",
-    ];
-    let [Some(first), Some(second)] = names.map(recorded_stream) else {
-        return;
-    };
     let Some(python) = python() else { return };
     let scratch = Scratch::new();
-    let mut command = scratch.replay(&[first, second]);
+    let mut command = scratch.replay(&two_process_streams());
     command.args(["--table", &table.to_string()]);
     if rank_environment {
         command.arg("--rank-environment");

@@ -12,7 +12,7 @@ use otf2::{AttributeValue, EventKind, LocationRef, LocationType};
 use serde_json::Value;
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{python, recorded_stream};
+use whole_plugin::machine::{four_gpu_stream, python};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -196,7 +196,7 @@ fn replay(stream: &Path) -> [Scratch; 2] {
 
 #[test]
 fn four_kernels_are_joined_to_four_launches_on_four_gpus() {
-    let Some(stream) = recorded_stream("allreduce-4gpu-1process.jsonl") else {
+    let Some(stream) = four_gpu_stream() else {
         return;
     };
     let recorded = recorded(&stream);

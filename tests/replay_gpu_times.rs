@@ -7,7 +7,7 @@ use std::path::Path;
 use otf2::{AttributeValue, EventKind, LocationType};
 use serde_json::Value;
 use whole_plugin::archive::Tally;
-use whole_plugin::machine::recorded_stream;
+use whole_plugin::machine::four_gpu_stream;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -181,7 +181,7 @@ const MOST_DIFFERENCE_NS: i64 = 5_000;
 
 #[test]
 fn at_its_own_pace_four_gpus_have_the_times_that_cupti_saw() {
-    let Some(stream) = recorded_stream("allreduce-4gpu-1process.jsonl") else {
+    let Some(stream) = four_gpu_stream() else {
         return;
     };
     let recorded = Recorded::read(&stream);

@@ -58,10 +58,19 @@ pub fn python() -> Option<PathBuf> {
     Some(PathBuf::from(python))
 }
 
-/// A recorded stream of callbacks. These are not part of the repository, so their absence is no failure.
+/// What was recorded of two processes that share a communicator (`tests/data`).
 #[must_use]
-pub fn recorded_stream(name: &str) -> Option<PathBuf> {
-    let path = root().join("../shared/data/streams").join(name);
+pub fn two_process_streams() -> [PathBuf; 2] {
+    [0, 1].map(|rank| {
+        let name = format!("tests/data/streams/mixed-2procs-sockets.rank{rank}.jsonl");
+        root().join(name)
+    })
+}
+
+/// What was recorded of a process with four GPUs. It is not part of the repository, so its absence is no failure.
+#[must_use]
+pub fn four_gpu_stream() -> Option<PathBuf> {
+    let path = root().join("../shared/data/streams/allreduce-4gpu-1process.jsonl");
     if path.exists() {
         return Some(path);
     }

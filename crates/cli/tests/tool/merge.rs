@@ -465,12 +465,7 @@ fn a_damaged_archive_is_not_put_in_place() {
 
 #[test]
 fn a_real_trace_of_score_ps_is_unchanged() {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/scorep-mpi-sample");
-    if !folder.exists() {
-        // It is not part of the repository, so its absence is no failure.
-        return say("skipped: there is no trace of Score-P's in ../shared/data");
-    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample");
     let scratch = Scratch::new();
     let nccl = Nccl {
         other_processes: 50_000,

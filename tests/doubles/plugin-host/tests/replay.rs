@@ -147,37 +147,16 @@ fn every_version_gets_the_recorded_sequence() {
 
 #[test]
 fn recorded_streams_of_real_jobs_come_out_as_recorded() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/streams");
-    let Ok(entries) = fs::read_dir(&folder) else {
-        println!("SKIPPED: no recorded streams in {}", folder.display());
-        return;
-    };
-    let mut count = 0;
-    for path in entries.map(|entry| entry.unwrap().path()) {
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
-            let text = fs::read_to_string(&path).unwrap();
-            for version in [
-                Version::V1,
-                Version::V3,
-                Version::V4,
-                Version::V5,
-                Version::V7,
-            ] {
-                let all = echo(&path, version, &[], "ffff");
-                assert_eq!(
-                    found(&all),
-                    expected(&text, version),
-                    "{} {version}",
-                    path.display()
-                );
-            }
-            count += 1;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/streams");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        for version in [Version::V1, Version::V4, Version::V7] {
+            let all = echo(&path, version, &[], "ffff");
+            let expected = expected(&text, version);
+            assert_eq!(found(&all), expected, "{} {version}", path.display());
         }
     }
-    assert!(count > 0, "{} has no streams", folder.display());
 }
 
 #[test]
