@@ -55,11 +55,13 @@ impl Stream {
     fn to<W: Write>(target: impl FnOnce() -> W + Send + 'static) -> anyhow::Result<Stream> {
         let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
         let (sender, done) = channel();
-        std::thread::spawn(move || {
+        let work = move || {
             let _sender = sender;
             // Nobody reads it any more: then there is nobody to tell.
             let _ = pass_on(reader, target());
-        });
+        };
+        let builder = std::thread::Builder::new().name("output".to_owned());
+        builder.spawn(work).context("cannot start a thread")?;
         Ok(Stream { writer, done })
     }
 }

@@ -4,40 +4,42 @@
 //! collective, per channel a send and a receive operation of four steps each, the kernel channels, and the
 //! proxy's control events around them; the order and the states are those of NCCL 2.28 to 2.32.
 
-use crate::descriptor::Descriptor;
-use crate::fields::{Fields, Text};
-use crate::kind::Kind;
-use crate::state_args::{RawStateArgs, StateArgs};
-use crate::version::{Version, wanted};
+use crate::descriptor::{Descriptor, Fields, StateArgs};
+use crate::interface::{Kind, Version, wanted};
+use crate::layout;
+use crate::plugin::Plugin;
 
 /// What shapes the mix.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Channels of the collective.
-    pub channels: u8,
+    pub(crate) channels: u8,
     /// Steps of a proxy operation.
-    pub steps: i32,
+    pub(crate) steps: i32,
+    /// The rank that works, and the other side of its transfers.
+    pub(crate) rank: i32,
+    pub(crate) peer: i32,
 }
 
 /// One callback of the program.
 #[derive(Clone, Copy)]
-pub struct Call {
+pub(crate) struct Call {
     /// Place in [`Program::categories`].
-    pub category: usize,
+    pub(crate) category: usize,
+    pub(crate) kind: Kind,
     /// What to call.
-    pub action: Action,
+    pub(crate) action: Action,
 }
 
 /// What to call; `slot` is where the event's handle lies.
 #[derive(Clone, Copy)]
-#[expect(missing_docs, reason = "the words are the interface's")]
-pub enum Action {
+pub(crate) enum Action {
     Start {
         slot: usize,
-        kind: Kind,
         /// Slot of the parent; `None` for NULL.
         parent: Option<usize>,
-        group: Option<usize>,
+        /// Slot of the group, and where in the descriptor its handle goes.
+        group: Option<(usize, usize)>,
         /// Place in [`Program::descriptors`].
         descriptor: usize,
     },
@@ -54,23 +56,22 @@ pub enum Action {
 
 /// The callbacks of one operation.
 #[derive(Clone)]
-pub struct Program {
+pub(crate) struct Program {
     /// In the order of calling.
-    pub calls: Vec<Call>,
+    pub(crate) calls: Vec<Call>,
     /// The descriptors of the starts.
-    pub descriptors: Vec<Descriptor>,
+    pub(crate) descriptors: Vec<Descriptor>,
     /// The arguments of the states.
-    pub args: Vec<RawStateArgs>,
+    pub(crate) args: Vec<[u64; 4]>,
     /// Names of what is timed: callback and kind.
-    pub categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// How many handles there are.
-    pub slots: usize,
+    pub(crate) slots: usize,
 }
 
 impl Program {
     /// The callbacks that a plugin of this version gets for a mask.
-    #[must_use]
-    pub fn new(version: Version, mask: u32, shape: Shape) -> Self {
+    pub(crate) fn new(version: Version, mask: u32, shape: Shape) -> Self {
         let program = Self {
             calls: Vec::new(),
             descriptors: Vec::new(),
@@ -82,9 +83,48 @@ impl Program {
             program,
             version,
             mask,
+            rank: shape.rank,
         };
         builder.operation(shape);
         builder.program
+    }
+
+    /// Makes one of its calls.
+    #[inline]
+    pub(crate) fn call(&mut self, plugin: &Plugin, context: u64, handles: &mut [u64], call: Call) {
+        match call.action {
+            Action::Start {
+                slot,
+                parent,
+                group,
+                descriptor,
+            } => {
+                let target = &mut self.descriptors[descriptor];
+                target.set_parent(parent.map_or(0, |slot| handles[slot]));
+                if let Some((slot, at)) = group {
+                    target.put(at, handles[slot]);
+                }
+                plugin.start(context, Some(&mut handles[slot]), Some(target));
+            }
+            Action::State { slot, number, args } => {
+                let args = args.map(|place| &mut self.args[place]);
+                plugin.state(handles[slot], number, args);
+            }
+            Action::Stop { slot } => {
+                plugin.stop(handles[slot]);
+            }
+        }
+    }
+
+    /// The number of the next operation, for the descriptors that say it.
+    pub(crate) fn set_sequence(&mut self, version: Version, number: u64) {
+        for call in &self.calls {
+            if let Action::Start { descriptor, .. } = call.action
+                && let Some(at) = layout::offset(version, call.kind, "sequence")
+            {
+                self.descriptors[descriptor].put(at, number);
+            }
+        }
     }
 }
 
@@ -104,25 +144,24 @@ struct Builder {
     program: Program,
     version: Version,
     mask: u32,
+    rank: i32,
 }
 
 impl Builder {
     fn operation(&mut self, shape: Shape) {
-        let call = Fields {
-            func: Text::literal(c"AllReduce"),
-            count: 1 << 20,
-            datatype: Text::literal(c"ncclFloat32"),
-            stream: 0x7f00_1000,
-            sequence: 7,
-            send_buffer: 0x7f00_0000_0000,
-            recv_buffer: 0x7f10_0000_0000,
-            channels: shape.channels,
-            warps: 17,
-            algorithm: Text::literal(c"RING"),
-            protocol: Text::literal(c"SIMPLE"),
-            depth: 1,
-            ..Fields::default()
-        };
+        let call = Fields::default()
+            .with("func", "AllReduce")
+            .with("count", 1 << 20)
+            .with("datatype", "ncclFloat32")
+            .with("stream", 0x7f00_1000)
+            .with("sequence", 7)
+            .with("send_buffer", 0x7f00_0000_0000_u64)
+            .with("recv_buffer", 0x7f10_0000_0000_u64)
+            .with("channels", i32::from(shape.channels))
+            .with("warps", 17)
+            .with("algorithm", "RING")
+            .with("protocol", "SIMPLE")
+            .with("depth", 1);
         let group_api = self.start(Kind::GROUP_API, NO_EVENT, NO_EVENT, &call);
         self.state(group_api, 23, StateArgs::Null);
         let coll_api = self.start(Kind::COLL_API, group_api, NO_EVENT, &call);
@@ -131,7 +170,7 @@ impl Builder {
         let launch = self.start(Kind::KERNEL_LAUNCH, group_api, NO_EVENT, &call);
         self.stop(launch);
         let group = self.start(Kind::GROUP, NO_EVENT, NO_EVENT, &call);
-        let parent = if self.version.parent_is_group() {
+        let parent = if self.version.is_before_api_events() {
             group
         } else {
             coll_api
@@ -142,43 +181,36 @@ impl Builder {
         self.stop(group_api);
         self.proxy(shape, coll);
         for channel in 0..shape.channels {
-            let fields = Fields {
-                channel,
-                gpu_ns: 1_770_615_490_062_943_104,
-                ..Fields::default()
-            };
+            let begins: u64 = 1_770_615_490_062_943_104;
+            let fields = Fields::default()
+                .with("channel", i32::from(channel))
+                .with("gpu_ns", begins);
             let kernel = self.start(Kind::KERNEL_CH, coll, NO_EVENT, &fields);
-            let gpu_ns = fields.gpu_ns + 3_000_000;
-            self.state(kernel, 22, StateArgs::GpuTime { gpu_ns });
+            self.state(kernel, 22, StateArgs::Word(begins + 3_000_000));
             self.stop(kernel);
         }
     }
 
     fn proxy(&mut self, shape: Shape, coll: Event) {
         let control = self.start(Kind::PROXY_CTRL, NO_EVENT, NO_EVENT, &Fields::default());
-        self.state(control, 17, StateArgs::Appended { operations: 0 });
+        self.state(control, 17, StateArgs::Appended(0));
         let mut operations = Vec::new();
         for channel in 0..shape.channels {
             for is_send in [false, true] {
-                let fields = Fields {
-                    pid: std::process::id().cast_signed(),
-                    channel,
-                    peer: 1,
-                    steps: shape.steps,
-                    chunk_bytes: 1 << 19,
-                    is_send,
-                    ..Fields::default()
-                };
+                let fields = Fields::default()
+                    .with("pid", std::process::id().cast_signed())
+                    .with("channel", i32::from(channel))
+                    .with("peer", shape.peer)
+                    .with("steps", shape.steps)
+                    .with("chunk_bytes", 1 << 19)
+                    .with("is_send", i32::from(is_send));
                 operations.push((self.start(Kind::PROXY_OP, coll, NO_EVENT, &fields), is_send));
             }
         }
-        let appended = i32::from(shape.channels) * 2;
         self.state(
             control,
             18,
-            StateArgs::Appended {
-                operations: appended,
-            },
+            StateArgs::Appended(i32::from(shape.channels) * 2),
         );
         self.stop(control);
         for (operation, _) in &operations {
@@ -186,14 +218,11 @@ impl Builder {
         }
         for step in 0..shape.steps {
             for (operation, is_send) in &operations {
-                let fields = Fields {
-                    step,
-                    ..Fields::default()
-                };
+                let fields = Fields::default().with("step", step);
                 let event = self.start(Kind::PROXY_STEP, *operation, NO_EVENT, &fields);
                 let states = if *is_send { [8, 20, 9] } else { [10, 11, 12] };
                 for number in states {
-                    self.state(event, number, StateArgs::Step { bytes: 1 << 19 });
+                    self.state(event, number, StateArgs::Word(1 << 19));
                 }
                 self.stop(event);
             }
@@ -211,12 +240,13 @@ impl Builder {
         self.program.slots += 1;
         self.program
             .descriptors
-            .push(Descriptor::new(self.version, kind, 0, 0, fields));
+            .push(Descriptor::new(self.version, kind, 0, self.rank, fields));
         let action = Action::Start {
             slot,
-            kind,
             parent: parent.slot,
-            group: group.slot,
+            group: group
+                .slot
+                .zip(layout::offset(self.version, kind, "parent_group")),
             descriptor: self.program.descriptors.len() - 1,
         };
         self.push("start", kind, action);
@@ -230,7 +260,7 @@ impl Builder {
         let Some(slot) = event.slot.filter(|_| self.version.has_state(number)) else {
             return;
         };
-        let args = RawStateArgs::new(self.version, args).map(|args| {
+        let args = args.raw(self.version).map(|args| {
             self.program.args.push(args);
             self.program.args.len() - 1
         });
@@ -253,48 +283,10 @@ impl Builder {
                 categories.push(name);
                 categories.len() - 1
             });
-        self.program.calls.push(Call { category, action });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SHAPE: Shape = Shape {
-        channels: 2,
-        steps: 4,
-    };
-
-    fn count(program: &Program, verb: &str) -> usize {
-        let place = program.categories.iter().position(|name| name == verb);
-        program
-            .calls
-            .iter()
-            .filter(|call| Some(call.category) == place)
-            .count()
-    }
-
-    #[test]
-    fn the_mix_follows_version_and_mask() {
-        let all = Program::new(Version::V7, 0xffff, SHAPE);
-        assert_eq!(count(&all, "start ProxyOp"), 4);
-        assert_eq!(count(&all, "state ProxyStep"), 48);
-        assert_eq!(count(&all, "state GroupApi"), 2);
-        assert_eq!(count(&all, "stop KernelCh"), 2);
-        let old = Program::new(Version::V2, 0xffff, SHAPE);
-        assert_eq!(
-            count(&old, "start GroupApi") + count(&old, "start KernelCh"),
-            0
-        );
-        assert_eq!(
-            count(&old, "state ProxyStep"),
-            40,
-            "SendPeerWait is not in v2"
-        );
-        let light = Program::new(Version::V7, 0x2, SHAPE);
-        assert_eq!(count(&light, "start ProxyOp"), 0);
-        assert_eq!(count(&light, "start Coll"), 1);
-        assert!(Program::new(Version::V7, 0, SHAPE).calls.is_empty());
+        self.program.calls.push(Call {
+            category,
+            kind,
+            action,
+        });
     }
 }

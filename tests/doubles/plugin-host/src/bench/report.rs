@@ -1,6 +1,8 @@
 //! What a bench found.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::path::Path;
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,72 +10,65 @@ use super::timer::Timer;
 
 /// One plugin with one number of threads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Case {
+pub(crate) struct Case {
     /// The plugin's file.
-    pub file: String,
+    pub(crate) file: String,
     /// The plugin's name for itself.
-    pub plugin: String,
+    pub(crate) plugin: String,
     /// The table.
-    pub table: u8,
+    pub(crate) table: u8,
     /// The mask that was driven.
-    pub mask: u32,
+    pub(crate) mask: u32,
     /// Number of threads.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// Whether they were pinned to cores.
-    pub pinned: bool,
+    pub(crate) pinned: bool,
     /// All callbacks that were called.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// Whether the timed part ended before its time because a thread had as many samples as it keeps.
-    pub samples_full: bool,
-    /// What was read for the time.
-    pub timer: String,
+    pub(crate) samples_full: bool,
     /// What reading costs (median); it is subtracted from every sample.
-    pub timer_cost_ns: f64,
-    /// Its resolution.
-    pub timer_tick_ns: f64,
+    pub(crate) timer_cost_ns: f64,
     /// All callbacks together.
-    pub overall: Option<Quantiles>,
+    pub(crate) overall: Option<Quantiles>,
     /// One by one.
-    pub by_callback: Vec<Quantiles>,
+    pub(crate) by_callback: Vec<Quantiles>,
     /// All threads together, without timing.
-    pub calls_per_second: f64,
+    pub(crate) calls_per_second: f64,
     /// Mean of a callback without timing, with the loop around it.
-    pub untimed_ns_per_call: f64,
+    pub(crate) untimed_ns_per_call: f64,
     /// Resident memory at the end less that before init and the samples, per thread.
-    pub resident_growth_kib_per_thread: u64,
+    pub(crate) resident_growth_kib_per_thread: u64,
     /// Resident memory at the end less that after the warm-up: what grows with the number of callbacks.
-    pub resident_growth_after_warm_up_kib: u64,
+    pub(crate) resident_growth_after_warm_up_kib: u64,
     /// The most resident memory of the process, samples included.
-    pub high_water_kib: u64,
+    pub(crate) high_water_kib: u64,
     /// What the folder gained, lengths of files.
-    pub folder_bytes_per_call: Option<f64>,
-    /// What the folder gained, blocks on disk.
-    pub folder_disk_bytes_per_call: Option<f64>,
+    pub(crate) folder_bytes_per_call: Option<f64>,
     /// Lines that were logged when there was no communicator any more.
-    pub late_log_lines: u64,
+    pub(crate) late_log_lines: u64,
 }
 
 /// How long a callback takes, in ns; the cost of the timer is subtracted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Quantiles {
+pub(crate) struct Quantiles {
     /// Which callback.
-    pub callback: String,
+    pub(crate) callback: String,
     /// How many samples.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// Half are faster.
-    pub p50_ns: f64,
+    pub(crate) p50_ns: f64,
     /// 99 of 100 are faster.
-    pub p99_ns: f64,
+    pub(crate) p99_ns: f64,
     /// 999 of 1000 are faster.
-    pub p999_ns: f64,
+    pub(crate) p999_ns: f64,
     /// The slowest.
-    pub max_ns: f64,
+    pub(crate) max_ns: f64,
 }
 
 impl Quantiles {
     /// Of samples in ticks, which are sorted by this; `None` when there is none.
-    #[must_use]
-    pub fn of(callback: &str, samples: &mut [u32], timer: &Timer) -> Option<Self> {
+    pub(crate) fn of(callback: &str, samples: &mut [u32], timer: &Timer) -> Option<Self> {
         samples.sort_unstable();
         let last = samples.len().checked_sub(1)?;
         let at = |per_mille: usize| timer.ns(samples[(samples.len() * per_mille / 1000).min(last)]);
@@ -90,41 +85,29 @@ impl Quantiles {
 
 /// The cases of one plugin, and the same cases with the empty plugin.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// The plugin's cases.
-    pub cases: Vec<Case>,
+    pub(crate) cases: Vec<Case>,
     /// The empty plugin's.
-    pub empty: Vec<Case>,
+    pub(crate) empty: Vec<Case>,
 }
 
-impl Report {
-    /// For people.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing into a String cannot fail.
-        let _ = self.write(&mut text);
-        text
-    }
-
-    fn write(&self, out: &mut String) -> fmt::Result {
+/// For people.
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in &self.cases {
             case.write(out)?;
-            if let Some(empty) = self
-                .empty
-                .iter()
-                .find(|empty| empty.threads == case.threads)
-            {
+            let mut empty = self.empty.iter();
+            if let Some(empty) = empty.find(|empty| empty.threads == case.threads) {
                 compare(out, case, empty)?;
             }
-            writeln!(out)?;
         }
         Ok(())
     }
 }
 
 impl Case {
-    fn write(&self, out: &mut String) -> fmt::Result {
+    fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
             "{:?} ({}), table v{}, mask {:#x}, {} thread(s){}, {} callbacks",
@@ -138,8 +121,8 @@ impl Case {
         )?;
         writeln!(
             out,
-            "  timer {}: {:.1} ns a read (subtracted), resolution {:.2} ns",
-            self.timer, self.timer_cost_ns, self.timer_tick_ns
+            "  reading the time: {:.1} ns (subtracted)",
+            self.timer_cost_ns
         )?;
         if self.samples_full {
             writeln!(
@@ -173,13 +156,8 @@ impl Case {
             self.resident_growth_after_warm_up_kib,
             self.high_water_kib
         )?;
-        if let (Some(length), Some(disk)) =
-            (self.folder_bytes_per_call, self.folder_disk_bytes_per_call)
-        {
-            writeln!(
-                out,
-                "  files: {length:.1} bytes a callback, {disk:.1} on disk"
-            )?;
+        if let Some(bytes) = self.folder_bytes_per_call {
+            writeln!(out, "  files: {bytes:.1} bytes a callback")?;
         }
         if self.late_log_lines > 0 {
             writeln!(
@@ -192,7 +170,7 @@ impl Case {
     }
 }
 
-fn compare(out: &mut String, case: &Case, empty: &Case) -> fmt::Result {
+fn compare(out: &mut fmt::Formatter<'_>, case: &Case, empty: &Case) -> fmt::Result {
     let difference = case.untimed_ns_per_call - empty.untimed_ns_per_call;
     write!(
         out,
@@ -209,4 +187,45 @@ fn compare(out: &mut String, case: &Case, empty: &Case) -> fmt::Result {
         )?;
     }
     writeln!(out)
+}
+
+/// Resident memory in KiB: private memory and pages of mapped files.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) resident_kib: u64,
+    /// The most there was.
+    pub(crate) high_water_kib: u64,
+}
+
+impl Memory {
+    pub(crate) fn now() -> io::Result<Self> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let read = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            line.trim().trim_end_matches(" kB").parse().ok()
+        };
+        Ok(Self {
+            resident_kib: read("VmRSS:").unwrap_or(0),
+            high_water_kib: read("VmHWM:").unwrap_or(0),
+        })
+    }
+}
+
+/// The bytes of the files below a folder; 0 when it is not there.
+pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let mut total = 0;
+    for entry in entries {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        total += if metadata.is_dir() {
+            folder_bytes(&entry.path())?
+        } else {
+            metadata.len()
+        };
+    }
+    Ok(total)
 }

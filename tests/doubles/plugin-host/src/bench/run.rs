@@ -6,35 +6,34 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::memory::{Memory, folder_bytes};
-use super::mix::{Action, Call, Program, Shape};
-use super::report::{Case, Quantiles};
+use super::mix::{Call, Program, Shape};
+use super::report::{Case, Memory, Quantiles, folder_bytes};
 use super::timer::{Timer, approximate, now};
-use crate::logger;
-use crate::table::{InitArguments, Plugin, UNWRITTEN};
+use crate::nccl;
+use crate::plugin::{InitArguments, Plugin};
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// Number of threads, each with a communicator of its own.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// How long.
-    pub length: Length,
+    pub(crate) length: Length,
     /// The mask to drive with; `None`: the one that the plugin sets.
-    pub mask: Option<u32>,
+    pub(crate) mask: Option<u32>,
     /// What shapes an operation.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// Whether thread n is pinned to core n.
-    pub pin: bool,
+    pub(crate) pin: bool,
     /// Whether callbacks are timed one by one.
-    pub timing: bool,
+    pub(crate) timing: bool,
     /// Where the plugin writes its files.
-    pub folder: Option<&'a Path>,
+    pub(crate) folder: Option<&'a Path>,
 }
 
 /// How long to run.
 #[derive(Clone, Copy, Debug)]
-pub enum Length {
+pub(crate) enum Length {
     /// This time for the timed part, and again for the untimed one.
     Time(Duration),
     /// This many operations on each thread.
@@ -47,18 +46,15 @@ const MOST_SAMPLES: usize = 16 << 20;
 const WARM_UP: u64 = 200;
 
 /// Runs one case.
-///
-/// # Errors
-/// When a thread cannot be made or a size cannot be read, or when the plugin asks for no events at all.
-pub fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
+pub(crate) fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
     let timer = Timer::calibrate();
     let before = Memory::now()?;
     let folder_before = options.folder.map(folder_bytes).transpose()?;
     let contexts: Vec<u64> = (0..options.threads)
         .map(|rank| init(plugin, rank, options.threads))
         .collect();
-    let mask = options.mask.unwrap_or_else(logger::mask);
-    let program = Program::new(plugin.version(), mask, options.shape);
+    let mask = options.mask.unwrap_or_else(nccl::mask_now);
+    let program = Program::new(plugin.version, mask, options.shape);
     if program.calls.is_empty() {
         return Err(io::Error::other(format!(
             "the plugin's mask {mask:#x} asks for none of the events of the mix: is it switched off by its environment?"
@@ -70,7 +66,7 @@ pub fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
         for (number, context) in contexts.iter().enumerate() {
             let start = &start;
             let work = move || {
-                let program = Program::new(plugin.version(), mask, options.shape);
+                let program = Program::new(plugin.version, mask, options.shape);
                 Worker::new(plugin, program, *context, options).measure(number, start)
             };
             running.push(
@@ -91,7 +87,6 @@ pub fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
     let after = Memory::now()?;
     for context in contexts {
         plugin.finalize(context);
-        logger::communicator_ends();
     }
     let finished = Memory::now()?;
     let folder = options.folder.map(folder_bytes).transpose()?;
@@ -103,22 +98,19 @@ pub fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
         timer,
         workers: &workers,
         memory: [before, after, finished],
-        folder: folder_before.zip(folder).map(|(before, after)| {
-            (
-                after.length.saturating_sub(before.length),
-                after.allocated.saturating_sub(before.allocated),
-            )
-        }),
+        folder: folder_before
+            .zip(folder)
+            .map(|(before, after)| after.saturating_sub(before)),
     }))
 }
 
 /// Calls nothing but the callbacks, for instruction counts: no clock, no samples, one thread.
 ///
 /// Returns the number of callbacks.
-pub fn run_bare(plugin: &Plugin, options: Options<'_>, operations: u64) -> u64 {
+pub(crate) fn run_bare(plugin: &Plugin, options: Options<'_>, operations: u64) -> u64 {
     let context = init(plugin, 0, 1);
-    let mask = options.mask.unwrap_or_else(logger::mask);
-    let program = Program::new(plugin.version(), mask, options.shape);
+    let mask = options.mask.unwrap_or_else(nccl::mask_now);
+    let program = Program::new(plugin.version, mask, options.shape);
     let calls = program.calls.len() as u64;
     let mut worker = Worker::new(plugin, program, context, options);
     for _ in 0..operations {
@@ -129,8 +121,7 @@ pub fn run_bare(plugin: &Plugin, options: Options<'_>, operations: u64) -> u64 {
 }
 
 fn init(plugin: &Plugin, rank: usize, ranks: usize) -> u64 {
-    let mut context = 0;
-    let arguments = InitArguments {
+    plugin.begin(&InitArguments {
         comm_id: 0x0bec_0bec_0bec_0bec,
         comm_name: Some(c"bench"),
         nodes: 1,
@@ -138,10 +129,7 @@ fn init(plugin: &Plugin, rank: usize, ranks: usize) -> u64 {
         rank: i32::try_from(rank).unwrap_or(0),
         mask: true,
         logger: true,
-    };
-    logger::communicator_begins();
-    plugin.init(Some(&mut context), &arguments);
-    if context == UNWRITTEN { 0 } else { context }
+    })
 }
 
 /// What a thread brings back.
@@ -289,35 +277,8 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn call(&mut self, call: Call) {
-        match call.action {
-            Action::Start {
-                slot,
-                kind,
-                parent,
-                group,
-                descriptor,
-            } => {
-                let handle_of = |slot: Option<usize>| slot.map_or(0, |slot| self.handles[slot]);
-                let (parent, group) = (handle_of(parent), handle_of(group));
-                let descriptor = &mut self.program.descriptors[descriptor];
-                descriptor.set_parent(parent);
-                if group != 0 {
-                    descriptor.set_parent_group(self.plugin.version(), kind, group);
-                }
-                self.plugin.start(
-                    self.context,
-                    Some(&mut self.handles[slot]),
-                    Some(descriptor),
-                );
-            }
-            Action::State { slot, number, args } => {
-                let args = args.map(|place| &mut self.program.args[place]);
-                self.plugin.state(self.handles[slot], number, args);
-            }
-            Action::Stop { slot } => {
-                self.plugin.stop(self.handles[slot]);
-            }
-        }
+        self.program
+            .call(self.plugin, self.context, &mut self.handles, call);
     }
 }
 
@@ -344,8 +305,8 @@ struct Measured<'a> {
     workers: &'a [Worked],
     /// Before init, after the last callback, after finalize.
     memory: [Memory; 3],
-    /// Length and blocks that the folder gained.
-    folder: Option<(u64, u64)>,
+    /// Bytes that the folder gained.
+    folder: Option<u64>,
 }
 
 fn summary(measured: &Measured<'_>) -> Case {
@@ -380,17 +341,15 @@ fn summary(measured: &Measured<'_>) -> Case {
     let samples_kib = sample_bytes as u64 / 1024;
     let [before, after, finished] = measured.memory;
     Case {
-        file: measured.plugin.path().display().to_string(),
-        plugin: measured.plugin.name().to_owned(),
-        table: measured.plugin.version().number(),
+        file: measured.plugin.path.display().to_string(),
+        plugin: measured.plugin.name.clone(),
+        table: measured.plugin.version.number(),
         mask: measured.mask,
         threads,
         pinned: measured.options.pin,
         calls,
         samples_full: workers.iter().any(|worker| worker.samples_full),
-        timer: super::timer::NAME.to_owned(),
         timer_cost_ns: timer.cost_ns(),
-        timer_tick_ns: timer.tick_ns(),
         overall: Quantiles::of("all callbacks", &mut all, timer),
         by_callback,
         calls_per_second: workers.iter().map(rate).sum(),
@@ -403,8 +362,7 @@ fn summary(measured: &Measured<'_>) -> Case {
             / threads,
         resident_growth_after_warm_up_kib: after.resident_kib.saturating_sub(warm),
         high_water_kib: finished.high_water_kib,
-        folder_bytes_per_call: measured.folder.map(|(length, _)| per_call(length)),
-        folder_disk_bytes_per_call: measured.folder.map(|(_, blocks)| per_call(blocks)),
-        late_log_lines: logger::lines().1,
+        folder_bytes_per_call: measured.folder.map(per_call),
+        late_log_lines: nccl::lines().1,
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Ticks and what they are worth.
 #[derive(Clone, Copy, Debug)]
-pub struct Timer {
+pub(crate) struct Timer {
     ns_per_tick: f64,
     /// Ticks between two reads with nothing between them: subtracted from every sample.
     cost_ticks: u64,
@@ -12,8 +12,7 @@ pub struct Timer {
 
 /// Now, in ticks.
 #[inline(always)]
-#[must_use]
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: reads a counter; every x86-64 has it.
@@ -28,17 +27,9 @@ pub fn now() -> u64 {
     }
 }
 
-/// What `now` reads.
-pub const NAME: &str = if cfg!(target_arch = "x86_64") {
-    "rdtsc"
-} else {
-    "cntvct_el0"
-};
-
 impl Timer {
     /// Measures what a tick is and what reading costs.
-    #[must_use]
-    pub fn calibrate() -> Self {
+    pub(crate) fn calibrate() -> Self {
         let (begin, first) = (Instant::now(), now());
         while begin.elapsed() < Duration::from_millis(50) {
             std::hint::spin_loop();
@@ -60,21 +51,13 @@ impl Timer {
     }
 
     /// The time between two reads, less what the reading costs, in ns.
-    #[must_use]
-    pub fn ns(&self, ticks: u32) -> f64 {
+    pub(crate) fn ns(&self, ticks: u32) -> f64 {
         approximate(u64::from(ticks).saturating_sub(self.cost_ticks)) * self.ns_per_tick
     }
 
     /// What reading costs, in ns.
-    #[must_use]
-    pub fn cost_ns(&self) -> f64 {
+    pub(crate) fn cost_ns(&self) -> f64 {
         approximate(self.cost_ticks) * self.ns_per_tick
-    }
-
-    /// The resolution in ns.
-    #[must_use]
-    pub const fn tick_ns(&self) -> f64 {
-        self.ns_per_tick
     }
 }
 
@@ -83,7 +66,6 @@ impl Timer {
     clippy::cast_precision_loss,
     reason = "a measurement has fewer than 52 bits"
 )]
-#[must_use]
-pub fn approximate(number: u64) -> f64 {
+pub(crate) fn approximate(number: u64) -> f64 {
     number as f64
 }

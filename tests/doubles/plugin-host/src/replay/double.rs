@@ -22,7 +22,7 @@ type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// The double, mapped for the rest of the process's life.
 #[derive(Debug)]
-pub struct Double {
+pub(crate) struct Double {
     launch: Launch,
     drain: Drain,
     /// `cuDevicePrimaryCtxRetain` and `cuCtxSetCurrent`, where the process has a driver.
@@ -33,10 +33,7 @@ pub struct Double {
 
 impl Double {
     /// Maps the double. What was recorded at `first_ns` is now.
-    ///
-    /// # Errors
-    /// When the library cannot be loaded, or is not the double.
-    pub fn load(path: &Path, first_ns: u64) -> Result<Self, libloading::Error> {
+    pub(crate) fn load(path: &Path, first_ns: u64) -> Result<Self, libloading::Error> {
         // SAFETY: the double's initialiser reads variables and its own symbol table.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
         // SAFETY: the type of this function by the table in the double's README.
@@ -58,7 +55,7 @@ impl Double {
     }
 
     /// Makes a device current on this thread, as a program does before it makes a communicator.
-    pub fn use_device(&self, device: u32) {
+    pub(crate) fn use_device(&self, device: u32) {
         let Some((retain, set_current)) = self.driver else {
             return;
         };
@@ -72,7 +69,7 @@ impl Double {
     }
 
     /// Launches a kernel on this thread, which runs when it ran in the recording.
-    pub fn launch(&self, kernel: &Kernel) {
+    pub(crate) fn launch(&self, kernel: &Kernel) {
         let at = |ns: u64| u64::try_from(i128::from(ns) + self.offset_ns).unwrap_or(1);
         let name = CString::new(kernel.name.as_str()).unwrap_or_default();
         // SAFETY: the double's function, which copies the name.
@@ -91,7 +88,7 @@ impl Double {
     }
 
     /// Waits until all kernels have run.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         // SAFETY: the double's function, without arguments.
         unsafe { (self.drain)() };
     }

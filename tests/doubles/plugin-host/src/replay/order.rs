@@ -6,50 +6,48 @@
 use std::collections::BTreeMap;
 
 use super::stream::{CommRank, Init, Moment, Stream};
-use crate::fields::Text;
-use crate::state_args::StateArgs;
+use crate::descriptor::StateArgs;
 
 /// The callbacks of a stream in order.
 #[derive(Debug)]
-pub struct Ordered {
+pub(crate) struct Ordered {
     /// In the order of calling.
-    pub callbacks: Vec<Callback>,
+    pub(crate) callbacks: Vec<Callback>,
     /// The communicators; their places are the `comm` of callbacks and relations.
-    pub comms: Vec<Init>,
+    pub(crate) comms: Vec<Init>,
     /// For each event whom it belongs to.
-    pub relations: Vec<Relation>,
+    pub(crate) relations: Vec<Relation>,
     /// Communicators whose `init` the stream lacks.
-    pub missing_inits: u64,
+    pub(crate) missing_inits: u64,
     /// States of events that the stream lacks.
-    pub orphan_states: u64,
+    pub(crate) orphan_states: u64,
     /// Parents that the stream lacks (they become NULL).
-    pub unknown_parents: u64,
+    pub(crate) unknown_parents: u64,
 }
 
 /// Whom an event belongs to; all are places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Relation {
+pub(crate) struct Relation {
     /// Its communicator.
-    pub comm: usize,
+    pub(crate) comm: usize,
     /// Its parent.
-    pub parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// Its Group.
-    pub group: Option<usize>,
+    pub(crate) group: Option<usize>,
 }
 
 /// One callback.
 #[derive(Clone, Copy, Debug)]
-pub struct Callback {
+pub(crate) struct Callback {
     /// When it was called, and by whom.
-    pub when: Moment,
+    pub(crate) when: Moment,
     /// What was called.
-    pub call: Call,
+    pub(crate) call: Call,
 }
 
 /// What was called; events and communicators by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the words are the interface's")]
-pub enum Call {
+pub(crate) enum Call {
     Init {
         comm: usize,
     },
@@ -94,8 +92,7 @@ struct Key {
 
 impl Ordered {
     /// Orders a stream. With `finalize_missing` communicators that were not finalized are, at the end.
-    #[must_use]
-    pub fn new(stream: &Stream, finalize_missing: bool) -> Self {
+    pub(crate) fn new(stream: &Stream, finalize_missing: bool) -> Self {
         let (comms, missing_inits) = communicators(stream);
         let addresses = Addresses::new(stream);
         let mut unknown_parents = 0;
@@ -191,10 +188,10 @@ impl Calls {
 
     fn add_finalizes(&mut self, stream: &Stream, comms: &[Init], missing_too: bool) {
         let mut done = vec![false; comms.len()];
-        for finalize in &stream.finalizes {
-            if let Some(comm) = find_comm(comms, finalize.who, finalize.when.at_ns) {
+        for (when, who) in &stream.finalizes {
+            if let Some(comm) = find_comm(comms, *who, when.at_ns) {
                 done[comm] = true;
-                self.add(finalize.when, Class::Finalize, 0, Call::Finalize { comm });
+                self.add(*when, Class::Finalize, 0, Call::Finalize { comm });
             }
         }
         if !missing_too {
@@ -232,7 +229,7 @@ fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
                 who: event.who,
                 ranks: 0,
                 nodes: 1,
-                name: Text::NULL,
+                name: None,
             });
         }
     }
@@ -295,110 +292,5 @@ impl Addresses {
         let end = starts.partition_point(|(start, _)| *start <= at_ns);
         let places = starts[..end].iter().rev().map(|(_, place)| *place);
         places.into_iter().find(|place| Some(*place) != except)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fields::Fields;
-    use crate::kind::Kind;
-    use crate::replay::stream::{Event, State};
-
-    const WHO: CommRank = CommRank {
-        comm_id: 1,
-        rank: 0,
-    };
-
-    fn at(at_ns: u64) -> Moment {
-        Moment { at_ns, tid: 1 }
-    }
-
-    fn event(address: u64, parent: u64, start: u64, stop: u64) -> Event {
-        Event {
-            kind: Kind::GROUP,
-            start: at(start),
-            stop: Some(at(stop)),
-            address,
-            parent,
-            group: 0,
-            who: WHO,
-            launch: 0,
-            fields: Fields::default(),
-        }
-    }
-
-    fn state(address: u64, at_ns: u64) -> State {
-        State {
-            when: at(at_ns),
-            address,
-            number: 19,
-            args: StateArgs::Zero,
-        }
-    }
-
-    fn words(ordered: &Ordered) -> Vec<String> {
-        let word = |callback: &Callback| match callback.call {
-            Call::Init { comm } => format!("init {comm}"),
-            Call::Start { event } => format!("start {event}"),
-            Call::State { event, .. } => format!("state {event}"),
-            Call::Stop { event } => format!("stop {event}"),
-            Call::Finalize { comm } => format!("finalize {comm}"),
-        };
-        ordered.callbacks.iter().map(word).collect()
-    }
-
-    #[test]
-    fn equal_times_nest() {
-        let stream = Stream {
-            // The child's line comes first, and all happens at one time.
-            events: vec![event(0xb, 0xa, 5, 5), event(0xa, 0, 5, 5)],
-            states: vec![state(0xb, 5)],
-            ..Stream::default()
-        };
-        let ordered = Ordered::new(&stream, true);
-        let expected = [
-            "init 0",
-            "start 1",
-            "start 0",
-            "state 0",
-            "stop 0",
-            "stop 1",
-            "finalize 0",
-        ];
-        assert_eq!(words(&ordered), expected);
-        assert_eq!(ordered.relations[0].parent, Some(1));
-        assert_eq!(ordered.missing_inits, 1);
-    }
-
-    #[test]
-    fn a_reused_address_means_the_last_event() {
-        let stream = Stream {
-            events: vec![
-                event(0xa, 0, 1, 3),
-                event(0xb, 0xa, 2, 4),
-                event(0xa, 0, 3, 9),
-                event(0xc, 0xa, 5, 6),
-                event(0xd, 0xee, 7, 8),
-            ],
-            states: vec![state(0xa, 2), state(0xa, 4), state(0xff, 4)],
-            ..Stream::default()
-        };
-        let ordered = Ordered::new(&stream, false);
-        let parents: Vec<_> = ordered
-            .relations
-            .iter()
-            .map(|relation| relation.parent)
-            .collect();
-        assert_eq!(parents, [None, Some(0), None, Some(2), None]);
-        assert_eq!((ordered.orphan_states, ordered.unknown_parents), (1, 1));
-        let expected = [
-            "init 0", "start 0", "start 1", "state 0", "stop 0", "start 2", "stop 1", "state 2",
-            "start 3", "stop 3", "start 4", "stop 4", "stop 2",
-        ];
-        let mut found = words(&ordered);
-        // At 2 the start of 1 and the state of 0 are equal in rank; both orders are right.
-        found[2..4].sort();
-        assert_eq!(found, expected);
     }
 }

@@ -1,103 +1,96 @@
 //! What was replayed, and what was left out and why.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 /// The outcome of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// The stream's file.
-    pub stream: String,
+    pub(crate) stream: String,
     /// The plugin's name for itself.
-    pub plugin: String,
+    pub(crate) plugin: String,
     /// The table that was called.
-    pub table: u8,
+    pub(crate) table: u8,
     /// This process.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// The mask that the plugin set.
-    pub mask: u32,
+    pub(crate) mask: u32,
     /// Whether the mask was respected.
-    pub mask_respected: bool,
+    pub(crate) mask_respected: bool,
     /// Number of threads.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// Calls of `init`.
-    pub inits: u64,
+    pub(crate) inits: u64,
     /// Calls of `finalize`.
-    pub finalizes: u64,
+    pub(crate) finalizes: u64,
     /// By kind.
-    pub kinds: BTreeMap<String, KindCounts>,
+    pub(crate) kinds: BTreeMap<String, KindCounts>,
     /// By state's name: calls of `recordEventState`.
-    pub states: BTreeMap<String, u64>,
+    pub(crate) states: BTreeMap<String, u64>,
     /// Not called.
-    pub left_out: LeftOut,
+    pub(crate) left_out: LeftOut,
     /// Calls that returned something else than success, or did not write their result.
-    pub errors: BTreeMap<String, u64>,
+    pub(crate) errors: BTreeMap<String, u64>,
     /// What the stream lacks.
-    pub stream_gaps: StreamGaps,
+    pub(crate) stream_gaps: StreamGaps,
     /// Lines through NCCL's logger.
-    pub log_lines: u64,
+    pub(crate) log_lines: u64,
     /// Those of them without a communicator, when libnccl may be gone.
-    pub late_log_lines: u64,
+    pub(crate) late_log_lines: u64,
     /// How long it took.
-    pub wall_ms: u64,
+    pub(crate) wall_ms: u64,
 }
 
 /// The calls for one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KindCounts {
+pub(crate) struct KindCounts {
     /// `startEvent`.
-    pub start: u64,
+    pub(crate) start: u64,
     /// `stopEvent`.
-    pub stop: u64,
+    pub(crate) stop: u64,
     /// `recordEventState`.
-    pub state: u64,
+    pub(crate) state: u64,
 }
 
 /// Recorded callbacks that the plugin did not get.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub(crate) struct LeftOut {
     /// Starts of kinds that the table does not have.
-    pub start_not_in_table: u64,
+    pub(crate) start_not_in_table: u64,
     /// States that the table does not have.
-    pub state_not_in_table: u64,
+    pub(crate) state_not_in_table: u64,
     /// Starts of kinds that the mask does not ask for.
-    pub start_not_in_mask: u64,
+    pub(crate) start_not_in_mask: u64,
     /// Starts below a parent with a NULL handle (up to v4).
-    pub start_null_parent: u64,
+    pub(crate) start_null_parent: u64,
     /// Stops and states of events that were not started or got a NULL handle.
-    pub stop_or_state_without_handle: u64,
+    pub(crate) stop_or_state_without_handle: u64,
 }
 
 /// What the stream lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamGaps {
+pub(crate) struct StreamGaps {
     /// Communicators whose init was made up.
-    pub missing_inits: u64,
+    pub(crate) missing_inits: u64,
     /// States without event.
-    pub orphan_states: u64,
+    pub(crate) orphan_states: u64,
     /// Parents that became NULL.
-    pub unknown_parents: u64,
+    pub(crate) unknown_parents: u64,
 }
 
 impl Report {
     /// Whether every call succeeded.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.errors.is_empty() && self.late_log_lines == 0
     }
+}
 
-    /// For people.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing into a String cannot fail.
-        let _ = self.write(&mut text);
-        text
-    }
-
-    fn write(&self, out: &mut String) -> fmt::Result {
+/// For people.
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let respected = if self.mask_respected {
             "respected"
         } else {

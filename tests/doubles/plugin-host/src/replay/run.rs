@@ -1,5 +1,6 @@
 //! Calls a plugin as a stream says.
 
+use std::ffi::c_int;
 use std::path::Path;
 use std::process;
 use std::thread;
@@ -10,16 +11,14 @@ use super::order::{Call, Callback, Ordered};
 use super::report::{Report, StreamGaps};
 use super::stream::Stream;
 use super::turn::Turn;
-use crate::descriptor::Descriptor;
-use crate::kind::{Kind, state_name};
-use crate::logger;
-use crate::state_args::{RawStateArgs, StateArgs};
-use crate::table::{InitArguments, Plugin, ResultCode, UNWRITTEN};
-use crate::version::wanted;
+use crate::descriptor::{Descriptor, StateArgs, Value};
+use crate::interface::{Kind, state_name, wanted};
+use crate::nccl;
+use crate::plugin::{InitArguments, Plugin, UNWRITTEN};
 
 /// How fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Speed {
+pub(crate) enum Speed {
     /// With the gaps between callbacks that were recorded.
     Recorded,
     /// As fast as possible.
@@ -28,25 +27,26 @@ pub enum Speed {
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// How fast.
-    pub speed: Speed,
+    pub(crate) speed: Speed,
     /// Whether kinds that the plugin's mask does not ask for are left out, as by NCCL.
-    pub respect_mask: bool,
+    pub(crate) respect_mask: bool,
     /// Whether communicators are finalized: those that the recording did not finalize, at the end.
-    pub finalize: bool,
+    pub(crate) finalize: bool,
     /// The double of libcupti that is told of the recorded kernels.
-    pub double: Option<&'a Path>,
+    pub(crate) double: Option<&'a Path>,
 }
 
 /// Below this a gap is waited out by looking at the clock: a sleep overshoots by about as much.
 const SPIN: Duration = Duration::from_micros(80);
 
 /// Replays a stream and says what was replayed.
-///
-/// # Errors
-/// When a thread cannot be made, or the double cannot be loaded.
-pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io::Result<Report> {
+pub(crate) fn replay(
+    plugin: &Plugin,
+    stream: &Stream,
+    options: Options<'_>,
+) -> anyhow::Result<Report> {
     let ordered = Ordered::new(stream, options.finalize);
     let mut tids: Vec<i64> = Vec::new();
     let mut owners: Vec<usize> = Vec::with_capacity(ordered.callbacks.len());
@@ -68,7 +68,7 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io
         .map_or(0, |callback| callback.when.at_ns);
     let double = options
         .double
-        .map(|path| Double::load(path, first_ns).map_err(std::io::Error::other))
+        .map(|path| Double::load(path, first_ns))
         .transpose()?;
     let replay = Replay {
         double,
@@ -86,7 +86,7 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io
     };
     let turn = Turn::new(tids.len(), owners, live);
     let begin = Instant::now();
-    thread::scope(|scope| -> std::io::Result<()> {
+    thread::scope(|scope| -> anyhow::Result<()> {
         for (number, turns) in own.iter().enumerate() {
             let (replay, turn) = (&replay, &turn);
             let work = move || {
@@ -105,10 +105,10 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io
         Ok(())
     })?;
     let mut report = turn.into_shared().report;
-    plugin.name().clone_into(&mut report.plugin);
-    report.table = plugin.version().number();
+    report.plugin.clone_from(&plugin.name);
+    report.table = plugin.version.number();
     report.pid = process::id();
-    report.mask = logger::mask();
+    report.mask = nccl::mask_now();
     report.mask_respected = options.respect_mask;
     report.threads = tids.len() as u64;
     report.stream_gaps = StreamGaps {
@@ -116,7 +116,7 @@ pub fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> std::io
         orphan_states: ordered.orphan_states,
         unknown_parents: ordered.unknown_parents,
     };
-    (report.log_lines, report.late_log_lines) = logger::lines();
+    (report.log_lines, report.late_log_lines) = nccl::lines();
     report.wall_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(report)
 }
@@ -187,10 +187,10 @@ impl Replay<'_> {
             double.use_device(device);
         }
         let mut context = 0;
-        logger::communicator_begins();
+        nccl::communicator_begins();
         let arguments = InitArguments {
             comm_id: init.who.comm_id,
-            comm_name: init.name.as_cstr(),
+            comm_name: init.name,
             nodes: init.nodes,
             ranks: init.ranks,
             rank: init.who.rank,
@@ -210,7 +210,7 @@ impl Replay<'_> {
     fn start(&self, live: &mut Live, thread: usize, place: usize) {
         let event = &self.stream.events[place];
         let relation = self.ordered.relations[place];
-        let version = self.plugin.version();
+        let version = self.plugin.version;
         let kind = event.kind;
         let mask = self.mask_of(live, thread, place);
         live.events[place].mask = Some(mask);
@@ -225,22 +225,20 @@ impl Replay<'_> {
         }
         let handle_of = |place: Option<usize>| place.map_or(0, |place| live.events[place].handle);
         let group = handle_of(relation.group);
-        let is_task = matches!(kind, Kind::COLL | Kind::P2P);
-        let parent = if is_task && version.parent_is_group() {
+        let parent = if kind.is_task() && version.is_before_api_events() {
             group
         } else {
             handle_of(relation.parent)
         };
-        if parent == 0 && version.null_parent_suppresses() && is_below_task(kind) {
+        if parent == 0 && version.is_before_api_events() && kind.is_below_task() {
             live.report.left_out.start_null_parent += 1;
             return;
         }
-        let mut fields = event.fields;
-        fields.parent_group = group;
-        if kind == Kind::PROXY_OP && fields.pid == self.recorded_pid {
-            fields.pid = process::id().cast_signed();
+        let mut fields = event.fields.clone().with("parent_group", group);
+        if fields.get("pid") == Some(Value::from(self.recorded_pid)) {
+            fields.put("pid", u64::from(process::id()).into());
         }
-        let rank = if has_rank(kind) { event.who.rank } else { 0 };
+        let rank = if kind.has_rank() { event.who.rank } else { 0 };
         let mut descriptor = Descriptor::new(version, kind, parent, rank, &fields);
         let mut handle = 0;
         let context = live.contexts[relation.comm];
@@ -258,7 +256,7 @@ impl Replay<'_> {
 
     /// NCCL reads the mask when a GroupApi starts (2.28 and later), and its operations keep it.
     fn mask_of(&self, live: &mut Live, thread: usize, place: usize) -> u32 {
-        let now = logger::mask();
+        let now = nccl::mask_now();
         match self.stream.events[place].kind {
             Kind::GROUP_API => {
                 live.group_masks[thread] = Some(now);
@@ -276,7 +274,7 @@ impl Replay<'_> {
     }
 
     fn state(&self, live: &mut Live, place: usize, number: u32, args: StateArgs) {
-        let version = self.plugin.version();
+        let version = self.plugin.version;
         if !version.has_state(number) {
             live.report.left_out.state_not_in_table += 1;
             return;
@@ -286,7 +284,7 @@ impl Replay<'_> {
             live.report.left_out.stop_or_state_without_handle += 1;
             return;
         }
-        let mut args = RawStateArgs::new(version, args);
+        let mut args = args.raw(version);
         let result = self.plugin.state(handle, number, args.as_mut());
         live.note("recordEventState", result);
         let kind = self.stream.events[place].kind;
@@ -322,14 +320,13 @@ impl Replay<'_> {
             double.drain();
         }
         let result = self.plugin.finalize(live.contexts[comm]);
-        logger::communicator_ends();
         live.report.finalizes += 1;
         live.note("finalize", result);
     }
 }
 
 impl Live {
-    fn note(&mut self, call: &str, result: ResultCode) {
+    fn note(&mut self, call: &str, result: c_int) {
         if result != 0 {
             self.note_error(&format!("{call} returned {result}"));
         }
@@ -338,19 +335,4 @@ impl Live {
     fn note_error(&mut self, what: &str) {
         *self.report.errors.entry(what.to_owned()).or_default() += 1;
     }
-}
-
-/// Which events carry their rank in NCCL 2.28; the others carry 0.
-const fn has_rank(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::COLL | Kind::P2P | Kind::PROXY_OP | Kind::PROXY_STEP | Kind::NET_PLUGIN
-    )
-}
-
-const fn is_below_task(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::PROXY_OP | Kind::PROXY_STEP | Kind::KERNEL_CH | Kind::NET_PLUGIN
-    )
 }

@@ -1,365 +1,387 @@
 //! Reads a recorded stream: JSON Lines, one finished event, state or lifecycle record a line.
 
-use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::{Context as _, anyhow, bail, ensure};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value as Json};
 
-use super::line::{Details, Line, Net, RawMoment};
-use crate::fields::{Fields, Text, parse_number};
-use crate::kind::Kind;
-use crate::state_args::StateArgs;
+use crate::descriptor::{Fields, NetData, StateArgs, Value};
+use crate::interface::{Kind, parse_number};
+use crate::layout::{self, Type};
+use crate::strings;
 
 /// One recorded stream: what one process was told.
 #[derive(Debug, Default)]
-pub struct Stream {
-    /// `init` calls.
-    pub inits: Vec<Init>,
-    /// `finalize` calls.
-    pub finalizes: Vec<Finalize>,
-    /// Events.
-    pub events: Vec<Event>,
-    /// States.
-    pub states: Vec<State>,
+pub(crate) struct Stream {
+    pub(crate) inits: Vec<Init>,
+    pub(crate) finalizes: Vec<(Moment, CommRank)>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) states: Vec<State>,
     /// Kernels that ran: no callbacks.
-    pub kernels: Vec<Kernel>,
+    pub(crate) kernels: Vec<Kernel>,
 }
 
 /// A recorded kernel. Times are ns of the recording's clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
+#[derive(Debug)]
+pub(crate) struct Kernel {
     /// The external id that its launch has, too.
-    pub launch: u64,
-    /// CUPTI's number of the device.
-    pub device: u32,
-    /// CUPTI's number of the stream.
-    pub stream: u32,
-    /// When it began.
-    pub start_ns: u64,
-    /// When it ended.
-    pub stop_ns: u64,
-    /// Its name, mangled.
-    pub name: String,
+    launch: u64,
+    pub(crate) device: u32,
+    pub(crate) stream: u32,
+    pub(crate) start_ns: u64,
+    pub(crate) stop_ns: u64,
+    /// Mangled.
+    pub(crate) name: String,
 }
 
 /// When a callback was called and by whom. Times are ns of the recording's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// When.
-    pub at_ns: u64,
+pub(crate) struct Moment {
+    pub(crate) at_ns: u64,
     /// The recorded thread.
-    pub tid: i64,
+    pub(crate) tid: i64,
 }
 
 /// Who a communicator is: one process may hold several ranks of one communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CommRank {
-    /// The communicator's id.
-    pub comm_id: u64,
-    /// The rank.
-    pub rank: i32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommRank {
+    pub(crate) comm_id: u64,
+    pub(crate) rank: i32,
 }
 
 /// A recorded `init`.
-#[derive(Clone, Debug)]
-pub struct Init {
-    /// When.
-    pub when: Moment,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Init {
+    pub(crate) when: Moment,
     /// The recorded process.
-    pub pid: i32,
-    /// Of what.
-    pub who: CommRank,
-    /// Number of ranks.
-    pub ranks: i32,
-    /// Number of hosts; 1 where the recording does not say.
-    pub nodes: i32,
-    /// The communicator's name; NULL when it was empty.
-    pub name: Text,
+    pub(crate) pid: i32,
+    pub(crate) who: CommRank,
+    pub(crate) ranks: i32,
+    /// 1 where the recording does not say.
+    pub(crate) nodes: i32,
+    /// NULL when it was empty.
+    pub(crate) name: Option<&'static CStr>,
 }
 
-/// A recorded `finalize`.
-#[derive(Clone, Copy, Debug)]
-pub struct Finalize {
-    /// When.
-    pub when: Moment,
-    /// Of what.
-    pub who: CommRank,
-}
-
-/// A recorded event. Addresses are the recording plugin's and may be reused by it.
-#[derive(Clone, Copy, Debug)]
-pub struct Event {
-    /// What kind.
-    pub kind: Kind,
-    /// `startEvent`.
-    pub start: Moment,
-    /// `stopEvent`, if there was one.
-    pub stop: Option<Moment>,
-    /// Its handle.
-    pub address: u64,
-    /// `parentObj`, 0 for NULL.
-    pub parent: u64,
-    /// `parentGroup`, 0 for NULL.
-    pub group: u64,
-    /// Its communicator.
-    pub who: CommRank,
+/// A recorded event. Addresses are the recording plugin's and may be reused by it; 0 is NULL.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) kind: Kind,
+    pub(crate) start: Moment,
+    pub(crate) stop: Option<Moment>,
+    pub(crate) address: u64,
+    pub(crate) parent: u64,
+    pub(crate) group: u64,
+    pub(crate) who: CommRank,
     /// The external id of what it launched; 0 for none.
-    pub launch: u64,
-    /// The descriptor's fields.
-    pub fields: Fields,
+    launch: u64,
+    pub(crate) fields: Fields,
 }
 
 /// A recorded state.
 #[derive(Clone, Copy, Debug)]
-pub struct State {
-    /// When.
-    pub when: Moment,
-    /// The event's handle.
-    pub address: u64,
+pub(crate) struct State {
+    pub(crate) when: Moment,
+    pub(crate) address: u64,
     /// NCCL's number.
-    pub number: u32,
-    /// Its argument.
-    pub args: StateArgs,
+    pub(crate) number: u32,
+    pub(crate) args: StateArgs,
 }
 
-/// A stream could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    /// The file cannot be read.
-    #[error("cannot read the stream {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
+/// A line; what a kind of record does not have is absent.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Line<'a> {
+    record_type: Option<&'a str>,
+    #[serde(rename = "type")]
+    kind: Option<&'a str>,
+    func: Option<&'a str>,
+    comm_id: Option<u64>,
+    rank: Option<i32>,
+    #[serde(borrow)]
+    start: Option<RawMoment<'a>>,
+    #[serde(borrow)]
+    stop: Option<RawMoment<'a>>,
+    event_addr: Option<&'a str>,
+    parent_obj: Option<&'a str>,
+    details: Map<String, Json>,
+    // States have these on the line itself.
+    #[serde(borrow)]
+    ts: Option<&'a RawValue>,
+    tid: Option<i64>,
+    id: Option<u32>,
+    p_timer: Option<u64>,
+    appended_proxy_ops: Option<i32>,
+    trans_size: Option<u64>,
+    steps: Option<i32>,
+    no_args: bool,
+    // Kernels.
+    ext_corr_id: Option<u64>,
+    device_id: Option<u32>,
+    stream: Option<&'a str>,
+    name: Option<&'a str>,
+}
+
+/// When and where; times in µs, as written.
+#[derive(Deserialize)]
+struct RawMoment<'a> {
+    #[serde(borrow)]
+    ts: &'a RawValue,
+    pid: i32,
+    tid: i64,
+}
+
+/// What one of NCCL's own net plugins said.
+#[derive(Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+enum Net {
+    IbQueuePair {
+        device: i32,
+        work_request: u64,
+        opcode: i32,
+        queue_pair: i32,
+        bytes: u64,
     },
-    /// A line is not what it should be.
-    #[error("{}, line {line}: {reason}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line's number.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// No callback in it.
-    #[error("{} has no events: is it a recorded stream (JSON Lines of events and states)?", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
+    Socket {
+        descriptor: i32,
+        operation: i32,
+        bytes: u64,
     },
 }
+
+impl From<Net> for NetData {
+    fn from(net: Net) -> Self {
+        match net {
+            Net::IbQueuePair {
+                device,
+                work_request,
+                opcode,
+                queue_pair,
+                bytes,
+            } => Self::Ib {
+                device,
+                work_request,
+                opcode,
+                queue_pair,
+                bytes,
+            },
+            Net::Socket {
+                descriptor,
+                operation,
+                bytes,
+            } => Self::Socket {
+                descriptor,
+                operation,
+                bytes,
+            },
+        }
+    }
+}
+
+/// Details whose names are not the fields' in camel case.
+#[rustfmt::skip]
+const OTHER_NAMES: [(&str, &str); 12] = [
+    ("dtype", "datatype"), ("seq", "sequence"), ("algo", "algorithm"), ("proto", "protocol"),
+    ("sendBuff", "send_buffer"), ("recvBuff", "recv_buffer"), ("buff", "buffer"), ("chunkSize", "chunk_bytes"),
+    ("eventPid", "pid"), ("pTimer", "gpu_ns"), ("ceSeq", "ce_sequence"), ("nranks", "ranks"),
+];
 
 impl Stream {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// When it cannot be read, a line is malformed, or there is no event.
-    pub fn read(path: &Path) -> Result<Self, StreamError> {
-        let text = fs::read_to_string(path).map_err(|source| StreamError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display();
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read the stream {name}"))?;
         let mut stream = Self::default();
-        let mut strings = Strings::default();
-        for (place, line) in text.lines().enumerate() {
-            if line.trim().is_empty() {
-                continue;
-            }
+        for (place, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+        {
             stream
-                .take(line, &mut strings)
-                .map_err(|reason| StreamError::Line {
-                    path: path.to_owned(),
-                    line: place + 1,
-                    reason,
-                })?;
+                .take(line)
+                .with_context(|| format!("{name}, line {}", place + 1))?;
         }
-        if stream.events.is_empty() && stream.inits.is_empty() {
-            return Err(StreamError::Empty {
-                path: path.to_owned(),
-            });
-        }
+        ensure!(
+            !stream.events.is_empty() || !stream.inits.is_empty(),
+            "{name} has no events: is it a recorded stream (JSON Lines of events and states)?"
+        );
         Ok(stream)
     }
 
     /// The kernels that an event launched.
-    pub fn kernels_of(&self, event: &Event) -> impl Iterator<Item = &Kernel> {
+    pub(crate) fn kernels_of(&self, event: &Event) -> impl Iterator<Item = &Kernel> {
         let launch = event.launch;
         let is_its = move |kernel: &&Kernel| launch != 0 && kernel.launch == launch;
         self.kernels.iter().filter(is_its)
     }
 
     /// The device of a rank: where its kernels ran.
-    #[must_use]
-    pub fn device_of(&self, who: CommRank) -> Option<u32> {
+    pub(crate) fn device_of(&self, who: CommRank) -> Option<u32> {
         let mut its = self.events.iter().filter(|event| event.who == who);
         its.find_map(|event| Some(self.kernels_of(event).next()?.device))
     }
 
-    fn take(&mut self, text: &str, strings: &mut Strings) -> Result<(), String> {
-        let line: Line<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    fn take(&mut self, text: &str) -> anyhow::Result<()> {
+        let line: Line<'_> = serde_json::from_str(text)?;
         match (line.record_type, line.kind, line.func) {
-            (Some("event"), Some(kind), _) => self.events.push(event(&line, kind, strings)?),
+            (Some("event"), Some(kind), _) => self.events.push(event(&line, kind)?),
             (Some("state"), ..) => self.states.push(state(&line)?),
-            (_, Some("ProfilerLifecycle"), Some("ProfilerInit")) => {
-                let details = line.details.as_ref();
-                let name = details.and_then(|details| details.comm_name.as_deref());
-                self.inits.push(Init {
-                    when: moment(line.start.as_ref())?,
-                    pid: line.start.as_ref().map_or(0, |start| start.pid),
-                    who: who(&line)?,
-                    ranks: details.map_or(0, |details| details.nranks),
-                    nodes: details.and_then(|details| details.nnodes).unwrap_or(1),
-                    name: strings.get(name.filter(|name| !name.is_empty())),
-                });
-            }
+            (_, Some("ProfilerLifecycle"), Some("ProfilerInit")) => self.inits.push(init(&line)?),
             (_, Some("ProfilerLifecycle"), Some("ProfilerFinalize")) => {
-                self.finalizes.push(Finalize {
-                    when: moment(line.start.as_ref())?,
-                    who: who(&line)?,
-                })
+                self.finalizes
+                    .push((moment(line.start.as_ref())?, who(&line)?));
             }
             // No callback: one that does not say all, or of another kind, is of no use and does no harm.
             (Some("cuptiActivity"), ..) => self.kernels.extend(kernel(&line)),
             // What was found out about GPUs is no callback.
             (Some("gpu"), ..) => {}
             (record, kind, func) => {
-                return Err(format!(
-                    "unknown record (recordType {record:?}, type {kind:?}, func {func:?})"
-                ));
+                bail!("unknown record (recordType {record:?}, type {kind:?}, func {func:?})")
             }
         }
         Ok(())
     }
 }
 
+fn init(line: &Line<'_>) -> anyhow::Result<Init> {
+    let number = |name| line.details.get(name).and_then(Json::as_i64);
+    let small = |name, default| {
+        number(name)
+            .and_then(|it| i32::try_from(it).ok())
+            .unwrap_or(default)
+    };
+    let name = line.details.get("commName").and_then(Json::as_str);
+    Ok(Init {
+        when: moment(line.start.as_ref())?,
+        pid: line.start.as_ref().map_or(0, |start| start.pid),
+        who: who(line)?,
+        ranks: small("nranks", 0),
+        nodes: small("nnodes", 1),
+        name: name.filter(|name| !name.is_empty()).and_then(strings::keep),
+    })
+}
+
 fn kernel(line: &Line<'_>) -> Option<Kernel> {
-    let stream = line.stream.and_then(parse_number)?;
     Some(Kernel {
         launch: line.ext_corr_id?,
         device: line.device_id?,
-        stream: u32::try_from(stream).ok()?,
+        stream: u32::try_from(line.stream.and_then(parse_number)?).ok()?,
         start_ns: moment(line.start.as_ref()).ok()?.at_ns,
         stop_ns: moment(line.stop.as_ref()).ok()?.at_ns,
         name: line.name?.to_owned(),
     })
 }
 
-fn event(line: &Line<'_>, kind: &str, strings: &mut Strings) -> Result<Event, String> {
-    let empty = Details::default();
-    let details = line.details.as_ref().unwrap_or(&empty);
-    let (net_id, net_data) = details.net.map_or((details.net_id, 0), Net::keep);
-    // A type that NCCL does not define is a number, which is its bit.
-    let known = Kind::from_name(kind).or_else(|| parse_number(kind).map(Kind::from_type));
+fn event(line: &Line<'_>, kind: &str) -> anyhow::Result<Event> {
+    let stop = line.stop.as_ref();
+    let group = line.details.get("parentGroup").and_then(Json::as_str);
     Ok(Event {
-        kind: known.ok_or_else(|| format!("unknown event type {kind:?}"))?,
+        // A type that NCCL does not define is a number, which is its bit.
+        kind: Kind::parse(kind).with_context(|| format!("unknown event type {kind:?}"))?,
         start: moment(line.start.as_ref())?,
-        stop: line
-            .stop
-            .as_ref()
-            .map(|stop| moment(Some(stop)))
-            .transpose()?,
+        stop: stop.map(|stop| moment(Some(stop))).transpose()?,
         address: line
             .event_addr
             .and_then(parse_number)
-            .ok_or("no eventAddr")?,
+            .context("no eventAddr")?,
         parent: handle(line.parent_obj)?,
-        group: handle(details.parent_group)?,
+        group: handle(group)?,
         who: who(line)?,
         launch: line.ext_corr_id.unwrap_or(0),
-        fields: Fields {
-            func: strings.get(details.func.as_deref()),
-            count: details.count,
-            datatype: strings.get(details.dtype.as_deref()),
-            root: details.root,
-            stream: handle(details.stream)?,
-            graph_captured: details.graph_captured,
-            depth: details.depth,
-            sequence: details.seq,
-            send_buffer: handle(details.send_buff)?,
-            recv_buffer: handle(details.recv_buff)?,
-            buffer: handle(details.buff)?,
-            channels: details.channels,
-            warps: details.warps,
-            algorithm: strings.get(details.algo.as_deref()),
-            protocol: strings.get(details.proto.as_deref()),
-            peer: details.peer,
-            pid: details.event_pid,
-            channel: details.channel,
-            steps: details.steps,
-            chunk_bytes: details.chunk_size,
-            is_send: details.is_send,
-            step: details.step,
-            gpu_ns: details.p_timer,
-            comm_hash: details.comm_hash,
-            user_tag: details.user_tag,
-            kernel_variant: strings.get(details.kernel_variant.as_deref()),
-            is_symmetric: details.is_symmetric,
-            net_id,
-            net_data,
-            sync_strategy: strings.get(details.sync_strategy.as_deref()),
-            intra_batch_sync: details.intra_batch_sync,
-            batch_size: details.batch_size,
-            batches: details.batches,
-            ce_sequence: details.ce_seq,
-            is_complete: details.is_complete,
-            ranks: details.nranks,
-            operations: details.operations,
-            bytes: details.bytes,
-            intra_sync: details.intra_sync,
-            phase: details.phase,
-            phase_name: strings.get(details.phase_name.as_deref()),
-            ..Fields::default()
-        },
+        fields: fields(&line.details)?,
     })
 }
 
-fn state(line: &Line<'_>) -> Result<State, String> {
-    let number = line.id.ok_or("a state without id")?;
+fn fields(details: &Map<String, Json>) -> anyhow::Result<Fields> {
+    let mut fields = Fields::default();
+    for (key, json) in details {
+        if key == "net" {
+            let net = NetData::from(Net::deserialize(json)?);
+            // For the rest of the process's life.
+            let block = Box::leak(net.block()).as_ptr().expose_provenance() as u64;
+            fields = fields.with("net_id", net.id()).with("net_data", block);
+            continue;
+        }
+        let other = OTHER_NAMES.iter().find(|(theirs, _)| theirs == key);
+        let name = other.map_or_else(|| snake_case(key), |(_, ours)| (*ours).to_owned());
+        let Some((name, _, kind)) = layout::names().find(|(known, ..)| *known == name) else {
+            continue;
+        };
+        let value = match (json, kind) {
+            (Json::Null, _) => continue,
+            (Json::String(text), Type::Bytes(_)) => Value::Number(handle(Some(text))?),
+            (Json::String(text), _) => Value::from(text.as_str()),
+            (Json::Bool(flag), Type::Bytes(_)) => Value::Number((*flag).into()),
+            (json, Type::Bytes(_)) => {
+                let signed = json.as_i64().map(i64::cast_unsigned);
+                let number = json.as_u64().or(signed);
+                Value::Number(number.with_context(|| format!("{key} is not a number: {json}"))?)
+            }
+            (json, _) => bail!("{key} is not a string: {json}"),
+        };
+        fields.put(name, value);
+    }
+    Ok(fields)
+}
+
+fn snake_case(text: &str) -> String {
+    let mut snake = String::new();
+    for letter in text.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+fn state(line: &Line<'_>) -> anyhow::Result<State> {
+    let number = line.id.context("a state without id")?;
+    let bytes = line.trans_size.unwrap_or(0);
     // What NCCL 2.27 and later pass with each state (ProxyOpInProgress: a structure of zeros).
     let args = match number {
         _ if line.no_args => StateArgs::Null,
         23 | 24 => StateArgs::Null,
-        0..=7 if line.trans_size.is_some() || line.steps.is_some() => StateArgs::Operation {
-            bytes: line.trans_size.unwrap_or(0),
-            steps: line.steps.unwrap_or(0),
-        },
-        13..=18 => StateArgs::Appended {
-            operations: line.appended_proxy_ops.unwrap_or(0),
-        },
-        22 | 31 => StateArgs::GpuTime {
-            gpu_ns: line.p_timer.unwrap_or(0),
-        },
-        8..=12 | 20 => StateArgs::Step {
-            bytes: line.trans_size.unwrap_or(0),
-        },
+        0..=7 if line.trans_size.is_some() || line.steps.is_some() => {
+            StateArgs::Operation(bytes, line.steps.unwrap_or(0))
+        }
+        13..=18 => StateArgs::Appended(line.appended_proxy_ops.unwrap_or(0)),
+        22 | 31 => StateArgs::Word(line.p_timer.unwrap_or(0)),
+        8..=12 | 20 => StateArgs::Word(bytes),
         _ => StateArgs::Zero,
     };
     Ok(State {
         when: Moment {
-            at_ns: nanoseconds(line.ts.ok_or("a state without ts")?)?,
-            tid: line.tid.ok_or("a state without tid")?,
+            at_ns: nanoseconds(line.ts.context("a state without ts")?)?,
+            tid: line.tid.context("a state without tid")?,
         },
         address: line
             .event_addr
             .and_then(parse_number)
-            .ok_or("no eventAddr")?,
+            .context("no eventAddr")?,
         number,
         args,
     })
 }
 
-fn who(line: &Line<'_>) -> Result<CommRank, String> {
+fn who(line: &Line<'_>) -> anyhow::Result<CommRank> {
     Ok(CommRank {
-        comm_id: line.comm_id.ok_or("no commId")?,
-        rank: line.rank.ok_or("no rank")?,
+        comm_id: line.comm_id.context("no commId")?,
+        rank: line.rank.context("no rank")?,
     })
 }
 
-fn moment(raw: Option<&RawMoment<'_>>) -> Result<Moment, String> {
-    let raw = raw.ok_or("no start")?;
+fn moment(raw: Option<&RawMoment<'_>>) -> anyhow::Result<Moment> {
+    let raw = raw.context("no start")?;
     Ok(Moment {
         at_ns: nanoseconds(raw.ts)?,
         tid: raw.tid,
@@ -367,74 +389,18 @@ fn moment(raw: Option<&RawMoment<'_>>) -> Result<Moment, String> {
 }
 
 /// µs with up to three decimals to ns, digit by digit: an f64 does not hold the larger ones exactly.
-fn nanoseconds(raw: &RawValue) -> Result<u64, String> {
+fn nanoseconds(raw: &RawValue) -> anyhow::Result<u64> {
     let text = raw.get();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{fraction:0<3.3}");
     digits
         .parse()
-        .map_err(|_| format!("{text} is not a time in µs"))
+        .map_err(|_| anyhow!("{text} is not a time in µs"))
 }
 
-fn handle(text: Option<&str>) -> Result<u64, String> {
+fn handle(text: Option<&str>) -> anyhow::Result<u64> {
     match text {
         None | Some("null" | "(nil)" | "") => Ok(0),
-        Some(text) => parse_number(text).ok_or_else(|| format!("{text:?} is not an address")),
-    }
-}
-
-/// Equal strings are one string, as in NCCL.
-#[derive(Default)]
-struct Strings(BTreeMap<String, Text>);
-
-impl Strings {
-    fn get(&mut self, text: Option<&str>) -> Text {
-        let Some(text) = text else { return Text::NULL };
-        *self
-            .0
-            .entry(text.to_owned())
-            .or_insert_with(|| Text::leak(text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_keep_their_nanoseconds() {
-        for (text, ns) in [
-            ("8993953357171.293", 8_993_953_357_171_293),
-            ("9993953357171.001", 9_993_953_357_171_001),
-            ("5", 5000),
-            ("5.5", 5500),
-            ("5.1239", 5123),
-        ] {
-            let raw = RawValue::from_string(text.to_owned()).unwrap();
-            assert_eq!(nanoseconds(&raw), Ok(ns), "{text}");
-        }
-        let negative = RawValue::from_string("-1".to_owned()).unwrap();
-        assert!(nanoseconds(&negative).is_err());
-    }
-
-    #[test]
-    fn a_bad_line_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s.jsonl");
-        let line =
-            r#"{"recordType":"event","type":"ncclProfileMoon","start":{"ts":1.0,"pid":1,"tid":1}}"#;
-        fs::write(&path, line).unwrap();
-        let message = Stream::read(&path).unwrap_err().to_string();
-        assert!(
-            message.contains("line 1") && message.contains("Moon"),
-            "{message}"
-        );
-        fs::write(&path, "").unwrap();
-        assert!(
-            Stream::read(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("no events")
-        );
+        Some(text) => parse_number(text).with_context(|| format!("{text:?} is not an address")),
     }
 }

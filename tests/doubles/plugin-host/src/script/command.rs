@@ -2,29 +2,25 @@
 
 use std::time::Duration;
 
-use crate::fields::Fields;
-use crate::kind::{Kind, state_number};
-use crate::state_args::StateArgs;
-use crate::version::Version;
-use words::{
+use super::words::{
     Parsed, child_end, duration, handle, init, number, replace, signal_number, start, state_args,
     usage, written,
 };
-
-mod words;
+use crate::descriptor::{Fields, NetData, StateArgs};
+use crate::interface::{Kind, Version, parse_state};
 
 /// Where a line runs: what `%t` and `%i` stand for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub(crate) struct Place {
     /// Number of the thread in the nearest `parallel`.
-    pub thread: u64,
+    pub(crate) thread: u64,
     /// Number of the round of the nearest `repeat`.
-    pub round: u64,
+    pub(crate) round: u64,
 }
 
 /// A handle or a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Handle {
+pub(crate) enum Handle {
     /// A number as it is; 0 for NULL.
     Raw(u64),
     /// What the plugin wrote for this name.
@@ -33,7 +29,7 @@ pub enum Handle {
 
 /// What a written handle or context must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub(crate) enum Written {
     /// NULL.
     Null,
     /// Not NULL, and written.
@@ -48,81 +44,47 @@ pub enum Written {
 
 /// `init`.
 #[derive(Clone, Debug)]
-pub struct Init {
-    /// The context's name.
-    pub name: String,
+pub(crate) struct Init {
+    pub(crate) name: String,
     /// Whether `context` is passed.
-    pub context: bool,
+    pub(crate) context: bool,
     /// Whether the mask is passed.
-    pub mask: bool,
+    pub(crate) mask: bool,
     /// Whether a logger is passed.
-    pub logger: bool,
-    /// The communicator's id.
-    pub comm_id: u64,
-    /// The communicator's name.
-    pub comm_name: Option<String>,
-    /// Nodes.
-    pub nodes: i32,
-    /// Ranks.
-    pub ranks: i32,
-    /// Rank.
-    pub rank: i32,
+    pub(crate) logger: bool,
+    pub(crate) comm_id: u64,
+    pub(crate) comm_name: Option<String>,
+    pub(crate) nodes: i32,
+    pub(crate) ranks: i32,
+    pub(crate) rank: i32,
 }
 
 /// `start`.
 #[derive(Clone, Debug)]
-pub struct Start {
-    /// The handle's name.
-    pub name: String,
-    /// What kind.
-    pub kind: Kind,
+pub(crate) struct Start {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
     /// The context; `None`: the one that was initialised last.
-    pub context: Option<Handle>,
-    /// `parentObj`.
-    pub parent: Handle,
-    /// `parentGroup`.
-    pub group: Handle,
-    /// The descriptor's rank.
-    pub rank: i32,
+    pub(crate) context: Option<Handle>,
+    pub(crate) parent: Handle,
+    pub(crate) group: Handle,
+    pub(crate) rank: i32,
     /// Whether `eHandle` is passed.
-    pub handle: bool,
+    pub(crate) handle: bool,
     /// Whether a descriptor is passed.
-    pub descriptor: bool,
+    pub(crate) descriptor: bool,
     /// Whether ProxyOp's pid was given; else it is this process.
-    pub has_pid: bool,
-    /// The descriptor's fields.
-    pub fields: Fields,
+    pub(crate) has_pid: bool,
+    pub(crate) fields: Fields,
     /// Offset, bytes, value: what is overwritten in the descriptor.
-    pub pokes: Vec<(usize, usize, u64)>,
+    pub(crate) pokes: Vec<(usize, usize, u64)>,
     /// NetPlugin: data of one of NCCL's own net plugins.
-    pub net: Option<NetData>,
-}
-
-/// What NCCL's own net plugins say about an event.
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the fields are NCCL's")]
-pub enum NetData {
-    Ib {
-        device: i32,
-        work_request: u64,
-        opcode: i32,
-        queue_pair: i32,
-        bytes: u64,
-    },
-    Socket {
-        descriptor: i32,
-        operation: i32,
-        bytes: u64,
-    },
+    pub(crate) net: Option<NetData>,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the words are those of the language, see the README"
-)]
-pub enum Command {
+pub(crate) enum Command {
     Load(Option<Version>),
     Unload,
     Init(Init),
@@ -160,17 +122,14 @@ pub enum Command {
 
 /// How a forked child ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildEnd {
-    /// With this status.
+pub(crate) enum ChildEnd {
     Status(i32),
-    /// By this signal.
     Signal(i32),
 }
 
 impl Command {
     /// Whether a block follows.
-    #[must_use]
-    pub const fn takes_block(&self) -> bool {
+    pub(crate) const fn takes_block(&self) -> bool {
         matches!(
             self,
             Self::Repeat(_) | Self::If(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_)
@@ -178,10 +137,7 @@ impl Command {
     }
 
     /// Makes a command of words.
-    ///
-    /// # Errors
-    /// A sentence that says what is wrong.
-    pub fn new(words: &[String], place: Place) -> Parsed<Self> {
+    pub(crate) fn new(words: &[String], place: Place) -> Parsed<Self> {
         let words: Vec<String> = words.iter().map(|word| replace(word, place)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let Some((verb, rest)) = words.split_first() else {
@@ -189,12 +145,7 @@ impl Command {
         };
         Ok(match (*verb, rest) {
             ("load", []) => Self::Load(None),
-            ("load", [version]) => Self::Load(Some(
-                number::<u8>(version)
-                    .ok()
-                    .and_then(Version::from_number)
-                    .ok_or("the versions are 1 to 7")?,
-            )),
+            ("load", [version]) => Self::Load(Some(Version::parse(version)?)),
             ("unload", []) => Self::Unload,
             ("init", [name, options @ ..]) => Self::Init(init(name, options)?),
             ("start", [name, kind, options @ ..]) => {
@@ -202,7 +153,7 @@ impl Command {
             }
             ("stop", [name]) => Self::Stop(handle(name)?),
             ("state", [name, state, options @ ..]) => {
-                let number = state_number(state)
+                let number = parse_state(state)
                     .ok_or_else(|| format!("{state:?} is no state and no number"))?;
                 Self::State {
                     handle: handle(name)?,

@@ -5,65 +5,42 @@ use std::sync::Arc;
 use super::command::{Command, Place};
 
 /// Statements that run one after the other.
-pub type Block = Arc<[Statement]>;
+pub(crate) type Block = Arc<[Statement]>;
 
 /// One line, and for `repeat`, `thread`, `parallel` and `fork` the block that follows.
 #[derive(Debug)]
-pub struct Statement {
+pub(crate) struct Statement {
     /// The line's number in the file.
-    pub line: usize,
+    pub(crate) line: usize,
     words: Vec<String>,
     /// Made once, unless a word has `%i` or `%t` in it.
     fixed: Option<Command>,
     /// The block in braces; empty for other lines.
-    pub block: Block,
-}
-
-/// A script is not well-formed.
-#[derive(Debug, thiserror::Error)]
-#[error("line {line}: {reason}")]
-pub struct ParseError {
-    /// The line's number.
-    pub line: usize,
-    /// What is wrong.
-    pub reason: String,
+    pub(crate) block: Block,
 }
 
 impl Statement {
     /// The command, with `%t` and `%i` replaced.
-    ///
-    /// # Errors
-    /// When the words make no command with these numbers.
-    pub fn command(&self, place: Place) -> Result<Command, ParseError> {
+    pub(crate) fn command(&self, place: Place) -> Result<Command, String> {
         if let Some(command) = &self.fixed {
             return Ok(command.clone());
         }
-        Command::new(&self.words, place).map_err(|reason| ParseError {
-            line: self.line,
-            reason,
-        })
+        Command::new(&self.words, place)
     }
 
     /// The line's words, for messages.
-    #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.words.join(" ")
     }
 }
 
 /// Reads a script. Every line is checked, whether it will run or not.
-///
-/// # Errors
-/// At the first line that is not well-formed.
-pub fn parse(text: &str) -> Result<Block, ParseError> {
+pub(crate) fn parse(text: &str) -> Result<Block, String> {
     let mut open: Vec<(Statement, Vec<Statement>)> = Vec::new();
     let mut top: Vec<Statement> = Vec::new();
     for (place, line) in text.lines().enumerate() {
         let number = place + 1;
-        let fail = |reason: String| ParseError {
-            line: number,
-            reason,
-        };
+        let fail = |reason: String| format!("line {number}: {reason}");
         let code = strip_comment(line);
         let mut words: Vec<String> = code.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() {
@@ -106,10 +83,7 @@ pub fn parse(text: &str) -> Result<Block, ParseError> {
         }
     }
     match open.last() {
-        Some((owner, _)) => Err(ParseError {
-            line: owner.line,
-            reason: "this { has no }".into(),
-        }),
+        Some((owner, _)) => Err(format!("line {}: this {{ has no }}", owner.line)),
         None => Ok(top.into()),
     }
 }
@@ -155,8 +129,8 @@ mod tests {
             ("kill 300", 1, "300"),
         ] {
             let error = parse(text).unwrap_err();
-            assert_eq!(error.line, line, "{text}");
-            assert!(error.reason.contains(word), "{text}: {}", error.reason);
+            let begins = error.starts_with(&format!("line {line}: "));
+            assert!(begins && error.contains(word), "{text}: {error}");
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The strings in descriptors: in NCCL constants of libnccl, here on pages of their own that can go as it goes.
 //!
-//! They are copied once and never given back, so an address means the same string as long as the process lives.
+//! Each is copied once and never given back: equal strings are one string, and an address means the same one as long
+//! as the process lives.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::ptr;
 use std::slice;
@@ -10,29 +12,33 @@ use parking_lot::Mutex;
 
 const PAGE_BYTES: usize = 64 << 10;
 
-/// The pages, and the unused rest of the last.
 static PAGES: Mutex<Pages> = Mutex::new(Pages {
     starts: Vec::new(),
     used: PAGE_BYTES,
+    known: BTreeMap::new(),
 });
 
 struct Pages {
     starts: Vec<usize>,
+    /// Of the last page.
     used: usize,
+    known: BTreeMap<String, &'static CStr>,
 }
 
 /// Copies a string onto the pages; cut at a NUL byte. None when there is no memory, or no string is that long.
-#[must_use]
-pub fn keep(text: &str) -> Option<&'static CStr> {
+pub(crate) fn keep(text: &str) -> Option<&'static CStr> {
+    let mut pages = PAGES.lock();
+    if let Some(known) = pages.known.get(text) {
+        return Some(known);
+    }
     let length = text.find('\0').unwrap_or(text.len());
     let needed = length + 1;
-    let mut pages = PAGES.lock();
+    if needed > PAGE_BYTES {
+        return None;
+    }
     if pages.used + needed > PAGE_BYTES {
-        if needed > PAGE_BYTES {
-            return None;
-        }
-        let page = map()?;
-        pages.starts.push(page.expose_provenance());
+        let page = map()?.expose_provenance();
+        pages.starts.push(page);
         pages.used = 0;
     }
     let start = *pages.starts.last()?;
@@ -41,33 +47,31 @@ pub fn keep(text: &str) -> Option<&'static CStr> {
     // SAFETY: `needed` bytes of a page of ours that nobody has been given; it is never unmapped. While it is hidden
     // (`hide`) nobody in this program reads what is there.
     let bytes = unsafe { slice::from_raw_parts_mut(place, needed) };
-    let (text_bytes, _) = text.as_bytes().split_at(length);
-    bytes.get_mut(..length)?.copy_from_slice(text_bytes);
-    CStr::from_bytes_until_nul(bytes).ok()
+    bytes
+        .get_mut(..length)?
+        .copy_from_slice(text.as_bytes().get(..length)?);
+    let kept = CStr::from_bytes_until_nul(bytes).ok()?;
+    pages.known.insert(text.to_owned(), kept);
+    Some(kept)
 }
 
 /// Takes all strings away: who reads one now is ended by SIGSEGV.
-pub fn hide() {
+pub(crate) fn hide() {
     protect(libc::PROT_NONE);
 }
 
 /// Gives them back.
-pub fn show() {
+pub(crate) fn show() {
     protect(libc::PROT_READ | libc::PROT_WRITE);
 }
 
 fn map() -> Option<*mut u8> {
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
     // SAFETY: new pages, at no address in use.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            PAGE_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
+    let page = unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind, -1, 0) };
     (page != libc::MAP_FAILED).then(|| page.cast())
 }
 
@@ -78,22 +82,5 @@ fn protect(protection: i32) {
         // and by this program when it builds a descriptor, which a script does while a libnccl is there.
         let done = unsafe { libc::mprotect(page, PAGE_BYTES, protection) };
         debug_assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_stay_where_they_are_and_end_at_a_nul() {
-        let long = "x".repeat(PAGE_BYTES - 1);
-        let kept: Vec<&CStr> = ["AllReduce", "", "a\0b", &long, "ncclFloat32"]
-            .into_iter()
-            .map(|text| keep(text).unwrap())
-            .collect();
-        let texts: Vec<&str> = kept.iter().map(|text| text.to_str().unwrap()).collect();
-        assert_eq!(texts, ["AllReduce", "", "a", long.as_str(), "ncclFloat32"]);
-        assert!(keep(&"x".repeat(PAGE_BYTES)).is_none());
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ChildEnd, Handle, Init, NetData, Place, Start, Written};
-use crate::fields::{Fields, parse_number};
-use crate::kind::Kind;
-use crate::state_args::StateArgs;
+use super::command::{ChildEnd, Handle, Init, Place, Start, Written};
+use crate::descriptor::{self, Fields, NetData, StateArgs};
+use crate::interface::{Kind, parse_number};
 
 /// Or a sentence that says what is wrong.
 pub(super) type Parsed<T> = Result<T, String>;
@@ -154,9 +153,8 @@ pub(super) fn init(name: &str, options: &[&str]) -> Parsed<Init> {
 }
 
 pub(super) fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
-    let kind = Kind::from_name(kind)
-        .or_else(|| parse_number(kind).map(Kind::from_type))
-        .ok_or_else(|| format!("{kind:?} is no kind of event and no number"))?;
+    let kind =
+        Kind::parse(kind).ok_or_else(|| format!("{kind:?} is no kind of event and no number"))?;
     let mut start = Start {
         name: name.to_owned(),
         kind,
@@ -184,10 +182,7 @@ pub(super) fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
             _ if key.starts_with('@') => start.pokes.push(poke(key, value)?),
             _ => {
                 start.has_pid |= key == "pid";
-                start
-                    .fields
-                    .set(key, value)
-                    .map_err(|error| error.to_string())?;
+                start.fields.parse(key, value)?;
             }
         }
     }
@@ -199,10 +194,10 @@ pub(super) fn poke(key: &str, value: &str) -> Parsed<(usize, usize, u64)> {
     let text = key.trim_start_matches('@');
     let (offset, width) = text.split_once(':').unwrap_or((text, "8"));
     let (offset, width) = (number::<usize>(offset)?, number::<usize>(width)?);
-    if width > 8 || offset + width > Fields::MOST_BYTES {
+    if width > 8 || offset + width > descriptor::BYTES {
         return Err(format!(
             "{key} lies outside the {} bytes of a descriptor",
-            Fields::MOST_BYTES
+            descriptor::BYTES
         ));
     }
     Ok((offset, width, number(value)?))
@@ -243,24 +238,11 @@ pub(super) fn state_args(state: u32, options: &[&str]) -> Parsed<StateArgs> {
             ("args", "zero") => args = StateArgs::Zero,
             ("bytes", _) => {
                 bytes = number(value)?;
-                args = StateArgs::Step { bytes };
+                args = StateArgs::Word(bytes);
             }
             ("steps", _) => steps = Some(number(value)?),
-            ("appended", _) => {
-                args = StateArgs::Appended {
-                    operations: number(value)?,
-                };
-            }
-            ("gpu_ns", _) => {
-                args = StateArgs::GpuTime {
-                    gpu_ns: number(value)?,
-                }
-            }
-            ("data", _) => {
-                args = StateArgs::NetPlugin {
-                    data: number(value)?,
-                }
-            }
+            ("appended", _) => args = StateArgs::Appended(number(value)?),
+            ("gpu_ns" | "data", _) => args = StateArgs::Word(number(value)?),
             _ => {
                 return Err(format!(
                     "state has no option {text:?}: args=NULL, args=zero, bytes, steps, appended, gpu_ns, data"
@@ -268,7 +250,7 @@ pub(super) fn state_args(state: u32, options: &[&str]) -> Parsed<StateArgs> {
             }
         }
     }
-    Ok(steps.map_or(args, |steps| StateArgs::Operation { bytes, steps }))
+    Ok(steps.map_or(args, |steps| StateArgs::Operation(bytes, steps)))
 }
 
 pub(super) fn child_end(options: &[&str]) -> Parsed<ChildEnd> {

@@ -1,6 +1,9 @@
-//! What ends or doubles a process: the calls that a script needs from the system.
+//! What a script needs from the system: forks, ends, and files through which handles go to other processes.
 
+use std::fs;
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::command::ChildEnd;
 
@@ -67,4 +70,33 @@ pub(super) fn exit(status: i32) -> ! {
 pub(super) fn exit_now(status: i32) -> ! {
     // SAFETY: never returns, touches no memory.
     unsafe { libc::_exit(status) }
+}
+/// For a handle of another process.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// Lets other processes have a handle, as PXN carries them: in a file of its name in the current folder. Whoever sees
+/// the file sees all of it.
+pub(super) fn give(name: &str, handle: u64) -> io::Result<()> {
+    let unfinished = format!("{name}.unfinished");
+    fs::write(&unfinished, handle.to_string())?;
+    fs::rename(unfinished, format!("{name}.handle"))
+}
+
+/// Waits until another process has given a handle.
+pub(super) fn take(name: &str) -> io::Result<u64> {
+    let file = format!("{name}.handle");
+    let began = Instant::now();
+    loop {
+        match fs::read_to_string(&file) {
+            Ok(text) => return text.parse().map_err(io::Error::other),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) if began.elapsed() > LONGEST_WAIT => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("no process gave {name:?} within {LONGEST_WAIT:?}"),
+                ));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! Scripts find what is wrong and end as they say; a bench counts what it calls.
 
-mod common;
-
 use std::fs;
 
-use common::{plugin, plugin_host, said};
 use serde_json::Value;
+
+use crate::{plugin, plugin_host, said};
 
 /// Runs a script; returns the exit status and all that was said.
 fn script(text: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
@@ -37,8 +36,8 @@ fn a_script_calls_what_it_says() {
          init c id=5 name=x ranks=8 rank=7
          expect-context non-NULL
          expect-mask 0xfff
-         start a Coll func=AllReduce count=3 @104=0x77
-         start b KernelCh parent=a channel=200 gpu_ns=0
+         start a Coll func=AllReduce count=3 @8=0x77
+         start b KernelCh parent=a rank=3 channel=200 gpu_ns=0
          state b 22 args=NULL
          state 0xdead 99 bytes=7
          stop NULL
@@ -63,8 +62,8 @@ fn a_script_calls_what_it_says() {
     assert_eq!(status, Some(0), "{said}");
     for line in [
         "init v5 5 x 8 7",
-        "func=AllReduce count=3 seq=0 datatype=NULL channels=0 algo=NULL proto=NULL group=0x77 -> 0x1001",
-        "start 0x40 ctx=0x1000 parent=0x1001 rank=0 channel=200 timer=0 -> 0x1002",
+        "start 0x2 ctx=0x1000 parent=0x77 rank=0 -> 0x1001",
+        "start 0x40 ctx=0x1000 parent=0x1001 rank=3 -> 0x1002",
         "state 0x1002 22 NULL",
         "state 0xdead 99 7",
         "start 0x100000 ",
