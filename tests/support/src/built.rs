@@ -20,12 +20,6 @@ pub fn plugin_host() -> PathBuf {
     built("plugin-host")
 }
 
-/// The plugin with a mistake of one's choice.
-#[must_use]
-pub fn naive_plugin() -> PathBuf {
-    built("libnccl_profiler_naive.so")
-}
-
 /// The program that makes NCCL work.
 #[must_use]
 pub fn nccl_host() -> PathBuf {
