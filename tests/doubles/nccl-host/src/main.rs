@@ -13,6 +13,7 @@
 //! id, who is ready, what came out) goes through files in a temporary directory: [`rendezvous`].
 
 mod call_log;
+mod calls;
 mod cuda;
 mod exact;
 mod launcher;
@@ -21,7 +22,6 @@ mod ops;
 mod options;
 mod output;
 mod pattern;
-mod proxy_ops;
 mod rank;
 mod rendezvous;
 mod worker;

@@ -4,9 +4,9 @@
 //! one thread.
 
 use crate::call_log::{CallLine, CallLog, Line, PaceLine, Quantiles, now_unix_ns};
+use crate::calls::Call;
 use crate::cuda::{Buffer, DeviceSlice, Graph, Stream};
-use crate::nccl::{Communicator, Element, Nccl, Reduction, Version};
-use crate::proxy_ops::{self, Traffic};
+use crate::nccl::{Communicator, Element, Nccl, Version};
 use std::cell::Cell;
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -47,16 +47,6 @@ impl AddAssign for Tally {
 
 /// What is being captured into a graph will be executed this often.
 pub(crate) const GRAPH_LAUNCHES: u64 = 3;
-
-/// How quick repeated calls were.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    pub(crate) bytes: usize,
-    pub(crate) iterations: u64,
-    pub(crate) batch: u64,
-    pub(crate) call_ns: Quantiles,
-    pub(crate) each_ns: Quantiles,
-}
 
 /// One rank of the run.
 #[derive(Debug)]
@@ -242,49 +232,29 @@ impl<'r> Rank<'r> {
     fn log_call<T: Element>(
         &self,
         comm: &Communicator,
-        op: &str,
+        call: Call,
         count: usize,
-        traffic: Traffic,
-    ) -> anyhow::Result<()> {
-        self.log_call_of::<T>(comm, op, count, traffic, self.shared.exact)
-    }
-
-    fn log_call_of<T: Element>(
-        &self,
-        comm: &Communicator,
-        op: &str,
-        count: usize,
-        traffic: Traffic,
         exact: bool,
     ) -> anyhow::Result<()> {
         let captured = self.captured.get();
         let launches = if captured { GRAPH_LAUNCHES } else { 1 };
-        let proxy_ops =
-            exact.then(|| launches * proxy_ops::expected(traffic, comm.rank, comm.ranks));
+        let proxy_ops = exact.then(|| launches * call.proxy_ops(comm.rank, comm.ranks));
         self.count_up(|t| {
             t.calls += 1;
             t.proxy_ops += proxy_ops.unwrap_or(0);
         });
-        let (root, peer) = match traffic {
-            Traffic::From { root }
-            | Traffic::To { root }
-            | Traffic::Gather { root }
-            | Traffic::Scatter { root } => (Some(root), None),
-            Traffic::Peer { peer } => (None, Some(peer)),
-            Traffic::Ring | Traffic::AllToAll => (None, None),
-        };
         self.shared.log.write(&Line::Call(CallLine {
             rank: self.seat.rank,
             pid: self.shared.pid,
             comm: &comm.name,
             comm_rank: comm.rank,
             comm_ranks: comm.ranks,
-            op,
+            op: call.name(),
             count,
             datatype: T::NAME,
             bytes: count * size_of::<T>(),
-            root,
-            peer,
+            root: call.root(),
+            peer: call.peer(),
             group: self.group.get(),
             captured,
             launches,
@@ -293,175 +263,76 @@ impl<'r> Rank<'r> {
             time_unix_ns: now_unix_ns(),
         }))
     }
-}
 
-/// The calls: each is logged, then made on this rank's stream. See the methods of [`Communicator`].
-impl Rank<'_> {
-    pub(crate) fn all_reduce<T: Element>(
+    /// Logs a call on the first communicator, then makes it.
+    pub(crate) fn call<T: Element>(
         &self,
-        comm: &Communicator,
+        call: Call,
         send: &DeviceSlice<'_, T>,
         recv: &DeviceSlice<'_, T>,
-        op: Reduction,
     ) -> anyhow::Result<()> {
-        self.log_call::<T>(comm, "ncclAllReduce", send.len(), Traffic::Ring)?;
-        comm.all_reduce(send, recv, op, self.stream)
+        self.call_on(self.world, call, send, recv)
     }
 
-    /// All-reduces of the world that are counted, but not logged each: that would be slower than they are.
-    pub(crate) fn repeat_all_reduce<T: Element>(
+    /// Logs a call on another communicator, then makes it.
+    pub(crate) fn call_on<T: Element>(
         &self,
-        calls: u64,
+        comm: &Communicator,
+        call: Call,
         send: &DeviceSlice<'_, T>,
         recv: &DeviceSlice<'_, T>,
     ) -> anyhow::Result<()> {
-        for _ in 0..calls {
-            self.world
-                .all_reduce(send, recv, Reduction::Sum, self.stream)?;
+        let count = call.count(send.len(), recv.len());
+        self.log_call::<T>(comm, call, count, self.shared.exact)?;
+        comm.call(call, send, recv, self.stream)
+    }
+
+    /// A call that no other rank joins: how many proxy operations it comes to is open.
+    pub(crate) fn call_alone<T: Element>(
+        &self,
+        call: Call,
+        data: &DeviceSlice<'_, T>,
+    ) -> anyhow::Result<()> {
+        self.log_call::<T>(self.world, call, data.len(), false)?;
+        self.world.call(call, data, data, self.stream)
+    }
+
+    /// The same call again and again, counted but not logged each: that would be slower than they are.
+    pub(crate) fn repeat<T: Element>(
+        &self,
+        times: u64,
+        call: Call,
+        send: &DeviceSlice<'_, T>,
+        recv: &DeviceSlice<'_, T>,
+    ) -> anyhow::Result<()> {
+        for _ in 0..times {
+            self.world.call(call, send, recv, self.stream)?;
         }
-        let each = if self.shared.exact {
-            proxy_ops::expected(Traffic::Ring, self.world.rank, self.world.ranks)
-        } else {
-            0
-        };
+        let each = call.proxy_ops(self.world.rank, self.world.ranks);
         self.count_up(|t| {
-            t.calls += calls;
-            t.proxy_ops += calls * each;
+            t.calls += times;
+            t.proxy_ops += if self.shared.exact { times * each } else { 0 };
         });
         Ok(())
     }
 
     /// What repeated calls came to.
-    pub(crate) fn log_pace(&self, pace: Pace) -> anyhow::Result<()> {
+    pub(crate) fn log_pace(
+        &self,
+        bytes: usize,
+        [iterations, batch]: [u64; 2],
+        [call_ns, each_ns]: [Quantiles; 2],
+    ) -> anyhow::Result<()> {
         self.shared.log.write(&Line::Pace(PaceLine {
             rank: self.seat.rank,
             pid: self.shared.pid,
-            bytes: pace.bytes,
-            iterations: pace.iterations,
-            batch: pace.batch,
-            call_ns: pace.call_ns,
-            each_ns: pace.each_ns,
+            bytes,
+            iterations,
+            batch,
+            call_ns,
+            each_ns,
             round: self.round(),
             time_unix_ns: now_unix_ns(),
         }))
-    }
-
-    /// An all-reduce that no other rank joins: how many proxy operations it comes to is open.
-    pub(crate) fn all_reduce_alone<T: Element>(
-        &self,
-        data: &DeviceSlice<'_, T>,
-        op: Reduction,
-    ) -> anyhow::Result<()> {
-        self.log_call_of::<T>(
-            self.world,
-            "ncclAllReduce",
-            data.len(),
-            Traffic::Ring,
-            false,
-        )?;
-        self.world.all_reduce(data, data, op, self.stream)
-    }
-
-    pub(crate) fn broadcast<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-        root: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(
-            self.world,
-            "ncclBroadcast",
-            send.len(),
-            Traffic::From { root },
-        )?;
-        self.world.broadcast(send, recv, root, self.stream)
-    }
-
-    pub(crate) fn reduce<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-        op: Reduction,
-        root: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(self.world, "ncclReduce", send.len(), Traffic::To { root })?;
-        self.world.reduce(send, recv, op, root, self.stream)
-    }
-
-    pub(crate) fn all_gather<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(self.world, "ncclAllGather", send.len(), Traffic::Ring)?;
-        self.world.all_gather(send, recv, self.stream)
-    }
-
-    pub(crate) fn reduce_scatter<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-        op: Reduction,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(self.world, "ncclReduceScatter", recv.len(), Traffic::Ring)?;
-        self.world.reduce_scatter(send, recv, op, self.stream)
-    }
-
-    pub(crate) fn send<T: Element>(
-        &self,
-        data: &DeviceSlice<'_, T>,
-        peer: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(self.world, "ncclSend", data.len(), Traffic::Peer { peer })?;
-        self.world.send(data, peer, self.stream)
-    }
-
-    pub(crate) fn recv<T: Element>(
-        &self,
-        data: &DeviceSlice<'_, T>,
-        peer: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(self.world, "ncclRecv", data.len(), Traffic::Peer { peer })?;
-        self.world.recv(data, peer, self.stream)
-    }
-
-    pub(crate) fn all_to_all<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-        count: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(self.world, "ncclAlltoAll", count, Traffic::AllToAll)?;
-        self.world.all_to_all(send, recv, count, self.stream)
-    }
-
-    pub(crate) fn gather<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-        root: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(
-            self.world,
-            "ncclGather",
-            send.len(),
-            Traffic::Gather { root },
-        )?;
-        self.world.gather(send, recv, root, self.stream)
-    }
-
-    pub(crate) fn scatter<T: Element>(
-        &self,
-        send: &DeviceSlice<'_, T>,
-        recv: &DeviceSlice<'_, T>,
-        root: usize,
-    ) -> anyhow::Result<()> {
-        self.log_call::<T>(
-            self.world,
-            "ncclScatter",
-            recv.len(),
-            Traffic::Scatter { root },
-        )?;
-        self.world.scatter(send, recv, root, self.stream)
     }
 }

@@ -1,6 +1,7 @@
 //! One worker process: a thread per rank.
 
 use crate::call_log::{CallLog, Line, now_unix_ns};
+use crate::calls::Call;
 use crate::cuda::{Buffer, Cuda, Device};
 use crate::launcher::EXIT_WRONG;
 use crate::nccl::{Communicator, Nccl, Reduction, UniqueId, Wanted, comm_init_all};
@@ -222,7 +223,7 @@ impl Process {
                 // Outlives the abort: the device may use it until then.
                 let x = Buffer::fill(&stream, self.shared.count, |_| 0_i32)?;
                 if rank == 0 {
-                    me.all_reduce_alone(&x.all(), Reduction::Sum)?;
+                    me.call_alone(Call::AllReduce(Reduction::Sum), &x.all())?;
                 }
                 std::thread::sleep(Duration::from_millis(if rank == 0 { 300 } else { 900 }));
                 world.abort()?;

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// a handle of a failed run must not be touched again.
 #[derive(Debug)]
 pub(crate) struct Communicator {
-    pub(super) nccl: &'static Nccl,
-    pub(super) raw: Pointer,
+    pub(crate) nccl: &'static Nccl,
+    pub(crate) raw: Pointer,
     /// The name it has in the log, the same on all ranks.
     pub(crate) name: String,
     pub(crate) rank: usize,
@@ -85,7 +85,7 @@ impl Config {
 
 impl Communicator {
     /// What became of a call. On a nonblocking communicator it may not be done yet, whatever it returned: waits.
-    pub(super) fn settle(&self, call: &'static str, mut result: c_int) -> anyhow::Result<()> {
+    pub(crate) fn settle(&self, call: &'static str, mut result: c_int) -> anyhow::Result<()> {
         if self.nonblocking && result == 0 {
             result = IN_PROGRESS;
         }

@@ -28,9 +28,9 @@ macro_rules! entries {
     ) => {
         /// Addresses of NCCL's functions.
         #[derive(Debug)]
-        pub(super) struct Entry {
-            $(pub(super) $field: $ty,)*
-            $(pub(super) $opt: Option<$opt_ty>,)*
+        pub(crate) struct Entry {
+            $(pub(crate) $field: $ty,)*
+            $(pub(crate) $opt: Option<$opt_ty>,)*
         }
 
         impl Entry {

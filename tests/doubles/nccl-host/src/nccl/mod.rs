@@ -1,15 +1,13 @@
 //! A safe view of the NCCL library that was given at run time.
 //!
-//! Safe code cannot pass NCCL a wrong pointer or length: buffers come as [`DeviceSlice`]s, which know their
+//! Safe code cannot pass NCCL a wrong pointer or length: buffers come as `DeviceSlice`s, which know their
 //! length and type, and a [`Communicator`] knows how many ranks it has. What remains is NCCL's own rule that
-//! an operation may still run after the call has returned: the memory of a [`DeviceSlice`] is only given back
+//! an operation may still run after the call has returned: the memory of a `DeviceSlice` is only given back
 //! after its stream was waited for (`cuda::Buffer`).
 
-mod calls;
 mod communicator;
 mod entry;
 
-use crate::cuda::DeviceSlice;
 pub(crate) use communicator::{Communicator, Wanted, comm_init_all};
 use entry::Entry;
 use std::ffi::{CStr, c_char, c_int};
@@ -48,7 +46,7 @@ impl fmt::Display for Version {
 }
 
 /// The operators used here, with the codes of `ncclRedOp_t`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Reduction {
     Sum = 0,
@@ -80,7 +78,7 @@ impl Element for f32 {
 /// A mapped NCCL library. It stays mapped until the process ends.
 #[derive(Debug)]
 pub(crate) struct Nccl {
-    entry: Entry,
+    pub(crate) entry: Entry,
 }
 
 impl Nccl {
@@ -141,15 +139,6 @@ impl Nccl {
 }
 
 /// NCCL takes ranks as int; there are never more than `pattern::MAX_RANKS`.
-fn int(rank: usize) -> anyhow::Result<c_int> {
+pub(crate) fn int(rank: usize) -> anyhow::Result<c_int> {
     Ok(c_int::try_from(rank)?)
-}
-
-fn ensure_len<T>(call: &str, slice: &DeviceSlice<'_, T>, at_least: usize) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        slice.len() >= at_least,
-        "{call}: a buffer of {} elements is too small for {at_least}",
-        slice.len()
-    );
-    Ok(())
 }

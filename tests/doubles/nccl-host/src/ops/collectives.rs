@@ -1,12 +1,11 @@
 //! One collective at a time.
 
-use crate::nccl::Reduction;
+use super::UNTOUCHED;
+use crate::calls::Call::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+use crate::nccl::Reduction::{Avg, Max, Sum};
 use crate::pattern::{as_f32, of_rank, sum_over};
 use crate::rank::Rank;
 use std::ops::Range;
-
-/// What the stand-in for "nothing was written here" is.
-const UNTOUCHED: i32 = -1;
 
 fn ranks(rank: &Rank<'_>) -> Vec<usize> {
     Range::collect(0..rank.ranks())
@@ -15,7 +14,7 @@ fn ranks(rank: &Rank<'_>) -> Vec<usize> {
 pub(super) fn one(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, ranks) = (rank.me(), ranks(rank));
     let x = rank.fill(rank.count(), |i| as_f32(of_rank(me, i)))?;
-    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.expect("allreduce f32 sum in place", &x, |i| {
         as_f32(sum_over(&ranks, i))
     })
@@ -26,17 +25,17 @@ pub(super) fn all_reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
 
     let x = rank.fill(rank.count(), |i| as_f32(of_rank(me, i)))?;
     let y = rank.fill(rank.count(), |_| as_f32(UNTOUCHED))?;
-    rank.all_reduce(rank.world, &x.all(), &y.all(), Reduction::Sum)?;
+    rank.call(AllReduce(Sum), &x.all(), &y.all())?;
     rank.expect("allreduce f32 sum", &y, |i| as_f32(sum_over(&ranks, i)))?;
 
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
-    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Max)?;
+    rank.call(AllReduce(Max), &x.all(), &x.all())?;
     rank.expect("allreduce i32 max in place", &x, |i| of_rank(n - 1, i))?;
 
     // Times the number of ranks, so that the average is a whole number.
     let factor = i32::try_from(n)?;
     let x = rank.fill(5, |i| as_f32(of_rank(me, i) * factor))?;
-    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Avg)?;
+    rank.call(AllReduce(Avg), &x.all(), &x.all())?;
     rank.expect("allreduce f32 average of 5", &x, |i| {
         as_f32(sum_over(&ranks, i))
     })
@@ -46,7 +45,7 @@ pub(super) fn broadcast(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, root) = (rank.me(), rank.ranks() - 1);
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
-    rank.broadcast(&x.all(), &y.all(), root)?;
+    rank.call(Broadcast { root }, &x.all(), &y.all())?;
     rank.expect("broadcast", &y, |i| of_rank(root, i))
 }
 
@@ -54,7 +53,7 @@ pub(super) fn reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, root, ranks) = (rank.me(), 0, ranks(rank));
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
-    rank.reduce(&x.all(), &y.all(), Reduction::Sum, root)?;
+    rank.call(Reduce(Sum, root), &x.all(), &y.all())?;
     rank.expect("reduce", &y, |i| {
         if me == root {
             sum_over(&ranks, i)
@@ -68,7 +67,7 @@ pub(super) fn all_gather(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, count) = (rank.me(), rank.count());
     let x = rank.fill(count, |i| of_rank(me, i))?;
     let y = rank.fill(count * rank.ranks(), |_| UNTOUCHED)?;
-    rank.all_gather(&x.all(), &y.all())?;
+    rank.call(AllGather, &x.all(), &y.all())?;
     rank.expect("allgather", &y, |i| of_rank(i / count, i % count))
 }
 
@@ -76,6 +75,6 @@ pub(super) fn reduce_scatter(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, count, ranks) = (rank.me(), rank.count(), ranks(rank));
     let x = rank.fill(count * rank.ranks(), |i| of_rank(me, i))?;
     let y = rank.fill(count, |_| UNTOUCHED)?;
-    rank.reduce_scatter(&x.all(), &y.all(), Reduction::Sum)?;
+    rank.call(ReduceScatter(Sum), &x.all(), &y.all())?;
     rank.expect("reducescatter", &y, |i| sum_over(&ranks, i + me * count))
 }

@@ -1,10 +1,10 @@
 //! Several calls together: groups and graphs.
 
-use crate::nccl::Reduction;
+use super::UNTOUCHED;
+use crate::calls::Call::{AllGather, AllReduce, Broadcast, Recv, Send};
+use crate::nccl::Reduction::{Max, Sum};
 use crate::pattern::{of_rank, sum_over};
 use crate::rank::{GRAPH_LAUNCHES, Rank};
-
-const UNTOUCHED: i32 = -1;
 
 /// Three collectives in one group.
 pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
@@ -16,9 +16,9 @@ pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
     let max = rank.fill(half, |_| UNTOUCHED)?;
     let gathered = rank.fill(count * n, |_| UNTOUCHED)?;
     rank.group(|| {
-        rank.all_reduce(rank.world, &x.all(), &sum.all(), Reduction::Sum)?;
-        rank.all_reduce(rank.world, &x.part(0..half)?, &max.all(), Reduction::Max)?;
-        rank.all_gather(&x.all(), &gathered.all())
+        rank.call(AllReduce(Sum), &x.all(), &sum.all())?;
+        rank.call(AllReduce(Max), &x.part(0..half)?, &max.all())?;
+        rank.call(AllGather, &x.all(), &gathered.all())
     })?;
     rank.expect("group: allreduce sum", &sum, |i| sum_over(&ranks, i))?;
     rank.expect("group: allreduce max", &max, |i| of_rank(n - 1, i))?;
@@ -34,10 +34,10 @@ pub(super) fn graph(rank: &Rank<'_>) -> anyhow::Result<()> {
     let x = rank.fill(rank.count(), |_| 1_i32)?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     let graph = rank.capture(|| {
-        rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+        rank.call(AllReduce(Sum), &x.all(), &x.all())?;
         rank.group(|| {
-            rank.send(&x.all(), next)?;
-            rank.recv(&y.all(), previous)
+            rank.call(Send { peer: next }, &x.all(), &x.all())?;
+            rank.call(Recv { peer: previous }, &y.all(), &y.all())
         })
     })?;
     rank.expect("graph: nothing runs during the capture", &x, |_| 1)?;
@@ -58,7 +58,11 @@ pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
     let y = rank.fill(count * n, |_| UNTOUCHED)?;
     rank.group(|| {
         for root in 0..n {
-            rank.broadcast(&x.all(), &y.part(root * count..(root + 1) * count)?, root)?;
+            rank.call(
+                Broadcast { root },
+                &x.all(),
+                &y.part(root * count..(root + 1) * count)?,
+            )?;
         }
         Ok(())
     })?;

@@ -1,13 +1,14 @@
 //! Further communicators: split off the first one, used alone and at once.
 
+use super::UNTOUCHED;
 use super::{collectives, messages};
+use crate::calls::Call::{AllGather, AllReduce, Recv, Send};
 use crate::cuda::Buffer;
-use crate::nccl::{Communicator, Reduction};
+use crate::nccl::Communicator;
+use crate::nccl::Reduction::Sum;
 use crate::pattern::{of_rank, sum_over};
 use crate::rank::{Rank, Tally};
 use anyhow::Context as _;
-
-const UNTOUCHED: i32 = -1;
 
 /// Who is in a communicator, and in which order.
 #[derive(Clone, Copy)]
@@ -60,7 +61,7 @@ pub(super) fn split(rank: &Rank<'_>) -> anyhow::Result<()> {
     let comm = make(rank, "split", Members::HalfReversed)?;
     let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
-    rank.all_reduce(&comm, &x.all(), &y.all(), Reduction::Sum)?;
+    rank.call_on(&comm, AllReduce(Sum), &x.all(), &y.all())?;
     rank.expect("split: allreduce", &y, |i| sum_over(&members, i))?;
     comm.destroy()
 }
@@ -73,7 +74,7 @@ pub(super) fn uneven(rank: &Rank<'_>) -> anyhow::Result<()> {
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     if rank.me().is_multiple_of(2) {
         for _ in 0..UNEVEN {
-            rank.all_reduce(&comm, &x.all(), &y.all(), Reduction::Sum)?;
+            rank.call_on(&comm, AllReduce(Sum), &x.all(), &y.all())?;
             rank.stream.synchronize()?;
         }
     }
@@ -109,11 +110,17 @@ impl<'r> Lane<'r> {
         let rank = self.rank;
         let (me, n) = (rank.me(), rank.ranks());
         match turn {
-            0 => rank.all_reduce(rank.world, &self.x.all(), &self.sum.all(), Reduction::Sum),
-            1 => rank.all_gather(&self.x.all(), &self.gathered.all()),
+            0 => rank.call(AllReduce(Sum), &self.x.all(), &self.sum.all()),
+            1 => rank.call(AllGather, &self.x.all(), &self.gathered.all()),
             _ => rank.group(|| {
-                rank.send(&self.x.all(), (me + 1) % n)?;
-                rank.recv(&self.received.all(), (me + n - 1) % n)
+                rank.call(Send { peer: (me + 1) % n }, &self.x.all(), &self.x.all())?;
+                rank.call(
+                    Recv {
+                        peer: (me + n - 1) % n,
+                    },
+                    &self.received.all(),
+                    &self.received.all(),
+                )
             }),
         }
     }

@@ -1,10 +1,10 @@
 //! Sends and receives, and the collectives that NCCL makes of them.
 
+use super::UNTOUCHED;
+use crate::calls::Call::{AllToAll, Gather, Recv, Scatter, Send};
 use crate::pattern::{message, of_rank};
 use crate::rank::Rank;
 use anyhow::ensure;
-
-const UNTOUCHED: i32 = -1;
 
 /// Each rank sends to the next.
 pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
@@ -13,8 +13,8 @@ pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     rank.group(|| {
-        rank.send(&x.all(), next)?;
-        rank.recv(&y.all(), previous)
+        rank.call(Send { peer: next }, &x.all(), &x.all())?;
+        rank.call(Recv { peer: previous }, &y.all(), &y.all())
     })?;
     rank.expect("send/recv ring", &y, |i| of_rank(previous, i))
 }
@@ -32,8 +32,9 @@ pub(super) fn all_to_all(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.group(|| {
         for peer in 0..n {
             let part = peer * each..(peer + 1) * each;
-            rank.send(&x.part(part.clone())?, peer)?;
-            rank.recv(&y.part(part)?, peer)?;
+            let (from, to) = (x.part(part.clone())?, y.part(part)?);
+            rank.call(Send { peer }, &from, &from)?;
+            rank.call(Recv { peer }, &to, &to)?;
         }
         Ok(())
     })?;
@@ -49,11 +50,11 @@ pub(super) fn calls_of_2_28(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n, each, root) = (rank.me(), rank.ranks(), each(rank), 0);
     let x = rank.fill(each * n, |i| message(me, i / each))?;
     let y = rank.fill(each * n, |_| UNTOUCHED)?;
-    rank.all_to_all(&x.all(), &y.all(), each)?;
+    rank.call(AllToAll(each), &x.all(), &y.all())?;
     rank.expect("ncclAlltoAll", &y, |i| message(i / each, me))?;
 
     let gathered = rank.fill(each * n, |_| UNTOUCHED)?;
-    rank.gather(&x.part(0..each)?, &gathered.all(), root)?;
+    rank.call(Gather { root }, &x.part(0..each)?, &gathered.all())?;
     rank.expect("ncclGather", &gathered, |i| {
         if me == root {
             message(i / each, 0)
@@ -63,6 +64,6 @@ pub(super) fn calls_of_2_28(rank: &Rank<'_>) -> anyhow::Result<()> {
     })?;
 
     let scattered = rank.fill(each, |_| UNTOUCHED)?;
-    rank.scatter(&x.all(), &scattered.all(), root)?;
+    rank.call(Scatter { root }, &x.all(), &scattered.all())?;
     rank.expect("ncclScatter", &scattered, |_| message(root, me))
 }

@@ -36,14 +36,6 @@ impl Operation {
     }
 }
 
-fn always(_: Version, _: u64) -> bool {
-    true
-}
-
-fn never(_: Version, _: u64) -> bool {
-    false
-}
-
 /// NCCL 2.29 and 2.30 do not profile broadcasts, and the kernel's count of works runs ahead of the host's after
 /// batched broadcasts and sends to oneself: a profiler that asks for kernel channels can then make NCCL wait for
 /// ever for a work that was not profiled.
@@ -51,113 +43,41 @@ fn counts_broadcasts(version: Version) -> bool {
     !(22900..23100).contains(&version.0)
 }
 
+const fn operation(
+    name: &'static str,
+    run: fn(&Rank<'_>) -> anyhow::Result<()>,
+    in_all: fn(Version, u64) -> bool,
+) -> Operation {
+    Operation { name, run, in_all }
+}
+
+/// What "nothing was written here" looks like.
+const UNTOUCHED: i32 = -1;
+
+#[rustfmt::skip]
 const OPERATIONS: &[Operation] = &[
-    Operation {
-        name: "one",
-        run: collectives::one,
-        in_all: |_, _| false,
-    },
-    Operation {
-        name: "allreduce",
-        run: collectives::all_reduce,
-        in_all: always,
-    },
-    Operation {
-        name: "broadcast",
-        run: collectives::broadcast,
-        in_all: |version, round| counts_broadcasts(version) || round == 0,
-    },
-    Operation {
-        name: "reduce",
-        run: collectives::reduce,
-        in_all: always,
-    },
-    Operation {
-        name: "allgather",
-        run: collectives::all_gather,
-        in_all: always,
-    },
-    Operation {
-        name: "reducescatter",
-        run: collectives::reduce_scatter,
-        in_all: always,
-    },
-    Operation {
-        name: "sendrecv",
-        run: messages::ring,
-        in_all: always,
-    },
-    Operation {
-        name: "alltoall",
-        run: messages::all_to_all,
-        in_all: always,
-    },
-    Operation {
-        name: "group",
-        run: combined::group,
-        in_all: always,
-    },
-    Operation {
-        name: "graph",
-        run: combined::graph,
-        // Before 2.26.5 a graph after any other operation stops the kernel-channel events and hangs the end.
-        in_all: |version, _| !(22600..22605).contains(&version.0),
-    },
-    Operation {
-        name: "bcasts",
-        run: combined::broadcasts,
-        in_all: |version, _| counts_broadcasts(version),
-    },
-    Operation {
-        name: "calls28",
-        run: messages::calls_of_2_28,
-        in_all: |version, _| version >= Version(22800),
-    },
-    Operation {
-        name: "split",
-        run: communicators::split,
-        in_all: always,
-    },
-    Operation {
-        name: "several",
-        run: communicators::alternating,
-        in_all: never,
-    },
-    Operation {
-        name: "threads",
-        run: communicators::by_threads,
-        in_all: never,
-    },
-    Operation {
-        name: "uneven",
-        run: communicators::uneven,
-        in_all: never,
-    },
-    Operation {
-        name: "repeat",
-        run: repeated::repeat,
-        in_all: never,
-    },
-    Operation {
-        name: "late",
-        run: wrong::late,
-        in_all: never,
-    },
-    Operation {
-        name: "mismatch",
-        run: wrong::mismatch,
-        in_all: never,
-    },
-    Operation {
-        name: "crossed",
-        run: wrong::crossed,
-        in_all: never,
-    },
-    Operation {
-        name: "chain",
-        run: wrong::chain,
-        in_all: never,
-    },
+    operation("one", collectives::one, |_, _| false),
+    operation("allreduce", collectives::all_reduce, |_, _| true),
+    operation("broadcast", collectives::broadcast, |version, round| counts_broadcasts(version) || round == 0),
+    operation("reduce", collectives::reduce, |_, _| true),
+    operation("allgather", collectives::all_gather, |_, _| true),
+    operation("reducescatter", collectives::reduce_scatter, |_, _| true),
+    operation("sendrecv", messages::ring, |_, _| true),
+    operation("alltoall", messages::all_to_all, |_, _| true),
+    operation("group", combined::group, |_, _| true),
+    // Before 2.26.5 a graph after any other operation stops the kernel-channel events and hangs the end.
+    operation("graph", combined::graph, |version, _| !(22600..22605).contains(&version.0)),
+    operation("bcasts", combined::broadcasts, |version, _| counts_broadcasts(version)),
+    operation("calls28", messages::calls_of_2_28, |version, _| version >= Version(22800)),
+    operation("split", communicators::split, |_, _| true),
+    operation("several", communicators::alternating, |_, _| false),
+    operation("threads", communicators::by_threads, |_, _| false),
+    operation("uneven", communicators::uneven, |_, _| false),
+    operation("repeat", repeated::repeat, |_, _| false),
+    operation("late", wrong::late, |_, _| false),
+    operation("mismatch", wrong::mismatch, |_, _| false),
+    operation("crossed", wrong::crossed, |_, _| false),
+    operation("chain", wrong::chain, |_, _| false),
 ];
 
 /// The operations of one round.

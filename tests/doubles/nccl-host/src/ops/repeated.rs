@@ -1,8 +1,10 @@
 //! The same operation again and again, to see what a call costs.
 
 use crate::call_log::Quantiles;
+use crate::calls::Call::AllReduce;
+use crate::nccl::Reduction::Sum;
 use crate::pattern::{of_rank, sum_over};
-use crate::rank::{Pace, Rank};
+use crate::rank::Rank;
 use std::time::Instant;
 
 /// So many calls are enqueued before they are waited for: few enough that a stream takes them without waiting.
@@ -14,7 +16,7 @@ pub(super) fn repeat(rank: &Rank<'_>) -> anyhow::Result<()> {
     let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
     let sum = rank.fill(rank.count(), |_| -1)?;
     let iterations = rank.shared.iterations;
-    rank.repeat_all_reduce(BATCH.min(iterations), &x.all(), &sum.all())?;
+    rank.repeat(BATCH.min(iterations), AllReduce(Sum), &x.all(), &sum.all())?;
     rank.stream.synchronize()?;
     let mut calls_ns = Vec::new();
     let mut each_ns = Vec::new();
@@ -23,20 +25,16 @@ pub(super) fn repeat(rank: &Rank<'_>) -> anyhow::Result<()> {
         let batch = BATCH.min(left);
         left -= batch;
         let began = Instant::now();
-        rank.repeat_all_reduce(batch, &x.all(), &sum.all())?;
+        rank.repeat(batch, AllReduce(Sum), &x.all(), &sum.all())?;
         let enqueued = began.elapsed();
         rank.stream.synchronize()?;
         let done = began.elapsed();
         calls_ns.push(u64::try_from(enqueued.as_nanos())? / batch);
         each_ns.push(u64::try_from(done.as_nanos())? / batch);
     }
-    rank.log_pace(Pace {
-        bytes: rank.count() * size_of::<i32>(),
-        iterations,
-        batch: BATCH.min(iterations),
-        call_ns: quantiles(calls_ns),
-        each_ns: quantiles(each_ns),
-    })?;
+    let bytes = rank.count() * size_of::<i32>();
+    let pace = [quantiles(calls_ns), quantiles(each_ns)];
+    rank.log_pace(bytes, [iterations, BATCH.min(iterations)], pace)?;
     rank.expect("repeated allreduce", &sum, |i| sum_over(&ranks, i))
 }
 
@@ -48,16 +46,5 @@ fn quantiles(mut values: Vec<u64>) -> Quantiles {
         min: values.first().copied().unwrap_or(0),
         median: values.get(values.len() / 2).copied().unwrap_or(0),
         mean: values.iter().sum::<u64>() / count.max(1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_do_not_depend_on_the_order() {
-        let all = quantiles(vec![9, 1, 2]);
-        assert_eq!((all.min, all.median, all.mean), (1, 2, 4));
     }
 }

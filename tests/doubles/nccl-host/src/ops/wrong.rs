@@ -1,6 +1,8 @@
 //! What goes wrong in real jobs, on purpose: none of these is in `all`.
 
-use crate::nccl::{Communicator, Reduction};
+use crate::calls::Call::AllReduce;
+use crate::nccl::Communicator;
+use crate::nccl::Reduction::Sum;
 use crate::pattern::{as_f32, of_rank, sum_over};
 use crate::rank::Rank;
 use std::time::Duration;
@@ -22,7 +24,7 @@ pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
     }
     let ranks: Vec<usize> = (0..rank.ranks()).collect();
     let x = rank.fill(rank.count(), |i| as_f32(of_rank(rank.me(), i)))?;
-    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.expect("late: allreduce", &x, |i| as_f32(sum_over(&ranks, i)))
 }
 
@@ -34,7 +36,7 @@ pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
         rank.count()
     };
     let x = rank.fill(count, |i| as_f32(of_rank(rank.me(), i)))?;
-    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.stream.synchronize()
 }
 
@@ -58,7 +60,7 @@ pub(super) fn crossed(rank: &Rank<'_>) -> anyhow::Result<()> {
         [rank.world, &comm]
     };
     for comm in order {
-        rank.all_reduce(comm, &x.all(), &x.all(), Reduction::Sum)?;
+        rank.call_on(comm, AllReduce(Sum), &x.all(), &x.all())?;
         rank.stream.synchronize()?;
     }
     comm.destroy()
@@ -83,10 +85,10 @@ pub(super) fn chain(rank: &Rank<'_>) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_secs(3600));
     }
     if pair == 1 {
-        rank.all_reduce(&comm, &x.all(), &x.all(), Reduction::Sum)?;
+        rank.call_on(&comm, AllReduce(Sum), &x.all(), &x.all())?;
         rank.stream.synchronize()?;
     }
-    rank.all_reduce(rank.world, &x.all(), &x.all(), Reduction::Sum)?;
+    rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.stream.synchronize()?;
     comm.destroy()
 }
