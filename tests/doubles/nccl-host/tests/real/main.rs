@@ -3,7 +3,6 @@
 //! The libraries are those in `NCCL_OTF2_TEST_NCCL_DIR` (default: `~/.cache/nccl-profiler-otf2/nccl`), one
 //! directory per release. Where there are none the tests say so and check nothing; with `CI=true` they fail.
 
-mod device_records;
 mod ends;
 mod proxy_ops;
 mod rig;

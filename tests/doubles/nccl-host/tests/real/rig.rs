@@ -73,12 +73,6 @@ pub(crate) fn fake_gpu() -> &'static Path {
     PATH.get_or_init(|| build("fake-gpu", "libfakegpu.so"))
 }
 
-/// The double of libcupti.
-pub(crate) fn fake_cupti() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("fake-cupti", "libfake_cupti.so"))
-}
-
 /// Builds a library from a C source.
 pub(crate) fn compile(source: &Path, library: &Path) {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());

@@ -123,35 +123,16 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     result("finalize")
 }
 
-fn begin(
-    version: u8,
-    context: *mut *mut c_void,
-    mask: *mut c_int,
-    all: c_int,
-    what: &str,
-) -> c_int {
-    if !context.is_null() {
-        // SAFETY: NCCL passes where the context goes.
-        unsafe { context.write(fresh()) };
-    }
-    if !mask.is_null() {
-        let asked = env::var("ECHO_MASK").ok();
-        let asked =
-            asked.and_then(|text| c_int::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-        // SAFETY: NCCL passes its mask.
-        unsafe { mask.write(asked.unwrap_or(all)) };
-    }
-    say(&format!("init v{version} {what}"));
-    result("init")
-}
-
+/// Version 1 to 3: nothing is said of the communicator.
 unsafe extern "C" fn init_v1<const VERSION: u8, const MASK: c_int>(
     context: *mut *mut c_void,
     mask: *mut c_int,
 ) -> c_int {
-    begin(VERSION, context, mask, MASK, "-")
+    // SAFETY: this function's own arguments.
+    unsafe { begin(VERSION, context, mask, MASK, "-") }
 }
 
+/// Version 4; the identity is the fourth argument.
 unsafe extern "C" fn init_v4(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -163,15 +144,19 @@ unsafe extern "C" fn init_v4(
 ) -> c_int {
     // SAFETY: NCCL passes NULL or a C string.
     let name = unsafe { text(name) };
-    begin(
-        4,
-        context,
-        mask,
-        0xff,
-        &format!("{id} {name} {ranks} {rank}"),
-    )
+    // SAFETY: this function's own arguments.
+    unsafe {
+        begin(
+            4,
+            context,
+            mask,
+            0xff,
+            &format!("{id} {name} {ranks} {rank}"),
+        )
+    }
 }
 
+/// Version 5 and later.
 unsafe extern "C" fn init_v5<const VERSION: u8, const MASK: c_int>(
     context: *mut *mut c_void,
     id: u64,
@@ -183,70 +168,70 @@ unsafe extern "C" fn init_v5<const VERSION: u8, const MASK: c_int>(
 ) -> c_int {
     // SAFETY: NCCL passes NULL or a C string.
     let name = unsafe { text(name) };
-    begin(
-        VERSION,
-        context,
-        mask,
-        MASK,
-        &format!("{id} {name} {ranks} {rank}"),
-    )
+    // SAFETY: this function's own arguments.
+    unsafe {
+        begin(
+            VERSION,
+            context,
+            mask,
+            MASK,
+            &format!("{id} {name} {ranks} {rank}"),
+        )
+    }
 }
 
-/// A function table; `init` differs from version to version, the others in what their pointers point to.
+/// # Safety
+/// `context` and `mask` are NULL or point to where theirs go.
+unsafe fn begin(
+    version: u8,
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    all: c_int,
+    what: &str,
+) -> c_int {
+    // SAFETY: this function's contract.
+    if let Some(context) = unsafe { context.as_mut() } {
+        *context = fresh();
+    }
+    // SAFETY: this function's contract.
+    if let Some(mask) = unsafe { mask.as_mut() } {
+        let asked = env::var("ECHO_MASK").ok();
+        let asked =
+            asked.and_then(|text| c_int::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        *mask = asked.unwrap_or(all);
+    }
+    say(&format!("init v{version} {what}"));
+    result("init")
+}
+
+/// `ncclProfiler_vN_t`: the name, `init`, `startEvent`, `stopEvent`, `recordEventState`, `finalize`.
 #[repr(C)]
-pub struct Table<Init> {
-    name: *const c_char,
-    init: Init,
-    start: unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *const u8) -> c_int,
-    stop: unsafe extern "C" fn(*mut c_void) -> c_int,
-    state: unsafe extern "C" fn(*mut c_void, c_int, *const u8) -> c_int,
-    finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
-}
+pub struct Table([*const (); 6]);
 
-// SAFETY: `name` points to a static string, the rest are functions.
-unsafe impl<Init: Sync> Sync for Table<Init> {}
-
-type InitV1 = unsafe extern "C" fn(*mut *mut c_void, *mut c_int) -> c_int;
-type InitV4 = unsafe extern "C" fn(
-    *mut *mut c_void,
-    *mut c_int,
-    *const c_char,
-    u64,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
-type InitV5 = unsafe extern "C" fn(
-    *mut *mut c_void,
-    u64,
-    *mut c_int,
-    *const c_char,
-    c_int,
-    c_int,
-    c_int,
-) -> c_int;
+// SAFETY: a static string and functions.
+unsafe impl Sync for Table {}
 
 macro_rules! tables {
-    ($($name:ident, $version:literal: $kind:ty = $init:expr;)*) => {$(
+    ($($name:ident, $version:literal: $init:expr;)*) => {$(
         /// NCCL finds it by this name.
         #[unsafe(no_mangle)]
-        pub static $name: Table<$kind> = Table {
-            name: c"echo".as_ptr(),
-            init: $init,
-            start: start::<$version>,
-            stop,
-            state,
-            finalize,
-        };
+        pub static $name: Table = Table([
+            c"echo".as_ptr().cast(),
+            $init as *const (),
+            start::<$version> as *const (),
+            stop as *const (),
+            state as *const (),
+            finalize as *const (),
+        ]);
     )*};
 }
 
 tables! {
-    ncclProfiler_v1, 1: InitV1 = init_v1::<1, 0x3f>;
-    ncclProfiler_v2, 2: InitV1 = init_v1::<2, 0x3f>;
-    ncclProfiler_v3, 3: InitV1 = init_v1::<3, 0xff>;
-    ncclProfiler_v4, 4: InitV4 = init_v4;
-    ncclProfiler_v5, 5: InitV5 = init_v5::<5, 0xfff>;
-    ncclProfiler_v6, 6: InitV5 = init_v5::<6, 0x7fff>;
-    ncclProfiler_v7, 7: InitV5 = init_v5::<7, 0xffff>;
+    ncclProfiler_v1, 1: init_v1::<1, 0x3f>;
+    ncclProfiler_v2, 2: init_v1::<2, 0x3f>;
+    ncclProfiler_v3, 3: init_v1::<3, 0xff>;
+    ncclProfiler_v4, 4: init_v4;
+    ncclProfiler_v5, 5: init_v5::<5, 0xfff>;
+    ncclProfiler_v6, 6: init_v5::<6, 0x7fff>;
+    ncclProfiler_v7, 7: init_v5::<7, 0xffff>;
 }

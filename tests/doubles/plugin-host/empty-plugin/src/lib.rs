@@ -1,63 +1,45 @@
 //! A profiler plugin that asks for everything and does nothing: what calling a profiler costs at least.
 //!
-//! It exports all seven versions. The functions look at none of their arguments but those that they must
-//! write, so that one set serves all versions: in the C calling convention of x86-64 and aarch64 a function may
-//! ignore arguments that its caller passes.
+//! It exports all seven versions. The functions look at none of their arguments but those that they must write, so
+//! that one set serves all versions: in the C calling convention of x86-64 and aarch64 a function may ignore arguments
+//! that its caller passes.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
-const SUCCESS: c_int = 0;
 /// What every context and every handle is: not NULL, or NCCL would leave out what belongs to it.
 const SOMETHING: *mut c_void = ptr::without_provenance_mut(1);
-const NAME: &CStr = c"empty";
 
-/// A table of NCCL's interface; the functions' types differ from version to version in pointed-to types only,
-/// and `init` in its arguments.
+/// `ncclProfiler_vN_t`: the name, `init`, `startEvent`, `stopEvent`, `recordEventState`, `finalize`.
 #[repr(C)]
-pub struct Table<Init> {
-    name: *const c_char,
-    init: Init,
-    start: unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut c_void) -> c_int,
-    stop: extern "C" fn(*mut c_void) -> c_int,
-    state: extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int,
-    finalize: extern "C" fn(*mut c_void) -> c_int,
-}
+pub struct Table([*const (); 6]);
 
-// SAFETY: `name` points to a static string, the rest are functions without state.
-unsafe impl<Init: Sync> Sync for Table<Init> {}
-
-type InitV1 = unsafe extern "C" fn(*mut *mut c_void, *mut c_int) -> c_int;
-type InitV5 = unsafe extern "C" fn(*mut *mut c_void, u64, *mut c_int) -> c_int;
-
-const fn table<Init>(init: Init) -> Table<Init> {
-    Table {
-        name: NAME.as_ptr(),
-        init,
-        start,
-        stop,
-        state,
-        finalize,
-    }
-}
+// SAFETY: a static string and functions without state.
+unsafe impl Sync for Table {}
 
 macro_rules! tables {
-    ($($name:ident: $kind:ty = $init:expr;)*) => {$(
+    ($($name:ident: $init:expr;)*) => {$(
         /// NCCL finds it by this name.
         #[unsafe(no_mangle)]
-
-        pub static $name: Table<$kind> = table($init);
+        pub static $name: Table = Table([
+            c"empty".as_ptr().cast(),
+            $init as *const (),
+            start as *const (),
+            nothing as *const (),
+            nothing as *const (),
+            nothing as *const (),
+        ]);
     )*};
 }
 
 tables! {
-    ncclProfiler_v1: InitV1 = init_v1::<0x3f>;
-    ncclProfiler_v2: InitV1 = init_v1::<0x3f>;
-    ncclProfiler_v3: InitV1 = init_v1::<0xff>;
-    ncclProfiler_v4: InitV1 = init_v1::<0xff>;
-    ncclProfiler_v5: InitV5 = init_v5::<0xfff>;
-    ncclProfiler_v6: InitV5 = init_v5::<0x7fff>;
-    ncclProfiler_v7: InitV5 = init_v5::<0xffff>;
+    ncclProfiler_v1: init_v1::<0x3f>;
+    ncclProfiler_v2: init_v1::<0x3f>;
+    ncclProfiler_v3: init_v1::<0xff>;
+    ncclProfiler_v4: init_v1::<0xff>;
+    ncclProfiler_v5: init_v5::<0xfff>;
+    ncclProfiler_v6: init_v5::<0x7fff>;
+    ncclProfiler_v7: init_v5::<0xffff>;
 }
 
 /// v1 to v4: the mask is the second argument.
@@ -65,47 +47,35 @@ unsafe extern "C" fn init_v1<const MASK: c_int>(
     context: *mut *mut c_void,
     mask: *mut c_int,
 ) -> c_int {
-    if !context.is_null() {
-        // SAFETY: NCCL passes where the context goes.
-        unsafe { context.write(SOMETHING) };
+    // SAFETY: NCCL passes where the context goes.
+    if let Some(context) = unsafe { context.as_mut() } {
+        *context = SOMETHING;
     }
-    if !mask.is_null() {
-        // SAFETY: NCCL passes its mask.
-        unsafe { mask.write(MASK) };
+    // SAFETY: NCCL passes its mask.
+    if let Some(mask) = unsafe { mask.as_mut() } {
+        *mask = MASK;
     }
-    SUCCESS
+    0
 }
 
 /// v5 to v7: the mask is the third argument.
 unsafe extern "C" fn init_v5<const MASK: c_int>(
     context: *mut *mut c_void,
-    _comm_id: u64,
+    _id: u64,
     mask: *mut c_int,
 ) -> c_int {
     // SAFETY: this function's own arguments.
     unsafe { init_v1::<MASK>(context, mask) }
 }
 
-unsafe extern "C" fn start(
-    _context: *mut c_void,
-    handle: *mut *mut c_void,
-    _descriptor: *mut c_void,
-) -> c_int {
-    if !handle.is_null() {
-        // SAFETY: NCCL passes where the handle goes.
-        unsafe { handle.write(SOMETHING) };
+unsafe extern "C" fn start(_context: *mut c_void, handle: *mut *mut c_void) -> c_int {
+    // SAFETY: NCCL passes where the handle goes.
+    if let Some(handle) = unsafe { handle.as_mut() } {
+        *handle = SOMETHING;
     }
-    SUCCESS
+    0
 }
 
-extern "C" fn stop(_handle: *mut c_void) -> c_int {
-    SUCCESS
-}
-
-extern "C" fn state(_handle: *mut c_void, _state: c_int, _args: *mut c_void) -> c_int {
-    SUCCESS
-}
-
-extern "C" fn finalize(_context: *mut c_void) -> c_int {
-    SUCCESS
+extern "C" fn nothing() -> c_int {
+    0
 }

@@ -9,15 +9,14 @@ mod run;
 mod timer;
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use mix::Shape;
 use report::{Case, Report};
-use run::{Length, Options, run as run_case, run_bare};
+use run::{Length, Options};
 
 use crate::interface::Version;
 use crate::{Outcome, load};
@@ -41,9 +40,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "1-7", value_parser = Version::parse)]
     table: Option<Version>,
 
-    /// Numbers of threads to run with: 1,2,4 or 1..4.
-    #[arg(long, default_value = "1", value_parser = parse_threads)]
-    threads: Threads,
+    /// Numbers of threads to run with: 1,2,4.
+    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
 
     /// How long the timed part takes, and the untimed one again.
     #[arg(long, default_value_t = 1.0)]
@@ -77,64 +76,48 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_compare: bool,
 
-    /// Only call, time nothing: for callgrind. Needs --iterations.
-    #[arg(long, requires = "iterations")]
+    /// Only call, time nothing: for callgrind. Needs --iterations and --no-compare.
+    #[arg(long, requires_all = ["iterations", "no_compare"])]
     no_timing: bool,
 
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 
-    /// Run the one case here and write it to this file as JSON.
-    #[arg(long, hide = true)]
-    case_to: Option<PathBuf>,
-
     /// Drive this mask instead of the plugin's.
     #[arg(long, hide = true)]
     drive_mask: Option<u32>,
 }
 
-#[derive(Clone, Debug)]
-struct Threads(Vec<usize>);
-
-fn parse_threads(text: &str) -> Result<Threads, String> {
-    let number = |text: &str| match text.trim().parse() {
-        Ok(number @ 1..=1024) => Ok(number),
-        _ => Err(format!("{text:?} is no number of threads (1 to 1024)")),
-    };
-    if let Some((first, last)) = text.split_once("..") {
-        let last = last.trim_start_matches('=');
-        return Ok(Threads((number(first)?..=number(last)?).collect()));
-    }
-    text.split(',')
-        .map(number)
-        .collect::<Result<_, _>>()
-        .map(Threads)
-}
-
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    if !(arguments.seconds > 0.0 && arguments.seconds <= 3600.0) {
-        bail!("--seconds must lie between 0 and 3600");
-    }
-    if arguments.no_timing {
-        return run_no_timing(arguments);
-    }
-    if let Some(file) = &arguments.case_to {
-        let case = case_here(arguments)?;
-        fs::write(file, serde_json::to_vec(&case)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        return Ok(Outcome::Well);
-    }
+    ensure!(
+        arguments.seconds > 0.0 && arguments.seconds <= 3600.0,
+        "--seconds must lie between 0 and 3600"
+    );
     let mut report = Report::default();
-    let empty = empty_plugin(arguments)?;
-    for threads in &arguments.threads.0 {
-        let case = case_in_child(arguments, &arguments.plugin, *threads, None)?;
-        if let Some(empty) = &empty {
-            report
-                .empty
-                .push(case_in_child(arguments, empty, *threads, Some(&case))?);
+    match arguments.threads.as_slice() {
+        [threads] if arguments.no_compare => {
+            let plugin = load(&arguments.plugin, arguments.table)?;
+            let options = options(arguments, *threads);
+            if arguments.no_timing {
+                let operations = arguments.iterations.unwrap_or(0);
+                let calls = run::run_bare(&plugin, options, operations);
+                println!("{operations} operations, {calls} callbacks");
+                return Ok(Outcome::Well);
+            }
+            report.cases.push(run::run(&plugin, options)?);
         }
-        report.cases.push(case);
+        several => {
+            let empty = empty_plugin(arguments)?;
+            for threads in several {
+                let case = case_in_child(arguments, &arguments.plugin, *threads, None)?;
+                if let Some(empty) = &empty {
+                    let like = case_in_child(arguments, empty, *threads, Some(&case))?;
+                    report.empty.push(like);
+                }
+                report.cases.push(case);
+            }
+        }
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
@@ -145,13 +128,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if wrong { Outcome::Wrong } else { Outcome::Well })
 }
 
-fn options(arguments: &Arguments) -> Options<'_> {
+fn options(arguments: &Arguments, threads: u16) -> Options<'_> {
+    let time = Length::Time(Duration::from_secs_f64(arguments.seconds));
     Options {
-        threads: arguments.threads.0.first().copied().unwrap_or(1),
-        length: arguments.iterations.map_or_else(
-            || Length::Time(Duration::from_secs_f64(arguments.seconds)),
-            Length::Operations,
-        ),
+        threads: threads.into(),
+        length: arguments.iterations.map_or(time, Length::Operations),
         mask: arguments.drive_mask,
         shape: Shape {
             channels: arguments.channels,
@@ -160,97 +141,76 @@ fn options(arguments: &Arguments) -> Options<'_> {
             peer: 1,
         },
         pin: arguments.pin,
-        timing: !arguments.no_timing,
         folder: arguments.out_dir.as_deref(),
     }
-}
-
-fn run_no_timing(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let plugin = load(&arguments.plugin, arguments.table)?;
-    let operations = arguments.iterations.unwrap_or(0);
-    let calls = run_bare(&plugin, options(arguments), operations);
-    println!("{operations} operations, {calls} callbacks");
-    Ok(Outcome::Well)
-}
-
-fn case_here(arguments: &Arguments) -> anyhow::Result<Case> {
-    let plugin = load(&arguments.plugin, arguments.table)?;
-    Ok(run_case(&plugin, options(arguments))?)
 }
 
 /// A process for each case: memory, the mask and what the plugin keeps start from nothing.
 fn case_in_child(
     arguments: &Arguments,
     plugin: &Path,
-    threads: usize,
+    threads: u16,
     like: Option<&Case>,
 ) -> anyhow::Result<Case> {
-    let program = env::current_exe().context("cannot find this program's own file")?;
-    let file = env::temp_dir().join(format!("plugin-host-case-{}.json", std::process::id()));
-    let mut command = Command::new(program);
-    command.arg("bench").arg(plugin);
-    command.arg("--case-to").arg(&file);
-    command.args(["--threads", &threads.to_string()]);
-    command.args(["--channels", &arguments.channels.to_string()]);
-    command.args(["--steps", &arguments.steps.to_string()]);
-    command.args(["--seconds", &arguments.seconds.to_string()]);
-    if let Some(iterations) = arguments.iterations {
-        command.args(["--iterations", &iterations.to_string()]);
-    }
+    let mut command = Command::new(env::current_exe()?);
+    command
+        .arg("bench")
+        .arg(plugin)
+        .args(["--json", "--no-compare"]);
+    let mut option = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            command.arg(name).arg(value);
+        }
+    };
+    option("--threads", Some(threads.to_string()));
+    option("--channels", Some(arguments.channels.to_string()));
+    option("--steps", Some(arguments.steps.to_string()));
+    option("--seconds", Some(arguments.seconds.to_string()));
+    option(
+        "--iterations",
+        arguments.iterations.map(|number| number.to_string()),
+    );
+    let table = arguments.table.map(Version::number);
+    let table = like.map_or(table, |case| Some(case.table));
+    option("--table", table.map(|table| table.to_string()));
+    option("--drive-mask", like.map(|case| case.mask.to_string()));
     if arguments.pin {
         command.arg("--pin");
     }
-    match like {
-        Some(case) => {
-            command.args(["--table", &case.table.to_string()]);
-            command.args(["--drive-mask", &case.mask.to_string()]);
-        }
-        None => {
-            if let Some(table) = arguments.table {
-                command.args(["--table", &table.number().to_string()]);
-            }
-            if let Some(folder) = &arguments.out_dir {
-                command.arg("--out-dir").arg(folder);
-            }
-        }
+    if let (None, Some(folder)) = (like, &arguments.out_dir) {
+        command.arg("--out-dir").arg(folder);
     }
-    let status = command
-        .status()
-        .context("cannot start a process for a case")?;
-    let text = fs::read(&file);
-    let _ = fs::remove_file(&file);
-    if !status.success() {
-        bail!(
-            "the process that ran {} ended with {status}",
-            plugin.display()
-        );
-    }
-    Ok(serde_json::from_slice(
-        &text.context("the case's process left no result")?,
-    )?)
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.context("cannot start a process for a case")?;
+    ensure!(
+        output.status.success(),
+        "the process that ran {} ended with {}",
+        plugin.display(),
+        output.status
+    );
+    let report: Report = serde_json::from_slice(&output.stdout)?;
+    report
+        .cases
+        .into_iter()
+        .next()
+        .context("a process without a case")
 }
 
 fn empty_plugin(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
-    if arguments.no_compare {
-        return Ok(None);
+    const FILE: &str = "libnccl_profiler_empty.so";
+    if arguments.no_compare || arguments.empty.is_some() {
+        return Ok(arguments.empty.clone().filter(|_| !arguments.no_compare));
     }
-    if let Some(path) = &arguments.empty {
-        return Ok(Some(path.clone()));
-    }
-    let program = env::current_exe().context("cannot find this program's own file")?;
-    let found = program.parent().and_then(|folder| {
-        [
-            "libnccl_profiler_empty.so",
-            "deps/libnccl_profiler_empty.so",
-        ]
-        .into_iter()
-        .map(|name| folder.join(name))
-        .find(|path| path.exists())
-    });
+    let program = env::current_exe()?;
+    let places = [
+        program.with_file_name(FILE),
+        program.with_file_name("deps").join(FILE),
+    ];
+    let found = places.into_iter().find(|path| path.exists());
     if found.is_none() {
+        let program = program.display();
         eprintln!(
-            "plugin-host: no comparison: libnccl_profiler_empty.so is not beside {} (build nccl-profiler-empty, or name it with --empty)",
-            program.display()
+            "plugin-host: no comparison: {FILE} is not beside {program} (build nccl-profiler-empty, or --empty)"
         );
     }
     Ok(found)

@@ -151,7 +151,7 @@ impl Case {
         )?;
         writeln!(
             out,
-            "  resident memory: {} KiB a thread, {} KiB of it after the warm-up (all threads), high water {} KiB",
+            "  resident memory: {} KiB a thread, {} KiB after the warm-up, high water {} KiB",
             self.resident_growth_kib_per_thread,
             self.resident_growth_after_warm_up_kib,
             self.high_water_kib

@@ -25,8 +25,6 @@ pub(crate) struct Options<'a> {
     pub(crate) shape: Shape,
     /// Whether thread n is pinned to core n.
     pub(crate) pin: bool,
-    /// Whether callbacks are timed one by one.
-    pub(crate) timing: bool,
     /// Where the plugin writes its files.
     pub(crate) folder: Option<&'a Path>,
 }
@@ -182,11 +180,7 @@ impl<'a> Worker<'a> {
         start.wait();
         let warm = Memory::now();
         start.wait();
-        let timed = if self.options.timing {
-            self.repeat(|worker| worker.timed_operation(&mut samples))
-        } else {
-            (0, Duration::ZERO)
-        };
+        let timed = self.repeat(|worker| worker.timed_operation(&mut samples));
         let samples_full = samples.iter().any(|array| array.len() == array.capacity())
             && matches!(self.options.length, Length::Time(_));
         start.wait();
@@ -224,9 +218,6 @@ impl<'a> Worker<'a> {
 
     /// Arrays for the samples, large enough and touched, so that the loop has no page fault of its own.
     fn sample_arrays(&self) -> Vec<Vec<u32>> {
-        if !self.options.timing {
-            return Vec::new();
-        }
         let all = self.program.calls.len();
         let most = MOST_SAMPLES / all.max(1);
         let operations = match self.options.length {

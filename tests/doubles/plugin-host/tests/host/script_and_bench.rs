@@ -142,7 +142,7 @@ fn a_script_ends_the_process_as_it_says() {
 #[test]
 fn a_bench_counts_what_it_calls() {
     let output = plugin_host()
-        .args(["bench", "--iterations", "30", "--json", "--threads", "1..2"])
+        .args(["bench", "--iterations", "30", "--json", "--threads", "1,2"])
         .arg(plugin("empty"))
         .output()
         .unwrap();
@@ -178,7 +178,15 @@ fn without_timing_a_bench_does_just_the_callbacks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("echo");
     let output = plugin_host()
-        .args(["bench", "--no-timing", "--iterations", "3", "--table", "4"])
+        .args([
+            "bench",
+            "--no-timing",
+            "--no-compare",
+            "--iterations",
+            "3",
+            "--table",
+            "4",
+        ])
         .arg(plugin("echo"))
         .env("ECHO_OUT", &file)
         .output()
