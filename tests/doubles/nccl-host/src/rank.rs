@@ -3,10 +3,11 @@
 //! Every NCCL operation goes through here, so that each is in the log before NCCL sees it. A rank is used by
 //! one thread.
 
-use crate::call_log::{CallLine, CallLog, Line, PaceLine, Quantiles, now_unix_ns};
+use crate::call_log::CallLog;
 use crate::calls::Call;
 use crate::cuda::{Buffer, DeviceSlice, Graph, Stream};
 use crate::nccl::{Communicator, Element, Nccl, Version};
+use serde_json::json;
 use std::cell::Cell;
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -20,7 +21,6 @@ pub(crate) struct Shared {
     pub(crate) log: CallLog,
     /// The number of proxy operations is known.
     pub(crate) exact: bool,
-    pub(crate) pid: u32,
     /// Elements per operation.
     pub(crate) count: usize,
     /// All-reduces of `repeat`.
@@ -164,16 +164,9 @@ impl<'r> Rank<'r> {
         self.stream.synchronize()?;
         let got = got.read()?;
         self.count_up(|t| t.results_checked += 1);
-        let wrong = got
-            .iter()
-            .enumerate()
-            .filter(|(i, value)| **value != want(*i))
-            .count();
-        if let Some((i, value)) = got
-            .iter()
-            .enumerate()
-            .find(|(i, value)| **value != want(*i))
-        {
+        let differs = |(i, value): &(usize, &T)| **value != want(*i);
+        if let Some((i, value)) = got.iter().enumerate().find(differs) {
+            let wrong = got.iter().enumerate().filter(differs).count();
             self.count_up(|t| t.results_wrong += 1);
             eprintln!(
                 "rank {}: WRONG {what}: {wrong} of {} elements, [{i}] = {value:?}, want {:?}",
@@ -207,26 +200,20 @@ impl<'r> Rank<'r> {
         Ok(graph)
     }
 
-    /// A communicator exists.
-    pub(crate) fn log_communicator(&self, comm: &Communicator) -> anyhow::Result<()> {
-        self.shared.log.write(&Line::Communicator {
-            rank: self.seat.rank,
-            pid: self.shared.pid,
-            comm: &comm.name,
-            comm_rank: comm.rank,
-            comm_ranks: comm.ranks,
-            time_unix_ns: now_unix_ns(),
-        })
+    /// Writes a line about this rank.
+    pub(crate) fn log(&self, kind: &str, mut line: serde_json::Value) -> anyhow::Result<()> {
+        line["rank"] = self.seat.rank.into();
+        line["round"] = self.round().into();
+        self.shared.log.write(kind, || line)
     }
 
-    /// `--skip-last`: this operation will not be called.
-    pub(crate) fn log_skipped(&self, op: &str) -> anyhow::Result<()> {
-        self.shared.log.write(&Line::Skipped {
-            rank: self.seat.rank,
-            pid: self.shared.pid,
-            op,
-            round: self.round(),
-        })
+    /// A communicator exists.
+    pub(crate) fn log_communicator(&self, comm: &Communicator) -> anyhow::Result<()> {
+        let (rank, ranks) = (comm.rank, comm.ranks);
+        self.log(
+            "communicator",
+            json!({"comm": comm.name, "comm_rank": rank, "comm_ranks": ranks}),
+        )
     }
 
     fn log_call<T: Element>(
@@ -243,25 +230,22 @@ impl<'r> Rank<'r> {
             t.calls += 1;
             t.proxy_ops += proxy_ops.unwrap_or(0);
         });
-        self.shared.log.write(&Line::Call(CallLine {
-            rank: self.seat.rank,
-            pid: self.shared.pid,
-            comm: &comm.name,
-            comm_rank: comm.rank,
-            comm_ranks: comm.ranks,
-            op: call.name(),
-            count,
-            datatype: T::NAME,
-            bytes: count * size_of::<T>(),
-            root: call.root(),
-            peer: call.peer(),
-            group: self.group.get(),
-            captured,
-            launches,
-            round: self.round(),
-            proxy_ops,
-            time_unix_ns: now_unix_ns(),
-        }))
+        let line = json!({
+            "comm": comm.name,
+            "comm_rank": comm.rank,
+            "comm_ranks": comm.ranks,
+            "op": call.name(),
+            "count": count,
+            "datatype": T::NAME,
+            "bytes": count * size_of::<T>(),
+            "root": call.root(),
+            "peer": call.peer(),
+            "group": self.group.get(),
+            "captured": captured,
+            "launches": launches,
+            "proxy_ops": proxy_ops,
+        });
+        self.log("call", line)
     }
 
     /// Logs a call on the first communicator, then makes it.
@@ -314,25 +298,5 @@ impl<'r> Rank<'r> {
             t.proxy_ops += if self.shared.exact { times * each } else { 0 };
         });
         Ok(())
-    }
-
-    /// What repeated calls came to.
-    pub(crate) fn log_pace(
-        &self,
-        bytes: usize,
-        [iterations, batch]: [u64; 2],
-        [call_ns, each_ns]: [Quantiles; 2],
-    ) -> anyhow::Result<()> {
-        self.shared.log.write(&Line::Pace(PaceLine {
-            rank: self.seat.rank,
-            pid: self.shared.pid,
-            bytes,
-            iterations,
-            batch,
-            call_ns,
-            each_ns,
-            round: self.round(),
-            time_unix_ns: now_unix_ns(),
-        }))
     }
 }

@@ -1,6 +1,6 @@
 //! One worker process: a thread per rank.
 
-use crate::call_log::{CallLog, Line, now_unix_ns};
+use crate::call_log::CallLog;
 use crate::calls::Call;
 use crate::cuda::{Buffer, Cuda, Device};
 use crate::launcher::EXIT_WRONG;
@@ -10,6 +10,7 @@ use crate::rank::{Rank, Shared, Tally};
 use crate::rendezvous::{Outcome, Point, Rendezvous};
 use crate::{exact, ops};
 use anyhow::Context as _;
+use serde_json::json;
 use std::process::ExitCode;
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
@@ -33,24 +34,23 @@ pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
         version,
         log: CallLog::create(options.log.as_deref(), process)?,
         exact: exact::in_force(|name| std::env::var(name).ok()),
-        pid: std::process::id(),
         count: usize::try_from(options.count)?,
         iterations: options.iterations,
     };
     let ranks = options.ranks_of(process);
-    shared.log.write(&Line::Start {
-        program: env!("CARGO_PKG_NAME"),
-        version: env!("CARGO_PKG_VERSION"),
-        nccl_version: version.to_string(),
-        nccl_version_code: version.0,
-        pid: shared.pid,
-        process,
-        processes: options.procs,
-        ranks: ranks.clone().collect(),
-        world_ranks: options.world_ranks(),
-        fake_gpu: cuda.is_fake,
-        exact: shared.exact,
-        time_unix_ns: now_unix_ns(),
+    shared.log.write("start", || {
+        json!({
+            "program": env!("CARGO_PKG_NAME"),
+            "version": env!("CARGO_PKG_VERSION"),
+            "nccl_version": version.to_string(),
+            "nccl_version_code": version.0,
+            "process": process,
+            "processes": options.procs,
+            "ranks": ranks.clone().collect::<Vec<_>>(),
+            "world_ranks": options.world_ranks(),
+            "fake_gpu": cuda.is_fake,
+            "exact": shared.exact,
+        })
     })?;
     let job = Process {
         options: options.clone(),
@@ -105,14 +105,14 @@ impl Process {
 
     fn finish(&self, total: Tally) -> anyhow::Result<ExitCode> {
         let ok = total.results_wrong == 0;
-        self.shared.log.write(&Line::End {
-            pid: self.shared.pid,
-            calls: total.calls,
-            results_checked: total.results_checked,
-            results_wrong: total.results_wrong,
-            proxy_ops: self.shared.exact.then_some(total.proxy_ops),
-            ok,
-            time_unix_ns: now_unix_ns(),
+        self.shared.log.write("end", || {
+            json!({
+                "calls": total.calls,
+                "results_checked": total.results_checked,
+                "results_wrong": total.results_wrong,
+                "proxy_ops": self.shared.exact.then_some(total.proxy_ops),
+                "ok": ok,
+            })
         })?;
         let device = if self.cuda.is_fake {
             "the GPU stand-in".to_owned()
@@ -267,7 +267,7 @@ impl Process {
                     operation.run(rank)?;
                 }
                 if let Some(operation) = skipped {
-                    rank.log_skipped(operation.name)?;
+                    rank.log("skipped", json!({"op": operation.name}))?;
                 }
                 wait_to_be_killed();
             }

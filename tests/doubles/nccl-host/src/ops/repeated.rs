@@ -1,10 +1,10 @@
 //! The same operation again and again, to see what a call costs.
 
-use crate::call_log::Quantiles;
 use crate::calls::Call::AllReduce;
 use crate::nccl::Reduction::Sum;
 use crate::pattern::{of_rank, sum_over};
 use crate::rank::Rank;
+use serde_json::json;
 use std::time::Instant;
 
 /// So many calls are enqueued before they are waited for: few enough that a stream takes them without waiting.
@@ -32,19 +32,23 @@ pub(super) fn repeat(rank: &Rank<'_>) -> anyhow::Result<()> {
         calls_ns.push(u64::try_from(enqueued.as_nanos())? / batch);
         each_ns.push(u64::try_from(done.as_nanos())? / batch);
     }
-    let bytes = rank.count() * size_of::<i32>();
-    let pace = [quantiles(calls_ns), quantiles(each_ns)];
-    rank.log_pace(bytes, [iterations, BATCH.min(iterations)], pace)?;
+    let pace = json!({
+        "bytes": rank.count() * size_of::<i32>(),
+        "iterations": iterations,
+        "batch": BATCH.min(iterations),
+        "call_ns": quantiles(calls_ns),
+        "each_ns": quantiles(each_ns),
+    });
+    rank.log("pace", pace)?;
     rank.expect("repeated allreduce", &sum, |i| sum_over(&ranks, i))
 }
 
 /// Of at least one value.
-fn quantiles(mut values: Vec<u64>) -> Quantiles {
+fn quantiles(mut values: Vec<u64>) -> serde_json::Value {
     values.sort_unstable();
-    let count = values.len() as u64;
-    Quantiles {
-        min: values.first().copied().unwrap_or(0),
-        median: values.get(values.len() / 2).copied().unwrap_or(0),
-        mean: values.iter().sum::<u64>() / count.max(1),
-    }
+    json!({
+        "min": values.first(),
+        "median": values.get(values.len() / 2),
+        "mean": values.iter().sum::<u64>() / (values.len() as u64).max(1),
+    })
 }
