@@ -170,8 +170,8 @@ Operations (--ops):
                  ranks; their operations alternate, each on a stream of its own (not in `all`)
   threads        the same three and a fourth of all ranks, each used by a thread of its own, which also destroys it
                  (not in `all`)
-  uneven         ncclCommSplit like split, and 500 all-reduces of the even ranks only, so that they record more (not in
-                 `all`; 4 ranks or more)
+  uneven         ncclCommSplit like split, and 500 all-reduces of the even ranks only, so that they record more
+                 (not in `all`; 4 ranks or more)
   repeat         --iterations times the same all-reduce of i32; the log has its pace instead of its calls (not in `all`)
 
 Operations that go wrong, for --timeout or --kill-after (not in `all`):

@@ -163,8 +163,8 @@ impl Process {
         let (ranks, devices) = (self.options.world_ranks(), self.devices);
         if ranks > devices {
             format!(
-                "{ranks} ranks on {devices} GPUs: NCCL refuses several ranks on one GPU, use at most {devices}; or, from \
-                 2.30 on, set NCCL_MULTI_RANK_GPU_ENABLE=1, or give each a process (--procs) and --hosts"
+                "{ranks} ranks on {devices} GPUs: NCCL refuses several ranks on one GPU, use at most {devices}; or, \
+                 from 2.30 on, set NCCL_MULTI_RANK_GPU_ENABLE=1, or give each a process (--procs) and --hosts"
             )
         } else {
             format!("cannot create the communicator of {ranks} ranks")
@@ -205,7 +205,7 @@ impl Process {
             "rank {rank}: {} calls, {} results checked, {} wrong",
             tally.calls, tally.results_checked, tally.results_wrong
         );
-        if matches!(self.options.end, End::Finalize | End::Destroy | End::Order) {
+        if !matches!(self.options.end, End::Stuck | End::Exit) {
             self.wait_for_results()?;
         }
         match self.options.end {
@@ -214,11 +214,7 @@ impl Process {
                 world.destroy()?;
             }
             End::Destroy => world.destroy()?,
-            End::Abort => {
-                // Let the other ranks end their last operation first.
-                std::thread::sleep(Duration::from_millis(300));
-                world.abort()?;
-            }
+            End::Abort => world.abort()?,
             End::Stuck => {
                 // Outlives the abort: the device may use it until then.
                 let x = Buffer::fill(&stream, self.shared.count, |_| 0_i32)?;

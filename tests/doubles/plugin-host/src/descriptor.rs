@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 
+use serde::Deserialize;
+
 use crate::interface::{Kind, Version};
 use crate::layout::{self, Type};
 use crate::strings;
@@ -200,9 +202,15 @@ impl StateArgs {
     }
 }
 
-/// What NCCL's own net plugins hand over with a NetPlugin event, in memory.
-#[derive(Clone, Copy, Debug)]
+/// What NCCL's own net plugins hand over with a NetPlugin event, as a recording has it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub(crate) enum NetData {
+    #[serde(rename = "ibQueuePair")]
     Ib {
         device: i32,
         work_request: u64,

@@ -4,7 +4,8 @@
 //! whole plugin look at.
 //!
 //! Environment: `ECHO_OUT`, the file (`%p` is replaced by the process id); `ECHO_MASK`, the event mask in hexadecimal,
-//! default all; `ECHO_FAIL`, the name of a callback that returns an error; `ECHO_UNWRITTEN`, set: `startEvent` writes no handle.
+//! default all; `ECHO_FAIL`, the name of a callback that returns an error; `ECHO_UNWRITTEN`, set: `startEvent` writes
+//! no handle.
 //!
 //! ```text
 //! <thread> init v7 <commId> <name> <ranks> <rank>

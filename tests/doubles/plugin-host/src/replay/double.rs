@@ -1,5 +1,5 @@
-//! The kernels of a recording, played to the double of libcupti (`tests/doubles/fake-cupti`) as if they were launched here, on
-//! the devices of the driver that the process has: the stand-in's (`tests/doubles/fake-gpu`).
+//! The kernels of a recording, played to the double of libcupti (`tests/doubles/fake-cupti`) as if they were launched
+//! here, on the devices of the driver that the process has: the stand-in's (`tests/doubles/fake-gpu`).
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;

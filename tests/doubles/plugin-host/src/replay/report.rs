@@ -119,45 +119,50 @@ impl fmt::Display for Report {
             "  {:<14} {:>8} {:>17}",
             "init, finalize", self.inits, self.finalizes
         )?;
-        let left_out = &self.left_out;
-        for (count, what) in [
-            (
-                left_out.start_not_in_table,
-                "events of kinds that this table does not have",
-            ),
-            (
-                left_out.state_not_in_table,
-                "states that this table does not have",
-            ),
-            (
-                left_out.start_not_in_mask,
-                "events that the mask does not ask for (--all-events gives them)",
-            ),
-            (left_out.start_null_parent, "events below a NULL handle"),
-            (
-                left_out.stop_or_state_without_handle,
-                "stops and states of events without a handle",
-            ),
-        ] {
-            if count > 0 {
-                writeln!(out, "  left out: {count} {what}")?;
-            }
-        }
+        let LeftOut {
+            start_not_in_table,
+            state_not_in_table,
+            start_not_in_mask,
+            ..
+        } = self.left_out;
+        let LeftOut {
+            start_null_parent,
+            stop_or_state_without_handle,
+            ..
+        } = self.left_out;
         let gaps = &self.stream_gaps;
         for (count, what) in [
             (
+                start_not_in_table,
+                "left out: events of kinds that this table does not have",
+            ),
+            (
+                state_not_in_table,
+                "left out: states that this table does not have",
+            ),
+            (
+                start_not_in_mask,
+                "left out: events that the mask does not ask for (--all-events gives them)",
+            ),
+            (start_null_parent, "left out: events below a NULL handle"),
+            (
+                stop_or_state_without_handle,
+                "left out: stops and states of events without a handle",
+            ),
+            (
                 gaps.missing_inits,
-                "communicators without a recorded init (made up)",
+                "made up: inits of communicators that are not recorded",
             ),
             (
                 gaps.orphan_states,
-                "states of events that are not recorded (left out)",
+                "left out: states of events that are not recorded",
             ),
-            (gaps.unknown_parents, "parents that are not recorded (NULL)"),
-        ] {
-            if count > 0 {
-                writeln!(out, "  the stream has {count} {what}")?;
-            }
+            (gaps.unknown_parents, "NULL: parents that are not recorded"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        {
+            writeln!(out, "  {count:>8} {what}")?;
         }
         for (call, count) in &self.errors {
             writeln!(out, "  ERROR: {call} ({count} times)")?;

@@ -135,57 +135,6 @@ struct RawMoment<'a> {
     tid: i64,
 }
 
-/// What one of NCCL's own net plugins said.
-#[derive(Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
-enum Net {
-    IbQueuePair {
-        device: i32,
-        work_request: u64,
-        opcode: i32,
-        queue_pair: i32,
-        bytes: u64,
-    },
-    Socket {
-        descriptor: i32,
-        operation: i32,
-        bytes: u64,
-    },
-}
-
-impl From<Net> for NetData {
-    fn from(net: Net) -> Self {
-        match net {
-            Net::IbQueuePair {
-                device,
-                work_request,
-                opcode,
-                queue_pair,
-                bytes,
-            } => Self::Ib {
-                device,
-                work_request,
-                opcode,
-                queue_pair,
-                bytes,
-            },
-            Net::Socket {
-                descriptor,
-                operation,
-                bytes,
-            } => Self::Socket {
-                descriptor,
-                operation,
-                bytes,
-            },
-        }
-    }
-}
-
 /// Details whose names are not the fields' in camel case.
 #[rustfmt::skip]
 const OTHER_NAMES: [(&str, &str); 12] = [
@@ -305,7 +254,7 @@ fn fields(details: &Map<String, Json>) -> anyhow::Result<Fields> {
     let mut fields = Fields::default();
     for (key, json) in details {
         if key == "net" {
-            let net = NetData::from(Net::deserialize(json)?);
+            let net = NetData::deserialize(json)?;
             // For the rest of the process's life.
             let block = Box::leak(net.block()).as_ptr().expose_provenance() as u64;
             fields = fields.with("net_id", net.id()).with("net_data", block);

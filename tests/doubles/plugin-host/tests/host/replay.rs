@@ -10,28 +10,7 @@ use crate::interface::{Kind, Version};
 use crate::{plugin, plugin_host, said};
 
 /// A stream with two threads, all kinds of version 5, and an address that is used twice.
-const STREAM: &str = r#"{"type":"ProfilerLifecycle","func":"ProfilerInit","commId":77,"rank":1,"start":{"ts":100.0,"pid":9,"tid":1},"details":{"nranks":2,"commName":"world"}}
-{"recordType":"state","eventAddr":"0xa","ts":102.5,"id":23,"pid":9,"tid":1}
-{"recordType":"event","type":"ncclProfileCollApi","commId":77,"rank":1,"start":{"ts":103.0,"pid":9,"tid":1},"stop":{"ts":104.0,"pid":9,"tid":1},"parentObj":"0xa","eventAddr":"0xb","details":{"func":"AllReduce","count":64,"dtype":"ncclFloat32","stream":"0x5"}}
-{"recordType":"event","type":"ncclProfileKernelLaunch","commId":77,"rank":1,"start":{"ts":105.0,"pid":9,"tid":1},"stop":{"ts":106.0,"pid":9,"tid":1},"parentObj":"0xa","eventAddr":"0xc","details":{"stream":"0x5"}}
-{"recordType":"event","type":"ncclProfileColl","commId":77,"rank":1,"start":{"ts":108.0,"pid":9,"tid":1},"stop":{"ts":110.0,"pid":9,"tid":1},"parentObj":"0xb","eventAddr":"0xe","details":{"func":"AllReduce","seq":3,"algo":"RING","proto":"LL","channels":2,"warps":9,"count":64,"dtype":"ncclInt8","parentGroup":"0xd"}}
-{"recordType":"event","type":"ncclProfileGroup","commId":77,"rank":1,"start":{"ts":107.0,"pid":9,"tid":1},"stop":{"ts":111.0,"pid":9,"tid":1},"parentObj":"null","eventAddr":"0xd","details":{}}
-{"recordType":"event","type":"ncclProfileGroupApi","commId":77,"rank":1,"start":{"ts":102.0,"pid":9,"tid":1},"stop":{"ts":112.0,"pid":9,"tid":1},"parentObj":"null","eventAddr":"0xa","details":{"depth":1}}
-{"recordType":"state","eventAddr":"0x10","ts":109.5,"id":19,"pid":9,"tid":2}
-{"recordType":"state","eventAddr":"0xf","ts":109.3,"id":10,"pid":9,"tid":2}
-{"recordType":"state","eventAddr":"0xf","ts":109.6,"id":11,"pid":9,"tid":2,"transSize":512}
-{"recordType":"event","type":"ncclProfileProxyStep","commId":77,"rank":1,"start":{"ts":109.2,"pid":9,"tid":2},"stop":{"ts":109.7,"pid":9,"tid":2},"parentObj":"0x10","eventAddr":"0xf","details":{"step":0}}
-{"recordType":"event","type":"ncclProfileProxyStep","commId":77,"rank":1,"start":{"ts":113.0,"pid":9,"tid":2},"stop":{"ts":114.0,"pid":9,"tid":2},"parentObj":"0x10","eventAddr":"0xf","details":{"step":1}}
-{"recordType":"event","type":"ncclProfileProxyOp","commId":77,"rank":1,"start":{"ts":109.0,"pid":9,"tid":2},"stop":{"ts":115.0,"pid":9,"tid":2},"parentObj":"0xe","eventAddr":"0x10","details":{"channel":1,"peer":0,"steps":2,"chunkSize":4096,"isSend":false,"eventPid":9}}
-{"recordType":"state","eventAddr":"0x11","ts":116.5,"id":22,"pid":9,"tid":2,"pTimer":4000}
-{"recordType":"event","type":"ncclProfileKernelCh","commId":77,"rank":1,"start":{"ts":116.0,"pid":9,"tid":2},"stop":{"ts":117.0,"pid":9,"tid":2},"parentObj":"0xe","eventAddr":"0x11","details":{"channel":1,"pTimer":3000}}
-{"recordType":"state","eventAddr":"0x12","ts":118.5,"id":18,"pid":9,"tid":2,"appendedProxyOps":6}
-{"recordType":"event","type":"ncclProfileProxyCtrl","commId":77,"rank":1,"start":{"ts":118.0,"pid":9,"tid":2},"stop":{"ts":119.0,"pid":9,"tid":2},"parentObj":"null","eventAddr":"0x12","details":{}}
-{"recordType":"event","type":"ncclProfileP2pApi","commId":77,"rank":1,"start":{"ts":120.0,"pid":9,"tid":1},"stop":{"ts":121.0,"pid":9,"tid":1},"parentObj":"null","eventAddr":"0x13","details":{"func":"Send","count":5,"dtype":"ncclInt32","stream":"0x5"}}
-{"recordType":"event","type":"ncclProfileP2p","commId":77,"rank":1,"start":{"ts":122.0,"pid":9,"tid":1},"stop":{"ts":123.0,"pid":9,"tid":1},"parentObj":"0x13","eventAddr":"0x14","details":{"func":"Send","peer":0,"channels":1,"count":5,"dtype":"ncclInt32","parentGroup":"0x13"}}
-{"recordType":"cuptiActivity","type":"KERNEL","start":{"ts":1.0,"pid":9,"tid":3}}
-{"type":"ProfilerLifecycle","func":"ProfilerFinalize","commId":77,"rank":1,"start":{"ts":200.0,"pid":9,"tid":1}}
-"#;
+const STREAM: &str = include_str!("stream.jsonl");
 
 /// The callbacks of a stream by time alone (it has no equal times), told without this crate's own order.
 fn expected(stream: &str, version: Version) -> Vec<String> {
