@@ -225,6 +225,37 @@ fn finalize_is_made_up_or_left_out() {
     assert!(!text.contains("finalize"), "{text}");
 }
 
+/// Where times are equal an event starts after its parent and stops before it, whichever line comes first.
+#[test]
+fn equal_times_nest() {
+    let event = |kind: &str, address: &str, parent: &str| {
+        let moment = r#"{"ts":5.0,"pid":9,"tid":1}"#;
+        format!(
+            r#"{{"recordType":"event","type":"{kind}","commId":7,"rank":0,"start":{moment},"stop":{moment},"eventAddr":"{address}","parentObj":"{parent}"}}"#
+        )
+    };
+    let state = r#"{"recordType":"state","eventAddr":"0xb","ts":5.0,"id":19,"tid":1}"#;
+    let lines = [
+        event("ProxyOp", "0xb", "0xa"),
+        event("Coll", "0xa", "null"),
+        state.to_owned(),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let stream = folder.path().join("equal.jsonl");
+    fs::write(&stream, lines.join("\n")).unwrap();
+    let calls = found(&echo(&stream, Version::HIGHEST_FIRST[0], &[], "ffff"));
+    let expected = [
+        "init",
+        "start Coll",
+        "start ProxyOp",
+        "state ProxyOp 19",
+        "stop ProxyOp",
+        "stop Coll",
+        "finalize",
+    ];
+    assert_eq!(calls, expected.map(|call| format!("replay_1 {call}")));
+}
+
 #[test]
 fn several_streams_are_several_processes() {
     let folder = tempfile::tempdir().unwrap();
