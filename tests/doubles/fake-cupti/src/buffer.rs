@@ -1,26 +1,24 @@
-//! A tool's activity buffer while it is CUPTI's: what is written into it, and how it is read again.
+//! A tool's activity buffer while it is CUPTI's.
 
-use crate::knobs::{Order, knobs};
-use crate::level::kind;
+use crate::level::{self, kind};
+use crate::variables::{self, Order};
 
 /// Length of a record of this kind in the release that is played.
 pub(crate) fn record_len(kind: u32) -> Option<usize> {
-    let knobs = knobs();
-    match kind {
-        kind::KERNEL | kind::CONCURRENT_KERNEL if knobs.kernel_len.is_some() => knobs.kernel_len,
-        _ => knobs.level.record_len(kind),
+    let variables = variables::get();
+    let len = level::record_len(variables.level, kind);
+    if kind == kind::CONCURRENT_KERNEL {
+        variables.kernel_len.or(len)
+    } else {
+        len
     }
 }
 
 /// Memory that a tool gave.
-#[derive(Debug)]
 pub(crate) struct Buffer {
-    start: *mut u8,
-    len: usize,
-    valid: usize,
-    records: usize,
-    /// 0: as many as fit
-    max_records: usize,
+    pub(crate) start: *mut u8,
+    pub(crate) len: usize,
+    pub(crate) valid: usize,
     /// the thread whose records it has
     pub(crate) thread: i32,
 }
@@ -34,36 +32,13 @@ impl Buffer {
     ///
     /// # Safety
     /// There are `len` bytes at `start`, which nobody else uses until the buffer is completed.
-    pub(crate) unsafe fn new(
-        start: *mut u8,
-        len: usize,
-        max_records: usize,
-        thread: i32,
-    ) -> Buffer {
+    pub(crate) unsafe fn new(start: *mut u8, len: usize, thread: i32) -> Buffer {
         Buffer {
             start,
             len,
             valid: 0,
-            records: 0,
-            max_records,
             thread,
         }
-    }
-
-    pub(crate) fn start(&self) -> *mut u8 {
-        self.start
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn valid(&self) -> usize {
-        self.valid
-    }
-
-    fn room(&self) -> usize {
-        self.len - self.valid
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
@@ -76,49 +51,30 @@ impl Buffer {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
 
-    /// The records so far.
-    fn contents(&self) -> &[u8] {
-        // SAFETY: so much was written; the buffer is this library's (the contract of `new`).
-        unsafe { std::slice::from_raw_parts(self.start, self.valid) }
+    fn head(&self, len: usize) -> &[u8] {
+        // SAFETY: inside the buffer by the callers, and written or, the tool says, zeroed; this library's until the
+        // buffer is completed (the contract of `new`).
+        unsafe { std::slice::from_raw_parts(self.start, len) }
     }
 
     /// Whether the first bytes are zero, as a tool promises by attribute 5.
     pub(crate) fn looks_clean(&self) -> bool {
-        let len = self.len.min(4096);
-        // SAFETY: inside the buffer, which is this library's (the contract of `new`) and, the tool says, zeroed.
-        let head = unsafe { std::slice::from_raw_parts(self.start, len) };
-        head.iter().all(|byte| *byte == 0)
+        self.head(self.len.min(4096)).iter().all(|byte| *byte == 0)
     }
 
     /// Appends a record; false if there is no room.
     pub(crate) fn push(&mut self, record: &[u8]) -> bool {
-        if record.len() > self.room() || (self.max_records != 0 && self.records >= self.max_records)
-        {
-            return false;
+        let has_room = self.valid + record.len() <= self.len;
+        if has_room {
+            self.write(self.valid, record);
+            self.valid += record.len();
         }
-        self.write(self.valid, record);
-        self.valid += record.len();
-        self.records += 1;
-        true
+        has_room
     }
 
-    /// Begins a kernel record that does not end.
-    pub(crate) fn push_broken(&mut self) {
-        let mut head = [0; 96];
-        let [low, ..] = kind::CONCURRENT_KERNEL.to_le_bytes();
-        head[0] = low;
-        if self.room() >= head.len() {
-            self.write(self.valid, &head);
-            self.valid += head.len();
-        }
-    }
-
-    /// Puts the records into another order.
-    pub(crate) fn reorder(&mut self, order: Order) {
-        if order == Order::AsMade {
-            return;
-        }
-        let mut rest = self.contents();
+    /// Puts the records into the order that is asked for, and begins one that does not end if that is.
+    pub(crate) fn finish(&mut self) {
+        let mut rest = self.head(self.valid);
         let mut records = Vec::new();
         while let Some((head, _)) = rest.split_first_chunk() {
             let len = record_len(u32::from_le_bytes(*head)).unwrap_or(rest.len());
@@ -126,14 +82,19 @@ impl Buffer {
             records.push(record.to_vec());
             rest = further;
         }
-        permute(&mut records, order);
+        permute(&mut records);
         self.write(0, &records.concat());
+        if variables::get().partial {
+            let mut half = [0; 96];
+            half[..4].copy_from_slice(&kind::CONCURRENT_KERNEL.to_le_bytes());
+            self.push(&half);
+        }
     }
 }
 
 /// Puts things into the order that is asked for.
-pub(crate) fn permute<T>(things: &mut [T], order: Order) {
-    match order {
+pub(crate) fn permute<T>(things: &mut [T]) {
+    match variables::get().order {
         Order::AsMade => {}
         Order::Reversed => things.reverse(),
         Order::Shuffled(seed) => {
@@ -147,33 +108,5 @@ pub(crate) fn permute<T>(things: &mut [T], order: Order) {
                 things.swap(last, usize::try_from(state % range).unwrap_or(0));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shuffle_keeps_everything() {
-        let mut things: Vec<u32> = (0..100).collect();
-        permute(&mut things, Order::Shuffled(3));
-        assert_ne!(things, (0..100).collect::<Vec<_>>());
-        things.sort_unstable();
-        assert_eq!(things, (0..100).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_buffer_is_full_by_bytes_and_by_records() {
-        let mut memory = vec![0_u64; 16];
-        // SAFETY: the vector has 128 bytes and is not touched while the buffer lives.
-        let mut buffer = unsafe { Buffer::new(memory.as_mut_ptr().cast(), 128, 0, 0) };
-        assert!(buffer.push(&[1; 100]));
-        assert!(!buffer.push(&[1; 100]));
-        assert_eq!(buffer.valid(), 100);
-        // SAFETY: as above; the first buffer is not used any more.
-        let mut buffer = unsafe { Buffer::new(memory.as_mut_ptr().cast(), 128, 1, 0) };
-        assert!(buffer.push(&[1; 10]));
-        assert!(!buffer.push(&[1; 10]));
     }
 }

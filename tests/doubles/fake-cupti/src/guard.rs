@@ -1,15 +1,41 @@
-//! What holds for every call: there is a driver, this is not a forked child, not a buffer callback where that matters,
-//! not a host callback of CUDA.
+//! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that goes on would look as if it
+//! had passed.
 
-use crate::counters::MISUSES;
-use crate::knobs::knobs;
-use crate::level::Level;
-use crate::log::{fatal, say};
-use crate::result::{Code, NOT_INITIALIZED, Outcome, UNKNOWN};
+use crate::variables;
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `CUptiResult`
+pub(crate) type Code = i32;
+/// What a function gives; success is a code too in C.
+pub(crate) type Outcome = Result<(), Code>;
+
+pub(crate) const INVALID_PARAMETER: Code = 1;
+pub(crate) const INVALID_OPERATION: Code = 7;
+pub(crate) const SIZE_NOT_SUFFICIENT: Code = 10;
+pub(crate) const MAX_LIMIT_REACHED: Code = 12;
+pub(crate) const NOT_COMPATIBLE: Code = 14;
+pub(crate) const QUEUE_EMPTY: Code = 18;
+pub(crate) const INVALID_KIND: Code = 21;
+pub(crate) const NOT_SUPPORTED: Code = 27;
+pub(crate) const MULTIPLE_SUBSCRIBERS: Code = 39;
+
+/// Says it in one write, so that the lines of several processes do not mix, and ends the process.
+pub(crate) fn fatal(text: &str) -> ! {
+    // There is nobody to tell if it fails.
+    let line = format!("fakecupti[{}]: {text}\n", std::process::id());
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    // SAFETY: takes nothing and does not return.
+    unsafe { libc::abort() }
+}
+
+/// A tool did what it must not do.
+pub(crate) fn misuse(text: &str) -> ! {
+    fatal(&format!("wrong use: {text}"))
+}
 
 thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
@@ -23,25 +49,9 @@ pub(crate) fn in_callback<T>(callback: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A tool did what it must not do.
-pub(crate) fn misuse(text: &str) {
-    if knobs().strict {
-        fatal(&format!("wrong use: {text}"));
-    }
-    MISUSES.add(1);
-    say(&format!("wrong use, let pass: {text}"));
-}
-
-/// For functions that a buffer callback must not call.
-pub(crate) fn not_in_callback(function: &str) {
-    if IN_CALLBACK.get() {
-        misuse(&format!("{function} from within a buffer callback"));
-    }
-}
-
 fn libcuda_is_mapped() -> bool {
     static SEEN: AtomicBool = AtomicBool::new(false);
-    if knobs().assume_cuda || SEEN.load(Ordering::Relaxed) {
+    if SEEN.load(Ordering::Relaxed) {
         return true;
     }
     // SAFETY: a constant name; nothing is mapped that is not yet.
@@ -61,64 +71,49 @@ fn in_host_callback() -> bool {
         let found =
             unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fakegpu_in_host_callback".as_ptr()) };
         // SAFETY: NULL is None, and anything else is the stand-in's function, of this type.
-        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Option<InHostCallback>>(found) }
+        unsafe { std::mem::transmute::<*mut c_void, Option<InHostCallback>>(found) }
     });
     ask.is_some_and(|ask| ask() != 0)
 }
 
 /// The process that the library was mapped in.
-pub(crate) fn own_process() -> u32 {
+fn own_process() -> u32 {
     static OWN: OnceLock<u32> = OnceLock::new();
     *OWN.get_or_init(std::process::id)
 }
 
-fn common(function: &str) {
+/// Notes whose library this is.
+pub(crate) fn start() {
+    let _ = own_process();
+}
+
+/// For functions that only ask: they work in a buffer callback too, and whatever `FAKECUPTI_INIT` says.
+#[expect(clippy::unnecessary_wraps, reason = "of the type of the other two")]
+pub(crate) fn ask(function: &str) -> Outcome {
     if std::process::id() != own_process() {
         misuse(&format!("{function} in a forked child"));
     }
     if in_host_callback() {
         misuse(&format!("{function} from within a host callback of CUDA"));
     }
+    if !libcuda_is_mapped() {
+        misuse(&format!(
+            "{function} in a process without libcuda: some releases crash there"
+        ));
+    }
+    Ok(())
 }
 
-/// What a release does without a driver: `Err` gives its code.
-fn without_driver(level: Level, harmless: bool) -> Outcome {
-    if level >= Level::V2_COMPLETE {
-        return Err(UNKNOWN);
-    }
-    if level >= Level::V2_BEGUN {
-        say("no libcuda: this release crashes here");
-        loop {
-            // SAFETY: sends this thread the signal that the real library's crash would be.
-            unsafe { libc::raise(libc::SIGSEGV) };
-        }
-    }
-    if harmless {
-        return Ok(());
-    }
-    Err(if level >= Level::PER_THREAD_DEFAULT {
-        UNKNOWN
-    } else {
-        NOT_INITIALIZED
-    })
-}
-
-/// For functions that need no driver in the older releases.
-pub(crate) fn harmless(function: &str) -> Outcome {
-    common(function);
-    if libcuda_is_mapped() {
-        Ok(())
-    } else {
-        without_driver(knobs().level, true)
-    }
+/// For functions that work in a buffer callback too.
+pub(crate) fn enter(function: &str) -> Outcome {
+    ask(function)?;
+    variables::get().init.map_or(Ok(()), Err)
 }
 
 /// For all others.
-pub(crate) fn enter(function: &str) -> Outcome {
-    common(function);
-    if !libcuda_is_mapped() {
-        without_driver(knobs().level, false)?;
+pub(crate) fn outside(function: &str) -> Outcome {
+    if IN_CALLBACK.get() {
+        misuse(&format!("{function} from within a buffer callback"));
     }
-    let asked: Option<Code> = knobs().init;
-    asked.map_or(Ok(()), Err)
+    enter(function)
 }

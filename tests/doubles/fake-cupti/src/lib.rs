@@ -1,29 +1,73 @@
 //! A test double of libcupti: see `README.md` for what it does and how a test drives it.
 //!
 //! ```text
-//! tool ── cupti* ──► v1, v2, shared ──► registry (families, subscribers) ──► client (kinds, stacks, buffers)
-//! player ── fake_cupti_* ──► control ──► gpu (what runs) ──► delivery (CUPTI's own thread) ──► tool's callbacks
+//! tool ── cupti* ──► functions (v1, v2) ──► registry (families, subscribers) ──► client (kinds, stacks, buffers)
+//! player ── fake_cupti_* ──► control ──► work (what runs) ──► client ──► queue (CUPTI's own thread) ──► tool's callbacks
 //! ```
 //!
-//! `guard` is what each call passes first, `load` makes one file into every release, `knobs` reads the variables.
+//! `guard` is what each call passes first, `variables` says which release and which fault is played.
 
 mod buffer;
-mod c_args;
 mod client;
 mod clock;
 mod control;
-mod counters;
-mod delivery;
-mod gpu;
+mod functions;
 mod guard;
-mod knobs;
 mod level;
-mod load;
-mod log;
-mod other_tool;
+mod queue;
 mod records;
 mod registry;
-mod result;
-mod shared;
-mod v1;
-mod v2;
+mod variables;
+mod work;
+
+use c_double::Counts;
+
+/// What happened, for tests that cannot see into the process otherwise.
+static COUNTS: Counts = Counts::new();
+
+/// Counted from the beginning: a report has them also where they are 0.
+const COUNTED: [&str; 8] = [
+    "kernels",
+    "buffers_requested",
+    "buffers_completed",
+    "pushes",
+    "pops",
+    "pops_of_nothing",
+    "subscribed",
+    "unsubscribed",
+];
+
+/// The calling thread's number.
+fn this_thread() -> i32 {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::gettid() }
+}
+
+extern "C" fn report() {
+    COUNTS.report("FAKECUPTI_REPORT");
+}
+
+/// While the library is being mapped: makes it the release that is asked for.
+extern "C" fn on_load() {
+    // The program of the tests is no library.
+    if cfg!(test) {
+        return;
+    }
+    guard::start();
+    clock::start();
+    COUNTED.iter().for_each(|name| COUNTS.add(name, 0));
+    // SAFETY: a function without arguments, in a library that stays mapped: it has thread-locals with destructors.
+    unsafe { libc::atexit(report) };
+    for (name, function) in functions::exported() {
+        if level::first_with(name) > variables::get().level
+            && let Err(trouble) = c_double::hide(name, function)
+        {
+            guard::fatal(&trouble);
+        }
+    }
+}
+
+// The section makes the loader call the function once the library is mapped and relocated.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;

@@ -30,8 +30,8 @@ impl Bytes {
 }
 
 /// `CUpti_ActivityExternalCorrelation`
-pub(crate) fn external(len: usize, external_kind: u32, id: u64, correlation: u32) -> Vec<u8> {
-    let mut bytes = Bytes::new(kind::EXTERNAL_CORRELATION, len);
+pub(crate) fn external(external_kind: u32, id: u64, correlation: u32) -> Vec<u8> {
+    let mut bytes = Bytes::new(kind::EXTERNAL_CORRELATION, 24);
     bytes.u32(4, external_kind);
     bytes.u64(8, id);
     bytes.u32(16, correlation);
@@ -49,8 +49,8 @@ pub(crate) struct Api {
 }
 
 /// `CUpti_ActivityAPI`
-pub(crate) fn api(len: usize, call: &Api) -> Vec<u8> {
-    let mut bytes = Bytes::new(call.kind, len);
+pub(crate) fn api(call: &Api) -> Vec<u8> {
+    let mut bytes = Bytes::new(call.kind, 40);
     bytes.u32(4, call.cbid);
     bytes.u64(8, call.start);
     bytes.u64(16, call.end);
@@ -61,7 +61,7 @@ pub(crate) fn api(len: usize, call: &Api) -> Vec<u8> {
 }
 
 /// What ran on the GPU, with its times on CUPTI's clock.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Work {
     pub(crate) correlation: u32,
     pub(crate) device: u32,

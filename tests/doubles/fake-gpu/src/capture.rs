@@ -1,10 +1,10 @@
 //! Captures of streams, as the runtime and the driver have them in common: how they are begun, which calls they forbid,
 //! and what is told of them.
 
-use crate::c_args::{InOut, Out};
 use crate::settings::choice;
 use crate::stream::graph::{Capture, capture_mode};
 use crate::stream::{self, Graph, Stream};
+use c_double::args::Out;
 use std::cell::Cell;
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::sync::{Arc, OnceLock};
@@ -15,8 +15,10 @@ thread_local! {
 }
 
 /// `cuThreadExchangeStreamCaptureMode`, `cudaThreadExchangeStreamCaptureMode`
-pub(crate) fn exchange_mode(mode: &InOut<c_int>) {
-    mode.exchange(|other| MODE.replace(other));
+pub(crate) fn exchange_mode(mode: Out<c_int>) {
+    if let Some(other) = mode.get() {
+        mode.set(MODE.replace(other));
+    }
 }
 
 /// From now on what is submitted to the stream is kept. The mode is as the program says, unless the environment knows

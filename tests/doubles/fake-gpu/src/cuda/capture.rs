@@ -1,11 +1,11 @@
 //! Stream capture.
 
 use super::{BAD_HANDLE, Handle, INVALID, OK, api, fail, handle, stream_of};
-use crate::c_args::Out;
 use crate::capture::{self, Asked};
 use crate::driver;
 use crate::inject;
 use crate::stream;
+use c_double::args::Out;
 use std::ffi::{c_int, c_ulonglong};
 use std::sync::Arc;
 

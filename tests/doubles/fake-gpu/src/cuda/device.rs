@@ -1,7 +1,7 @@
 //! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist.
 
 use super::{BAD_DEVICE, INVALID, OK, api, fail, launch};
-use crate::c_args::{InOut, Out, Text};
+use c_double::args::{Out, Text};
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::sync::OnceLock;
@@ -192,8 +192,8 @@ api! {
         OK
     }
     fn cudaDeviceFlushGPUDirectRDMAWrites(_target: c_int, _scope: c_int) -> c_int { OK }
-    fn cudaThreadExchangeStreamCaptureMode(mode: InOut<c_int>) -> c_int {
-        crate::capture::exchange_mode(&mode);
+    fn cudaThreadExchangeStreamCaptureMode(mode: Out<c_int>) -> c_int {
+        crate::capture::exchange_mode(mode);
         OK
     }
 }

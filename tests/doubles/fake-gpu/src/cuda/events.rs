@@ -1,8 +1,8 @@
 //! Events.
 
 use super::{BAD_HANDLE, Handle, NOT_READY, OK, api, device, fail, handle, launch, stream_of};
-use crate::c_args::Out;
 use crate::stream;
+use c_double::args::Out;
 use std::ffi::{c_int, c_uint};
 
 fn create(out: &Out<Handle>, flags: c_uint) -> c_int {

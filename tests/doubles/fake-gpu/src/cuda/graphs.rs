@@ -1,11 +1,11 @@
 //! Graphs.
 
 use super::{BAD_HANDLE, Handle, OK, api, fail, handle, stream_of};
-use crate::c_args::{In, Out};
 use crate::cupti::{self, cbid};
 use crate::driver::host_callback;
 use crate::log::debug;
 use crate::stream::{self, Keep, Op};
+use c_double::args::{In, Out};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};

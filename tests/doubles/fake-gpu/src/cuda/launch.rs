@@ -1,13 +1,13 @@
 //! Launches of kernels, and what becomes of a device that met one it cannot emulate.
 
 use super::{BAD_HANDLE, Handle, INVALID, LAUNCH_FAILURE, OK, api, fail, stream_of};
-use crate::c_args::{Out, Text};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
 use crate::inject;
 use crate::kernel::Launch;
 use crate::log::{debug, warning};
 use crate::stream::Op;
+use c_double::args::{Out, Text};
 use std::ffi::{CString, c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

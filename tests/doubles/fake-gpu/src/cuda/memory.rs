@@ -2,10 +2,10 @@
 
 use super::{Handle, INVALID, NO_MEMORY, OK, api, device, fail, handle, stream_of};
 use crate::allocations::{self, Kind};
-use crate::c_args::Out;
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
 use crate::stream::{Occasion, Op};
+use c_double::args::Out;
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 

@@ -119,7 +119,7 @@ fn stream_of(stream: Handle) -> Option<Arc<crate::stream::Stream>> {
 
 mod errors {
     use super::{DRIVER_VERSION, LAST, OK, c_char, c_int, error_text, inject};
-    use crate::c_args::Out;
+    use c_double::args::Out;
 
     api! {
         fn cudaDriverGetVersion(version: Out<c_int>) -> c_int {

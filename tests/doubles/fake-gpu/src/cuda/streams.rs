@@ -1,8 +1,8 @@
 //! Streams.
 
 use super::{BAD_HANDLE, Handle, NOT_READY, OK, api, device, fail, handle, launch, stream_of};
-use crate::c_args::Out;
 use crate::stream;
+use c_double::args::Out;
 use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 

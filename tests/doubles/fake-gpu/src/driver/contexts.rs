@@ -1,9 +1,9 @@
 //! Contexts: one per device, and which is a thread's.
 
 use super::{Handle, INVALID_CONTEXT};
-use crate::c_args::Out;
 use crate::cuda::{self, OK};
 use crate::settings::choice;
+use c_double::args::Out;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint};
 use std::sync::OnceLock;

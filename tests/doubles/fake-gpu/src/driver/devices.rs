@@ -1,8 +1,8 @@
 //! Devices.
 
-use crate::c_args::Out;
 use crate::cuda::{self, BAD_DEVICE, DRIVER_VERSION, INVALID, OK, exists};
 use crate::settings::number;
+use c_double::args::Out;
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::OnceLock;
 
@@ -41,7 +41,7 @@ fn give_text(text: &str, out: &Out<c_char>, len: c_int) -> c_int {
 super::driver! {
     fn cuInit(_flags: c_uint) -> c_int { OK }
     fn cuDriverGetVersion(version: Out<c_int>) -> c_int {
-        version.set(number("FAKEGPU_DRIVER_VERSION").map_or(DRIVER_VERSION, |own| own as c_int));
+        version.set(DRIVER_VERSION);
         OK
     }
     fn cuGetErrorString(error: c_int, out: Out<*const c_char>) -> c_int {

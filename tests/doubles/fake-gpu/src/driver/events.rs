@@ -2,9 +2,9 @@
 
 use super::faults::{self, Events};
 use super::{CAPTURE_UNSUPPORTED, CAPTURED_EVENT, Handle};
-use crate::c_args::Out;
 use crate::cuda::{self, BAD_HANDLE, NOT_READY, OK};
 use crate::stream::{self, Event};
+use c_double::args::Out;
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 

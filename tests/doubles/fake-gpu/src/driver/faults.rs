@@ -141,7 +141,7 @@ pub(super) fn pass(function: &'static str) -> Result<(), c_int> {
 /// How often something was counted: a function of the driver by tools, or one of `in_host_callback`,
 /// `recorded_in_capture`, `spoiled_captures`, `without_context`.
 #[unsafe(no_mangle)]
-extern "C" fn fakegpu_count(name: crate::c_args::Text) -> u64 {
+extern "C" fn fakegpu_count(name: c_double::args::Text) -> u64 {
     COUNTS.lock().get(name.get().as_ref()).copied().unwrap_or(0)
 }
 

@@ -2,8 +2,8 @@
 
 use super::{Handle, NOT_SUPPORTED};
 use crate::allocations;
-use crate::c_args::Out;
 use crate::cuda::{INVALID, OK};
+use c_double::args::Out;
 use std::ffi::c_int;
 
 super::driver! {

@@ -1,10 +1,10 @@
 //! Streams and what is known of captures, for tools. NCCL has those of the runtime.
 
 use super::{CAPTURE_UNSUPPORTED, Handle, contexts};
-use crate::c_args::{InOut, Out};
 use crate::capture::{self, Asked};
 use crate::cuda::{self, BAD_HANDLE, NOT_READY, OK};
 use crate::stream::{self, Stream};
+use c_double::args::Out;
 use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 
@@ -79,8 +79,8 @@ super::exported! {
                                  dependencies: Out<Handle>, edges: Out<Handle>, count: Out<usize>) -> c_int {
         tell(stream, &Asked::status(&status).id(&id).graph(&graph, &dependencies, &count).edges(&edges))
     }
-    fn cuThreadExchangeStreamCaptureMode(mode: InOut<c_int>) -> c_int {
-        capture::exchange_mode(&mode);
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) -> c_int {
+        capture::exchange_mode(mode);
         OK
     }
 }

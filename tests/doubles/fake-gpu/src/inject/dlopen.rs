@@ -1,10 +1,10 @@
 //! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
 //! it is mapped.
 
-use crate::c_args::Text;
 use crate::driver::faults::NO_LIBRARY;
 use crate::driver::library_is_absent;
 use crate::log::{debug, warning};
+use c_double::args::Text;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;

@@ -185,19 +185,7 @@ extern "C" fn fakegpu_install() {
     scan();
 }
 
-/// Lets the library that tools find lack functions, as an older driver does. NCCL has its functions by other ways.
-fn hide_functions(lacking: &str) {
-    let lacking: Vec<&str> = lacking.split(',').map(str::trim).collect();
-    let hidden = own_symbols::hide(on_load as *const (), |name| lacking.contains(&name));
-    if let Err(trouble) = hidden {
-        warning!("FAKEGPU_DRIVER_LACKS: {trouble}");
-    }
-}
-
 extern "C" fn on_load() {
-    if let Ok(lacking) = std::env::var("FAKEGPU_DRIVER_LACKS") {
-        hide_functions(&lacking);
-    }
     if std::env::var_os("FAKEGPU_REPORT").is_some() {
         // SAFETY: a function without arguments, in a library that is preloaded and so never unmapped.
         unsafe { libc::atexit(driver::faults::write_report) };
