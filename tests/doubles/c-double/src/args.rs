@@ -13,6 +13,11 @@ use std::ffi::{CStr, c_char};
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
 
+impl<T> Out<T> {
+    /// A result that is not wanted.
+    pub const NONE: Self = Out(std::ptr::null_mut());
+}
+
 impl<T: Copy> Out<T> {
     /// Whether the caller wants no result.
     #[must_use]

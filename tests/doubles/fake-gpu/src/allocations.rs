@@ -72,19 +72,3 @@ pub(crate) fn find(address: usize) -> Option<Block> {
     let (_, block) = blocks.range(..=address).next_back()?;
     (address < block.base + block.size).then_some(*block)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_inside_is_found_and_one_behind_is_not() {
-        let base = alloc(5000, Kind::Device, 3).unwrap();
-        let block = find(base + 8191).unwrap();
-        assert_eq!((block.base, block.size, block.device), (base, 8192, 3));
-        assert!(find(base + 8192).is_none_or(|b| b.base != base));
-        assert!(!free(base + 4096), "not the start of an allocation");
-        assert!(free(base));
-        assert!(!free(base), "freed already");
-    }
-}

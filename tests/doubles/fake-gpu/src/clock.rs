@@ -43,23 +43,3 @@ pub(crate) fn device_ns() -> u64 {
     });
     own.as_ref().map_or_else(host_ns, Own::now_ns)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn a_clock_of_its_own_gains_what_it_is_told() {
-        let start = Instant::now()
-            .checked_sub(Duration::from_secs(100))
-            .expect("the machine runs for longer");
-        let fast = Own {
-            start,
-            at_start_ns: 0,
-            ppm: 1_000,
-        };
-        let gained = fast.now_ns() as i128 - start.elapsed().as_nanos() as i128;
-        assert!((99_000_000..101_000_000).contains(&gained), "{gained} ns");
-    }
-}

@@ -1,10 +1,11 @@
-//! Tells a double of libcupti what was launched and when it ran, if the process has mapped one (`tests/doubles/fake-cupti`). A
-//! tool maps it, late or never; nothing is mapped from here. The real libcupti has no such functions, and hears nothing.
+//! Tells a double of libcupti what was launched and when it ran, if the process has mapped one
+//! (`tests/doubles/fake-cupti`). A tool maps it, late or never; nothing is mapped from here. The real libcupti has no
+//! such functions, and hears nothing.
 
 use crate::clock::host_ns;
-use crate::inject::open_mapped;
+use crate::inject::{mapped, open_mapped};
 use crate::stream::Occasion;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null;
 use std::sync::OnceLock;
 
@@ -34,10 +35,9 @@ struct Work {
     node: u64,
     source_node: u64,
     copy_kind: u32,
-    thread: u32,
+    thread: i32,
     bytes: u64,
     start_ns: u64,
-    end_ns: u64,
 }
 
 type Api = unsafe extern "C" fn(u32, u32) -> u32;
@@ -52,42 +52,18 @@ struct Feed {
     end: End,
 }
 
-/// Called by the loader for each mapped file.
-unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` passes a valid structure for the time of this call.
-    let info = unsafe { &*info };
-    // SAFETY: `find` passes a pointer to its own place, which nobody else uses meanwhile.
-    let found = unsafe { &mut *found.cast::<Option<CString>>() };
-    if info.dlpi_name.is_null() {
-        return 0;
-    }
-    // SAFETY: not NULL: the loader's NUL-terminated name of the file.
-    let name = unsafe { CStr::from_ptr(info.dlpi_name) };
-    let path = name.to_string_lossy();
-    let file = path.rsplit('/').next().unwrap_or("");
-    if file.starts_with("libcupti.so") {
-        *found = Some(name.to_owned());
-        return 1;
-    }
-    0
-}
-
 fn find() -> Option<Feed> {
-    let mut path: Option<CString> = None;
-    // SAFETY: `each` is of the type that is asked for, and the pointer is to a place that outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut path).cast()) };
+    let (_, path) = mapped("libcupti.so").into_iter().next()?;
     // The handle is not given back: the functions are used until the process ends.
-    let library = open_mapped(&path?)?;
+    let library = open_mapped(&CString::new(path).ok()?)?;
     let symbol = |name: &CStr| {
         // SAFETY: a live handle and a constant name.
         let found = unsafe { libc::dlsym(library, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
-    let (api, begin, end) = (
-        symbol(c"fake_cupti_api")?,
-        symbol(c"fake_cupti_work_begin")?,
-        symbol(c"fake_cupti_work_end")?,
-    );
+    let api = symbol(c"fake_cupti_api")?;
+    let begin = symbol(c"fake_cupti_work_begin")?;
+    let end = symbol(c"fake_cupti_work_end")?;
     Some(Feed {
         // SAFETY: not NULL, and the double's function of this name has this type.
         api: unsafe { std::mem::transmute::<*mut c_void, Api>(api) },
@@ -113,15 +89,14 @@ pub(crate) fn api_call(kind: u32, cbid: u32) -> u32 {
     feed().map_or(0, |feed| unsafe { (feed.api)(kind, cbid) })
 }
 
-/// Something that runs on the device.
+/// Something that runs on the device, until it is dropped.
 pub(crate) struct Running {
     feed: Feed,
     ticket: u64,
 }
 
-impl Running {
-    /// It has ended now.
-    pub(crate) fn end(self) {
+impl Drop for Running {
+    fn drop(&mut self) {
         // SAFETY: the ticket is the one that the double gave.
         unsafe { (self.feed.end)(self.ticket, host_ns()) }
     }
@@ -147,17 +122,16 @@ pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
         correlation: occasion.correlation,
         device: occasion.device as u32,
         context: occasion.device as u32 + 1,
-        stream: occasion.stream,
+        stream: stream_number(occasion.stream),
         name,
-        graph: replay.graph,
-        source_graph: replay.source_graph,
+        graph: replay.graph as u32,
+        source_graph: replay.source_graph as u32,
         node: replay.node,
         source_node: replay.source_node,
         copy_kind,
-        thread: occasion.thread as u32,
+        thread: occasion.thread,
         bytes,
         start_ns: host_ns(),
-        end_ns: 0,
     };
     // SAFETY: the structure is the one of the double's table, and lives during the call, as does the name.
     let ticket = unsafe { (feed.begin)(&raw const work) };
@@ -165,17 +139,11 @@ pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
 }
 
 /// The number that CUPTI gives a stream; not the driver's.
-pub(crate) fn stream_number(id: u64) -> u32 {
+fn stream_number(id: u64) -> u32 {
     const DEFAULT_STREAM: u32 = 7;
     if id == 0 {
         DEFAULT_STREAM
     } else {
         (id as u32).saturating_sub(4)
     }
-}
-
-/// For the double: the number of a stream by its handle, 0 if there is none.
-#[unsafe(no_mangle)]
-extern "C" fn fakegpu_cupti_stream(stream: usize) -> u32 {
-    crate::stream::get(stream, crate::cuda::device()).map_or(0, |stream| stream_number(stream.id))
 }

@@ -12,7 +12,7 @@ compile_error!("fake-gpu writes machine code for x86-64");
 const PAGE: usize = 4096;
 
 /// `mov rax, to; jmp rax`
-pub(super) const JUMP_LEN: usize = 12;
+const JUMP_LEN: usize = 12;
 
 fn jump(to: usize) -> [u8; JUMP_LEN] {
     let mut code = [0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0];
@@ -67,7 +67,7 @@ static STUBS: Mutex<Stubs> = Mutex::new(Stubs {
 
 /// Code that reports the call of a function that is not implemented and returns an error ("not supported", in
 /// both the runtime and the driver).
-pub(crate) fn missing(name: &str) -> usize {
+pub(super) fn missing(name: &str) -> usize {
     let mut stubs = STUBS.lock();
     if let Some(&at) = stubs.known.get_or_insert_default().get(name) {
         return at;
@@ -127,40 +127,4 @@ extern "C" fn report(name: *const c_char) -> c_int {
         warning!("{} is not implemented", name.to_string_lossy());
     }
     NOT_SUPPORTED
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    type NoArguments = extern "C" fn() -> c_int;
-
-    #[test]
-    fn a_stub_can_be_called_and_is_made_once() {
-        let at = missing("cudaNoSuchThing");
-        // SAFETY: the stub takes anything and returns an int.
-        let stub = unsafe { std::mem::transmute::<usize, NoArguments>(at) };
-        assert_eq!(stub(), NOT_SUPPORTED);
-        assert_eq!(missing("cudaNoSuchThing"), at);
-        assert_ne!(missing("cudaNoOtherThing"), at);
-    }
-
-    #[inline(never)]
-    extern "C" fn old() -> c_int {
-        // Long enough for the jump.
-        std::hint::black_box(std::process::id()) as c_int
-    }
-
-    extern "C" fn new() -> c_int {
-        -7
-    }
-
-    #[test]
-    fn a_redirected_function_is_the_new_one() {
-        let old_address = (old as *const ()).expose_provenance();
-        // SAFETY: both have the same type, `old` is longer than a jump, and only this test calls it.
-        unsafe { redirect(old_address, (new as *const ()).expose_provenance()) };
-        let call: NoArguments = std::hint::black_box(old);
-        assert_eq!(call(), -7);
-    }
 }

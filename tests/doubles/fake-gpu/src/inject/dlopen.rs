@@ -1,8 +1,7 @@
 //! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
 //! it is mapped.
 
-use crate::driver::faults::NO_LIBRARY;
-use crate::driver::library_is_absent;
+use crate::api::faults::library_is_absent;
 use crate::log::{debug, warning};
 use c_double::args::Text;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -56,8 +55,8 @@ extern "C" fn dlopen(path: Text, flags: c_int) -> *mut c_void {
     let is_driver = file.starts_with("libcuda.so");
     if is_driver && library_is_absent() {
         debug!(1, "dlopen {text}: there is to be no driver");
-        // SAFETY: the C library's function, with a constant path.
-        return unsafe { real(NO_LIBRARY.as_ptr(), flags) };
+        // SAFETY: the C library's function, with a constant path: it has its own text for `dlerror` then.
+        return unsafe { real(c"/nonexistent/libcuda.so.1".as_ptr(), flags) };
     }
     if (is_driver || file.starts_with("libnvidia-ml.so"))
         && let Some(own) = own_path()

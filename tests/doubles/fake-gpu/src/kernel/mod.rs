@@ -16,7 +16,7 @@ mod tree;
 
 pub(crate) use function_table::{Coll, Func, decode_table};
 
-use crate::cuda;
+use crate::api::break_device;
 use crate::device_memory::{Addr, Record};
 use crate::layout::{Layout, comm};
 use crate::log::{debug, warning};
@@ -112,7 +112,7 @@ async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, bloc
             Some(&func) => run_batch(&env, &batch, func).await,
             None => {
                 warning!("device function {} is not in the table", batch.func);
-                cuda::break_device();
+                break_device();
             }
         }
         if env.aborted() {
@@ -146,7 +146,7 @@ async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
                             func.coll,
                             func.algo
                         );
-                        cuda::break_device();
+                        break_device();
                     }
                 }
             }

@@ -3,35 +3,44 @@
 use super::{Graph, Stream};
 use crate::clock::device_ns;
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 #[derive(Default)]
 struct State {
     at: Option<(Arc<Stream>, u64)>,
     time: Option<u64>,
     capture: Option<Weak<Graph>>,
-    untimed: bool,
-    /// of the thread that made it
-    device: i32,
 }
 
 /// An event.
-#[derive(Default)]
 pub(crate) struct Event {
     state: Mutex<State>,
+    /// It was made without timing.
+    pub(crate) is_untimed: bool,
+    /// of the thread that made it
+    pub(crate) device: i32,
 }
 
+/// `CU_EVENT_DISABLE_TIMING`
+const DISABLE_TIMING: u32 = 2;
+
 impl Event {
+    pub(crate) fn new(flags: u32, device: i32) -> Arc<Event> {
+        let is_untimed = flags & DISABLE_TIMING != 0;
+        Arc::new(Event {
+            state: Mutex::default(),
+            is_untimed,
+            device,
+        })
+    }
+
     pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) {
         if let Some(graph) = stream.capture() {
             self.state.lock().capture = Some(Arc::downgrade(&graph));
             return;
         }
         let me = self.clone();
-        stream.push_short(Box::new(move || {
-            me.state.lock().time = Some(device_ns());
-        }));
+        stream.push_short(Box::new(move || me.state.lock().time = Some(device_ns())));
         let mut state = self.state.lock();
         state.capture = None;
         state.at = Some((stream.clone(), stream.mark()));
@@ -70,42 +79,4 @@ impl Event {
     pub(crate) fn time(&self) -> Option<u64> {
         self.state.lock().time
     }
-
-    pub(crate) fn device(&self) -> i32 {
-        self.state.lock().device
-    }
-
-    /// It was made without timing.
-    pub(crate) fn is_untimed(&self) -> bool {
-        self.state.lock().untimed
-    }
-}
-
-fn events() -> &'static Mutex<HashMap<usize, Arc<Event>>> {
-    static EVENTS: OnceLock<Mutex<HashMap<usize, Arc<Event>>>> = OnceLock::new();
-    EVENTS.get_or_init(Mutex::default)
-}
-
-/// `CU_EVENT_DISABLE_TIMING`
-const DISABLE_TIMING: u32 = 2;
-
-/// A new event; its handle.
-pub(crate) fn event_create(flags: u32, device: i32) -> usize {
-    let event = Arc::new(Event::default());
-    {
-        let mut state = event.state.lock();
-        state.untimed = flags & DISABLE_TIMING != 0;
-        state.device = device;
-    }
-    let handle = Arc::as_ptr(&event) as usize;
-    events().lock().insert(handle, event);
-    handle
-}
-
-pub(crate) fn event_get(handle: usize) -> Option<Arc<Event>> {
-    events().lock().get(&handle).cloned()
-}
-
-pub(crate) fn event_destroy(handle: usize) -> bool {
-    events().lock().remove(&handle).is_some()
 }

@@ -3,10 +3,9 @@
 
 use super::Op;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// What a graph keeps alive: called when the last user of the graph is gone.
 pub(crate) struct Keep {
@@ -33,10 +32,10 @@ impl Drop for Keep {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Replay {
     /// the executable graph
-    pub(crate) graph: u32,
+    pub(crate) graph: u64,
     pub(crate) node: u64,
     /// what it was made of
-    pub(crate) source_graph: u32,
+    pub(crate) source_graph: u64,
     pub(crate) source_node: u64,
 }
 
@@ -49,11 +48,10 @@ struct Node {
     op: Op,
 }
 
-impl Node {
-    fn next_id() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    }
+/// Of a graph or a node.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// `CUstreamCaptureMode`
@@ -85,14 +83,9 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    fn next_id() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// A graph to capture into.
     pub(crate) fn new(capture: Capture) -> Arc<Graph> {
-        let id = Graph::next_id();
+        let id = next_id();
         Arc::new(Graph {
             id,
             source: id,
@@ -107,12 +100,12 @@ impl Graph {
     /// An executable copy.
     pub(crate) fn copy(&self) -> Arc<Graph> {
         let copy = |node: &Node| Node {
-            id: Node::next_id(),
+            id: next_id(),
             source: node.id,
             op: node.op.clone(),
         };
         Arc::new(Graph {
-            id: Graph::next_id(),
+            id: next_id(),
             source: self.id,
             capture: None,
             open: AtomicBool::new(false),
@@ -123,20 +116,19 @@ impl Graph {
     }
 
     pub(crate) fn push(&self, op: Op) {
-        let id = Node::next_id();
-        let node = Node { id, source: id, op };
-        self.nodes.lock().push(node);
+        let id = next_id();
+        self.nodes.lock().push(Node { id, source: id, op });
     }
 
     /// What it does, in this order.
     pub(crate) fn nodes(&self) -> Vec<(Replay, Op)> {
-        let nodes = self.nodes.lock();
         let replay = |node: &Node| Replay {
-            graph: self.id as u32,
+            graph: self.id,
             node: node.id,
-            source_graph: self.source as u32,
+            source_graph: self.source,
             source_node: node.source,
         };
+        let nodes = self.nodes.lock();
         nodes
             .iter()
             .map(|node| (replay(node), node.op.clone()))
@@ -163,33 +155,4 @@ impl Graph {
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
     }
-}
-
-/// The captures of the process that go on.
-pub(crate) fn open_captures() -> Vec<Arc<Graph>> {
-    let graphs = graphs().lock();
-    let open = graphs.values().filter(|graph| graph.is_open());
-    open.cloned().collect()
-}
-
-fn graphs() -> &'static Mutex<HashMap<usize, Arc<Graph>>> {
-    static GRAPHS: OnceLock<Mutex<HashMap<usize, Arc<Graph>>>> = OnceLock::new();
-    GRAPHS.get_or_init(Mutex::default)
-}
-
-/// Makes a graph known; its handle.
-pub(crate) fn graph_add(graph: Arc<Graph>) -> usize {
-    let handle = Arc::as_ptr(&graph) as usize;
-    graphs().lock().insert(handle, graph);
-    handle
-}
-
-pub(crate) fn graph_get(handle: usize) -> Option<Arc<Graph>> {
-    graphs().lock().get(&handle).cloned()
-}
-
-pub(crate) fn graph_drop(handle: usize) -> bool {
-    // Dropped after the lock is: what the graph kept may call back.
-    let graph = graphs().lock().remove(&handle);
-    graph.is_some()
 }

@@ -3,16 +3,19 @@
 
 mod event;
 pub(crate) mod graph;
+mod handles;
 
-pub(crate) use event::{Event, event_create, event_destroy, event_get};
-pub(crate) use graph::{Graph, Keep, Replay, graph_add, graph_drop, graph_get, open_captures};
+pub(crate) use event::Event;
+pub(crate) use graph::{Graph, Keep, Replay};
+pub(crate) use handles::Handles;
 
-use crate::cupti::stream_number;
+use crate::api::break_device;
 use crate::log::warning;
 use parking_lot::{Condvar, Mutex};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Work that is done once.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -27,12 +30,12 @@ pub(crate) struct Occasion {
     /// the thread of that call
     pub(crate) thread: i32,
     pub(crate) device: i32,
-    /// CUPTI's number of the stream
-    pub(crate) stream: u32,
+    pub(crate) stream: u64,
     /// it is part of a graph
     pub(crate) replay: Option<Replay>,
 }
 
+#[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
     submitted: u64,
@@ -55,15 +58,9 @@ impl Stream {
         Arc::new(Stream {
             id,
             device,
-            state: Mutex::new(State {
-                jobs: VecDeque::new(),
-                submitted: 0,
-                completed: 0,
-                has_worker: false,
-                closing: false,
-            }),
+            state: Mutex::default(),
             changed: Condvar::new(),
-            capture: Mutex::new(None),
+            capture: Mutex::default(),
         })
     }
 
@@ -76,13 +73,8 @@ impl Stream {
         *self.capture.lock() = graph;
     }
 
-    /// Queues, or keeps for a graph, work that can be repeated.
-    pub(crate) fn submit(self: &Arc<Self>, op: Op, short: bool) {
-        self.submit_from(op, short, 0);
-    }
-
-    /// The same, from a call that CUPTI has given an id.
-    pub(crate) fn submit_from(self: &Arc<Self>, op: Op, short: bool, correlation: u32) {
+    /// Queues, or keeps for a graph, work that can be repeated, from a call that CUPTI has given an id.
+    pub(crate) fn submit(self: &Arc<Self>, op: Op, short: bool, correlation: u32) {
         let occasion = self.occasion(correlation, None);
         if let Some(graph) = self.capture() {
             graph.push(op);
@@ -106,12 +98,13 @@ impl Stream {
     }
 
     fn occasion(&self, correlation: u32, replay: Option<Replay>) -> Occasion {
+        // SAFETY: takes nothing and always succeeds.
+        let thread = unsafe { libc::gettid() };
         Occasion {
             correlation,
-            // SAFETY: takes nothing and always succeeds.
-            thread: unsafe { libc::gettid() },
+            thread,
             device: self.device,
-            stream: stream_number(self.id),
+            stream: self.id,
             replay,
         }
     }
@@ -124,13 +117,11 @@ impl Stream {
         if !state.has_worker {
             state.has_worker = true;
             let me = self.clone();
-            let started = std::thread::Builder::new()
-                .name(format!("fakegpu-s{}", self.id))
-                .spawn(move || me.work());
-            if let Err(error) = started {
+            let thread = std::thread::Builder::new().name(format!("fakegpu-s{}", self.id));
+            if let Err(error) = thread.spawn(move || me.work()) {
                 state.has_worker = false;
                 warning!("stream {}: cannot start its thread: {error}", self.id);
-                crate::cuda::break_device();
+                break_device();
             }
         }
         self.changed.notify_all();
@@ -152,7 +143,7 @@ impl Stream {
                 drop(state);
                 // A fault of the emulation is reported by whoever waits for the stream, not by a hang.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                    crate::cuda::break_device();
+                    break_device();
                 }
                 state = self.state.lock();
                 state.completed += 1;
@@ -187,74 +178,55 @@ impl Stream {
     }
 
     pub(crate) fn idle(&self) -> bool {
-        let state = self.state.lock();
-        state.submitted == state.completed
-    }
-
-    fn close(&self) {
-        self.state.lock().closing = true;
-        self.changed.notify_all();
+        self.reached(self.mark())
     }
 }
 
-struct Table {
-    streams: HashMap<usize, Arc<Stream>>,
-    defaults: HashMap<i32, Arc<Stream>>,
-    next: u64,
-}
-
-impl Table {
-    fn all(&self) -> Vec<Arc<Stream>> {
-        let streams = self.streams.values().chain(self.defaults.values());
-        streams.cloned().collect()
-    }
-}
-
-fn table() -> &'static Mutex<Table> {
-    static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        Mutex::new(Table {
-            streams: HashMap::new(),
-            defaults: HashMap::new(),
-            next: 16,
-        })
-    })
-}
+/// Events by their handles.
+pub(crate) static EVENTS: Handles<Event> = Handles::new();
+/// Graphs by their handles.
+pub(crate) static GRAPHS: Handles<Graph> = Handles::new();
+static STREAMS: Handles<Stream> = Handles::new();
+/// The default streams, by device.
+static DEFAULTS: Mutex<BTreeMap<i32, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
 /// A new stream; its handle.
 pub(crate) fn create(device: i32) -> usize {
-    let mut table = table().lock();
-    table.next += 1;
-    let stream = Stream::new(table.next, device);
-    // A handle is an address that nobody else has, and is never 0, 1 or 2.
-    let handle = Arc::as_ptr(&stream) as usize;
-    table.streams.insert(handle, stream);
-    handle
+    static NEXT: AtomicU64 = AtomicU64::new(17);
+    STREAMS.add(Stream::new(NEXT.fetch_add(1, Ordering::Relaxed), device))
 }
 
 /// `device` is only used for the default streams (handles 0, 1 and 2).
 pub(crate) fn get(handle: usize, device: i32) -> Option<Arc<Stream>> {
-    let mut table = table().lock();
-    if handle <= 2 {
-        let default = table
-            .defaults
-            .entry(device)
-            .or_insert_with(|| Stream::new(0, device));
-        return Some(default.clone());
+    if handle > 2 {
+        return STREAMS.get(handle);
     }
-    table.streams.get(&handle).cloned()
+    let mut defaults = DEFAULTS.lock();
+    Some(
+        defaults
+            .entry(device)
+            .or_insert_with(|| Stream::new(0, device))
+            .clone(),
+    )
 }
 
 /// Forgets a stream; what is queued is still done.
 pub(crate) fn destroy(handle: usize) -> bool {
-    let stream = table().lock().streams.remove(&handle);
-    stream.map(|stream| stream.close()).is_some()
+    if let Some(stream) = STREAMS.get(handle) {
+        stream.state.lock().closing = true;
+        stream.changed.notify_all();
+    }
+    STREAMS.remove(handle)
+}
+
+fn all() -> Vec<Arc<Stream>> {
+    let defaults: Vec<_> = DEFAULTS.lock().values().cloned().collect();
+    [STREAMS.all(), defaults].concat()
 }
 
 /// Waits for all streams of a device.
 pub(crate) fn sync_device(device: i32) {
-    let all = table().lock().all();
-    for stream in all.iter().filter(|stream| stream.device == device) {
+    for stream in all().iter().filter(|stream| stream.device == device) {
         stream.sync();
     }
 }
@@ -262,8 +234,7 @@ pub(crate) fn sync_device(device: i32) {
 /// Ends the capture into `graph` on all streams.
 pub(crate) fn end_capture(graph: &Arc<Graph>) {
     graph.close();
-    let all = table().lock().all();
-    for stream in all {
+    for stream in all() {
         let mut capture = stream.capture.lock();
         if capture.as_ref().is_some_and(|own| Arc::ptr_eq(own, graph)) {
             *capture = None;

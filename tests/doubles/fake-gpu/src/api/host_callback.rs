@@ -8,7 +8,7 @@ thread_local! {
 }
 
 /// Runs a host function.
-pub(crate) fn run(function: impl FnOnce()) {
+pub(super) fn run(function: impl FnOnce()) {
     let before = INSIDE.replace(true);
     function();
     INSIDE.set(before);

@@ -1,0 +1,138 @@
+//! Captures of streams: how they are begun, which calls they forbid, and what is told of them.
+
+use super::{Handle, code, handle, runtime, stream_of, tools};
+use crate::inject;
+use crate::settings::choice;
+use crate::stream::graph::{Capture, capture_mode};
+use crate::stream::{self, GRAPHS, Graph};
+use c_double::args::Out;
+use std::cell::Cell;
+use std::ffi::{c_int, c_ulonglong};
+use std::sync::{Arc, OnceLock};
+
+thread_local! {
+    /// What this thread said of captures of others.
+    static MODE: Cell<c_int> = const { Cell::new(capture_mode::GLOBAL) };
+}
+
+fn exchange_mode(mode: Out<c_int>) {
+    if let Some(other) = mode.get() {
+        mode.set(MODE.replace(other));
+    }
+}
+
+/// The mode of captures that the environment asks for, whatever the program says.
+fn forced_mode() -> Option<c_int> {
+    static FORCED: OnceLock<Option<c_int>> = OnceLock::new();
+    *FORCED.get_or_init(|| {
+        let words = [("as-asked", None), ("global", Some(capture_mode::GLOBAL))];
+        choice("FAKEGPU_CAPTURE_MODE", &words)
+    })
+}
+
+/// A capture that forbids the calling thread a call that could wait for what is being captured.
+pub(super) fn forbidding() -> Option<Arc<Graph>> {
+    let own_mode = MODE.get();
+    if own_mode == capture_mode::RELAXED {
+        return None;
+    }
+    let forbids = |capture: &Capture| {
+        let is_own = capture.thread == this_thread() && capture.mode != capture_mode::RELAXED;
+        is_own || (own_mode == capture_mode::GLOBAL && capture.mode == capture_mode::GLOBAL)
+    };
+    let mut graphs = GRAPHS.all().into_iter();
+    graphs.find(|graph| graph.is_open() && graph.capture.is_some_and(|capture| forbids(&capture)))
+}
+
+/// The calling thread's number.
+fn this_thread() -> i32 {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::gettid() }
+}
+
+/// Where a caller wants the graph, its dependencies, their edges and their number.
+type Details = (Out<Handle>, Out<Handle>, Out<Handle>, Out<usize>);
+
+/// Tells what is known of a stream's capture. All but the status is only given during one; there are no edges.
+fn tell(
+    stream: Handle,
+    status: Out<c_int>,
+    id: Out<c_ulonglong>,
+    (graph, dependencies, edges, count): Details,
+) -> super::Outcome {
+    let capture = stream_of(stream)?.capture();
+    // `CUstreamCaptureStatus`: none, active, invalidated
+    status.set(
+        capture
+            .as_ref()
+            .map_or(0, |graph| 1 + c_int::from(graph.is_broken())),
+    );
+    if let Some(capture) = capture {
+        id.set(capture.id);
+        graph.set(handle(Arc::as_ptr(&capture).addr()));
+        dependencies.set(handle(0));
+        edges.set(handle(0));
+        count.set(0);
+    }
+    Ok(())
+}
+
+const NO_DETAILS: Details = (Out::NONE, Out::NONE, Out::NONE, Out::NONE);
+
+runtime! {
+    fn cudaStreamBeginCapture(stream: Handle, mode: c_int) {
+        let stream = stream_of(stream)?;
+        let graph = Graph::new(Capture { mode: forced_mode().unwrap_or(mode), thread: this_thread() });
+        stream.set_capture(Some(graph.clone()));
+        // Known by its handle from now on: NCCL uses it during the capture.
+        GRAPHS.add(graph);
+        Ok(())
+    }
+    fn cudaStreamEndCapture(stream: Handle, out: Out<Handle>) {
+        let graph = stream_of(stream)?.capture().ok_or(code::INVALID)?;
+        stream::end_capture(&graph);
+        if graph.is_broken() {
+            out.set(handle(0));
+            return Err(code::CAPTURE_INVALIDATED);
+        }
+        out.set(handle(Arc::as_ptr(&graph).addr()));
+        Ok(())
+    }
+    fn cudaStreamIsCapturing(stream: Handle, status: Out<c_int>) {
+        tell(stream, status, Out::NONE, NO_DETAILS)
+    }
+    // This name stands for two functions: up to CUDA 12 for the one with three parameters, in CUDA 13 for the one
+    // with edges. The registers of the parameters that a caller does not pass hold anything: they are only
+    // looked at where they are passed.
+    fn cudaStreamGetCaptureInfo(stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>,
+                                dependencies: Out<Handle>, edges: Out<Handle>, count: Out<usize>) {
+        let has_all = inject::library().is_some_and(|library| library.cuda >= 13000);
+        let details = (graph, dependencies, edges, count);
+        tell(stream, status, id, if has_all { details } else { NO_DETAILS })
+    }
+    fn cudaStreamGetCaptureInfo_v2(stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>,
+                                   dependencies: Out<Handle>, count: Out<usize>) {
+        tell(stream, status, id, (graph, dependencies, Out::NONE, count))
+    }
+    fn cudaStreamGetCaptureInfo_v3(stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>,
+                                   dependencies: Out<Handle>, edges: Out<Handle>, count: Out<usize>) {
+        tell(stream, status, id, (graph, dependencies, edges, count))
+    }
+    // The order of the calls is kept, not the edges: see `stream::Graph`.
+    fn cudaStreamUpdateCaptureDependencies(_stream: Handle) { Ok(()) }
+    fn cudaStreamUpdateCaptureDependencies_v2(_stream: Handle) { Ok(()) }
+    fn cudaThreadExchangeStreamCaptureMode(mode: Out<c_int>) {
+        exchange_mode(mode);
+        Ok(())
+    }
+}
+
+tools! {
+    fn cuStreamIsCapturing(stream: Handle, status: Out<c_int>) {
+        tell(stream, status, Out::NONE, NO_DETAILS)
+    }
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) {
+        exchange_mode(mode);
+        Ok(())
+    }
+}
