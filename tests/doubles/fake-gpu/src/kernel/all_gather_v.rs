@@ -5,7 +5,7 @@ use super::function_table::Func;
 use super::{neighbours, simple_step_bytes};
 use crate::device_memory::{Addr, Record};
 use crate::layout::bcast;
-use crate::prims::{BYTES, Env, Peers, Prims, Shape, Src};
+use crate::prims::{BYTES, Env, Peers, Prims, Shape, Step};
 
 /// One broadcast.
 struct Item {
@@ -56,12 +56,13 @@ pub(super) async fn run(env: &Env<'_>, batch: &Batch, func: Func) {
                 Addr::NULL
             };
             prims.set_data(source, item.target);
-            match item.depth {
-                0 if item.source == item.target => prims.send(Src::Input(at), n).await,
-                0 => prims.copy_send(at, at, n).await,
-                depth if depth == last => prims.recv(at, n).await,
-                _ => prims.recv_copy_send(at, n).await,
-            }
+            let step = match item.depth {
+                0 if item.source == item.target => Step::own(at, n).sent(),
+                0 => Step::own(at, n).stored(at).sent(),
+                depth if depth == last => Step::arriving(n).stored(at),
+                _ => Step::arriving(n).stored(at).sent(),
+            };
+            prims.step(step).await;
             item.left -= n;
             item.done += n;
             if env.aborted() {

@@ -6,17 +6,6 @@ use crate::clock::device_ns;
 use crate::device_memory::Addr;
 use crate::layout::{Layout, p2p};
 use crate::prims::Env;
-use std::sync::OnceLock;
-
-/// The global timer of a GPU that was started in 1970.
-pub(super) fn now_ns() -> u64 {
-    device_ns()
-}
-
-fn made_up_phases() -> bool {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| std::env::var("FAKEGPU_PHASES").is_ok_and(|v| v == "1"))
-}
 
 /// Slots per channel.
 const SLOTS: u64 = 64;
@@ -24,7 +13,6 @@ const SLOTS: u64 = 64;
 const SLOT_LEN: usize = 16;
 /// A slot with the phases of a work: counter, four timestamps.
 const PHASE_SLOT_LEN: usize = 40;
-const PHASES: usize = 4;
 
 fn slot(table: Addr, channel: usize, number: u64, len: usize) -> Addr {
     table.field((channel * SLOTS as usize + (number % SLOTS) as usize) * len)
@@ -88,7 +76,7 @@ impl<'a> Counters<'a> {
         if self.layout.profiler_slots {
             for number in self.numbers(batch) {
                 let slot = slot(table, self.id, number, SLOT_LEN);
-                slot.field(8).store(now_ns());
+                slot.field(8).store(device_ns());
                 slot.store(number);
             }
         } else {
@@ -105,30 +93,21 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// The host waits for this counter too where phases are asked for. The ring and tree kernels have no phases,
-    /// so the timestamps stay zero, unless `FAKEGPU_PHASES=1` asks for made-up ones.
-    fn phases(&self, table: usize, batch: &Batch, began_ns: u64) {
+    /// The host waits for this counter too where phases are asked for. The ring and tree kernels have none, so the
+    /// timestamps stay zero.
+    fn phases(&self, table: usize, batch: &Batch) {
         let table = self.comm.field(table).follow();
-        if table.is_null() {
-            return;
-        }
-        for number in self.numbers(batch) {
-            let slot = slot(table, self.id, number, PHASE_SLOT_LEN);
-            if made_up_phases() {
-                let took = now_ns().saturating_sub(began_ns);
-                for k in 0..PHASES {
-                    let share = took * k as u64 / (PHASES as u64 - 1);
-                    slot.field(8 + 8 * k).write(began_ns + share);
-                }
+        if !table.is_null() {
+            for number in self.numbers(batch) {
+                slot(table, self.id, number, PHASE_SLOT_LEN).store(number);
             }
-            slot.store(number);
         }
     }
 
     /// A batch has ended.
-    pub(super) fn end(&self, batch: &Batch, began_ns: u64) {
+    pub(super) fn end(&self, batch: &Batch) {
         if let Some(table) = self.layout.work_phases {
-            self.phases(table, batch, began_ns);
+            self.phases(table, batch);
         }
         if let Some(table) = self.layout.work_completed {
             self.note(table, batch);

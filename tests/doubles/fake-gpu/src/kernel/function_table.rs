@@ -137,11 +137,4 @@ mod tests {
             );
         }
     }
-
-    #[test]
-    fn a_function_that_is_not_built_has_no_number() {
-        let mut rows: Vec<i32> = (0..1666).collect();
-        rows[1] = -1;
-        assert!(!decode_table(&rows).contains_key(&-1));
-    }
 }

@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::tasks::{JoinAll, Task};
 use crate::device_memory::{Addr, Record};
 use crate::layout::{comm, p2p};
-use crate::prims::{BYTES, Env, Peers, Prims, Proto, Shape, Src};
+use crate::prims::{BYTES, Env, Peers, Prims, Proto, Shape, Step};
 
 /// Messages of ranks have connections of their own.
 const P2P_CONNECTION: usize = 1;
@@ -45,6 +45,7 @@ fn bounds(part: u32, parts: u8, bytes: u64) -> Option<(usize, usize)> {
 
 /// One direction of a work.
 struct Message {
+    sends: bool,
     peer: i32,
     at: Addr,
     len: i64,
@@ -52,52 +53,37 @@ struct Message {
     proto: Proto,
 }
 
-impl Message {
-    fn shape(&self) -> Shape {
-        Shape {
-            proto: self.proto,
-            slices: 1,
-            steps: 1,
-        }
-    }
-
-    /// The chunks; there is one even where there are no bytes.
-    fn chunks(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
-        let (len, chunk) = (self.len, self.chunk.max(1));
-        (0..(len + chunk - 1) / chunk)
-            .map(move |i| (i * chunk, chunk.min(len - i * chunk)))
-            .chain((len == 0).then_some((0, 0)))
-    }
-}
-
-async fn send(env: &Env<'_>, message: Message, step_bytes: usize) {
+/// Moves a message in chunks; there is one even where there are no bytes.
+async fn transfer(env: &Env<'_>, message: Message, step_bytes: usize) {
+    let peer = [message.peer];
+    let (send, recv): (&[i32], &[i32]) = if message.sends {
+        (&peer, &[])
+    } else {
+        (&[], &peer)
+    };
     let peers = Peers {
-        recv: &[],
-        send: &[message.peer],
+        recv,
+        send,
         connection: P2P_CONNECTION,
     };
-    let data = (message.at, Addr::NULL);
-    let mut prims = Prims::new(env, message.shape(), BYTES, &peers, data, step_bytes);
-    for (at, n) in message.chunks() {
-        prims.send(Src::Input(at), n).await;
-        if env.aborted() {
-            break;
-        }
-    }
-    prims.close();
-}
-
-async fn recv(env: &Env<'_>, message: Message, step_bytes: usize) {
-    let peers = Peers {
-        recv: &[message.peer],
-        send: &[],
-        connection: P2P_CONNECTION,
+    let shape = Shape {
+        proto: message.proto,
+        slices: 1,
+        steps: 1,
     };
-    let data = (Addr::NULL, message.at);
-    let mut prims = Prims::new(env, message.shape(), BYTES, &peers, data, step_bytes);
-    for (at, n) in message.chunks() {
-        prims.recv(at, n).await;
-        if env.aborted() {
+    let data = (message.at, message.at);
+    let mut prims = Prims::new(env, shape, BYTES, &peers, data, step_bytes);
+    let mut at = 0;
+    loop {
+        let n = message.chunk.max(1).min(message.len - at);
+        let step = if message.sends {
+            Step::own(at, n).sent()
+        } else {
+            Step::arriving(n).stored(at)
+        };
+        prims.step(step).await;
+        at += n;
+        if at >= message.len || env.aborted() {
             break;
         }
     }
@@ -111,13 +97,6 @@ pub(super) async fn run(env: &Env<'_>, batch: &Batch) {
     for work in &batch.works {
         let part = own_part(env, work);
         let flags: u8 = work.get(p2p::FLAGS);
-        let proto = |bit: u8| {
-            if flags >> bit & 1 == 1 {
-                Proto::Ll
-            } else {
-                Proto::Simple
-            }
-        };
         let outgoing = bounds(
             part,
             work.get(p2p::N_SEND_CHANNELS),
@@ -136,68 +115,25 @@ pub(super) async fn run(env: &Env<'_>, batch: &Batch) {
             }
             continue;
         }
-        if let Some((from, end)) = outgoing {
+        let from: i32 = work.get(p2p::RECV_RANK);
+        let sent = (true, to, source, p2p::SEND_CHUNK, 0, outgoing);
+        let received = (false, from, target, p2p::RECV_CHUNK, 1, incoming);
+        for (sends, peer, data, chunk, bit, bounds) in [sent, received] {
+            let Some((start, end)) = bounds else { continue };
             let message = Message {
-                peer: to,
-                at: source.field(from),
-                len: (end - from) as i64,
-                chunk: chunk_of(work.get(p2p::SEND_CHUNK)),
-                proto: proto(0),
+                sends,
+                peer,
+                at: data.field(start),
+                len: (end - start) as i64,
+                chunk: chunk_of(work.get(chunk)),
+                proto: if flags >> bit & 1 == 1 {
+                    Proto::Ll
+                } else {
+                    Proto::Simple
+                },
             };
-            tasks.push(Box::pin(send(env, message, step_bytes)));
-        }
-        if let Some((from, end)) = incoming {
-            let message = Message {
-                peer: work.get(p2p::RECV_RANK),
-                at: target.field(from),
-                len: (end - from) as i64,
-                chunk: chunk_of(work.get(p2p::RECV_CHUNK)),
-                proto: proto(1),
-            };
-            tasks.push(Box::pin(recv(env, message, step_bytes)));
+            tasks.push(Box::pin(transfer(env, message, step_bytes)));
         }
     }
     JoinAll(tasks).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunk_codes() {
-        assert_eq!(chunk_of(0), 0);
-        assert_eq!(chunk_of(7), 7);
-        assert_eq!(chunk_of(0x80), 8 << 15);
-    }
-
-    #[test]
-    fn parts_cover_a_message_once() {
-        for bytes in [0, 1, 4096, 5000, 100_000] {
-            let parts: Vec<_> = (0..4).filter_map(|part| bounds(part, 4, bytes)).collect();
-            assert_eq!(parts[0].0, 0);
-            assert_eq!(parts[3].1 as u64, bytes);
-            assert!(
-                parts.windows(2).all(|pair| pair[0].1 == pair[1].0),
-                "{parts:?}"
-            );
-        }
-        assert_eq!(bounds(4, 4, 100), None);
-    }
-
-    #[test]
-    fn an_empty_message_is_one_chunk() {
-        let message = |len| Message {
-            peer: 0,
-            at: Addr::NULL,
-            len,
-            chunk: 10,
-            proto: Proto::Simple,
-        };
-        assert_eq!(message(0).chunks().collect::<Vec<_>>(), [(0, 0)]);
-        assert_eq!(
-            message(25).chunks().collect::<Vec<_>>(),
-            [(0, 10), (10, 10), (20, 5)]
-        );
-    }
 }

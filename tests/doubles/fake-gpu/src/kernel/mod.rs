@@ -23,7 +23,7 @@ use crate::log::{debug, warning};
 use crate::prims::{Env, Math, Proto, Shape};
 use crate::reduce::Op;
 use batch::Batch;
-use counters::{Counters, now_ns};
+use counters::Counters;
 use function_table::{ALGO_RING, ALGO_TREE};
 use std::collections::HashMap;
 use tasks::Task;
@@ -106,7 +106,6 @@ async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, bloc
                 .field(4 * id)
                 .store_u32(batch.consumed);
         }
-        let began = now_ns();
         counters.begin(&batch);
         match library.funcs.get(&batch.func) {
             Some(&func) => run_batch(&env, &batch, func).await,
@@ -118,7 +117,7 @@ async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, bloc
         if env.aborted() {
             return;
         }
-        counters.end(&batch, began);
+        counters.end(&batch);
         next = batch.next;
     }
 }

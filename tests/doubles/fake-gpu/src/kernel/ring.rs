@@ -4,7 +4,7 @@ use super::function_table::{Coll, Func};
 use super::part::Part;
 use super::{math, neighbours, shape, simple_step_bytes};
 use crate::device_memory::{Addr, Record};
-use crate::prims::{Env, Peers, Prims, Src};
+use crate::prims::{Env, Peers, Prims, Step};
 
 /// The ranks in the order of the ring, the own one first.
 struct Order {
@@ -87,19 +87,19 @@ impl Ring {
                 (p.offset + at + c, chunk.min(rest - c))
             };
             let (o, e) = piece(n - 1);
-            prims.send(Src::Input(o), e).await;
+            prims.step(Step::own(o, e).sent()).await;
             for j in 2..n {
                 let (o, e) = piece(n - j);
-                prims.recv_reduce_send(o, e).await;
+                prims.step(Step::own(o, e).reduced().sent()).await;
             }
             let (o, e) = piece(0);
-            prims.recv_reduce_copy_send(o, o, e).await;
+            prims.step(Step::own(o, e).reduced().stored(o).sent()).await;
             for j in 1..n - 1 {
                 let (o, e) = piece(n - j);
-                prims.recv_copy_send(o, e).await;
+                prims.step(Step::arriving(e).stored(o).sent()).await;
             }
             let (o, e) = piece(1);
-            prims.recv(o, e).await;
+            prims.step(Step::arriving(e).stored(o)).await;
             at += looped;
         }
     }
@@ -112,14 +112,14 @@ impl Ring {
             let in_place = self.input.at(d as isize * self.element as isize)
                 == self.output.at(own as isize * self.element as isize);
             if in_place {
-                prims.send(Src::Input(d), e).await;
+                prims.step(Step::own(d, e).sent()).await;
             } else {
-                prims.copy_send(d, own, e).await;
+                prims.step(Step::own(d, e).stored(own).sent()).await;
             }
             for j in 1..n - 1 {
-                prims.recv_copy_send(at(n - j), e).await;
+                prims.step(Step::arriving(e).stored(at(n - j)).sent()).await;
             }
-            prims.recv(at(1), e).await;
+            prims.step(Step::arriving(e).stored(at(1))).await;
         }
     }
 
@@ -127,11 +127,11 @@ impl Ring {
         let (count, n) = (self.part.count, self.n);
         for (d, e) in self.part.chunks() {
             let at = |position| d + self.order.rank(position) * count;
-            prims.send(Src::Input(at(n - 1)), e).await;
+            prims.step(Step::own(at(n - 1), e).sent()).await;
             for j in 2..n {
-                prims.recv_reduce_send(at(n - j), e).await;
+                prims.step(Step::own(at(n - j), e).reduced().sent()).await;
             }
-            prims.recv_reduce_copy(at(0), d, e).await;
+            prims.step(Step::own(at(0), e).reduced().stored(d)).await;
         }
     }
 
@@ -140,14 +140,14 @@ impl Ring {
         for (o, e) in self.part.chunks() {
             if own == self.root {
                 if self.input == self.output {
-                    prims.send(Src::Input(o), e).await;
+                    prims.step(Step::own(o, e).sent()).await;
                 } else {
-                    prims.copy_send(o, o, e).await;
+                    prims.step(Step::own(o, e).stored(o).sent()).await;
                 }
             } else if next == self.root {
-                prims.recv(o, e).await;
+                prims.step(Step::arriving(e).stored(o)).await;
             } else {
-                prims.recv_copy_send(o, e).await;
+                prims.step(Step::arriving(e).stored(o).sent()).await;
             }
         }
     }
@@ -156,11 +156,11 @@ impl Ring {
         let prev = self.order.rank(self.n - 1);
         for (o, e) in self.part.chunks() {
             if prev == self.root {
-                prims.send(Src::Input(o), e).await;
+                prims.step(Step::own(o, e).sent()).await;
             } else if own == self.root {
-                prims.recv_reduce_copy(o, o, e).await;
+                prims.step(Step::own(o, e).reduced().stored(o)).await;
             } else {
-                prims.recv_reduce_send(o, e).await;
+                prims.step(Step::own(o, e).reduced().sent()).await;
             }
         }
     }

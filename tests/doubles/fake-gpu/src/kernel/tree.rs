@@ -5,7 +5,7 @@ use super::part::Part;
 use super::tasks::{JoinAll, Task};
 use super::{math, shape, simple_step_bytes};
 use crate::device_memory::Record;
-use crate::prims::{Env, Peers, Prims, Src, Step};
+use crate::prims::{Env, Peers, Prims, Step};
 
 const NOBODY: i32 = -1;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
     if up == NOBODY {
         let mut prims = open(&down, &down);
         for (o, e) in pieces {
-            prims.recv_reduce_copy_send(o, o, e).await;
+            prims.step(Step::own(o, e).reduced().stored(o).sent()).await;
         }
         prims.close();
         return;
@@ -47,23 +47,15 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
     let own_pieces = pieces.clone();
     let rising: Task<'_> = Box::pin(async move {
         for (o, e) in own_pieces {
-            if leaf {
-                reduce.send(Src::Input(o), e).await;
-            } else {
-                reduce.recv_reduce_send(o, e).await;
-            }
+            let own = Step::own(o, e).sent();
+            reduce.step(if leaf { own } else { own.reduced() }).await;
         }
         reduce.close();
     });
     let falling: Task<'_> = Box::pin(async move {
         for (o, e) in pieces {
-            let step = Step {
-                recv: true,
-                dst: Some(o),
-                send: !leaf,
-                ..Step::new(Src::None, e)
-            };
-            spread.step(step).await;
+            let result = Step::arriving(e).stored(o);
+            spread.step(if leaf { result } else { result.sent() }).await;
         }
         spread.close();
     });

@@ -69,17 +69,11 @@ impl Lines {
             part[..to - from].copy_from_slice(&data[from..to]);
             let at = base.field(line * self.len());
             if self.proto == Proto::Ll {
-                let word = |k: usize| {
-                    u64::from(u32::from_le_bytes([
-                        part[k],
-                        part[k + 1],
-                        part[k + 2],
-                        part[k + 3],
-                    ]))
-                };
-                let flag = u64::from(flag as u32) << 32;
-                at.store(word(0) | flag);
-                at.field(8).store(word(4) | flag);
+                for (half, data) in part[..8].chunks_exact(4).enumerate() {
+                    let word = u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
+                    at.field(8 * half)
+                        .store(u64::from(word) | u64::from(flag as u32) << 32);
+                }
             } else {
                 at.copy_in(&part);
                 at.field(120).store(flag);
@@ -138,30 +132,6 @@ impl Prims<'_> {
                     Proto::Ll | Proto::Simple => to.advance_silently(),
                 }
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read_and_flagged() {
-        for (proto, bytes) in [(Proto::Ll, 21), (Proto::Ll128, 2000)] {
-            let lines = Lines::of(proto, bytes);
-            let mut memory = vec![0_u64; lines.wire_bytes() / 8];
-            // SAFETY: `memory` is as long as the lines and outlives all uses of the address.
-            let base = unsafe { Addr::new(memory.as_mut_ptr().expose_provenance()) };
-            let data: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
-            assert!(!lines.ready(base, 0, 7));
-            lines.write(base, &data, 7);
-            assert!(
-                (0..lines.count).all(|line| lines.ready(base, line, 7)),
-                "{proto:?}"
-            );
-            assert!(!lines.ready(base, 0, 8));
-            assert_eq!(lines.read(base)[..bytes], data, "{proto:?}");
         }
     }
 }

@@ -3,7 +3,6 @@
 
 mod connection;
 mod lines;
-mod simple;
 
 use crate::device_memory::Addr;
 use crate::kernel::tasks::poll_until;
@@ -81,13 +80,6 @@ impl Env<'_> {
     }
 }
 
-/// Where a step takes own data from: nowhere, or this element of the input.
-#[derive(Clone, Copy)]
-pub(crate) enum Src {
-    None,
-    Input(i64),
-}
-
 /// Protocol, and slices and steps of a chunk.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
@@ -121,28 +113,59 @@ pub(crate) struct Peers<'p> {
 /// One primitive: take own data and/or what arrives, combine, store to the output and/or send on.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    pub(crate) src: Src,
-    pub(crate) recv: bool,
+    /// element of the input
+    src: Option<i64>,
+    recv: bool,
     /// element of the output
-    pub(crate) dst: Option<i64>,
-    pub(crate) send: bool,
+    dst: Option<i64>,
+    send: bool,
     /// elements
-    pub(crate) n: usize,
-    /// the value is the result: apply what the operator does at the end
-    pub(crate) finish: bool,
+    n: usize,
 }
 
 impl Step {
-    /// A step that takes data and does nothing with it yet.
-    pub(crate) fn new(src: Src, n: i64) -> Step {
+    /// Takes own data.
+    pub(crate) fn own(src: i64, n: i64) -> Step {
+        let n = n.max(0) as usize;
         Step {
-            src,
+            src: Some(src),
             recv: false,
             dst: None,
             send: false,
-            n: n.max(0) as usize,
-            finish: false,
+            n,
         }
+    }
+
+    /// Takes what arrives.
+    pub(crate) fn arriving(n: i64) -> Step {
+        Step {
+            src: None,
+            recv: true,
+            ..Step::own(0, n)
+        }
+    }
+
+    /// Combines it with what arrives.
+    pub(crate) fn reduced(self) -> Step {
+        Step { recv: true, ..self }
+    }
+
+    /// Stores it.
+    pub(crate) fn stored(self, dst: i64) -> Step {
+        Step {
+            dst: Some(dst),
+            ..self
+        }
+    }
+
+    /// Sends it on.
+    pub(crate) fn sent(self) -> Step {
+        Step { send: true, ..self }
+    }
+
+    /// What is stored is the result: what the operator does at the end is to be applied.
+    fn is_last(&self) -> bool {
+        self.src.is_some() && self.recv && self.dst.is_some()
     }
 }
 
@@ -202,80 +225,54 @@ impl<'a> Prims<'a> {
         }
     }
 
-    /// Sends own data.
-    pub(crate) async fn send(&mut self, src: Src, n: i64) {
-        let step = Step::new(src, n);
-        self.step(Step { send: true, ..step }).await;
-    }
-
-    /// Sends own data and stores it.
-    pub(crate) async fn copy_send(&mut self, src: i64, dst: i64, n: i64) {
-        let step = Step::new(Src::Input(src), n);
-        self.step(Step {
-            dst: Some(dst),
-            send: true,
-            ..step
-        })
-        .await;
-    }
-
-    /// Stores what arrives.
-    pub(crate) async fn recv(&mut self, dst: i64, n: i64) {
-        let step = Step::new(Src::None, n);
-        self.step(Step {
-            recv: true,
-            dst: Some(dst),
-            ..step
-        })
-        .await;
-    }
-
-    /// Stores what arrives and sends it on.
-    pub(crate) async fn recv_copy_send(&mut self, dst: i64, n: i64) {
-        let step = Step::new(Src::None, n);
-        self.step(Step {
-            recv: true,
-            dst: Some(dst),
-            send: true,
-            ..step
-        })
-        .await;
-    }
-
-    /// Combines own data with what arrives and sends it on.
-    pub(crate) async fn recv_reduce_send(&mut self, src: i64, n: i64) {
-        let step = Step::new(Src::Input(src), n);
-        self.step(Step {
-            recv: true,
-            send: true,
-            ..step
-        })
-        .await;
-    }
-
-    /// Combines own data with what arrives: the result, which is stored.
-    pub(crate) async fn recv_reduce_copy(&mut self, src: i64, dst: i64, n: i64) {
-        let step = Step::new(Src::Input(src), n);
-        self.step(Step {
-            recv: true,
-            dst: Some(dst),
-            finish: true,
-            ..step
-        })
-        .await;
-    }
-
-    /// Combines own data with what arrives: the result, which is stored and sent on.
-    pub(crate) async fn recv_reduce_copy_send(&mut self, src: i64, dst: i64, n: i64) {
-        let step = Step::new(Src::Input(src), n);
-        self.step(Step {
-            recv: true,
-            dst: Some(dst),
-            send: true,
-            finish: true,
-            ..step
-        })
-        .await;
+    /// The "simple" protocol: data in the buffer, counters beside it.
+    async fn step_simple(&mut self, step: Step) {
+        let (env, layout) = (self.env, self.env.layout);
+        let Shape { slices, steps, .. } = self.shape;
+        let element = self.math.ty.size();
+        let even = step.n.div_ceil(16 * slices as usize) * 16;
+        let mut slice = even.max(self.step_elements * steps as usize / 32);
+        let mut shift = 0;
+        for _ in 0..slices {
+            slice = slice.min(step.n - shift);
+            if step.recv {
+                self.wait(&self.recvs, steps, 0).await;
+            }
+            if step.send {
+                self.wait_to_send(steps).await;
+                for to in &self.sends {
+                    to.set_size(layout, slice * element);
+                }
+            }
+            if env.aborted() {
+                return;
+            }
+            if slice > 0 {
+                let received = if step.recv {
+                    let data = self
+                        .recvs
+                        .iter()
+                        .map(|from| from.data(layout, Proto::Simple));
+                    data.map(|at| at.bytes(slice * element)).collect()
+                } else {
+                    Vec::new()
+                };
+                let value = self.value(&step, shift, slice, received);
+                self.keep(step.dst, shift, &value);
+                if step.send {
+                    for to in &self.sends {
+                        to.data(layout, Proto::Simple).copy_in(&value);
+                    }
+                }
+            }
+            if step.recv {
+                self.recvs.iter_mut().for_each(|from| from.advance(steps));
+            }
+            if step.send {
+                self.sends.iter_mut().for_each(|to| to.advance(steps));
+            }
+            shift += slice;
+        }
     }
 
     /// Further input and output.
@@ -299,17 +296,17 @@ impl<'a> Prims<'a> {
     fn value(&self, step: &Step, shift: usize, n: usize, mut received: Vec<Vec<u8>>) -> Vec<u8> {
         let Math { ty, op, arg } = self.math;
         let mut value = match step.src {
-            Src::Input(index) => {
+            Some(index) => {
                 let mut own = self.element(self.input, index, shift).bytes(n * ty.size());
                 reduce::pre_op(ty, op, arg, &mut own);
                 own
             }
-            Src::None => received.remove(0),
+            None => received.remove(0),
         };
         for other in &received {
             reduce::combine(ty, op, arg, &mut value, other);
         }
-        if step.finish {
+        if step.is_last() {
             reduce::post_op(ty, op, arg, &mut value);
         }
         value
