@@ -1,156 +1,49 @@
-//! The command line. Parsed by hand: the program has few options, and its folder has to stay small.
+//! The command line.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
-pub(crate) const HELP: &str = "\
-Finds out on a machine with a GPU what only a GPU can show, prints a table and writes JSON.
-
-Usage: DIR/gpu-check [OPTIONS]
-
-  --nccl PATH      libnccl.so.2         (default for all three: LD_LIBRARY_PATH, then the Python packages of the
-  --cudart PATH    libcudart.so.13, .12  python3 on PATH and of the usual folders, then CUDA_HOME and
-  --cupti PATH     libcupti.so.13, .12   /usr/local/cuda, then the system's folders)
-  --python PATH    a python3 that has PyTorch (default: python3 on PATH, where it has it)
-  --only LIST      only these checks, by name or number, separated by commas
-  --limit SECONDS  end within this time (570)
-  --json FILE      where the results go (gpu-check.json)
-  --work DIR       where files go meanwhile (a folder in TMPDIR or /tmp, removed at the end)
-  --fake-gpu       without a GPU: run what can be run on the doubles of this folder, to test the checks themselves;
-                   needs --nccl
-  --list           print the checks and what each settles, and run nothing
-
-A check that does not end is killed at its own time limit. Exit status: 0 no check failed, 1 one did, 2 usage, or
-something is missing here.
-";
-
-/// What is to be done.
-#[derive(Debug)]
-pub(crate) enum Wanted {
-    Checks(Options),
-    Probe(ProbeRequest),
-    Help,
-    List,
-}
-
-/// What to run, and on what.
-#[derive(Clone, Debug)]
+/// Finds out on a machine with a GPU what only a GPU can show, prints a table and writes JSON.
+///
+/// NCCL, the CUDA runtime and CUPTI are looked for on LD_LIBRARY_PATH, among the Python packages of the python3 on
+/// PATH, in CUDA_HOME and /usr/local/cuda, and in the system's folders. A check that does not end is killed at its own
+/// time limit. Exit status: 0 no check failed, 1 one did, 2 usage, or something is missing here.
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "gpu-check")]
 pub(crate) struct Options {
+    /// libnccl.so.2
+    #[arg(long, value_name = "PATH", required_if_eq("fake_gpu", "true"))]
     pub(crate) nccl: Option<PathBuf>,
+    /// libcudart.so.13, .12
+    #[arg(long, value_name = "PATH")]
     pub(crate) cudart: Option<PathBuf>,
+    /// libcupti.so.13, .12
+    #[arg(long, value_name = "PATH")]
     pub(crate) cupti: Option<PathBuf>,
+    /// A python3 that has PyTorch [default: python3 on PATH, where it has it]
+    #[arg(long, value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
-    pub(crate) only: Option<Vec<String>>,
-    pub(crate) limit: Duration,
+    /// Only these checks, by name or number
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// End within this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 570)]
+    pub(crate) limit: u64,
+    /// Where the results go
+    #[arg(long, value_name = "FILE", default_value = "gpu-check.json")]
     pub(crate) json: PathBuf,
-    pub(crate) work: Option<PathBuf>,
+    /// Without a GPU: run what can be run on the doubles of this folder, to test the checks themselves; needs --nccl
+    #[arg(long)]
     pub(crate) fake_gpu: bool,
-}
-
-/// One question to CUPTI and the driver, to be answered by this process.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ProbeRequest {
-    pub(crate) name: String,
-    pub(crate) cupti: Option<PathBuf>,
-    pub(crate) cudart: Option<PathBuf>,
-    /// The driver's file, where it is not the system's `libcuda.so.1`.
+    /// Print the checks and what each settles, and run nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// One question to CUPTI and the driver, answered by this process
+    #[arg(long, hide = true)]
+    pub(crate) probe: Option<String>,
+    /// The driver's file, where it is not the system's `libcuda.so.1`
+    #[arg(long, hide = true)]
     pub(crate) driver: Option<PathBuf>,
-    /// Both are doubles.
+    /// Driver and CUPTI are doubles
+    #[arg(long, hide = true)]
     pub(crate) double: bool,
-}
-
-/// Reads the words behind the program's name.
-pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
-    let mut options = Options {
-        nccl: None,
-        cudart: None,
-        cupti: None,
-        python: None,
-        only: None,
-        limit: Duration::from_secs(570),
-        json: "gpu-check.json".into(),
-        work: None,
-        fake_gpu: false,
-    };
-    let mut probe = ProbeRequest::default();
-    let mut is_probe = false;
-    let mut words = words;
-    while let Some(word) = words.next() {
-        let name = word.to_string_lossy().into_owned();
-        let mut value = || words.next().ok_or_else(|| format!("{name} needs a value"));
-        match name.as_str() {
-            "--nccl" => options.nccl = Some(value()?.into()),
-            "--cudart" => options.cudart = Some(value()?.into()),
-            "--cupti" => options.cupti = Some(value()?.into()),
-            "--python" => options.python = Some(value()?.into()),
-            "--json" => options.json = value()?.into(),
-            "--work" => options.work = Some(value()?.into()),
-            "--only" => {
-                let list = value()?.to_string_lossy().into_owned();
-                options.only = Some(list.split(',').map(str::to_owned).collect());
-            }
-            "--limit" => {
-                let text = value()?.to_string_lossy().into_owned();
-                let seconds: u64 = text
-                    .parse()
-                    .map_err(|_| format!("--limit {text}: not a number of seconds"))?;
-                options.limit = Duration::from_secs(seconds);
-            }
-            "--fake-gpu" => options.fake_gpu = true,
-            "--list" => return Ok(Wanted::List),
-            "-h" | "--help" => return Ok(Wanted::Help),
-            "--probe" => {
-                is_probe = true;
-                probe.name = value()?.to_string_lossy().into_owned();
-            }
-            "--driver" => probe.driver = Some(value()?.into()),
-            "--double" => probe.double = true,
-            other => return Err(format!("`{other}` is not an option\n\n{HELP}")),
-        }
-    }
-    if is_probe {
-        probe.cupti = options.cupti;
-        probe.cudart = options.cudart;
-        return Ok(Wanted::Probe(probe));
-    }
-    if options.fake_gpu && options.nccl.is_none() {
-        return Err(
-            "--fake-gpu needs --nccl: there is none to be found where no GPU is".to_owned(),
-        );
-    }
-    Ok(Wanted::Checks(options))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn words(line: &str) -> Result<Wanted, String> {
-        parse(line.split(' ').map(OsString::from))
-    }
-
-    #[test]
-    fn options_are_read() {
-        let Ok(Wanted::Checks(options)) = words("--only 1,overhead --limit 60 --nccl /x") else {
-            panic!("checks are wanted");
-        };
-        assert_eq!(options.only.unwrap(), ["1", "overhead"]);
-        assert_eq!(options.limit, Duration::from_secs(60));
-        assert_eq!(options.nccl.unwrap(), PathBuf::from("/x"));
-        assert!(matches!(words("--probe ids --double"), Ok(Wanted::Probe(probe)) if probe.double));
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for (line, says) in [
-            ("--limit soon", "soon"),
-            ("--nccl", "needs a value"),
-            ("--fake-gpu", "needs --nccl"),
-            ("--real", "`--real`"),
-        ] {
-            let message = words(line).unwrap_err();
-            assert!(message.contains(says), "{message}");
-        }
-    }
 }

@@ -1,31 +1,28 @@
-//! All checks, in the order they are run: what everything else stands on first, what takes long last.
+//! All checks, in the order they are run: what everything else stands on first, what takes long last. What people read
+//! is a table, what programs read JSON.
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
 use crate::checks::{self, Shape};
 use crate::machine::Machine;
 use crate::options::Options;
-use crate::outcome::{Facts, Outcome};
-use crate::report::{self, Row};
+use crate::outcome::{Outcome, Verdict, with};
 
-/// One question.
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    /// Its number in the list of docs/GPU.md.
-    pub(crate) number: Option<u8>,
-    /// What is known when it was answered.
-    pub(crate) settles: &'static str,
-    /// Longest time, in seconds.
-    limit_s: u64,
-    /// The doubles can answer it, as far as they go.
-    on_doubles: bool,
-    run: fn(&Context<'_>) -> Outcome,
-}
+/// One question: its name, its number in the list of docs/GPU.md (0: none), its longest time in seconds, whether the
+/// doubles can answer it, what answers it, and what is known then.
+type Check = (
+    &'static str,
+    u8,
+    u64,
+    bool,
+    fn(&Context<'_>) -> Outcome,
+    &'static str,
+);
 
 /// What a check has to work with.
 pub(crate) struct Context<'a> {
@@ -34,7 +31,7 @@ pub(crate) struct Context<'a> {
     pub(crate) is_fake: bool,
     /// A folder of the check's own.
     pub(crate) work: PathBuf,
-    pub(crate) until: Instant,
+    until: Instant,
     /// How several ranks run on this machine; found out by the first that asks.
     shape: &'a OnceCell<Option<Shape>>,
 }
@@ -46,94 +43,90 @@ impl Context<'_> {
     }
 
     /// How several ranks run here, if they do.
-    pub(crate) fn shape(&self) -> Option<&Shape> {
-        self.shape.get_or_init(|| checks::find_shape(self)).as_ref()
+    pub(crate) fn shape(&self) -> Result<&Shape, Outcome> {
+        let shape = self.shape.get_or_init(|| checks::find_shape(self)).as_ref();
+        shape.ok_or_else(|| {
+            Outcome::not_here(
+                "NCCL lets only one rank use this machine's GPU, and launches nothing for one",
+            )
+        })
     }
-}
-
-macro_rules! checks {
-    ($($name:literal $number:expr, $limit_s:literal s, $on_doubles:expr, $run:expr, $settles:literal;)*) => {
-        /// All of them.
-        pub(crate) const CHECKS: &[Check] = &[$(Check {
-            name: $name,
-            number: $number,
-            settles: $settles,
-            limit_s: $limit_s,
-            on_doubles: $on_doubles,
-            run: $run,
-        }),*];
-    };
 }
 
 const DOUBLES: bool = true;
 const GPU_ONLY: bool = false;
 
+macro_rules! checks {
+    ($($name:literal $number:literal, $limit_s:literal s, $on_doubles:expr, $run:expr, $settles:literal;)*) => {
+        /// All of them.
+        const CHECKS: &[Check] = &[$(($name, $number, $limit_s, $on_doubles, $run, $settles)),*];
+    };
+}
+
 checks! {
-    "device" None, 30 s, GPU_ONLY, |c| checks::probe(c, "device"),
+    "device" 0, 30 s, GPU_ONLY, |c| checks::probe(c, "device"),
         "the driver answers; its version, the GPU's name and memory";
-    "one-rank" None, 60 s, DOUBLES, checks::one_rank,
+    "one-rank" 0, 60 s, GPU_ONLY, checks::one_rank,
         "a communicator of one rank: results, what NCCL tells the plugin, the archive";
-    "several-ranks" None, 90 s, DOUBLES, checks::several_ranks,
+    "several-ranks" 0, 90 s, DOUBLES, checks::several_ranks,
         "how NCCL lets several ranks use this machine's GPUs, and that all operations are right under the plugin";
-    "function-ids" Some(1), 30 s, DOUBLES, checks::function_ids,
+    "function-ids" 1, 30 s, DOUBLES, checks::function_ids,
         "external ids come with the records of the four launch functions alone (CUDA 12.5 on), in both families";
-    "nccl-kernels" Some(2), 60 s, DOUBLES, checks::nccl_kernels,
+    "nccl-kernels" 2, 60 s, DOUBLES, checks::nccl_kernels,
         "each launch of NCCL's has one kernel record and one external id; names of its kernels";
-    "runtime-launch" Some(3), 30 s, GPU_ONLY, |c| checks::probe(c, "runtime-launch"),
-        "whether cudaLaunchKernel makes a record of cuLaunchKernel too, and with which correlation id";
-    "record-layout" Some(4), 30 s, GPU_ONLY, |c| checks::probe(c, "layout"),
-        "grid, block, shared memory, stream, device and name are where the table says";
-    "stream-ids" Some(5), 30 s, GPU_ONLY, |c| checks::probe(c, "streams"),
-        "how CUPTI's stream number relates to cuStreamGetId and cuptiGetStreamIdEx";
-    "device-order" Some(6), 30 s, GPU_ONLY, checks::device_order,
-        "CUPTI's device number under CUDA_VISIBLE_DEVICES, and on MIG";
-    "gpu-clock" Some(7), 60 s, GPU_ONLY, |c| checks::probe(c, "gpu-clock"),
-        "steps of the GPU's timer, and that it lies between a kernel's start and end by CUPTI";
-    "kernel-channels" Some(7), 60 s, DOUBLES, checks::kernel_channels,
+    "kernel-channels" 7, 60 s, DOUBLES, checks::kernel_channels,
         "how NCCL's stamps of the GPU's timer fit between the starts and ends of kernels by CUPTI";
-    "cupti-clock" Some(8), 30 s, DOUBLES, |c| checks::probe(c, "clock"),
-        "CUPTI's clock against the system's: offset and how long a reading takes";
-    "two-tools" Some(9), 60 s, DOUBLES, checks::two_tools,
+    "two-tools" 9, 60 s, DOUBLES, checks::two_tools,
         "what a second user of CUPTI gets, in each order of the two families";
-    "torch-profiler" Some(9), 150 s, GPU_ONLY, checks::torch_profiler,
+    "torch-profiler" 9, 150 s, GPU_ONLY, checks::torch_profiler,
         "whether PyTorch's profiler sees its kernels beside each way of the plugin, begun before it and after";
-    "nsys" Some(9), 60 s, GPU_ONLY, checks::nsys,
-        "which variables Nsight Systems sets, and what the plugin decides under it";
-    "events-way" None, 60 s, DOUBLES, checks::events_way,
+    "nsys" 9, 60 s, GPU_ONLY, checks::nsys,
+        "which variables Nsight Systems sets, by which the plugin knows of it";
+    "events-way" 0, 60 s, DOUBLES, checks::events_way,
         "launches timed by CUDA events: all of them, and nothing refused";
-    "ends" Some(11), 120 s, DOUBLES, checks::ends,
+    "ends" 11, 120 s, DOUBLES, checks::ends,
         "communicators destroyed, aborted, in mixed order or not at all, with CUPTI on: each ends and has its archive";
-    "graph-nodes" Some(12), 30 s, GPU_ONLY, |c| checks::probe(c, "graph"),
-        "1000 replays of a graph: whether node ids stay, and sourceGraphNodeId (CUDA 13.4 on)";
-    "nccl-graphs" Some(12), 60 s, DOUBLES, checks::nccl_graphs,
+    "nccl-graphs" 12, 60 s, DOUBLES, checks::nccl_graphs,
         "kernels of NCCL's in replays are recognised";
-    "copy-engine" Some(13), 30 s, GPU_ONLY, checks::copy_engine,
-        "which functions copy-engine collectives call, and the copy counts of batches";
-    "fork" Some(14), 30 s, DOUBLES, |c| checks::probe(c, "fork"),
+    "fork" 14, 30 s, DOUBLES, |c| checks::probe(c, "fork"),
         "a child that is forked while CUPTI records: it ends, and the parent's records go on";
-    "refused-buffer" Some(15), 30 s, DOUBLES, checks::refused_buffer,
+    "refused-buffer" 15, 30 s, DOUBLES, checks::refused_buffer,
         "whether CUPTI survives a refused buffer (it is refused from CUDA 12.9 on only)";
-    "small-buffers" Some(16), 30 s, DOUBLES, |c| checks::probe(c, "small-buffers"),
+    "small-buffers" 16, 30 s, DOUBLES, |c| checks::probe(c, "small-buffers"),
         "what is lost, and counted as lost, with buffers of 64 KiB";
-    "several-gpus" Some(17), 60 s, GPU_ONLY, checks::several_gpus,
-        "several GPUs in one process, and under MPS";
-    "kernel-storm" Some(10), 60 s, DOUBLES, |c| checks::probe(c, "storm"),
+    "several-gpus" 17, 60 s, GPU_ONLY, checks::several_gpus,
+        "several GPUs in one process";
+    "kernel-storm" 10, 60 s, DOUBLES, |c| checks::probe(c, "storm"),
         "what CUPTI costs per empty kernel, and in device memory";
-    "callbacks-alone" Some(10), 60 s, DOUBLES, checks::callbacks_alone,
-        "what a callback costs on this machine's cores, with no GPU in it";
-    "cupti-cost" Some(10), 100 s, DOUBLES, checks::cupti_cost,
+    "cupti-cost" 10, 100 s, DOUBLES, checks::cupti_cost,
         "a small all-reduce with GPU work untimed, by events, by CUPTI";
-    "callback-cost" Some(10), 160 s, DOUBLES, checks::callback_cost,
+    "callback-cost" 10, 160 s, DOUBLES, checks::callback_cost,
         "a small all-reduce without a plugin, with an empty one, with ours: light, standard, full";
+}
+
+/// The number of a check as a table has it.
+fn numbered(number: u8) -> String {
+    if number == 0 {
+        String::new()
+    } else {
+        number.to_string()
+    }
+}
+
+/// All checks and what each settles.
+pub(crate) fn list() -> String {
+    let line = |(name, number, .., settles): &Check| {
+        format!("{:>2} {name:<18} {settles}\n", numbered(*number))
+    };
+    CHECKS.iter().map(line).collect()
 }
 
 /// Runs what is wanted; whether no check failed.
 pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let began = Instant::now();
-    let ends = began + options.limit;
     let bundle = Bundle::here()?;
-    let work = Work::new(options)?;
-    let wanted = wanted(options.only.as_deref())?;
+    let work = tempfile::tempdir().map_err(|error| format!("cannot create a folder: {error}"))?;
+    let wanted = wanted(&options.only)?;
     let machine = Machine::look(options, &bundle, work.path());
     if machine.gpus == 0 && !options.fake_gpu {
         return Err(
@@ -141,47 +134,76 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
                 .to_owned(),
         );
     }
-    let mut about = machine.facts();
-    about.insert("fake_gpu".to_owned(), json!(options.fake_gpu));
-    about.insert("began_unix_s".to_owned(), json!(unix_s()));
-    for (name, value) in bundle.description() {
-        about.insert(format!("bundle_{name}"), json!(value));
-    }
-    say(&about);
+    let about = about(options, &machine, &bundle);
+    println!("{about:#}\n");
     let shape = OnceCell::new();
-    let mut rows: Vec<Row> = Vec::new();
+    let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
     for check in wanted {
+        let (name, number, limit_s, ..) = *check;
         let started = Instant::now();
+        let ends = began + Duration::from_secs(options.limit);
         let context = Context {
             machine: &machine,
             bundle: &bundle,
             is_fake: options.fake_gpu,
-            work: work.path().join(check.name),
-            until: ends.min(started + Duration::from_secs(check.limit_s)),
+            work: work.path().join(name),
+            until: ends.min(started + Duration::from_secs(limit_s)),
             shape: &shape,
         };
-        let row = Row {
-            name: check.name,
-            number: check.number,
-            outcome: one(check, &context),
-            seconds: started.elapsed().as_secs_f64(),
+        let outcome = one(check, &context);
+        let seconds = started.elapsed().as_secs_f64();
+        let told = if outcome.why.is_empty() {
+            short(&outcome.facts)
+        } else {
+            outcome.why.clone()
         };
-        println!("{}", report::line(&row));
-        rows.push(row);
+        println!(
+            "{:>2} {name:<18} {:<8} {seconds:>6.1} s  {told}",
+            numbered(number),
+            outcome.verdict.word()
+        );
+        verdicts.push(outcome.verdict);
+        let number = (number != 0).then_some(number);
+        let row =
+            json!({ "name": name, "number": number, "seconds": (seconds * 10.0).round() / 10.0 });
+        rows.push(with(row, json!(outcome)));
         // After each: what is known is there even where the machine goes away.
-        write(&options.json, &about, &rows)?;
+        let text = format!(
+            "{:#}\n",
+            json!({ "format": 1, "about": about, "checks": rows })
+        );
+        std::fs::write(&options.json, text)
+            .map_err(|error| format!("cannot write {}: {error}", options.json.display()))?;
     }
+    let count = |verdict| verdicts.iter().filter(|own| **own == verdict).count();
     println!(
-        "\n{}, {:.0} s; facts in {}",
-        report::summary(&rows),
+        "\n{} ok, {} failed, {} not possible here, {:.0} s; facts in {}",
+        count(Verdict::Ok),
+        count(Verdict::Failed),
+        count(Verdict::NotHere),
         began.elapsed().as_secs_f64(),
         options.json.display()
     );
-    Ok(rows.iter().all(|row| row.outcome.word() != "failed"))
+    Ok(count(Verdict::Failed) == 0)
 }
 
-fn one(check: &Check, context: &Context<'_>) -> Outcome {
-    if context.is_fake && !check.on_doubles {
+/// Machine and folder: the bundle says of itself lines of `name: value`.
+fn about(options: &Options, machine: &Machine, bundle: &Bundle) -> Value {
+    let began = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let about = json!({ "fake_gpu": options.fake_gpu, "began_unix_s": began.as_secs() });
+    let text = std::fs::read_to_string(bundle.folder.join("BUNDLE")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(": "));
+    let described = lines.map(|(name, value)| (format!("bundle_{name}"), json!(value)));
+    with(
+        with(machine.facts(), about),
+        Value::Object(described.collect()),
+    )
+}
+
+fn one((_, _, _, on_doubles, check, _): &Check, context: &Context<'_>) -> Outcome {
+    if context.is_fake && !on_doubles {
         return Outcome::not_here("needs a GPU");
     }
     if context.left() < Duration::from_secs(2) {
@@ -190,109 +212,39 @@ fn one(check: &Check, context: &Context<'_>) -> Outcome {
     if let Err(error) = std::fs::create_dir_all(&context.work) {
         return Outcome::failed(format!("cannot create {}: {error}", context.work.display()));
     }
-    let outcome = (check.run)(context);
+    let outcome = check(context);
     // Recordings of a million calls are large.
     let _ = std::fs::remove_dir_all(&context.work);
     outcome
 }
 
-fn wanted(only: Option<&[String]>) -> Result<Vec<&'static Check>, String> {
-    let Some(only) = only else {
-        return Ok(CHECKS.iter().collect());
-    };
-    let is = |check: &Check, word: &str| {
-        check.name == word
-            || check
-                .number
-                .is_some_and(|number| number.to_string() == word)
-    };
+/// The facts in one line: those that are short. The others are in the JSON.
+fn short(facts: &Value) -> String {
+    const MOST: usize = 110;
+    let mut text = String::new();
+    for (name, value) in facts.as_object().into_iter().flatten() {
+        let piece = match value {
+            Value::Object(_) | Value::Array(_) | Value::Null => continue,
+            Value::String(value) if value.starts_with('/') => continue,
+            Value::String(value) => format!("{name}={value}"),
+            value => format!("{name}={value}"),
+        };
+        if text.len() + piece.len() > MOST {
+            break;
+        }
+        text.push_str(if text.is_empty() { "" } else { ", " });
+        text.push_str(&piece);
+    }
+    text
+}
+
+fn wanted(only: &[String]) -> Result<Vec<&'static Check>, String> {
+    let is = |(name, number, ..): &Check, word: &str| *name == word || numbered(*number) == word;
     for word in only {
         if !CHECKS.iter().any(|check| is(check, word)) {
             return Err(format!("--only {word}: there is no such check (--list)"));
         }
     }
-    let is_wanted = |check: &&Check| only.iter().any(|word| is(check, word));
+    let is_wanted = |check: &&Check| only.is_empty() || only.iter().any(|word| is(check, word));
     Ok(CHECKS.iter().filter(is_wanted).collect())
-}
-
-fn say(about: &Facts) {
-    for (name, value) in about {
-        println!(
-            "{name}: {}",
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned)
-        );
-    }
-    println!();
-}
-
-fn write(path: &Path, about: &Facts, rows: &[Row]) -> Result<(), String> {
-    let text = format!("{:#}\n", report::json(about, rows));
-    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
-}
-
-fn unix_s() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |since| since.as_secs())
-}
-
-/// Where the checks have their files.
-struct Work {
-    folder: PathBuf,
-    /// A folder that the user named stays.
-    is_ours: bool,
-}
-
-impl Work {
-    fn new(options: &Options) -> Result<Self, String> {
-        let ours = || std::env::temp_dir().join(format!("gpu-check-{}", std::process::id()));
-        let folder = options.work.clone().unwrap_or_else(ours);
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
-        Ok(Self {
-            folder,
-            is_ours: options.work.is_none(),
-        })
-    }
-
-    fn path(&self) -> &Path {
-        &self.folder
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        if self.is_ours {
-            // What is left is only disk space.
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_number_of_the_list_has_a_check() {
-        for number in 1..=17 {
-            assert!(
-                CHECKS.iter().any(|check| check.number == Some(number)),
-                "{number}"
-            );
-        }
-    }
-
-    #[test]
-    fn checks_are_named_or_numbered() {
-        let names = |only: &str| -> Vec<&str> {
-            let only: Vec<String> = only.split(',').map(str::to_owned).collect();
-            let wanted = wanted(Some(&only)).unwrap();
-            wanted.iter().map(|check| check.name).collect()
-        };
-        assert_eq!(names("device,1"), ["device", "function-ids"]);
-        assert_eq!(names("12"), ["graph-nodes", "nccl-graphs"]);
-        assert!(wanted(Some(&["18".to_owned()])).is_err());
-    }
 }

@@ -6,61 +6,46 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::outcome::{Facts, Outcome};
+use crate::outcome::{Outcome, with};
 use crate::plan::Context;
 use crate::process::{self, Ran};
 
 /// Processes and threads, and what lets NCCL run them here.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    pub(crate) processes: u16,
-    pub(crate) threads: u16,
-    /// Each process claims a host of its own.
-    pub(crate) hosts: bool,
-    pub(crate) variables: &'static [(&'static str, &'static str)],
+    pub(crate) processes: usize,
+    pub(crate) threads: usize,
+    pub(super) variables: &'static [(&'static str, &'static str)],
     /// In words.
     pub(crate) words: &'static str,
 }
 
+/// A bare machine may have no other network.
+const LOOPBACK: (&str, &str) = ("NCCL_SOCKET_IFNAME", "lo");
 /// One rank.
-pub(crate) const ALONE: Shape = Shape {
+pub(super) const ALONE: Shape = Shape {
     processes: 1,
     threads: 1,
-    hosts: false,
-    variables: LOOPBACK,
+    variables: &[LOOPBACK],
     words: "one rank",
 };
 /// Two ranks as threads, one of them on each GPU, or both on the stand-in's.
 const PAIR: Shape = Shape {
-    processes: 1,
     threads: 2,
-    hosts: false,
-    variables: LOOPBACK,
     words: "two ranks, each with a GPU",
+    ..ALONE
 };
 const TOGETHER: Shape = Shape {
-    processes: 1,
-    threads: 2,
-    hosts: false,
-    variables: &[
-        ("NCCL_SOCKET_IFNAME", "lo"),
-        ("NCCL_MULTI_RANK_GPU_ENABLE", "1"),
-    ],
+    variables: &[LOOPBACK, ("NCCL_MULTI_RANK_GPU_ENABLE", "1")],
     words: "two ranks of one process on one GPU (NCCL_MULTI_RANK_GPU_ENABLE)",
+    ..PAIR
 };
 const APART: Shape = Shape {
     processes: 2,
     threads: 1,
-    hosts: true,
-    variables: &[
-        ("NCCL_SOCKET_IFNAME", "lo"),
-        ("NCCL_NET", "Socket"),
-        ("NCCL_IB_DISABLE", "1"),
-    ],
+    variables: &[LOOPBACK, ("NCCL_NET", "Socket"), ("NCCL_IB_DISABLE", "1")],
     words: "two processes on one GPU that claim different hosts (NCCL_HOSTID), over sockets",
 };
-/// A bare machine may have no other network.
-const LOOPBACK: &[(&str, &str)] = &[("NCCL_SOCKET_IFNAME", "lo")];
 
 /// The first shape of several ranks that works, with the operations that checks use.
 pub(crate) fn find_shape(context: &Context<'_>) -> Option<Shape> {
@@ -71,22 +56,19 @@ pub(crate) fn find_shape(context: &Context<'_>) -> Option<Shape> {
     };
     let works = |shape: &&Shape| {
         // The stand-in runs what it is told to; a GPU that ranks share may hang with some operations.
-        let operations = if context.is_fake {
-            "one"
-        } else {
-            "allreduce,sendrecv,group,graph"
-        };
-        let mut job = Job::new(shape, operations).argument("--count", 10_000);
-        job.limit = Duration::from_secs(if context.is_fake { 60 } else { 30 });
-        let ran = job.run(context, "shape");
-        ran.is_ok_and(|ran| ran.succeeded())
+        let all = "allreduce,sendrecv,group,graph";
+        let operations = if context.is_fake { "one" } else { all };
+        let job = Job::new(shape, operations, Listener::Nobody).argument("--count", 10_000);
+        job.within(Duration::from_secs(if context.is_fake { 60 } else { 30 }))
+            .run(context, "shape")
+            .is_ok_and(|ran| ran.succeeded())
     };
     shapes.iter().find(works).cloned()
 }
 
 /// Who listens to NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listener {
+pub(super) enum Listener {
     Nobody,
     EmptyPlugin,
     /// The plugin, and the archive is made.
@@ -97,188 +79,180 @@ pub(crate) enum Listener {
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub(crate) struct Job<'a> {
+pub(super) struct Job<'a> {
     shape: &'a Shape,
-    pub(crate) operations: &'a str,
-    pub(crate) arguments: Vec<String>,
-    pub(crate) variables: Vec<(&'a str, String)>,
-    pub(crate) listener: Listener,
-    pub(crate) limit: Duration,
+    listener: Listener,
+    arguments: Vec<String>,
+    variables: Vec<(&'a str, String)>,
+    limit: Duration,
 }
 
 impl<'a> Job<'a> {
-    pub(crate) fn new(shape: &'a Shape, operations: &'a str) -> Self {
-        Self {
+    pub(super) fn new(shape: &'a Shape, operations: &str, listener: Listener) -> Self {
+        let (arguments, variables) = (Vec::new(), Vec::new());
+        let job = Self {
             shape,
-            operations,
-            arguments: Vec::new(),
-            variables: Vec::new(),
-            listener: Listener::Nobody,
-            limit: Duration::from_secs(60),
-        }
+            listener,
+            arguments,
+            variables,
+            limit: Duration::MAX,
+        };
+        job.argument("--procs", shape.processes)
+            .argument("--threads", shape.threads)
+            .argument("--ops", operations)
     }
 
-    pub(crate) fn listener(mut self, listener: Listener) -> Self {
-        self.listener = listener;
-        self
+    /// Under the plugin, which times GPU work in this way.
+    pub(super) fn recorded(shape: &'a Shape, operations: &str, way: &str) -> Self {
+        Self::new(shape, operations, Listener::Archive).variable("NCCL_OTF2_GPU", way)
     }
 
-    pub(crate) fn argument(mut self, name: &str, value: impl ToString) -> Self {
+    pub(super) fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    pub(super) fn argument(mut self, name: &str, value: impl ToString) -> Self {
         self.arguments.extend([name.to_owned(), value.to_string()]);
         self
     }
 
-    pub(crate) fn variable(mut self, name: &'a str, value: impl Into<String>) -> Self {
+    pub(super) fn variable(mut self, name: &'a str, value: impl Into<String>) -> Self {
         self.variables.push((name, value.into()));
         self
     }
 
-    /// Where the run of this name has its archive.
-    pub(crate) fn archive(context: &Context<'_>, name: &str) -> PathBuf {
-        context.work.join(name)
-    }
-
     /// Runs it; an error is one of starting it.
-    pub(crate) fn run(&self, context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
-        let machine = context.machine;
-        let Some(nccl) = &machine.nccl else {
-            return Err(Outcome::not_here(
-                "no libnccl.so.2 was found: give its path with --nccl",
-            ));
-        };
-        let archive = Self::archive(context, name);
-        let mut command = match self.listener {
-            Listener::Archive => {
-                let mut command = Command::new(context.bundle.tool());
-                command.args(["run", "--out"]).arg(&archive).arg("--");
-                command.arg(context.bundle.host());
-                command
-            }
-            _ => Command::new(context.bundle.host()),
-        };
+    pub(super) fn run(&self, context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
+        let (machine, bundle) = (context.machine, context.bundle);
+        let none = || Outcome::not_here("no libnccl.so.2 was found: give its path with --nccl");
+        let nccl = machine.nccl.as_ref().ok_or_else(none)?;
+        let archive = context.work.join(name);
+        let mut command = Command::new(&bundle.host);
+        if self.listener == Listener::Archive {
+            command = Command::new(&bundle.tool);
+            command
+                .args(["run", "--out"])
+                .arg(&archive)
+                .arg("--")
+                .arg(&bundle.host);
+        }
         let limit = self.limit.min(context.left());
-        command.arg("--lib").arg(nccl);
-        command.args(["--procs", &self.shape.processes.to_string()]);
-        command.args(["--threads", &self.shape.threads.to_string()]);
-        command
-            .args(["--ops", self.operations])
-            .args(&self.arguments);
+        command.arg("--lib").arg(nccl).args(&self.arguments);
         command.args(["--timeout", &limit.as_secs().max(1).to_string()]);
-        if self.shape.hosts {
+        if self.shape.processes > 1 {
             command.arg("--hosts");
         }
         if context.is_fake {
-            command.arg(format!(
-                "--fake-gpu={}",
-                context.bundle.fake_gpu().display()
-            ));
+            command.arg(format!("--fake-gpu={}", bundle.fake_gpu.display()));
         } else if let Some(cudart) = &machine.cudart {
             command.arg("--cudart").arg(cudart);
         }
         command.env("LD_LIBRARY_PATH", machine.library_path());
-        command.env("NCCL_DEBUG", "WARN");
-        command.envs(self.shape.variables.iter().copied());
+        command
+            .env("NCCL_DEBUG", "WARN")
+            .envs(self.shape.variables.iter().copied());
         match self.listener {
+            Listener::Archive => {}
             Listener::Nobody => {
                 command.env("NCCL_PROFILER_PLUGIN", "none");
             }
             Listener::EmptyPlugin => {
-                command.env("NCCL_PROFILER_PLUGIN", context.bundle.empty_plugin());
+                command.env("NCCL_PROFILER_PLUGIN", &bundle.empty_plugin);
             }
-            Listener::Archive => {}
             Listener::Recording => {
-                command.env("NCCL_PROFILER_PLUGIN", context.bundle.plugin());
+                command.env("NCCL_PROFILER_PLUGIN", &bundle.plugin);
                 command.env("NCCL_OTF2_DIR", &archive);
                 command.env("NCCL_OTF2_FINALIZE", "offline");
                 command.env("NCCL_OTF2_MAX_SIZE", "4G");
             }
         }
-        command.env("NCCL_OTF2_VERBOSITY", "verbose");
-        command.env("NCCL_OTF2_GPU", "off");
+        command
+            .env("NCCL_OTF2_VERBOSITY", "verbose")
+            .env("NCCL_OTF2_GPU", "off");
         if let Some(cupti) = &machine.cupti {
             command.env("NCCL_OTF2_CUPTI_LIB", cupti);
         }
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
+        let limit = limit + Duration::from_secs(3);
         process::run(
             &mut command,
-            limit + Duration::from_secs(3),
+            limit,
             &context.work.join(format!("{name}.job")),
         )
         .map_err(|error| Outcome::failed(format!("cannot run {name}: {error}")))
     }
 
     /// Runs it under the plugin and reads the archive; an error where that is not right.
-    pub(crate) fn archived(&self, context: &Context<'_>, name: &str) -> Result<Archive, Outcome> {
+    pub(super) fn archived(&self, context: &Context<'_>, name: &str) -> Result<Archive, Outcome> {
         let ran = self.run(context, name)?;
         if !ran.succeeded() {
             return Err(Outcome::failed(format!("{name}: {}", ran.how_it_ended())));
         }
-        Archive::read(context, name)
+        let folder = context.work.join(name);
+        let info = tool(context, &["info", "--json"], &folder)?;
+        let read = serde_json::from_str(&info.stdout);
+        let is_sound = tool(context, &["check"], &folder)?.succeeded();
+        Ok(Archive {
+            info: read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?,
+            faults: if is_sound {
+                Vec::new()
+            } else {
+                vec![format!("{name}: nccl-otf2 check finds faults")]
+            },
+            folder,
+        })
     }
+}
+
+/// Runs `nccl-otf2` on an archive.
+pub(super) fn tool(
+    context: &Context<'_>,
+    verb: &[&str],
+    archive: &PathBuf,
+) -> Result<Ran, Outcome> {
+    let mut command = Command::new(&context.bundle.tool);
+    command.args(verb).arg(archive);
+    process::run(
+        &mut command,
+        Duration::from_secs(60),
+        &context.work.join(verb.join("")),
+    )
+    .map_err(|error| Outcome::failed(format!("cannot run nccl-otf2: {error}")))
 }
 
 /// What an archive says of itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Archive {
+pub(super) struct Archive {
     info: Value,
-    /// `nccl-otf2 check` finds no fault.
-    pub(crate) is_sound: bool,
+    /// Nothing, where `nccl-otf2 check` finds no fault.
+    pub(super) faults: Vec<String>,
+    pub(super) folder: PathBuf,
 }
 
 impl Archive {
-    pub(crate) fn read(context: &Context<'_>, name: &str) -> Result<Self, Outcome> {
-        let folder = Job::archive(context, name);
-        let tool = |verb: &[&str]| {
-            let mut command = Command::new(context.bundle.tool());
-            command.args(verb).arg(&folder);
-            let out = context.work.join(format!("{name}.{}", verb.join("")));
-            process::run(&mut command, Duration::from_secs(60), &out)
-                .map_err(|error| Outcome::failed(format!("cannot run nccl-otf2: {error}")))
-        };
-        let info = tool(&["info", "--json"])?;
-        let Ok(value) = serde_json::from_str(&info.stdout) else {
-            return Err(Outcome::failed(format!(
-                "{name}: nccl-otf2 info: {}",
-                info.how_it_ended()
-            )));
-        };
-        Ok(Self {
-            info: value,
-            is_sound: tool(&["check"])?.succeeded(),
-        })
-    }
-
     /// A number about GPU work; 0 where the archive does not have it.
-    pub(crate) fn number(&self, name: &str) -> u64 {
+    pub(super) fn number(&self, name: &str) -> u64 {
         self.info["gpus"]["numbers"][name].as_u64().unwrap_or(0)
     }
 
-    /// How GPU work was recorded.
-    pub(crate) fn ways(&self) -> Vec<&str> {
-        let ways = self.info["gpus"]["ways"].as_array();
-        ways.into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect()
+    /// Whether GPU work was recorded in this way, and no other.
+    pub(super) fn is_by(&self, way: &str) -> bool {
+        self.info["gpus"]["ways"] == json!([way])
     }
 
     /// What the archive says of GPU work and of kinds of events.
-    pub(crate) fn facts(&self) -> Facts {
-        let mut facts = Facts::new();
-        let mut put = |name: &str, value: &Value| facts.insert(name.to_owned(), value.clone());
-        if let Some(numbers) = self.info["gpus"]["numbers"].as_object() {
-            for (name, value) in numbers {
-                put(name, value);
-            }
-        }
-        put("ways", &self.info["gpus"]["ways"]);
-        put("notices", &self.info["gpus"]["notices"]);
-        put("clocks", &self.info["gpus"]["clocks"]);
-        put("clock", &self.info["clock"]);
-        put("operations", &self.info["operations"]);
-        put("kinds", &self.info["completeness"]["kinds"]);
-        put("nccl", &self.info["nccl_versions"]);
-        put("sound", &json!(self.is_sound));
-        facts
+    pub(super) fn facts(&self) -> Value {
+        let (info, gpus) = (&self.info, &self.info["gpus"]);
+        let facts = json!({
+            "ways": gpus["ways"],
+            "notices": gpus["notices"],
+            "clocks": gpus["clocks"],
+            "clock": info["clock"],
+            "operations": info["operations"],
+            "kinds": info["completeness"]["kinds"],
+            "nccl": info["nccl_versions"],
+            "sound": self.faults.is_empty(),
+        });
+        with(facts, gpus["numbers"].clone())
     }
 }

@@ -5,50 +5,37 @@ mod buffers;
 mod driver;
 mod gpu;
 mod questions;
-mod runtime;
-mod timers;
 mod tool;
-mod two;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::options::ProbeRequest;
+use crate::options::Options;
 use crate::outcome::Outcome;
-pub(crate) use two::ORDERS;
+pub(crate) use questions::ORDERS;
 
 /// An answer, or what kept us from one.
 type Answer = Result<Outcome, Outcome>;
 
 /// Answers, as one line of JSON.
-pub(crate) fn run(request: &ProbeRequest) -> ExitCode {
-    let outcome = answer(request).unwrap_or_else(|outcome| outcome);
+pub(crate) fn run(name: &str, options: &Options) -> ExitCode {
+    let outcome = answer(name, options).unwrap_or_else(|outcome| outcome);
     let mut out = std::io::stdout().lock();
-    let said = writeln!(out, "{}", outcome.to_json()).and_then(|()| out.flush());
-    drop(out);
-    if said.is_err() {
-        return ExitCode::FAILURE;
+    match writeln!(out, "{}", serde_json::json!(outcome)).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
-    ExitCode::SUCCESS
 }
 
-fn answer(request: &ProbeRequest) -> Answer {
-    if let Some(order) = request.name.strip_prefix("tools:") {
-        return two::in_order(request, order);
-    }
-    match request.name.as_str() {
-        "device" => questions::device(request),
-        "ids" => questions::ids(request),
-        "layout" => questions::layout(request),
-        "streams" => questions::streams(request),
-        "graph" => questions::graph(request),
-        "fork" => questions::fork(request),
-        "small-buffers" => questions::small_buffers(request),
-        "refuse" => questions::refuse(request),
-        "storm" => timers::storm(request),
-        "clock" => timers::clock(request),
-        "gpu-clock" => timers::gpu_clock(request),
-        "runtime-launch" => runtime::launch(request),
-        other => Err(Outcome::failed(format!("--probe {other}: there is none"))),
+fn answer(name: &str, options: &Options) -> Answer {
+    match name.split_once(':').unwrap_or((name, "")) {
+        ("device", _) => questions::device(options),
+        ("ids", family) => questions::ids(options, family),
+        ("tools", order) => questions::two_tools(options, order),
+        ("fork", _) => questions::fork(options),
+        ("small-buffers", _) => questions::small_buffers(options),
+        ("refuse", _) => questions::refuse(options),
+        ("storm", _) => questions::storm(options),
+        _ => Err(Outcome::failed(format!("--probe {name}: there is none"))),
     }
 }

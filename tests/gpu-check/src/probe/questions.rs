@@ -1,65 +1,81 @@
-//! Questions about records.
+//! The questions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use cupti_sys::constants::{KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION};
+use cupti_sys::constants::{
+    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, VERSION_BUFFER_MAY_BE_REFUSED,
+    VERSION_SUBSCRIBER_FUNCTIONS,
+};
 use cupti_sys::record::{external, kernel};
 use serde_json::{Value, json};
 
 use super::Answer;
 use super::buffers;
-use super::driver::{Driver, Form};
-use super::gpu::{EMPTY, Gpu, cupti_stream_id};
+use super::driver::Driver;
+use super::gpu::Gpu;
 use super::tool::{Cupti, Family, Record, Tool, of_kind};
-use crate::options::ProbeRequest;
-use crate::outcome::{Facts, Outcome};
+use crate::options::Options;
+use crate::outcome::{Outcome, with};
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 const KINDS: [u32; 2] = [KIND_EXTERNAL_CORRELATION, KIND_CONCURRENT_KERNEL];
 
-/// CUPTI with its first tool: of the family that the plugin takes, unless one is wanted.
-pub(super) fn first_tool(cupti: &Cupti, family: Option<Family>) -> Result<Tool, Outcome> {
-    let own = Family::Own { shared: true };
-    let refused = |(code, holder): (cupti_sys::Code, String)| {
+/// CUPTI with its first tool, of the family that the plugin takes.
+fn first_tool(cupti: &Cupti) -> Result<Tool, Outcome> {
+    let is_whole = cupti.version >= VERSION_SUBSCRIBER_FUNCTIONS;
+    if is_whole && let Ok(tool) = cupti.subscribe(Family::Own { shared: true }) {
+        return Ok(tool);
+    }
+    subscribed(cupti, Family::Global)
+}
+
+fn subscribed(cupti: &Cupti, family: Family) -> Result<Tool, Outcome> {
+    cupti.subscribe(family).map_err(|(code, holder)| {
         Outcome::failed(format!(
             "subscribing failed with {code}, held by \"{holder}\""
         ))
-    };
-    if let Some(family) = family {
-        return cupti.subscribe(family).map_err(refused);
-    }
-    let is_whole = cupti.version >= cupti_sys::constants::VERSION_SUBSCRIBER_FUNCTIONS;
-    if is_whole && let Ok(tool) = cupti.subscribe(own) {
-        return Ok(tool);
-    }
-    cupti.subscribe(Family::Global).map_err(refused)
+    })
 }
 
-fn put(facts: &mut Facts, name: &str, value: impl Into<Value>) {
-    facts.insert(name.to_owned(), value.into());
+/// A GPU, CUPTI, and its first tool, which records kernels and the ids of their launches.
+fn recording(options: &Options) -> Result<(Gpu, Cupti, Tool), Outcome> {
+    let gpu = Gpu::start(options)?;
+    let cupti = Cupti::load(options)?;
+    let tool = first_tool(&cupti)?;
+    tool.turn_on(&KINDS, true)?;
+    Ok((gpu, cupti, tool))
+}
+
+/// The records, once there are so many kernels among them, or nothing more is to be expected.
+fn records(tool: &Tool, kernels: usize, patience: Duration) -> Result<Vec<Record>, Outcome> {
+    tool.records(patience, |records| {
+        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= kernels
+    })
+}
+
+fn outcome(wrong: &[String], facts: Value, cupti: &Cupti) -> Answer {
+    Ok(Outcome::of(wrong, with(facts, cupti.facts())))
 }
 
 /// The GPU and its driver.
-pub(super) fn device(request: &ProbeRequest) -> Answer {
-    let driver = Driver::load(request.driver.as_deref())?;
-    let mut facts = Facts::new();
-    put(&mut facts, "cuda_of_driver", driver.version()?);
-    put(&mut facts, "devices", driver.devices()?);
-    put(&mut facts, "name", driver.name()?);
-    let device = driver.start()?;
-    put(&mut facts, "free_bytes", device.free_bytes()?);
+pub(super) fn device(options: &Options) -> Answer {
+    let driver = Driver::load(options.driver.as_deref())?;
+    let (devices, name) = driver.devices()?;
+    let (version, free_bytes) = (driver.version()?, driver.start()?.free_bytes()?);
+    let facts = json!({
+        "cuda_of_driver": version, "devices": devices, "name": name, "free_bytes": free_bytes,
+    });
     Ok(Outcome::of(&[], facts))
 }
 
-/// External ids with single functions, in the family that `GPU_CHECK_FAMILY` says: a process is of one.
-pub(super) fn ids(request: &ProbeRequest) -> Answer {
+/// External ids with single functions, in one of the families: a process is of one.
+pub(super) fn ids(options: &Options, family: &str) -> Answer {
     const LAUNCHES: u32 = 100;
-    let gpu = Gpu::start(request)?;
-    let cupti = Cupti::load(request)?;
-    let is_own = std::env::var("GPU_CHECK_FAMILY").is_ok_and(|family| family == "own");
-    let is_whole = cupti.version >= cupti_sys::constants::VERSION_SUBSCRIBER_FUNCTIONS;
-    if is_own && !is_whole {
+    let gpu = Gpu::start(options)?;
+    let cupti = Cupti::load(options)?;
+    let is_own = family == "own";
+    if is_own && cupti.version < VERSION_SUBSCRIBER_FUNCTIONS {
         return Ok(Outcome::not_here(
             "this CUPTI has no family of a subscriber's own (CUDA 13.3)",
         ));
@@ -69,215 +85,47 @@ pub(super) fn ids(request: &ProbeRequest) -> Answer {
     } else {
         Family::Global
     };
-    let tool = first_tool(&cupti, Some(family))?;
+    let tool = subscribed(&cupti, family)?;
     let single = tool.turn_on(&KINDS, true)?;
-    for id in 0..LAUNCHES {
-        tool.push(u64::from(id) + 1)?;
+    for id in 1..=u64::from(LAUNCHES) {
+        tool.push(id)?;
         gpu.launch(1)?;
-        if tool.pop()? != u64::from(id) + 1 {
+        if tool.pop()? != id {
             return Ok(Outcome::failed("another id was on CUPTI's stack"));
         }
     }
     gpu.launch(LAUNCHES)?;
     gpu.synchronize()?;
-    let all = usize::try_from(LAUNCHES).unwrap_or(0) * 2;
-    let records = tool.records(PATIENCE, |records| {
-        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= all
-    })?;
+    let all = LAUNCHES as usize * 2;
+    let records = records(&tool, all, PATIENCE)?;
     let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL);
-    let by_correlation: BTreeSet<Option<u32>> = kernels
+    let correlations: BTreeSet<Option<u32>> = kernels
         .iter()
         .map(|record| kernel::CORRELATION.of(&record.0))
         .collect();
     let externals = of_kind(&records, KIND_EXTERNAL_CORRELATION);
-    let joined = externals.iter().filter(|record| {
-        let correlation = external::CORRELATION.of(&record.0);
-        by_correlation.contains(&correlation)
+    let is_joined = |record: &&&Record| correlations.contains(&external::CORRELATION.of(&record.0));
+    let joined = externals.iter().filter(is_joined).count();
+    let facts = json!({
+        "single_functions": single,
+        "external_records": externals.len(),
+        "joined": joined,
+        "kernel_records": kernels.len(),
+        "driver_records": of_kind(&records, KIND_DRIVER).len(),
     });
-    let mut facts = cupti.facts();
-    put(&mut facts, "family", tool.family_name());
-    put(&mut facts, "single_functions", single);
-    put(&mut facts, "launches_with_id", LAUNCHES);
-    put(&mut facts, "external_records", externals.len());
-    put(&mut facts, "joined", joined.count());
-    put(&mut facts, "kernel_records", kernels.len());
-    put(
-        &mut facts,
-        "driver_records",
-        of_kind(&records, KIND_DRIVER).len(),
-    );
-    let joined = facts["joined"].as_u64();
     let mut wrong = Vec::new();
-    if joined != Some(u64::from(LAUNCHES)) || kernels.len() != all {
+    if joined * 2 != all || kernels.len() != all {
         wrong.push(format!(
-            "{LAUNCHES} launches had an id, {joined:?} kernels are joined to one; {} kernels of {all}",
+            "{LAUNCHES} launches had an id, {joined} kernels are joined to one; {} kernels of {all}",
             kernels.len()
         ));
     }
-    Ok(Outcome::of(&wrong, facts))
-}
-
-/// Body<Symbol> of a kernel's record against how it was launched.
-pub(super) fn layout(request: &ProbeRequest) -> Answer {
-    const FORM: Form = Form {
-        grid: [3, 2, 5],
-        block: [64, 4, 2],
-        shared_bytes: 1024,
-    };
-    let gpu = Gpu::start(request)?;
-    let (device, stream) = gpu.device()?;
-    let cupti = Cupti::load(request)?;
-    let tool = first_tool(&cupti, None)?;
-    tool.turn_on(&KINDS, true)?;
-    device.launch(stream, FORM)?;
-    device.synchronize(stream)?;
-    let records = tool.records(PATIENCE, |records| {
-        !of_kind(records, KIND_CONCURRENT_KERNEL).is_empty()
-    })?;
-    let Some(record) = of_kind(&records, KIND_CONCURRENT_KERNEL)
-        .first()
-        .copied()
-        .cloned()
-    else {
-        return Ok(Outcome::failed("no kernel record came"));
-    };
-    let bytes = &record.0;
-    let [x, y, z] = FORM.grid;
-    let [threads_x, threads_y, threads_z] = FORM.block;
-    let mut facts = cupti.facts();
-    let mut wrong = Vec::new();
-    for (name, field, want) in [
-        ("grid_x", kernel::GRID_X, x),
-        ("grid_y", kernel::GRID_Y, y),
-        ("grid_z", kernel::GRID_Z, z),
-        ("block_x", kernel::BLOCK_X, threads_x),
-        ("block_y", kernel::BLOCK_Y, threads_y),
-        ("block_z", kernel::BLOCK_Z, threads_z),
-        (
-            "shared_bytes",
-            kernel::DYNAMIC_SHARED_BYTES,
-            FORM.shared_bytes,
-        ),
-    ] {
-        let got = field.of(bytes);
-        put(&mut facts, name, json!(got));
-        if got != Some(want) {
-            wrong.push(format!("{name} is {got:?}, not {want}"));
-        }
-    }
-    let name = record.kernel_name();
-    if name != EMPTY.to_string_lossy() {
-        wrong.push(format!("the name is {name:?}"));
-    }
-    let (start, end) = (kernel::START.of(bytes), kernel::END.of(bytes));
-    if start.is_none_or(|start| start == 0) || end < start {
-        wrong.push(format!("it ran from {start:?} to {end:?}"));
-    }
-    put(&mut facts, "name", name);
-    put(&mut facts, "start_ns", json!(start));
-    put(&mut facts, "end_ns", json!(end));
-    put(&mut facts, "device", json!(kernel::DEVICE.of(bytes)));
-    put(&mut facts, "context", json!(kernel::CONTEXT.of(bytes)));
-    put(&mut facts, "stream", json!(kernel::STREAM.of(bytes)));
-    put(
-        &mut facts,
-        "registers",
-        json!(kernel::REGISTERS_PER_THREAD.of(bytes)),
-    );
-    put(&mut facts, "record_bytes", bytes.len());
-    Ok(Outcome::of(&wrong, facts))
-}
-
-/// Three numbers of a stream.
-pub(super) fn streams(request: &ProbeRequest) -> Answer {
-    let gpu = Gpu::start(request)?;
-    let (device, first) = gpu.device()?;
-    let cupti = Cupti::load(request)?;
-    let tool = first_tool(&cupti, None)?;
-    tool.turn_on(&KINDS, true)?;
-    let second = device.stream()?;
-    let mut facts = cupti.facts();
-    let mut wrong = Vec::new();
-    for (name, stream) in [("first", first), ("second", second)] {
-        device.launch(stream, Form::ONE)?;
-        device.synchronize(stream)?;
-        let records = tool.records(PATIENCE, |records| {
-            !of_kind(records, KIND_CONCURRENT_KERNEL).is_empty()
-        })?;
-        let record = of_kind(&records, KIND_CONCURRENT_KERNEL)
-            .first()
-            .copied()
-            .cloned();
-        let of_record = record.and_then(|record| kernel::STREAM.of(&record.0));
-        let path = facts["cupti"].as_str().unwrap_or_default().to_owned();
-        let of_cupti = cupti_stream_id(path.as_ref(), stream).ok();
-        let of_driver = device.stream_id(stream).ok();
-        if of_record.is_none() || of_record != of_cupti {
-            wrong.push(format!(
-                "{name} stream: {of_record:?} in the record, {of_cupti:?} by cuptiGetStreamIdEx"
-            ));
-        }
-        put(
-            &mut facts,
-            name,
-            json!({ "record": of_record, "cuptiGetStreamIdEx": of_cupti, "cuStreamGetId": of_driver }),
-        );
-    }
-    Ok(Outcome::of(&wrong, facts))
-}
-
-/// Replays.
-pub(super) fn graph(request: &ProbeRequest) -> Answer {
-    const NODES: u32 = 2;
-    const REPLAYS: u32 = 1000;
-    let gpu = Gpu::start(request)?;
-    let (device, stream) = gpu.device()?;
-    let cupti = Cupti::load(request)?;
-    let tool = first_tool(&cupti, None)?;
-    tool.turn_on(&KINDS, true)?;
-    device.replay(stream, NODES, REPLAYS)?;
-    let all = usize::try_from(NODES * REPLAYS).unwrap_or(0);
-    let records = tool.records(PATIENCE, |records| {
-        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= all
-    })?;
-    let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL);
-    let mut nodes: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut graphs: BTreeSet<u32> = BTreeSet::new();
-    let mut sources: BTreeSet<u64> = BTreeSet::new();
-    let mut correlations: BTreeMap<u32, u64> = BTreeMap::new();
-    for Record(bytes) in kernels.iter().copied() {
-        *nodes
-            .entry(kernel::GRAPH_NODE.of(bytes).unwrap_or(0))
-            .or_default() += 1;
-        *correlations
-            .entry(kernel::CORRELATION.of(bytes).unwrap_or(0))
-            .or_default() += 1;
-        graphs.extend(kernel::GRAPH.of(bytes));
-        sources.extend(kernel::SOURCE_GRAPH_NODE.of(bytes));
-    }
-    let mut facts = cupti.facts();
-    put(&mut facts, "kernel_records", kernels.len());
-    put(&mut facts, "nodes", json!(nodes));
-    put(&mut facts, "graphs", json!(graphs));
-    put(&mut facts, "source_nodes", json!(sources));
-    put(&mut facts, "correlation_ids", correlations.len());
-    let mut wrong = Vec::new();
-    if kernels.len() != all {
-        wrong.push(format!("{} kernel records of {all}", kernels.len()));
-    }
-    let steady = nodes.len() == 2 && nodes.values().all(|count| *count == u64::from(REPLAYS));
-    if !steady || nodes.contains_key(&0) {
-        wrong.push(format!("node ids do not stay: {} of them", nodes.len()));
-    }
-    Ok(Outcome::of(&wrong, facts))
+    outcome(&wrong, facts, &cupti)
 }
 
 /// A child of a process that traces.
-pub(super) fn fork(request: &ProbeRequest) -> Answer {
-    let gpu = Gpu::start(request)?;
-    let cupti = Cupti::load(request)?;
-    let tool = first_tool(&cupti, None)?;
-    tool.turn_on(&KINDS, true)?;
+pub(super) fn fork(options: &Options) -> Answer {
+    let (gpu, cupti, tool) = recording(options)?;
     gpu.launch(10)?;
     // SAFETY: the child makes one system call, and no other of this process's code.
     let child = unsafe { libc::fork() };
@@ -290,14 +138,8 @@ pub(super) fn fork(request: &ProbeRequest) -> Answer {
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let records = tool.records(PATIENCE, |records| {
-        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= 20
-    })?;
-    let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL).len();
+    let kernels = of_kind(&records(&tool, 20, PATIENCE)?, KIND_CONCURRENT_KERNEL).len();
     let ended_well = waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
-    let mut facts = cupti.facts();
-    put(&mut facts, "kernel_records", kernels);
-    put(&mut facts, "child_ended_well", ended_well);
     let mut wrong = Vec::new();
     if !ended_well {
         wrong.push("the child did not end as it was to".to_owned());
@@ -305,59 +147,54 @@ pub(super) fn fork(request: &ProbeRequest) -> Answer {
     if kernels != 20 {
         wrong.push(format!("{kernels} kernel records of 20"));
     }
-    Ok(Outcome::of(&wrong, facts))
+    outcome(
+        &wrong,
+        json!({ "kernel_records": kernels, "child_ended_well": ended_well }),
+        &cupti,
+    )
 }
 
-/// Little room: one buffer of 64 KiB at a time.
-pub(super) fn small_buffers(request: &ProbeRequest) -> Answer {
+/// Little room: two buffers of 64 KiB at a time.
+pub(super) fn small_buffers(options: &Options) -> Answer {
     const LAUNCHES: u32 = 5000;
-    const BYTES: usize = 64 << 10;
-    let gpu = Gpu::start(request)?;
-    let cupti = Cupti::load(request)?;
+    let gpu = Gpu::start(options)?;
+    let cupti = Cupti::load(options)?;
     // Before CUDA 12.9 none may be refused.
-    let may_refuse = cupti.version >= cupti_sys::constants::VERSION_BUFFER_MAY_BE_REFUSED;
-    buffers::set_size(BYTES, if may_refuse { 2 } else { usize::MAX });
-    let tool = first_tool(&cupti, None)?;
+    let may_refuse = cupti.version >= VERSION_BUFFER_MAY_BE_REFUSED;
+    buffers::set_size(64 << 10, if may_refuse { 2 } else { usize::MAX });
+    let tool = first_tool(&cupti)?;
     tool.turn_on(&KINDS, true)?;
     gpu.launch(LAUNCHES)?;
     gpu.synchronize()?;
-    let all = usize::try_from(LAUNCHES).unwrap_or(0);
-    let records = tool.records(Duration::from_secs(2), |records| {
-        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= all
-    })?;
+    let all = LAUNCHES as usize;
+    let records = records(&tool, all, Duration::from_secs(2))?;
     let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL).len();
     let dropped = tool.dropped();
-    let mut facts = cupti.facts();
-    put(&mut facts, "launches", LAUNCHES);
-    put(&mut facts, "kernel_records", kernels);
-    put(&mut facts, "dropped", dropped);
-    put(&mut facts, "buffers_refused", buffers::refused());
-    put(
-        &mut facts,
-        "lost_uncounted",
-        all.saturating_sub(kernels + dropped),
-    );
+    let facts = json!({
+        "launches": LAUNCHES,
+        "kernel_records": kernels,
+        "dropped": dropped,
+        "buffers_refused": buffers::refused(),
+        "lost_uncounted": all.saturating_sub(kernels + dropped),
+    });
     let mut wrong = Vec::new();
-    if kernels > all {
-        wrong.push(format!("{kernels} kernel records of {all} launches"));
-    }
-    if kernels < all && dropped == 0 {
+    if kernels > all || (kernels < all && dropped == 0) {
         wrong.push(format!(
-            "{} kernels have no record, and CUPTI counts none as dropped",
-            all - kernels
+            "{kernels} kernel records of {all} launches, {dropped} counted as dropped"
         ));
     }
-    Ok(Outcome::of(&wrong, facts))
+    outcome(&wrong, facts, &cupti)
 }
 
 /// No buffer at all; says first which release it is, for it may not come to an answer.
-pub(super) fn refuse(request: &ProbeRequest) -> Answer {
-    let gpu = Gpu::start(request)?;
-    let cupti = Cupti::load(request)?;
-    println!("cupti {}", cupti.version);
+pub(super) fn refuse(options: &Options) -> Answer {
+    println!("cupti {}", {
+        // The driver has to be there for that.
+        let _gpu = Gpu::start(options)?;
+        Cupti::load(options)?.version
+    });
     buffers::refuse(true);
-    let tool = first_tool(&cupti, None)?;
-    tool.turn_on(&KINDS, true)?;
+    let (gpu, cupti, tool) = recording(options)?;
     gpu.launch(10)?;
     gpu.synchronize()?;
     let refused = buffers::refused();
@@ -365,17 +202,133 @@ pub(super) fn refuse(request: &ProbeRequest) -> Answer {
     buffers::refuse(false);
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let records = tool.records(Duration::from_secs(1), |records| {
-        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= 10
-    })?;
-    let mut facts = cupti.facts();
-    put(&mut facts, "buffers_refused", refused);
-    put(&mut facts, "records_while_refused", missed.len());
-    put(
-        &mut facts,
-        "kernel_records_later",
-        of_kind(&records, KIND_CONCURRENT_KERNEL).len(),
+    let later = records(&tool, 10, Duration::from_secs(1))?;
+    let facts = json!({
+        "buffers_refused": refused,
+        "records_while_refused": missed.len(),
+        "kernel_records_later": of_kind(&later, KIND_CONCURRENT_KERNEL).len(),
+        "dropped": tool.dropped(),
+    });
+    outcome(&[], facts, &cupti)
+}
+
+/// Two users of CUPTI in one process: who comes first, and who second.
+pub(crate) const ORDERS: &[&str] = &[
+    "global,global",
+    "global,alone",
+    "global,shared",
+    "alone,global",
+    "alone,shared",
+    "shared,global",
+    "shared,alone",
+    "shared,shared",
+];
+
+fn family(word: &str) -> Family {
+    match word {
+        "global" => Family::Global,
+        word => Family::Own {
+            shared: word == "shared",
+        },
+    }
+}
+
+/// Subscribes both; then whether the first still has its records. Whatever comes out is a fact about CUPTI; the plugin's
+/// own checks say how it copes.
+pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
+    let (first, second) = order.split_once(',').unwrap_or((order, ""));
+    let gpu = Gpu::start(options)?;
+    let cupti = Cupti::load(options)?;
+    let version = Driver::load(options.driver.as_deref())?.version().ok();
+    let refused = |(code, holder): (cupti_sys::Code, String)| json!([code.to_string(), holder]);
+    let mut facts = json!({ "cuda_of_driver": version });
+    let tool = match cupti.subscribe(family(first)) {
+        Ok(tool) => tool,
+        Err(why) => {
+            facts["first"] = refused(why);
+            return outcome(&[], facts, &cupti);
+        }
+    };
+    // 13.0 to 13.2 have subscribers without all of their functions.
+    let turned_on = tool.turn_on(&KINDS, true);
+    facts["first"] = json!(
+        turned_on
+            .as_ref()
+            .map_or_else(|no| no.why.as_str(), |_| "subscribed")
     );
-    put(&mut facts, "dropped", tool.dropped());
-    Ok(Outcome::of(&[], facts))
+    facts["second"] = match cupti.subscribe(family(second)) {
+        Ok(other) => json!({ "subscribed": true, "ends": other.unsubscribe().to_string() }),
+        Err(why) => refused(why),
+    };
+    if turned_on.is_ok() {
+        gpu.launch(10)?;
+        gpu.synchronize()?;
+        let records = records(&tool, 10, Duration::from_secs(2))?;
+        let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL).len();
+        facts["kernel_records_of_first"] = json!(kernels);
+    }
+    outcome(&[], facts, &cupti)
+}
+
+/// Launches before those that are timed.
+const WARM_UP: u32 = 1000;
+
+/// Empty kernels as fast as they can be launched.
+pub(super) fn storm(options: &Options) -> Answer {
+    let gpu = Gpu::start(options)?;
+    let most: u32 = if options.double { 2_000 } else { 1_000_000 };
+    let mut facts = json!({ "kernels": most, "without_ns": per_kernel(&gpu, most)? });
+    let free_before = gpu.free_bytes();
+    let cupti = Cupti::load(options)?;
+    let tool = first_tool(&cupti)?;
+    let mut wrong = Vec::new();
+    for (name, launches, more) in [
+        ("kernels", false, None),
+        ("launches", true, None),
+        ("all_calls", true, Some(KIND_DRIVER)),
+    ] {
+        let mut kinds = KINDS.to_vec();
+        kinds.extend(more);
+        tool.turn_on(&kinds, launches)?;
+        let began = Instant::now();
+        let ns = per_kernel(&gpu, most)?;
+        let (mut records, mut bytes) = (0, 0);
+        let launched = u64::from(most + WARM_UP.min(most));
+        let expected = launched * if launches { 2 } else { 1 };
+        // A flush may give back a part only.
+        let until = Instant::now() + PATIENCE;
+        while records < expected && Instant::now() < until {
+            tool.read(|record| {
+                records += 1;
+                bytes += record.len();
+            })?;
+        }
+        if records < expected {
+            wrong.push(format!(
+                "{name}: {records} records of {expected}, {} said to be dropped",
+                tool.dropped()
+            ));
+        }
+        let with_flush_ms = began.elapsed().as_millis();
+        facts[format!("{name}_ns")] = json!(ns);
+        facts[format!("{name}_data")] =
+            json!({ "records": records, "bytes": bytes, "with_flush_ms": with_flush_ms });
+        tool.turn_off(&kinds);
+    }
+    let taken = free_before
+        .zip(gpu.free_bytes())
+        .map(|(before, after)| before.saturating_sub(after));
+    facts["device_bytes"] = json!(taken);
+    outcome(&wrong, facts, &cupti)
+}
+
+/// Nanoseconds from launch to launch, the wait for the last included.
+fn per_kernel(gpu: &Gpu, count: u32) -> Result<u64, Outcome> {
+    gpu.launch(WARM_UP.min(count))?;
+    gpu.synchronize()?;
+    let began = Instant::now();
+    gpu.launch(count)?;
+    gpu.synchronize()?;
+    let ns = began.elapsed().as_nanos() / u128::from(count.max(1));
+    Ok(u64::try_from(ns).unwrap_or(u64::MAX))
 }

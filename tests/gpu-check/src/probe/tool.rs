@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use cupti_sys::constants::{CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_DRIVER};
 use cupti_sys::functions::{OLD_SUBSCRIBER_NAME_BYTES, Subscriber, SubscriberParams};
-use cupti_sys::record::{KIND, kernel};
+use cupti_sys::record::KIND;
 use cupti_sys::{Code, Functions, Library, Search};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::buffers;
-use crate::options::ProbeRequest;
-use crate::outcome::{Facts, Outcome};
+use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// Which functions of CUPTI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum Family {
 /// CUPTI, loaded.
 #[derive(Clone, Debug)]
 pub(super) struct Cupti {
-    pub(super) functions: Functions,
+    functions: Functions,
     pub(super) version: u32,
     path: String,
 }
@@ -45,9 +45,9 @@ macro_rules! call {
 
 impl Cupti {
     /// Loads it; the driver must be loaded.
-    pub(super) fn load(request: &ProbeRequest) -> Result<Self, Outcome> {
+    pub(super) fn load(options: &Options) -> Result<Self, Outcome> {
         let search = Search {
-            explicit: request.cupti.clone(),
+            explicit: options.cupti.clone(),
             cuda_home: std::env::var_os("CUDA_HOME").map(Into::into),
         };
         let Library {
@@ -66,24 +66,17 @@ impl Cupti {
     }
 
     /// What it is, as facts.
-    pub(super) fn facts(&self) -> Facts {
-        let mut facts = Facts::new();
-        facts.insert("cupti_version".to_owned(), json!(self.version));
-        facts.insert("cupti".to_owned(), json!(self.path));
-        facts
+    pub(super) fn facts(&self) -> Value {
+        json!({ "cupti_version": self.version, "cupti": self.path })
     }
 
     /// Subscribes; on failure also who holds CUPTI, if it says so.
     pub(super) fn subscribe(&self, family: Family) -> Result<Tool, (Code, String)> {
         let mut subscriber: Subscriber = null_mut();
         let mut holder = [0_u8; OLD_SUBSCRIBER_NAME_BYTES + 1];
+        let (own, none) = (&raw mut subscriber, null_mut());
         let code = match family {
-            Family::Global => call!(
-                self.functions.subscribe,
-                &raw mut subscriber,
-                no_callback,
-                null_mut()
-            ),
+            Family::Global => call!(self.functions.subscribe, own, no_callback, none),
             Family::Own { shared } => {
                 let mut params = SubscriberParams {
                     struct_size: size_of::<SubscriberParams>(),
@@ -95,9 +88,9 @@ impl Cupti {
                 };
                 call!(
                     self.functions.subscribe_v2,
-                    &raw mut subscriber,
+                    own,
                     no_callback,
-                    null_mut(),
+                    none,
                     &raw mut params
                 )
             }
@@ -112,23 +105,13 @@ impl Cupti {
         let holder = CStr::from_bytes_until_nul(&holder).unwrap_or_default();
         Err((code, holder.to_string_lossy().into_owned()))
     }
-
-    /// Nanoseconds of CUPTI's clock, by the functions of the process.
-    pub(super) fn timestamp(&self) -> Result<u64, Outcome> {
-        let mut now = 0;
-        succeeded(
-            "cuptiGetTimestamp",
-            call!(self.functions.get_timestamp, &raw mut now),
-        )?;
-        Ok(now)
-    }
 }
 
 /// No events are asked for, so it is never called.
 extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *const c_void) {}
 
 /// A failure with the name of the call.
-pub(super) fn succeeded(what: &str, code: Code) -> Result<(), Outcome> {
+fn succeeded(what: &str, code: Code) -> Result<(), Outcome> {
     if code.is_success() {
         Ok(())
     } else {
@@ -144,49 +127,37 @@ pub(super) struct Tool {
     subscriber: Subscriber,
 }
 
-/// A call of the tool's family.
+/// A call of the tool's family: the function of the process, that of a subscriber, arguments, what only the latter has.
 macro_rules! by_family {
-    ($tool:ident, $global:ident, $own:ident $(, $argument:expr)*) => {
+    ($tool:ident, $global:ident($($argument:expr),*), $own:ident($($own_argument:expr),*)) => {
         match $tool.family {
             Family::Global => call!($tool.functions.$global $(, $argument)*),
-            Family::Own { .. } => call!($tool.functions.$own, $tool.subscriber $(, $argument)*),
+            Family::Own { .. } => call!($tool.functions.$own, $tool.subscriber $(, $own_argument)*),
         }
     };
 }
 
 impl Tool {
-    pub(super) const fn family_name(&self) -> &'static str {
-        match self.family {
-            Family::Global => "global",
-            Family::Own { .. } => "own",
-        }
-    }
-
     /// Turns kinds on; with `launches`, records of the four functions that launch, or of all where the release cannot
     /// choose. Whether it could.
     pub(super) fn turn_on(&self, kinds: &[u32], launches: bool) -> Result<bool, Outcome> {
-        let registered = match self.family {
-            Family::Global => call!(
-                self.functions.register_callbacks,
-                buffers::request,
-                buffers::complete
-            ),
-            Family::Own { .. } => call!(
-                self.functions.register_callbacks_v2,
-                self.subscriber,
-                buffers::request_own,
-                buffers::complete_own
-            ),
-        };
-        succeeded("registering buffers", registered)?;
+        use buffers::{complete, complete_own, request, request_own};
+        let code = by_family!(
+            self,
+            register_callbacks(request, complete),
+            register_callbacks_v2(request_own, complete_own)
+        );
+        succeeded("registering buffers", code)?;
         for kind in kinds {
             self.enable(*kind)?;
         }
-        if !launches {
-            return Ok(true);
-        }
-        for cbid in CBIDS_OF_LAUNCHES {
-            if !by_family!(self, enable_driver_api, enable_driver_api_v2, cbid, 1).is_success() {
+        for cbid in CBIDS_OF_LAUNCHES.iter().filter(|_| launches) {
+            let code = by_family!(
+                self,
+                enable_driver_api(*cbid, 1),
+                enable_driver_api_v2(*cbid, 1)
+            );
+            if !code.is_success() {
                 self.enable(KIND_DRIVER)?;
                 return Ok(false);
             }
@@ -195,61 +166,36 @@ impl Tool {
     }
 
     fn enable(&self, kind: u32) -> Result<(), Outcome> {
-        let code = match self.family {
-            Family::Global => call!(self.functions.enable, kind),
-            Family::Own { .. } => {
-                call!(self.functions.enable_v2, self.subscriber, kind, null_mut())
-            }
-        };
+        let code = by_family!(self, enable(kind), enable_v2(kind, null_mut()));
         succeeded(&format!("enabling kind {kind}"), code)
     }
 
     /// Turns kinds off.
     pub(super) fn turn_off(&self, kinds: &[u32]) {
         for kind in kinds {
-            let _ = match self.family {
-                Family::Global => call!(self.functions.disable, *kind),
-                Family::Own { .. } => {
-                    call!(
-                        self.functions.disable_v2,
-                        self.subscriber,
-                        *kind,
-                        null_mut()
-                    )
-                }
-            };
+            let _ = by_family!(self, disable(*kind), disable_v2(*kind, null_mut()));
         }
     }
 
     /// What this thread calls from here on belongs to `id`.
     pub(super) fn push(&self, id: u64) -> Result<(), Outcome> {
-        succeeded(
-            "push",
-            by_family!(self, push, push_v2, EXTERNAL_CUSTOM2, id),
-        )
+        let kind = EXTERNAL_CUSTOM2;
+        succeeded("push", by_family!(self, push(kind, id), push_v2(kind, id)))
     }
 
     /// Takes the last id away.
     pub(super) fn pop(&self) -> Result<u64, Outcome> {
-        let mut last = 0;
-        succeeded(
-            "pop",
-            by_family!(self, pop, pop_v2, EXTERNAL_CUSTOM2, &raw mut last),
-        )?;
+        let (kind, mut last) = (EXTERNAL_CUSTOM2, 0);
+        let at = &raw mut last;
+        succeeded("pop", by_family!(self, pop(kind, at), pop_v2(kind, at)))?;
         Ok(last)
     }
 
     /// Records that CUPTI says it dropped.
     pub(super) fn dropped(&self) -> usize {
-        let mut dropped = 0;
-        let _ = by_family!(
-            self,
-            get_dropped,
-            get_dropped_v2,
-            null_mut(),
-            0,
-            &raw mut dropped
-        );
+        let (none, mut dropped) = (null_mut(), 0);
+        let at = &raw mut dropped;
+        let _ = by_family!(self, get_dropped(none, 0, at), get_dropped_v2(none, 0, at));
         dropped
     }
 
@@ -267,10 +213,7 @@ impl Tool {
         let until = Instant::now() + patience;
         let mut records = Vec::new();
         loop {
-            succeeded("flush", call!(self.functions.flush_all, 0))?;
-            for buffer in buffers::take() {
-                self.read(&buffer, &mut records)?;
-            }
+            self.read(|bytes| records.push(Record(bytes.to_vec())))?;
             if enough(&records) || Instant::now() >= until {
                 return Ok(records);
             }
@@ -278,52 +221,34 @@ impl Tool {
         }
     }
 
-    /// How many records, and bytes of them, there are by now; the records are not kept.
-    pub(super) fn count(&self) -> Result<(u64, u64), Outcome> {
+    /// Shows the records that there are by now.
+    pub(super) fn read(&self, mut show: impl FnMut(&[u8])) -> Result<(), Outcome> {
         succeeded("flush", call!(self.functions.flush_all, 0))?;
-        let (mut count, mut bytes) = (0, 0);
         for buffer in buffers::take() {
-            bytes += buffer.valid as u64;
-            let mut at = null_mut();
-            while self.step(&buffer, &mut at)? {
-                count += 1;
-            }
-        }
-        Ok((count, bytes))
-    }
-
-    /// To the next record; false behind the last.
-    fn step(&self, buffer: &buffers::Buffer, at: &mut *mut u8) -> Result<bool, Outcome> {
-        let next: *mut *mut u8 = at;
-        let code = by_family!(
-            self,
-            get_next_record,
-            get_next_record_v2,
-            buffer.address,
-            buffer.valid,
-            next
-        );
-        match code {
-            Code::SUCCESS => Ok(true),
-            Code::MAX_LIMIT_REACHED => Ok(false),
-            code => Err(Outcome::failed(format!(
-                "cuptiActivityGetNextRecord: {code}"
-            ))),
-        }
-    }
-
-    fn read(&self, buffer: &buffers::Buffer, records: &mut Vec<Record>) -> Result<(), Outcome> {
-        let mut starts = Vec::new();
-        let mut at = null_mut();
-        while self.step(buffer, &mut at)? {
-            starts.push(at.addr() - buffer.address.addr());
-        }
-        // SAFETY: CUPTI wrote `valid` bytes there and gave the buffer back.
-        let bytes = unsafe { std::slice::from_raw_parts(buffer.address, buffer.valid) };
-        for (place, start) in starts.iter().enumerate() {
-            let end = starts.get(place + 1).copied().unwrap_or(buffer.valid);
-            if let Some(bytes) = bytes.get(*start..end) {
-                records.push(Record(bytes.to_vec()));
+            let (start, valid) = (buffer.address, buffer.valid);
+            // SAFETY: CUPTI wrote `valid` bytes there and gave the buffer back.
+            let bytes = unsafe { std::slice::from_raw_parts(start, valid) };
+            let (mut at, mut before) = (null_mut(), None);
+            loop {
+                let next: *mut *mut u8 = &raw mut at;
+                let code = by_family!(
+                    self,
+                    get_next_record(start, valid, next),
+                    get_next_record_v2(start, valid, next)
+                );
+                let end = if code.is_success() {
+                    at.addr() - start.addr()
+                } else {
+                    valid
+                };
+                if let Some(bytes) = before.and_then(|before| bytes.get(before..end)) {
+                    show(bytes);
+                }
+                before = Some(end);
+                if code == Code::MAX_LIMIT_REACHED {
+                    break;
+                }
+                succeeded("cuptiActivityGetNextRecord", code)?;
             }
         }
         Ok(())
@@ -334,29 +259,10 @@ impl Tool {
 #[derive(Clone, Debug)]
 pub(super) struct Record(pub(super) Vec<u8>);
 
-impl Record {
-    pub(super) fn kind(&self) -> u32 {
-        KIND.of(&self.0).unwrap_or(0)
-    }
-
-    /// Of a kernel: its name.
-    pub(super) fn kernel_name(&self) -> String {
-        let Some(address) = kernel::NAME.of(&self.0).filter(|address| *address != 0) else {
-            return String::new();
-        };
-        let Ok(address) = usize::try_from(address) else {
-            return String::new();
-        };
-        // SAFETY: CUPTI's string of a kernel record; it lives as long as the process does.
-        let name = unsafe { CStr::from_ptr(std::ptr::with_exposed_provenance(address)) };
-        name.to_string_lossy().into_owned()
-    }
-}
-
 /// Those of one kind.
 pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<&Record> {
     records
         .iter()
-        .filter(|record| record.kind() == kind)
+        .filter(|record| KIND.of(&record.0) == Some(kind))
         .collect()
 }
