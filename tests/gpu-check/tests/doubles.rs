@@ -67,8 +67,7 @@ impl Bundle {
 
 #[test]
 fn every_release_of_the_double_is_as_supposed() {
-    const PROBES: &str =
-        "function-ids,two-tools,fork,refused-buffer,small-buffers,kernel-storm";
+    const PROBES: &str = "function-ids,two-tools,fork,refused-buffer,small-buffers,kernel-storm";
     let bundle = Bundle::new();
     for (level, survives) in [
         ("18", false),

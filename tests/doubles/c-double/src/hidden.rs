@@ -3,34 +3,32 @@
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null_mut, with_exposed_provenance};
 
-/// `Elf64_Sym`
-#[repr(C)]
-struct Symbol {
-    name: u32,
-    info: u8,
-    other: u8,
-    section: u16,
-    value: u64,
-    size: u64,
-}
+/// Bytes of an `Elf64_Sym`, of which the first four are the name's place in the table of names.
+const SYMBOL_LEN: usize = 24;
 
 /// Asks `dladdr1` for the symbol's entry.
 const RTLD_DL_SYMENT: libc::c_int = 1;
 
-/// Hides the name of a function of the calling library from `dlsym`.
+/// Hides the name of the function at this address, of the calling library, from `dlsym`.
 ///
 /// To be called from the library's constructor: nobody searches its table before that has returned.
 ///
 /// # Errors
 /// The loader knows another name at this address, or its table cannot be written to.
-pub fn hide(name: &str, function: *const c_void) -> Result<(), String> {
+pub fn hide(name: &str, function: usize) -> Result<(), String> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     let mut entry: *mut c_void = null_mut();
     // SAFETY: takes any address; there is room for both answers.
-    let found =
-        unsafe { libc::dladdr1(function, info.as_mut_ptr(), &raw mut entry, RTLD_DL_SYMENT) };
+    let found = unsafe {
+        libc::dladdr1(
+            with_exposed_provenance(function),
+            info.as_mut_ptr(),
+            &raw mut entry,
+            RTLD_DL_SYMENT,
+        )
+    };
     // SAFETY: all zeroes are valid (pointers that are NULL), whether or not dladdr1 wrote.
     let info = unsafe { info.assume_init() };
     if found == 0 || info.dli_sname.is_null() || entry.is_null() {
@@ -49,7 +47,7 @@ pub fn hide(name: &str, function: *const c_void) -> Result<(), String> {
     let refused = unsafe {
         libc::mprotect(
             page,
-            into_page + size_of::<Symbol>(),
+            into_page + SYMBOL_LEN,
             libc::PROT_READ | libc::PROT_WRITE,
         )
     };
@@ -58,6 +56,6 @@ pub fn hide(name: &str, function: *const c_void) -> Result<(), String> {
     }
     // SAFETY: the entry that the loader gave, writable since the call above. The loader holds its lock for as long as
     // constructors run, so nobody searches the table meanwhile. The empty name is nobody's.
-    unsafe { (&raw mut (*entry.cast::<Symbol>()).name).write(0) };
+    unsafe { entry.cast::<u32>().write(0) };
     Ok(())
 }

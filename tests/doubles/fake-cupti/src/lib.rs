@@ -60,7 +60,7 @@ extern "C" fn on_load() {
     unsafe { libc::atexit(report) };
     for (name, function) in functions::exported() {
         if level::first_with(name) > variables::get().level
-            && let Err(trouble) = c_double::hide(name, function)
+            && let Err(trouble) = c_double::hide(name, function.expose_provenance())
         {
             guard::fatal(&trouble);
         }

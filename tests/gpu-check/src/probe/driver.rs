@@ -20,7 +20,7 @@ const KERNELS: &CStr = c".version 7.0
 pub(super) const EMPTY: &CStr = c"gpu_check_empty";
 
 macro_rules! functions {
-    ($($name:ident = $symbol:literal ($($argument:ident: $ty:ty),*);)*) => {
+    ($($name:ident = $symbol:literal ($($ty:ty),*);)*) => {
         /// The driver, loaded for good; a function that a release lacks is an error when it is called.
         #[derive(Clone, Copy, Debug)]
         pub(super) struct Driver {
@@ -40,52 +40,42 @@ macro_rules! functions {
                 }
             }
         }
-
-        /// The calls, each with the name of its function in the error.
-        mod calls {
-            use super::*;
-            $(
-                /// # Safety
-                /// Pointers among the arguments are NULL where they may be, or to variables and handles that live on.
-                pub(super) unsafe fn $name(driver: &Driver, $($argument: $ty),*) -> Result<(), Outcome> {
-                    let lacks = || Outcome::not_here(format!("this driver lacks {:?}", $symbol));
-                    let function = driver.$name.ok_or_else(lacks)?;
-                    // SAFETY: the driver's function of this type, which stays loaded; the rest is the caller's promise.
-                    match unsafe { function($($argument),*) } {
-                        0 => Ok(()),
-                        code => Err(Outcome::failed(format!("{:?} failed with {code}", $symbol))),
-                    }
-                }
-            )*
-        }
     };
 }
 
 functions! {
-    init = c"cuInit" (flags: c_uint);
-    driver_version = c"cuDriverGetVersion" (version: *mut c_int);
-    device_count = c"cuDeviceGetCount" (count: *mut c_int);
-    device_get = c"cuDeviceGet" (device: *mut c_int, ordinal: c_int);
-    device_name = c"cuDeviceGetName" (name: *mut c_char, room: c_int, device: c_int);
-    context_retain = c"cuDevicePrimaryCtxRetain" (context: *mut Pointer, device: c_int);
-    context_set = c"cuCtxSetCurrent" (context: Pointer);
-    module_load = c"cuModuleLoadData" (module: *mut Pointer, image: *const c_void);
-    module_function = c"cuModuleGetFunction" (function: *mut Pointer, module: Pointer, name: *const c_char);
-    stream_create = c"cuStreamCreate" (stream: *mut Pointer, flags: c_uint);
-    stream_synchronize = c"cuStreamSynchronize" (stream: Pointer);
+    init = c"cuInit" (c_uint);
+    driver_version = c"cuDriverGetVersion" (*mut c_int);
+    device_count = c"cuDeviceGetCount" (*mut c_int);
+    device_get = c"cuDeviceGet" (*mut c_int, c_int);
+    device_name = c"cuDeviceGetName" (*mut c_char, c_int, c_int);
+    context_retain = c"cuDevicePrimaryCtxRetain" (*mut Pointer, c_int);
+    context_set = c"cuCtxSetCurrent" (Pointer);
+    module_load = c"cuModuleLoadData" (*mut Pointer, *const c_void);
+    module_function = c"cuModuleGetFunction" (*mut Pointer, Pointer, *const c_char);
+    stream_create = c"cuStreamCreate" (*mut Pointer, c_uint);
+    stream_synchronize = c"cuStreamSynchronize" (Pointer);
     launch = c"cuLaunchKernel" (
-        function: Pointer, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
-        stream: Pointer, arguments: *mut Pointer, extra: *mut Pointer
+        Pointer, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Pointer, *mut Pointer, *mut Pointer
     );
-    memory = c"cuMemGetInfo_v2" (free: *mut usize, total: *mut usize);
+    memory = c"cuMemGetInfo_v2" (*mut usize, *mut usize);
 }
 
-/// One call; the arguments keep the promise of [`calls`].
+/// One call; an error names the function.
 macro_rules! call {
-    ($driver:expr, $name:ident $(, $argument:expr)*) => {{
-        // SAFETY: pointers are to the caller's variables, constants that stay, or the driver's own handles.
-        unsafe { calls::$name($driver $(, $argument)*) }
-    }};
+    ($driver:expr, $name:ident $(, $argument:expr)*) => {
+        match $driver.$name {
+            None => Err(Outcome::not_here(concat!("this driver has no function for ", stringify!($name)))),
+            Some(function) => {
+                // SAFETY: the driver's function of this type, which stays loaded; pointers are NULL where they may be,
+                // or to the caller's variables, constants that stay, or the driver's own handles.
+                match unsafe { function($($argument),*) } {
+                    0 => Ok(()),
+                    code => Err(Outcome::failed(format!("driver: {} failed with {code}", stringify!($name)))),
+                }
+            }
+        }
+    };
 }
 
 impl Driver {
@@ -122,11 +112,11 @@ impl Driver {
         const NON_BLOCKING: c_uint = 1;
         let (mut device, mut context, mut module) = (0, null_mut(), null_mut());
         let (mut kernel, mut stream) = (null_mut(), null_mut());
-        call!(&self, init, 0)?;
-        call!(&self, device_get, &raw mut device, 0)?;
-        call!(&self, context_retain, &raw mut context, device)?;
-        call!(&self, context_set, context)?;
-        call!(&self, module_load, &raw mut module, KERNELS.as_ptr().cast())?;
+        call!(self, init, 0)?;
+        call!(self, device_get, &raw mut device, 0)?;
+        call!(self, context_retain, &raw mut context, device)?;
+        call!(self, context_set, context)?;
+        call!(self, module_load, &raw mut module, KERNELS.as_ptr().cast())?;
         call!(
             &self,
             module_function,
@@ -134,7 +124,7 @@ impl Driver {
             module,
             EMPTY.as_ptr()
         )?;
-        call!(&self, stream_create, &raw mut stream, NON_BLOCKING)?;
+        call!(self, stream_create, &raw mut stream, NON_BLOCKING)?;
         Ok(Device {
             driver: self,
             kernel,
@@ -153,7 +143,7 @@ pub(super) struct Device {
 
 impl Device {
     pub(super) fn synchronize(&self) -> Result<(), Outcome> {
-        call!(&self.driver, stream_synchronize, self.stream)
+        call!(self.driver, stream_synchronize, self.stream)
     }
 
     /// Launches the kernel that does nothing.
@@ -179,7 +169,7 @@ impl Device {
     /// Bytes of device memory that are free.
     pub(super) fn free_bytes(&self) -> Result<usize, Outcome> {
         let (mut free, mut total) = (0, 0);
-        call!(&self.driver, memory, &raw mut free, &raw mut total)?;
+        call!(self.driver, memory, &raw mut free, &raw mut total)?;
         Ok(free)
     }
 }
