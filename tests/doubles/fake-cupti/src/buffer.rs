@@ -23,8 +23,8 @@ pub(crate) struct Buffer {
     pub(crate) thread: i32,
 }
 
-// SAFETY: the memory is this library's from the request to the completion (the contract of the buffer callbacks, upheld by
-// the tool), whichever thread uses it.
+// SAFETY: the memory is this library's from the request to the completion (the contract of the buffer callbacks, upheld
+// by the tool), whichever thread uses it.
 unsafe impl Send for Buffer {}
 
 impl Buffer {

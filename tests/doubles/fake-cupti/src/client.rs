@@ -27,8 +27,8 @@ pub(crate) enum Callbacks {
     V2(RequestV2, CompleteV2),
 }
 
-/// Whose records a buffer has: a thread's (0: everybody's), and whether those of what ran on the GPU, where that is kept
-/// apart.
+/// Whose records a buffer has: a thread's (0: everybody's), and whether those of what ran on the GPU, where that is
+/// kept apart.
 type Key = (i32, bool);
 
 #[derive(Default)]

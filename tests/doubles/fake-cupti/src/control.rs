@@ -29,7 +29,8 @@ fn intern(name: Text) -> Option<&'static CStr> {
     Some(own)
 }
 
-/// Another tool registers its own buffer callbacks, as V1 lets anybody do. What it does with the buffers is its business.
+/// Another tool registers its own buffer callbacks, as V1 lets anybody do. What it does with the buffers is its
+/// business.
 fn take_over() {
     const WORDS: usize = 8192;
     unsafe extern "C" fn request(start: *mut *mut u8, len: *mut usize, max_records: *mut usize) {

@@ -121,8 +121,8 @@ fn next_record(start: In<u8>, valid: usize, record: Out<usize>) -> Outcome {
     Ok(())
 }
 
-/// `CUpti_SubscriberParams`, in words of 64 bits: its length, the name, where the holder's name goes and the room there;
-/// since 13.2, whether others are allowed.
+/// `CUpti_SubscriberParams`, in words of 64 bits: its length, the name, where the holder's name goes and the room
+/// there; since 13.2, whether others are allowed.
 fn subscribe_v2(handle: Out<Handle>, params: In<usize>) -> Outcome {
     const OLD_NAME_MIN: usize = 64;
     let share = match params.get() {

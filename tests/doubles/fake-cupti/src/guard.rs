@@ -1,5 +1,5 @@
-//! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that goes on would look as if it
-//! had passed.
+//! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that goes on would look as if
+//! it had passed.
 
 use crate::variables;
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tool ── cupti* ──► functions (v1, v2) ──► registry (families, subscribers) ──► client (kinds, stacks, buffers)
-//! player ── fake_cupti_* ──► control ──► work (what runs) ──► client ──► queue (CUPTI's own thread) ──► tool's callbacks
+//! player ── fake_cupti_* ──► control ──► work (what runs) ──► client ──► queue (CUPTI's thread) ──► tool's callbacks
 //! ```
 //!
 //! `guard` is what each call passes first, `variables` says which release and which fault is played.

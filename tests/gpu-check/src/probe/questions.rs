@@ -233,8 +233,8 @@ fn family(word: &str) -> Family {
     }
 }
 
-/// Subscribes both; then whether the first still has its records. Whatever comes out is a fact about CUPTI; the plugin's
-/// own checks say how it copes.
+/// Subscribes both; then whether the first still has its records. Whatever comes out is a fact about CUPTI; the
+/// plugin's own checks say how it copes.
 pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
     let (first, second) = order.split_once(',').unwrap_or((order, ""));
     let gpu = Gpu::start(options)?;

@@ -1,5 +1,5 @@
-//! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist; and contexts,
-//! one per device.
+//! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist; and
+//! contexts, one per device.
 
 use super::{DRIVER_VERSION, Handle, Outcome, code, driver, error_text, launch, runtime};
 use crate::settings::{choice, number};

@@ -1,7 +1,7 @@
 //! The functions of the CUDA runtime that NCCL (and a small host program) uses, and those of the driver and of NVML.
 //!
-//! The driver's functions are there twice: for NCCL, which asks for them by name, and for tools, which find this library
-//! where they look for `libcuda.so.1`. Those of tools pass [`faults`] first.
+//! The driver's functions are there twice: for NCCL, which asks for them by name, and for tools, which find this
+//! library where they look for `libcuda.so.1`. Those of tools pass [`faults`] first.
 
 mod captures;
 mod devices;
