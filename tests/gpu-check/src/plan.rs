@@ -92,12 +92,8 @@ checks! {
         "a child that is forked while CUPTI records: it ends, and the parent's records go on";
     "refused-buffer" 15, 30 s, DOUBLES, checks::refused_buffer,
         "whether CUPTI survives a refused buffer (it is refused from CUDA 12.9 on only)";
-    "small-buffers" 16, 30 s, DOUBLES, |c| checks::probe(c, "small-buffers"),
-        "what is lost, and counted as lost, with buffers of 64 KiB";
     "several-gpus" 17, 60 s, GPU_ONLY, checks::several_gpus,
         "several GPUs in one process";
-    "kernel-storm" 10, 60 s, DOUBLES, |c| checks::probe(c, "storm"),
-        "what CUPTI costs per empty kernel, and in device memory";
     "cupti-cost" 10, 100 s, DOUBLES, checks::cupti_cost,
         "a small all-reduce with GPU work untimed, by events, by CUPTI";
     "callback-cost" 10, 160 s, DOUBLES, checks::callback_cost,

@@ -1,4 +1,4 @@
-//! Where CUPTI puts its records: buffers made when they are asked for, as large as the question wants them.
+//! Where CUPTI puts its records: buffers made when they are asked for.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-static BYTES: AtomicUsize = AtomicUsize::new(4 << 20);
-static MOST_OUT: AtomicUsize = AtomicUsize::new(usize::MAX);
+const BYTES: usize = 4 << 20;
 static REFUSE: AtomicBool = AtomicBool::new(false);
-static OUT: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 static DONE: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
@@ -39,12 +37,6 @@ fn layout(size: usize) -> Result<Layout, std::alloc::LayoutError> {
     Layout::from_size_align(size, 4096)
 }
 
-/// Buffers of `bytes`, no more than `most` of them with CUPTI at a time: more are refused.
-pub(super) fn set_size(bytes: usize, most: usize) {
-    BYTES.store(bytes, Ordering::Relaxed);
-    MOST_OUT.store(most, Ordering::Relaxed);
-}
-
 /// From now on buffers are refused.
 pub(super) fn refuse(refuse: bool) {
     REFUSE.store(refuse, Ordering::Relaxed);
@@ -62,23 +54,19 @@ pub(super) fn take() -> Vec<Buffer> {
 
 /// CUPTI wants a buffer.
 pub(super) extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
-    let bytes = BYTES.load(Ordering::Relaxed);
-    let is_refused = REFUSE.load(Ordering::Relaxed)
-        || OUT.load(Ordering::Relaxed) >= MOST_OUT.load(Ordering::Relaxed);
-    let address = match layout(bytes) {
-        // SAFETY: the layout has a size: nobody sets one of 0.
+    let is_refused = REFUSE.load(Ordering::Relaxed);
+    let address = match layout(BYTES) {
+        // SAFETY: the layout has a size.
         Ok(layout) if !is_refused => unsafe { alloc_zeroed(layout) },
         _ => null_mut(),
     };
     if address.is_null() {
         REFUSED.fetch_add(1, Ordering::Relaxed);
-    } else {
-        OUT.fetch_add(1, Ordering::Relaxed);
     }
     // SAFETY: CUPTI's pointer to its own variable, for us to write.
     unsafe { buffer.write(address) };
     // SAFETY: as above.
-    unsafe { size.write(if address.is_null() { 0 } else { bytes }) };
+    unsafe { size.write(if address.is_null() { 0 } else { BYTES }) };
     // SAFETY: as above; 0: as many as there is room for.
     unsafe { records.write(0) };
 }
@@ -95,7 +83,6 @@ pub(super) extern "C" fn complete(
     if address.is_null() {
         return;
     }
-    OUT.fetch_sub(1, Ordering::Relaxed);
     DONE.lock().push(Buffer {
         address,
         size,

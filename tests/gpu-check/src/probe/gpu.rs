@@ -32,14 +32,6 @@ impl Gpu {
         }
     }
 
-    /// Bytes of device memory that are free, where there is a device.
-    pub(super) fn free_bytes(&self) -> Option<usize> {
-        match self {
-            Self::Real(device) => device.free_bytes().ok(),
-            Self::Double(..) => None,
-        }
-    }
-
     /// Launches kernels that do nothing.
     pub(super) fn launch(&self, count: u32) -> Result<(), Outcome> {
         for _ in 0..count {

@@ -33,9 +33,7 @@ fn answer(name: &str, options: &Options) -> Answer {
         ("ids", family) => questions::ids(options, family),
         ("tools", order) => questions::two_tools(options, order),
         ("fork", _) => questions::fork(options),
-        ("small-buffers", _) => questions::small_buffers(options),
         ("refuse", _) => questions::refuse(options),
-        ("storm", _) => questions::storm(options),
         _ => Err(Outcome::failed(format!("--probe {name}: there is none"))),
     }
 }

@@ -1,11 +1,10 @@
 //! The questions.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cupti_sys::constants::{
-    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, VERSION_BUFFER_MAY_BE_REFUSED,
-    VERSION_SUBSCRIBER_FUNCTIONS,
+    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, VERSION_SUBSCRIBER_FUNCTIONS,
 };
 use cupti_sys::record::{external, kernel};
 use serde_json::{Value, json};
@@ -43,7 +42,7 @@ fn recording(options: &Options) -> Result<(Gpu, Cupti, Tool), Outcome> {
     let gpu = Gpu::start(options)?;
     let cupti = Cupti::load(options)?;
     let tool = first_tool(&cupti)?;
-    tool.turn_on(&KINDS, true)?;
+    tool.turn_on(&KINDS)?;
     Ok((gpu, cupti, tool))
 }
 
@@ -86,7 +85,7 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
         Family::Global
     };
     let tool = subscribed(&cupti, family)?;
-    let single = tool.turn_on(&KINDS, true)?;
+    let single = tool.turn_on(&KINDS)?;
     for id in 1..=u64::from(LAUNCHES) {
         tool.push(id)?;
         gpu.launch(1)?;
@@ -154,38 +153,6 @@ pub(super) fn fork(options: &Options) -> Answer {
     )
 }
 
-/// Little room: two buffers of 64 KiB at a time.
-pub(super) fn small_buffers(options: &Options) -> Answer {
-    const LAUNCHES: u32 = 5000;
-    let gpu = Gpu::start(options)?;
-    let cupti = Cupti::load(options)?;
-    // Before CUDA 12.9 none may be refused.
-    let may_refuse = cupti.version >= VERSION_BUFFER_MAY_BE_REFUSED;
-    buffers::set_size(64 << 10, if may_refuse { 2 } else { usize::MAX });
-    let tool = first_tool(&cupti)?;
-    tool.turn_on(&KINDS, true)?;
-    gpu.launch(LAUNCHES)?;
-    gpu.synchronize()?;
-    let all = LAUNCHES as usize;
-    let records = records(&tool, all, Duration::from_secs(2))?;
-    let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL).len();
-    let dropped = tool.dropped();
-    let facts = json!({
-        "launches": LAUNCHES,
-        "kernel_records": kernels,
-        "dropped": dropped,
-        "buffers_refused": buffers::refused(),
-        "lost_uncounted": all.saturating_sub(kernels + dropped),
-    });
-    let mut wrong = Vec::new();
-    if kernels > all || (kernels < all && dropped == 0) {
-        wrong.push(format!(
-            "{kernels} kernel records of {all} launches, {dropped} counted as dropped"
-        ));
-    }
-    outcome(&wrong, facts, &cupti)
-}
-
 /// No buffer at all; says first which release it is, for it may not come to an answer.
 pub(super) fn refuse(options: &Options) -> Answer {
     println!("cupti {}", {
@@ -250,7 +217,7 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
         }
     };
     // 13.0 to 13.2 have subscribers without all of their functions.
-    let turned_on = tool.turn_on(&KINDS, true);
+    let turned_on = tool.turn_on(&KINDS);
     facts["first"] = json!(
         turned_on
             .as_ref()
@@ -268,67 +235,4 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
         facts["kernel_records_of_first"] = json!(kernels);
     }
     outcome(&[], facts, &cupti)
-}
-
-/// Launches before those that are timed.
-const WARM_UP: u32 = 1000;
-
-/// Empty kernels as fast as they can be launched.
-pub(super) fn storm(options: &Options) -> Answer {
-    let gpu = Gpu::start(options)?;
-    let most: u32 = if options.double { 2_000 } else { 1_000_000 };
-    let mut facts = json!({ "kernels": most, "without_ns": per_kernel(&gpu, most)? });
-    let free_before = gpu.free_bytes();
-    let cupti = Cupti::load(options)?;
-    let tool = first_tool(&cupti)?;
-    let mut wrong = Vec::new();
-    for (name, launches, more) in [
-        ("kernels", false, None),
-        ("launches", true, None),
-        ("all_calls", true, Some(KIND_DRIVER)),
-    ] {
-        let mut kinds = KINDS.to_vec();
-        kinds.extend(more);
-        tool.turn_on(&kinds, launches)?;
-        let began = Instant::now();
-        let ns = per_kernel(&gpu, most)?;
-        let (mut records, mut bytes) = (0, 0);
-        let launched = u64::from(most + WARM_UP.min(most));
-        let expected = launched * if launches { 2 } else { 1 };
-        // A flush may give back a part only.
-        let until = Instant::now() + PATIENCE;
-        while records < expected && Instant::now() < until {
-            tool.read(|record| {
-                records += 1;
-                bytes += record.len();
-            })?;
-        }
-        if records < expected {
-            wrong.push(format!(
-                "{name}: {records} records of {expected}, {} said to be dropped",
-                tool.dropped()
-            ));
-        }
-        let with_flush_ms = began.elapsed().as_millis();
-        facts[format!("{name}_ns")] = json!(ns);
-        facts[format!("{name}_data")] =
-            json!({ "records": records, "bytes": bytes, "with_flush_ms": with_flush_ms });
-        tool.turn_off(&kinds);
-    }
-    let taken = free_before
-        .zip(gpu.free_bytes())
-        .map(|(before, after)| before.saturating_sub(after));
-    facts["device_bytes"] = json!(taken);
-    outcome(&wrong, facts, &cupti)
-}
-
-/// Nanoseconds from launch to launch, the wait for the last included.
-fn per_kernel(gpu: &Gpu, count: u32) -> Result<u64, Outcome> {
-    gpu.launch(WARM_UP.min(count))?;
-    gpu.synchronize()?;
-    let began = Instant::now();
-    gpu.launch(count)?;
-    gpu.synchronize()?;
-    let ns = began.elapsed().as_nanos() / u128::from(count.max(1));
-    Ok(u64::try_from(ns).unwrap_or(u64::MAX))
 }

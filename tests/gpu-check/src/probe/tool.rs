@@ -138,9 +138,9 @@ macro_rules! by_family {
 }
 
 impl Tool {
-    /// Turns kinds on; with `launches`, records of the four functions that launch, or of all where the release cannot
-    /// choose. Whether it could.
-    pub(super) fn turn_on(&self, kinds: &[u32], launches: bool) -> Result<bool, Outcome> {
+    /// Turns kinds on, and records of the four functions that launch, or of all where the release cannot choose. Whether
+    /// it could.
+    pub(super) fn turn_on(&self, kinds: &[u32]) -> Result<bool, Outcome> {
         use buffers::{complete, complete_own, request, request_own};
         let code = by_family!(
             self,
@@ -151,11 +151,11 @@ impl Tool {
         for kind in kinds {
             self.enable(*kind)?;
         }
-        for cbid in CBIDS_OF_LAUNCHES.iter().filter(|_| launches) {
+        for cbid in CBIDS_OF_LAUNCHES {
             let code = by_family!(
                 self,
-                enable_driver_api(*cbid, 1),
-                enable_driver_api_v2(*cbid, 1)
+                enable_driver_api(cbid, 1),
+                enable_driver_api_v2(cbid, 1)
             );
             if !code.is_success() {
                 self.enable(KIND_DRIVER)?;
@@ -168,13 +168,6 @@ impl Tool {
     fn enable(&self, kind: u32) -> Result<(), Outcome> {
         let code = by_family!(self, enable(kind), enable_v2(kind, null_mut()));
         succeeded(&format!("enabling kind {kind}"), code)
-    }
-
-    /// Turns kinds off.
-    pub(super) fn turn_off(&self, kinds: &[u32]) {
-        for kind in kinds {
-            let _ = by_family!(self, disable(*kind), disable_v2(*kind, null_mut()));
-        }
     }
 
     /// What this thread calls from here on belongs to `id`.
@@ -213,7 +206,7 @@ impl Tool {
         let until = Instant::now() + patience;
         let mut records = Vec::new();
         loop {
-            self.read(|bytes| records.push(Record(bytes.to_vec())))?;
+            self.read(&mut records)?;
             if enough(&records) || Instant::now() >= until {
                 return Ok(records);
             }
@@ -221,8 +214,8 @@ impl Tool {
         }
     }
 
-    /// Shows the records that there are by now.
-    pub(super) fn read(&self, mut show: impl FnMut(&[u8])) -> Result<(), Outcome> {
+    /// Takes the records that there are by now.
+    fn read(&self, records: &mut Vec<Record>) -> Result<(), Outcome> {
         succeeded("flush", call!(self.functions.flush_all, 0))?;
         for buffer in buffers::take() {
             let (start, valid) = (buffer.address, buffer.valid);
@@ -242,7 +235,7 @@ impl Tool {
                     valid
                 };
                 if let Some(bytes) = before.and_then(|before| bytes.get(before..end)) {
-                    show(bytes);
+                    records.push(Record(bytes.to_vec()));
                 }
                 before = Some(end);
                 if code == Code::MAX_LIMIT_REACHED {

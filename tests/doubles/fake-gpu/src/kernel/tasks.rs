@@ -73,8 +73,8 @@ pub(crate) fn run(tasks: Vec<Task<'_>>) {
         if idle < 4 {
             std::thread::yield_now();
         } else {
-            // Whoever is waited for may need this core: the longer it takes, the longer the rest, up to 1.3 ms.
-            let doublings = (idle / 256).min(6);
+            // Whoever is waited for may need this core: the longer it takes, the longer the rest, up to 0.6 ms.
+            let doublings = (idle / 256).min(5);
             std::thread::sleep(Duration::from_micros(20 << doublings));
         }
     }
