@@ -3,8 +3,9 @@
 use crate::buffer::{Buffer, record_len};
 use crate::guard::{Code, INVALID_PARAMETER, QUEUE_EMPTY, in_callback, misuse};
 use crate::level::{self, kind};
+use crate::process::{COUNTS, this_thread};
 use crate::records::{self, Api};
-use crate::{COUNTS, queue, this_thread, variables};
+use crate::{queue, variables};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;

@@ -2,9 +2,10 @@
 
 use crate::client::{Call, Callbacks};
 use crate::level::kind;
+use crate::process::COUNTS;
 use crate::records::Work;
 use crate::work::Ticket;
-use crate::{COUNTS, clock, registry, variables, work};
+use crate::{clock, registry, variables, work};
 use c_double::args::{In, Text};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;

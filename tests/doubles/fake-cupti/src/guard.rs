@@ -1,10 +1,10 @@
 //! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that goes on would look as if
 //! it had passed.
 
+use crate::process::fatal;
 use crate::variables;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,15 +22,6 @@ pub(crate) const QUEUE_EMPTY: Code = 18;
 pub(crate) const INVALID_KIND: Code = 21;
 pub(crate) const NOT_SUPPORTED: Code = 27;
 pub(crate) const MULTIPLE_SUBSCRIBERS: Code = 39;
-
-/// Says it in one write, so that the lines of several processes do not mix, and ends the process.
-pub(crate) fn fatal(text: &str) -> ! {
-    // There is nobody to tell if it fails.
-    let line = format!("fakecupti[{}]: {text}\n", std::process::id());
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    // SAFETY: takes nothing and does not return.
-    unsafe { libc::abort() }
-}
 
 /// A tool did what it must not do.
 pub(crate) fn misuse(text: &str) -> ! {

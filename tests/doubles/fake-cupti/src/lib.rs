@@ -14,16 +14,14 @@ mod control;
 mod functions;
 mod guard;
 mod level;
+mod process;
 mod queue;
 mod records;
 mod registry;
 mod variables;
 mod work;
 
-use c_double::Counts;
-
-/// What happened, for tests that cannot see into the process otherwise.
-static COUNTS: Counts = Counts::new();
+use process::{COUNTS, fatal};
 
 /// Counted from the beginning: a report has them also where they are 0.
 const COUNTED: [&str; 8] = [
@@ -36,12 +34,6 @@ const COUNTED: [&str; 8] = [
     "subscribed",
     "unsubscribed",
 ];
-
-/// The calling thread's number.
-fn this_thread() -> i32 {
-    // SAFETY: takes nothing and always succeeds.
-    unsafe { libc::gettid() }
-}
 
 extern "C" fn report() {
     COUNTS.report("FAKECUPTI_REPORT");
@@ -62,7 +54,7 @@ extern "C" fn on_load() {
         if level::first_with(name) > variables::get().level
             && let Err(trouble) = c_double::hide(name, function.expose_provenance())
         {
-            guard::fatal(&trouble);
+            fatal(&trouble);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Who uses the library: the families of functions and what they forbid each other, and the subscribers.
 
-use crate::COUNTS;
 use crate::client::Client;
 use crate::guard::{Code, INVALID_PARAMETER, MULTIPLE_SUBSCRIBERS, NOT_COMPATIBLE, Outcome};
 use crate::level;
+use crate::process::COUNTS;
 use crate::variables::{self, Holder};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The variables of the environment, read once: `README.md` has what they mean.
 
-use crate::guard::fatal;
 use crate::level;
+use crate::process::fatal;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 

@@ -2,10 +2,10 @@
 
 use crate::buffer::{permute, record_len};
 use crate::client::Client;
-use crate::guard::fatal;
 use crate::level::kind;
+use crate::process::{COUNTS, fatal, this_thread};
 use crate::records::{self, Work};
-use crate::{COUNTS, clock, queue, registry, this_thread, variables};
+use crate::{clock, queue, registry, variables};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! such functions, and hears nothing.
 
 use crate::clock::host_ns;
-use crate::inject::{mapped, open_mapped};
+use crate::mapped::{mapped, open_mapped};
 use crate::stream::Occasion;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null;

@@ -1,7 +1,7 @@
 //! Captures of streams: how they are begun, which calls they forbid, and what is told of them.
 
 use super::{Handle, code, handle, runtime, stream_of, tools};
-use crate::inject;
+use crate::kernel::Library;
 use crate::settings::choice;
 use crate::stream::graph::{Capture, capture_mode};
 use crate::stream::{self, GRAPHS, Graph};
@@ -106,7 +106,7 @@ runtime! {
     // looked at where they are passed.
     fn cudaStreamGetCaptureInfo(stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>,
                                 dependencies: Out<Handle>, edges: Out<Handle>, count: Out<usize>) {
-        let has_all = inject::library().is_some_and(|library| library.cuda >= 13000);
+        let has_all = Library::current().is_some_and(|library| library.cuda >= 13000);
         let details = (graph, dependencies, edges, count);
         tell(stream, status, id, if has_all { details } else { NO_DETAILS })
     }

@@ -3,25 +3,16 @@
 use super::{Handle, Outcome, code, driver, event_of, runtime, stream_of};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
-use crate::inject;
-use crate::kernel::Launch;
+use crate::health::{break_device, is_broken};
+use crate::kernel::{Launch, Library};
 use crate::log::{debug, warning};
 use crate::stream::Op;
 use c_double::args::{In, Out, Text};
 use std::ffi::{CString, c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Set when a kernel could not be emulated: waiting for a stream then fails, so that the host program stops
-/// instead of hanging.
-static BROKEN: AtomicBool = AtomicBool::new(false);
-
-pub(crate) fn break_device() {
-    BROKEN.store(true, Ordering::Relaxed);
-}
 
 pub(super) fn health() -> Outcome {
-    if BROKEN.load(Ordering::Relaxed) {
+    if is_broken() {
         Err(code::LAUNCH_FAILURE)
     } else {
         Ok(())
@@ -35,7 +26,7 @@ const SHORTEST: usize = 32;
 /// `cbid` is CUPTI's number of the function that the caller used.
 fn launch(function: Handle, stream: Handle, block: Option<(usize, usize)>, cbid: u32) -> Outcome {
     let stream = stream_of(stream)?;
-    let library = inject::library().ok_or(code::INVALID)?;
+    let library = Library::current().ok_or(code::INVALID)?;
     let name = library
         .kernels
         .get(&function.addr())
@@ -131,7 +122,7 @@ driver! {
 }
 
 fn entry_point(name: Text, function: Out<Handle>, status: Out<c_int>) -> Outcome {
-    let address = inject::driver_symbol(&name.get());
+    let address = super::driver_symbol(&name.get());
     function.set(std::ptr::with_exposed_provenance_mut(address));
     status.set(0);
     Ok(())

@@ -15,9 +15,8 @@ mod nvml;
 mod streams;
 
 pub(crate) use devices::device;
-pub(crate) use launch::break_device;
 
-use crate::inject;
+use crate::kernel::Library;
 use crate::stream::{EVENTS, Event, Stream};
 use c_double::args::Out;
 use std::cell::Cell;
@@ -170,9 +169,10 @@ pub(crate) fn of_runtime(name: &str) -> Option<usize> {
     address(&lists, name)
 }
 
-/// The function of the driver of this name, as NCCL is given it.
-pub(crate) fn of_driver(name: &str) -> Option<usize> {
-    address(&[devices::DRIVER, launch::DRIVER, memory::DRIVER], name)
+/// Address of a driver function by name, as NCCL is given it; one that is not implemented is a stub that reports the call.
+fn driver_symbol(name: &str) -> usize {
+    let own = address(&[devices::DRIVER, launch::DRIVER, memory::DRIVER], name);
+    own.unwrap_or_else(|| crate::code::missing(name))
 }
 
 fn handle(value: usize) -> Handle {
@@ -198,7 +198,7 @@ runtime! {
         Ok(())
     }
     fn cudaRuntimeGetVersion(version: Out<c_int>) {
-        version.set(inject::library().map_or(12000, |library| library.cuda));
+        version.set(Library::current().map_or(12000, |library| library.cuda));
         Ok(())
     }
     fn cudaProfilerStart() { Ok(()) }

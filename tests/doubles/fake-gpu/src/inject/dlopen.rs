@@ -3,23 +3,11 @@
 
 use crate::api::faults::library_is_absent;
 use crate::log::{debug, warning};
+use crate::mapped::real;
 use c_double::args::Text;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
-
-type Dlopen = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-
-fn real() -> Option<Dlopen> {
-    static REAL: OnceLock<Option<Dlopen>> = OnceLock::new();
-    *REAL.get_or_init(|| {
-        // SAFETY: a constant name; RTLD_NEXT is the libraries after this one.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"dlopen".as_ptr()) };
-        // SAFETY: NULL is None, and anything else is the C library's dlopen, of this type.
-        unsafe { std::mem::transmute::<*mut c_void, Option<Dlopen>>(found) }
-    })
-}
 
 /// The file that this library was mapped from.
 fn own_path() -> Option<CString> {
@@ -34,14 +22,6 @@ fn own_path() -> Option<CString> {
     }
     // SAFETY: not NULL: the loader's name of a file that stays mapped.
     Some(unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
-}
-
-/// A handle of a library that is mapped already.
-pub(crate) fn open_mapped(path: &CStr) -> Option<*mut c_void> {
-    let real = real()?;
-    // SAFETY: the C library's function, with a text; nothing is mapped that is not yet.
-    let handle = unsafe { real(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    (!handle.is_null()).then_some(handle)
 }
 
 #[unsafe(no_mangle)]

@@ -5,77 +5,34 @@
 //! inside the mapped library is found. This happens in this library's constructor, for hosts linked with NCCL, and
 //! in its `dlopen`, for those that load it: before NCCL's first call, while nobody runs its code.
 
-mod code;
 mod dlopen;
-
-pub(crate) use dlopen::open_mapped;
 
 use crate::kernel::{Library, decode_table};
 use crate::log::{debug, warning};
-use crate::{api, layout};
+use crate::mapped::{Mapped, mapped};
+use crate::{api, code, layout};
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
 use std::ptr::with_exposed_provenance;
-use std::sync::Arc;
 
-/// Files that are mapped: base address and path.
-type Mapped = Vec<(usize, String)>;
-
-/// Called by the loader for each mapped file.
-unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: `dl_iterate_phdr` passes a valid structure for the time of this call.
-    let info = unsafe { &*info };
-    // SAFETY: `mapped` passes a pointer to its own vector, which nobody else uses meanwhile.
-    let found = unsafe { &mut *found.cast::<Mapped>() };
-    if !info.dlpi_name.is_null() {
-        // SAFETY: not NULL: the loader's NUL-terminated name of the file.
-        let name = unsafe { CStr::from_ptr(info.dlpi_name) };
-        found.push((info.dlpi_addr as usize, name.to_string_lossy().into_owned()));
-    }
-    0
-}
-
-/// The mapped files whose names begin so.
-pub(crate) fn mapped(name: &str) -> Mapped {
-    let mut found: Mapped = Vec::new();
-    // SAFETY: `each` is of the type that is asked for, and the pointer is to a vector that outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
-    found.retain(|(_, path)| {
-        path.rsplit('/')
-            .next()
-            .is_some_and(|file| file.starts_with(name))
-    });
-    found
-}
-
-/// The libraries that were looked at, with what is known of those that were patched.
-static SEEN: Mutex<Vec<(Mapped, Option<Arc<Library>>)>> = Mutex::new(Vec::new());
-
-/// The library patched last. A process normally maps only one.
-pub(crate) fn library() -> Option<Arc<Library>> {
-    SEEN.lock()
-        .iter()
-        .rev()
-        .find_map(|(_, library)| library.clone())
-}
+/// The libraries that were looked at.
+static SEEN: Mutex<Mapped> = Mutex::new(Vec::new());
 
 /// Patches each NCCL library that is mapped and not yet patched.
 pub(crate) fn scan() {
     for (base, path) in mapped("libnccl.so") {
         let mut seen = SEEN.lock();
-        let key = vec![(base, path.clone())];
-        if seen.iter().any(|(known, _)| *known == key) {
+        if seen.contains(&(base, path.clone())) {
             continue;
         }
-        let library = patch(base, &path).map(Arc::new);
-        if library.is_none() {
-            warning!("{path}: not patched; a library without local symbols cannot be");
+        match patch(base, &path) {
+            Some(library) => library.use_from_now_on(),
+            None => warning!("{path}: not patched; a library without local symbols cannot be"),
         }
-        seen.push((key, library));
+        seen.push((base, path));
     }
 }
 
@@ -178,8 +135,3 @@ extern "C" fn on_load() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
-
-/// Address of a driver function by name; functions that are not implemented get a stub that reports the call.
-pub(crate) fn driver_symbol(name: &str) -> usize {
-    api::of_driver(name).unwrap_or_else(|| code::missing(name))
-}

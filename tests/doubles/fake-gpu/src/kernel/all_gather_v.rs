@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 use super::function_table::Func;
-use super::{neighbours, simple_step_bytes};
+use super::part::{neighbours, simple_step_bytes};
 use crate::device_memory::{Addr, Record};
 use crate::layout::bcast;
 use crate::prims::{BYTES, Env, Peers, Prims, Shape, Step};

@@ -1,10 +1,10 @@
 //! Sends and receives.
 
 use super::batch::Batch;
-use super::tasks::{JoinAll, Task};
 use crate::device_memory::{Addr, Record};
 use crate::layout::{comm, p2p};
 use crate::prims::{BYTES, Env, Peers, Prims, Proto, Shape, Step};
+use crate::tasks::{JoinAll, Task};
 
 /// Messages of ranks have connections of their own.
 const P2P_CONNECTION: usize = 1;

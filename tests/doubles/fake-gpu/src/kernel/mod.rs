@@ -11,22 +11,22 @@ mod function_table;
 mod messages;
 mod part;
 mod ring;
-pub(crate) mod tasks;
 mod tree;
 
 pub(crate) use function_table::{Coll, Func, decode_table};
 
-use crate::api::break_device;
 use crate::device_memory::{Addr, Record};
+use crate::health::break_device;
 use crate::layout::{Layout, comm};
 use crate::log::{debug, warning};
-use crate::prims::{Env, Math, Proto, Shape};
-use crate::reduce::Op;
+use crate::prims::Env;
+use crate::tasks::{self, Task};
 use batch::Batch;
 use counters::Counters;
 use function_table::{ALGO_RING, ALGO_TREE};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use tasks::Task;
+use std::sync::Arc;
 
 /// What is known about the mapped library.
 pub(crate) struct Library {
@@ -37,6 +37,21 @@ pub(crate) struct Library {
     pub(crate) funcs: HashMap<i32, Func>,
     /// names by address of the host-side stub
     pub(crate) kernels: HashMap<usize, String>,
+}
+
+/// The library patched last. A process normally maps only one.
+static CURRENT: Mutex<Option<Arc<Library>>> = Mutex::new(None);
+
+impl Library {
+    /// What launches are of from now on.
+    pub(crate) fn use_from_now_on(self) {
+        *CURRENT.lock() = Some(Arc::new(self));
+    }
+
+    /// The one that launches are of.
+    pub(crate) fn current() -> Option<Arc<Library>> {
+        CURRENT.lock().clone()
+    }
 }
 
 /// A launch: a private copy of the kernel's argument block.
@@ -151,51 +166,4 @@ async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
             }
         }
     }
-}
-
-/// How the device code of a collective cuts its data.
-fn shape(func: Func) -> Shape {
-    let (slices, steps) = match func.coll {
-        Coll::AllReduce if func.algo == ALGO_TREE => (1, 1),
-        Coll::AllReduce | Coll::AllGather | Coll::ReduceScatter => (2, 2),
-        _ => (1, 1),
-    };
-    Shape {
-        proto: func.proto,
-        slices,
-        steps,
-    }
-}
-
-/// `redOpArgIsPtr` in the flags of a work
-const ARGUMENT_IS_POINTER: u8 = 1;
-
-/// What the collective does to the data.
-fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
-    let mut arg: u64 = work.get(env.layout.coll_redop);
-    if work.get::<u8>(3) & ARGUMENT_IS_POINTER != 0
-        && matches!(func.op, Op::PreMulSum | Op::SumPostDiv)
-    {
-        let at = work.addr(env.layout.coll_redop);
-        arg = match func.ty.size() {
-            1 => u64::from(at.read::<u8>()),
-            2 => u64::from(at.read::<u16>()),
-            4 => u64::from(at.read::<u32>()),
-            _ => at.read::<u64>(),
-        };
-    }
-    Math {
-        ty: func.ty,
-        op: func.op,
-        arg,
-    }
-}
-
-/// Both neighbours in the ring of a channel.
-fn neighbours(env: &Env<'_>) -> (i32, i32) {
-    (env.channel.field(8).read(), env.channel.field(12).read())
-}
-
-fn simple_step_bytes(env: &Env<'_>) -> usize {
-    env.step_bytes(Proto::Simple)
 }

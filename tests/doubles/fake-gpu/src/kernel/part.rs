@@ -1,8 +1,9 @@
-//! The part of a collective that one channel does.
+//! The part of a collective that one channel does, and how it does it.
 
-use super::function_table::Func;
+use super::function_table::{ALGO_TREE, Coll, Func};
 use crate::device_memory::Record;
-use crate::prims::Env;
+use crate::prims::{Env, Math, Proto, Shape};
+use crate::reduce::Op;
 
 /// A part, in elements.
 pub(super) struct Part {
@@ -54,4 +55,51 @@ impl Part {
             .take_while(move |&at| at < len)
             .map(move |at| (offset + at, chunk.min(len - at)))
     }
+}
+
+/// How the device code of a collective cuts its data.
+pub(super) fn shape(func: Func) -> Shape {
+    let (slices, steps) = match func.coll {
+        Coll::AllReduce if func.algo == ALGO_TREE => (1, 1),
+        Coll::AllReduce | Coll::AllGather | Coll::ReduceScatter => (2, 2),
+        _ => (1, 1),
+    };
+    Shape {
+        proto: func.proto,
+        slices,
+        steps,
+    }
+}
+
+/// `redOpArgIsPtr` in the flags of a work
+const ARGUMENT_IS_POINTER: u8 = 1;
+
+/// What the collective does to the data.
+pub(super) fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
+    let mut arg: u64 = work.get(env.layout.coll_redop);
+    if work.get::<u8>(3) & ARGUMENT_IS_POINTER != 0
+        && matches!(func.op, Op::PreMulSum | Op::SumPostDiv)
+    {
+        let at = work.addr(env.layout.coll_redop);
+        arg = match func.ty.size() {
+            1 => u64::from(at.read::<u8>()),
+            2 => u64::from(at.read::<u16>()),
+            4 => u64::from(at.read::<u32>()),
+            _ => at.read::<u64>(),
+        };
+    }
+    Math {
+        ty: func.ty,
+        op: func.op,
+        arg,
+    }
+}
+
+/// Both neighbours in the ring of a channel.
+pub(super) fn neighbours(env: &Env<'_>) -> (i32, i32) {
+    (env.channel.field(8).read(), env.channel.field(12).read())
+}
+
+pub(super) fn simple_step_bytes(env: &Env<'_>) -> usize {
+    env.step_bytes(Proto::Simple)
 }

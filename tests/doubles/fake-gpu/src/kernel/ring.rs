@@ -1,8 +1,7 @@
 //! The ring algorithm of the collectives.
 
 use super::function_table::{Coll, Func};
-use super::part::Part;
-use super::{math, neighbours, shape, simple_step_bytes};
+use super::part::{Part, math, neighbours, shape, simple_step_bytes};
 use crate::device_memory::{Addr, Record};
 use crate::prims::{Env, Peers, Prims, Step};
 

@@ -1,11 +1,10 @@
 //! The tree algorithm of all-reduce: sums go up while results come down.
 
 use super::function_table::Func;
-use super::part::Part;
-use super::tasks::{JoinAll, Task};
-use super::{math, shape, simple_step_bytes};
+use super::part::{Part, math, shape, simple_step_bytes};
 use crate::device_memory::Record;
 use crate::prims::{Env, Peers, Prims, Step};
+use crate::tasks::{JoinAll, Task};
 
 const NOBODY: i32 = -1;
 

@@ -2,7 +2,7 @@
 
 use super::{Prims, Proto, Step};
 use crate::device_memory::Addr;
-use crate::kernel::tasks::poll_until;
+use crate::tasks::poll_until;
 
 /// LL: 16 bytes, twice four of data and a 32-bit flag. LL128: 128 bytes, 120 of data and a 64-bit flag.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@ mod connection;
 mod lines;
 
 use crate::device_memory::Addr;
-use crate::kernel::tasks::poll_until;
 use crate::layout::{Layout, comm};
 use crate::reduce::{self, Op, Type};
+use crate::tasks::poll_until;
 use connection::Connection;
 use std::sync::OnceLock;
 

@@ -9,7 +9,7 @@ pub(crate) use event::Event;
 pub(crate) use graph::{Graph, Keep, Replay};
 pub(crate) use handles::Handles;
 
-use crate::api::break_device;
+use crate::health::break_device;
 use crate::log::warning;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};

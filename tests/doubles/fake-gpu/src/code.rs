@@ -25,7 +25,7 @@ fn jump(to: usize) -> [u8; JUMP_LEN] {
 /// # Safety
 /// A function starts at `at`, with room for the jump up to the next one, and no thread runs its head; at `to`
 /// there is a function that takes the same call.
-pub(super) unsafe fn redirect(at: usize, to: usize) {
+pub(crate) unsafe fn redirect(at: usize, to: usize) {
     let from = at & !(PAGE - 1);
     let len = (at + JUMP_LEN - from).next_multiple_of(PAGE);
     let pages: *mut c_void = with_exposed_provenance_mut(from);
@@ -67,7 +67,7 @@ static STUBS: Mutex<Stubs> = Mutex::new(Stubs {
 
 /// Code that reports the call of a function that is not implemented and returns an error ("not supported", in
 /// both the runtime and the driver).
-pub(super) fn missing(name: &str) -> usize {
+pub(crate) fn missing(name: &str) -> usize {
     let mut stubs = STUBS.lock();
     if let Some(&at) = stubs.known.get_or_insert_default().get(name) {
         return at;
