@@ -28,7 +28,7 @@ pub(crate) enum Value {
     Object(List),
 }
 
-/// Body<Symbol> in their order.
+/// Fields in their order.
 pub(crate) type List = Vec<(&'static str, Value)>;
 
 /// The details of an event.

@@ -57,7 +57,7 @@ impl Object {
         self.raw(name, &text)
     }
 
-    /// Body<Symbol>.
+    /// Fields.
     pub(crate) fn list(self, list: &List) -> Self {
         list.iter()
             .fold(self, |object, (name, value)| object.value(name, value))

@@ -62,7 +62,7 @@ pub(super) fn name(kind: &EventKind) -> &'static str {
     }
 }
 
-/// What a record has besides its attributes. Body<Symbol> that end in `Ref` are for programs.
+/// What a record has besides its attributes. Fields that end in `Ref` are for programs.
 pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
     match kind {
         EventKind::Enter(region) | EventKind::Leave(region) => of_region(trace, *region),
