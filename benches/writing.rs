@@ -11,14 +11,16 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use journal::reader::Journal;
 use journal::testing::{Process, Who};
 use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef,
     PartWriter, RegionRef, RmaAccess, RmaWinRef,
 };
-use trace::archive::unify::unify;
-use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
+use trace::tables::assemble::Assembler;
+use trace::tables::assembly::Assembly;
+use trace::{JOURNAL, WriteOptions, unify, write_part};
 
 const EVENTS_PER_OPERATION: u64 = 10;
 
@@ -42,6 +44,14 @@ const KEEPING: WriteOptions = WriteOptions {
     archive: None,
 };
 
+/// Reads a journal into tables.
+fn assemble(part: &Path) -> Assembly {
+    let journal = Journal::open(&part.join(JOURNAL)).expect("readable");
+    let mut assembler = Assembler::for_bytes(journal.bytes());
+    let outcome = journal.read(&mut assembler);
+    assembler.finish(&outcome.losses)
+}
+
 fn one_process(criterion: &mut Criterion) {
     const OPERATIONS: u64 = 20_000;
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -51,10 +61,10 @@ fn one_process(criterion: &mut Criterion) {
         .sample_size(10)
         .throughput(Throughput::Elements(OPERATIONS * EVENTS_PER_OPERATION));
     group.bench_function("assemble", |bencher| {
-        bencher.iter(|| black_box(write::assemble(&part).expect("readable")));
+        bencher.iter(|| black_box(assemble(&part)));
     });
     group.bench_function("write", |bencher| {
-        bencher.iter(|| black_box(write::write(&part, &KEEPING, &Silent).expect("written")));
+        bencher.iter(|| black_box(write_part(&part, &KEEPING, &Silent).expect("written")));
     });
     group.finish();
 }
@@ -132,7 +142,7 @@ fn many_processes(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for rank in 0..PROCESSES {
         let part = record(directory.path(), rank, PROCESSES, 10);
-        write::write(&part, &KEEPING, &Silent).expect("written");
+        write_part(&part, &KEEPING, &Silent).expect("written");
     }
     let mut group = criterion.benchmark_group("archive");
     group

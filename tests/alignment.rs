@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use journal::clock::ClockPair;
 use serde_json::Value;
-use trace::archive::job::{Process, align_clocks, processes};
-use trace::archive::unify::part_directories;
-use trace::part::write::read_sidecar;
+use trace::Manifest;
+use trace::internals::{Process, align_clocks, processes};
+use trace::part_directories;
 use whole_plugin::built;
 use whole_plugin::machine::{nccl_library, python};
 use whole_plugin::process::{run, run_within};
@@ -52,65 +52,84 @@ fn record(scratch: &Scratch, version: &str, clocks: &[Clock], procs: u32, ops: &
     true
 }
 
-/// CLOCK_REALTIME − CLOCK_MONOTONIC of this machine.
+/// CLOCK_REALTIME − CLOCK_MONOTONIC of this machine: in the middle of several readings, because one may be interrupted.
 fn machine_offset_ns() -> i128 {
-    let pair = ClockPair::read();
-    i128::from(pair.realtime_ns) - i128::from(pair.monotonic_ns)
+    let readings = (0..9).map(|_| {
+        let pair = ClockPair::read();
+        i128::from(pair.realtime_ns) - i128::from(pair.monotonic_ns)
+    });
+    let mut readings: Vec<i128> = readings.collect();
+    readings.sort_unstable();
+    readings[readings.len() / 2]
 }
 
-/// What the wall clock of a played host shows when CLOCK_MONOTONIC of this machine does `ns`.
-fn shown(clock: Clock, machine_ns: i128) -> i128 {
-    let gained = machine_ns * i128::from(clock.1) / 1_000_000_000;
-    machine_ns + machine_offset_ns() + i128::from(clock.0) + gained
+/// How far the wall clock of a played host is ahead of this machine's when the latter's CLOCK_MONOTONIC shows this.
+fn ahead(clock: Clock, machine_ns: i128) -> i128 {
+    i128::from(clock.0) + machine_ns * i128::from(clock.1) / 1_000_000_000
 }
 
 fn clock_of(process: &Process) -> Clock {
-    let host = &process.sidecar.process.host;
+    let host = &process.manifest.process.host;
     let number = host.strip_prefix("nccl-host-").expect("a played host");
     CLOCKS[number.parse::<usize>().expect("its number")]
 }
 
-/// What unify finds of the clocks, against the truth: each is as good as is said.
+/// The longest collective of a process that is compared, from entering to leaving.
+fn longest_ns(manifest: &Manifest) -> u64 {
+    let both = manifest.traffic.passages.iter();
+    let both = both.filter(|passage| passage.entered_ns > 0 && passage.left_ns > 0);
+    let lengths = both.map(|passage| passage.left_ns.saturating_sub(passage.entered_ns));
+    lengths
+        .max()
+        .expect("a collective that all enter and leave")
+}
+
+/// What finalize finds of the clocks, against the truth: each is as good as is said, and what is said is no worse than
+/// what collectives of this length tell, however slow the machine is.
 fn compare_with_the_truth(out: &Path) {
     let parts = part_directories(out).expect("the parts are there");
     let parts = parts.into_iter().map(|part| {
-        let sidecar = read_sidecar(&part).expect("it can be read");
-        (part, sidecar)
+        let manifest = Manifest::read(&part).expect("it can be read");
+        (part, manifest)
     });
     let mut processes = processes(parts.collect());
     // Aligning uses them up.
-    let sidecars: Vec<_> = processes
+    let manifests: Vec<_> = processes
         .iter()
-        .map(|process| process.sidecar.clone())
+        .map(|process| process.manifest.clone())
         .collect();
     let alignment = align_clocks(&mut processes);
     assert_eq!(alignment.violations, 0, "{alignment:#?}");
-    let now = i128::from(ClockPair::read().monotonic_ns);
-    for (process, sidecar) in processes.iter().zip(&sidecars) {
+    let offset = machine_offset_ns();
+    for (process, manifest) in processes.iter().zip(&manifests) {
+        let correction = &process.correction;
         let reference = processes
             .iter()
-            .find(|other| other.boot == process.correction.reference)
+            .position(|other| usize::try_from(other.boot) == Ok(correction.reference))
             .expect("the reference has a process");
-        let uncertainty = process.correction.uncertainty_ns.expect("it is bounded");
-        // The traffic of one operation takes milliseconds here.
-        assert!(uncertainty < 10_000_000, "{:?}", process.correction);
-        let (clock, reference) = (clock_of(process), clock_of(reference));
-        let times = sidecar.traffic.passages.iter();
+        let uncertainty = correction.map.uncertainty.expect("it is bounded");
+        let most = longest_ns(manifest) + longest_ns(&manifests[reference]);
+        assert!(
+            uncertainty <= most,
+            "{uncertainty} of {most}: {correction:?}"
+        );
+        let (clock, reference) = (clock_of(process), clock_of(&processes[reference]));
+        let times = manifest.traffic.passages.iter();
         let times: Vec<_> = times.filter(|passage| passage.left_ns > 0).collect();
         assert!(times.len() >= 20, "{}", times.len());
         for passage in times {
-            let reading = i128::from(process.system_ns(passage.left_ns));
+            let reading = i128::from(process.system_ns(passage.left_ns)) - offset;
             // When that was on this machine: a few steps of Newton's method.
-            let mut machine = now;
+            let mut machine = reading;
             for _ in 0..5 {
-                machine += reading - shown(clock, machine);
+                machine = reading - ahead(clock, machine);
             }
-            let truth = shown(reference, machine);
+            let truth = machine + offset + ahead(reference, machine);
             let found = i128::from(process.archive_ns(passage.left_ns));
             let off = (found - truth).unsigned_abs();
             // What reading clocks one after the other may cost on a busy machine.
             let allowed = u128::from(uncertainty) + 20_000;
-            assert!(off <= allowed, "{off} ns off, {:?}", process.correction);
+            assert!(off <= allowed, "{off} ns off, {correction:?}");
         }
     }
 }

@@ -216,7 +216,7 @@ fn where_records_are_lost_nothing_is_claimed() {
     let is_of_rank_2 = |text: &String| text.contains("\"rank\": 2,\n      \"size\": 3");
     let (path, text) = damaged
         .find_map(|path| {
-            let text = std::fs::read_to_string(&path).expect("a sidecar");
+            let text = std::fs::read_to_string(&path).expect("a manifest");
             is_of_rank_2(&text).then_some((path, text))
         })
         .expect("the part of rank 2");

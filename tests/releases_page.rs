@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use journal::part::process::nccl_version_text;
-use trace::archive::blind_spots::{BLIND_SPOTS, table_of};
+use trace::internals::{BLIND_SPOTS, table_of};
 use whole_plugin::kinds;
 
 const PAGE: &str = "docs/RELEASES.md";

@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use journal::clock;
-use trace::archive::unify::unify;
-use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
+use trace::unify;
 use trace::{FinalizeOptions, finalize};
+use trace::{WriteOptions, write_part};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -77,7 +77,7 @@ fn parts(ranks: u32, folder: &Path) {
     let options = WriteOptions::default();
     for rank in 0..ranks {
         let part = rank::record(&out, rank, ranks, OPERATIONS, job_ns);
-        write::write(&part, &options, &Silent).expect("written");
+        write_part(&part, &options, &Silent).expect("written");
     }
     println!(
         "{ranks} parts of 4 communicators made in {:.1} s",

@@ -10,11 +10,11 @@ use super::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
 use crate::{record, scorep};
-use trace::archive::finisher::last_finisher;
-use trace::archive::unify::{ArchiveSummary, unify};
-use trace::part::write::{self as part, PartSummary, WriteOptions};
+use trace::is_last_process;
 use trace::progress::Silent;
 use trace::tables::counts::Counts;
+use trace::{ArchiveSummary, unify};
+use trace::{PartSummary, WriteOptions, write_part};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
 /// and the time limit would hardly be kept.
@@ -94,7 +94,7 @@ pub(super) fn close(session: Session, moment: Moment) {
         keep_journal: config.keep_journal,
         ..WriteOptions::default()
     };
-    match part::write(&part, &options, &Silent) {
+    match write_part(&part, &options, &Silent) {
         Ok(summary) => {
             say_loss(&summary);
             archive(&config, &out, moment, &summary);
@@ -151,7 +151,7 @@ pub(super) fn account_for_late() -> u64 {
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
-    let made = last_finisher(out).and_then(|last| {
+    let made = is_last_process(out).and_then(|last| {
         if last {
             unify(out, &Silent).map(Some)
         } else {

@@ -249,6 +249,7 @@ impl Session {
             host: place.host,
             boot_id: played.unwrap_or_else(journal::host::boot_id),
             pid: place.process_id,
+            pid_namespace: journal::host::pid_namespace(),
             start_ticks: journal::host::start_ticks(place.process_id).unwrap_or(0),
             session_start_realtime_ns: started_ns,
             environment,

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::session::calendar::date_and_time;
+use journal::host::Life;
 use journal::part::process::ProcessInfo;
 use journal::private;
-use trace::archive::finalize::is_live;
-use trace::archive::unify::part_directories;
-use trace::part::write::{is_done, part_name, read_process};
+use trace::part_directories;
+use trace::{is_done, part_name, read_process};
 
 mod maker;
 
@@ -119,11 +119,9 @@ pub fn standing(out: &Path, request: &Request) -> Result<Standing, trace::Error>
     for directory in part_directories(out)? {
         let name = part_name(&directory);
         let process = read_process(&directory).0;
-        let is_here = process.boot_id == journal::host::boot_id();
-        let is_ours = process.pid == std::process::id() && is_here;
         if parts.join(&name).is_dir() {
             standing.there.push(name);
-        } else if is_done(&directory) || is_here && !is_ours && !is_live(&process) {
+        } else if is_done(&directory) || process.life() == Life::Gone {
             standing.over.push(name);
         } else {
             standing.awaited.push((name, process));

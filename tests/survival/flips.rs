@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::reader::Journal;
-use trace::part::write::PartSummary;
+use trace::PartSummary;
 use trace::progress::Silent;
 use trace::{FinalizeOptions, PartState, finalize};
 
@@ -69,8 +69,8 @@ impl Recorded {
         let done = finalize(out.path(), &FinalizeOptions::default(), &Silent);
         let done = done.unwrap_or_else(|error| panic!("{}: {error}", self.name));
         readable(out.path());
-        match done.parts.into_iter().next() {
-            Some((_, PartState::Written(summary))) => *summary,
+        match done.parts.into_iter().next().map(|part| part.state) {
+            Some(PartState::Written(summary)) => *summary,
             other => panic!("{other:?}"),
         }
     }

@@ -9,8 +9,7 @@ use clap::Args;
 use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLanes, Level};
 use serde::Serialize;
-use trace::part::write::JOURNAL;
-use trace::{FinalizeOptions, FinalizeSummary, PartState};
+use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, JOURNAL, PartState};
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
@@ -183,7 +182,8 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     // A shard is complete when its own parts are.
     let is_well = match request.shard {
         Some(_) => {
-            summary.damage.is_empty() && report.parts.iter().all(|part| part.state != "failed")
+            let mut parts = report.parts.iter();
+            parts.all(|part| part.state != "failed" && part.problems.is_empty())
         }
         None => report.complete,
     };
@@ -197,11 +197,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 
 impl Report {
     fn of(summary: &FinalizeSummary, directory: &Path) -> Result<Self> {
-        let mut parts: Vec<Part> = summary.parts.iter().map(part).collect();
-        for part in &mut parts {
-            let damage = summary.damage.get(&part.name);
-            part.problems = damage.cloned().unwrap_or_default();
-        }
+        let parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
         let left_out = summary
             .archive
             .as_ref()
@@ -279,31 +275,32 @@ impl Report {
     }
 }
 
-fn part((name, state): &(String, PartState)) -> Part {
-    let mut part = Part {
-        name: name.clone(),
-        state: "",
-        reason: None,
-        events: None,
-        records: None,
-        problems: Vec::new(),
-    };
-    part.state = match state {
-        PartState::Written(summary) => {
-            part.events = Some(summary.events);
-            part.records = Some(summary.records);
-            "written"
+impl Part {
+    fn of(part: &FinalizedPart) -> Self {
+        let (mut reason, mut written) = (None, None);
+        let state = match &part.state {
+            PartState::Written(summary) => {
+                written = Some(summary);
+                "written"
+            }
+            PartState::Done => "done",
+            PartState::Live => "live",
+            PartState::Empty => "empty",
+            PartState::Elsewhere => "elsewhere",
+            PartState::Failed(why) => {
+                reason = Some(why.clone());
+                "failed"
+            }
+        };
+        Self {
+            name: part.name.clone(),
+            state,
+            reason,
+            events: written.map(|summary| summary.events),
+            records: written.map(|summary| summary.records),
+            problems: part.problems.clone(),
         }
-        PartState::Done => "done",
-        PartState::Live => "live",
-        PartState::Empty => "empty",
-        PartState::Elsewhere => "elsewhere",
-        PartState::Failed(reason) => {
-            part.reason = Some(reason.clone());
-            "failed"
-        }
-    };
-    part
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use nccl_events::Kind;
-use trace::part::write::JOURNAL;
+use trace::JOURNAL;
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};

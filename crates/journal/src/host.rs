@@ -12,13 +12,120 @@ pub fn boot_id() -> String {
         .to_owned()
 }
 
+/// Whether a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It runs, or sleeps.
+    Running,
+    /// It is stopped, by a signal or a debugger.
+    Stopped,
+    /// It is dead. A zombie is: its parent has not asked for its exit code yet.
+    Gone,
+    /// It was started on another host, in another boot of this one, or in another process id namespace.
+    Unknown,
+}
+
+impl Life {
+    /// Whether the process is known to be there.
+    #[must_use]
+    pub const fn is_there(self) -> bool {
+        matches!(self, Self::Running | Self::Stopped)
+    }
+}
+
+/// What identifies a process: ids are used again, also by another container of the host, ids with all of this are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessKey {
+    /// The kernel's boot id.
+    pub boot_id: String,
+    /// The process id namespace, as `/proc/self/ns/pid` names it; empty where not known.
+    pub pid_namespace: String,
+    /// The process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot; 0 where not known.
+    pub start_ticks: u64,
+}
+
+impl ProcessKey {
+    /// This process.
+    #[must_use]
+    pub fn current() -> Self {
+        let pid = std::process::id();
+        Self {
+            boot_id: boot_id(),
+            pid_namespace: pid_namespace(),
+            pid,
+            start_ticks: start_ticks(pid).unwrap_or(0),
+        }
+    }
+
+    /// Whether the process runs, as far as can be told from here.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        let is_namespace_known = !self.pid_namespace.is_empty();
+        if self.boot_id != boot_id() || is_namespace_known && self.pid_namespace != pid_namespace()
+        {
+            return Life::Unknown;
+        }
+        life_here(self.pid, Some(self.start_ticks).filter(|ticks| *ticks != 0))
+    }
+}
+
+/// Whether a process of this host runs; one that started at another time is another process of the same id.
+#[must_use]
+pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
+    let stat = Stat::read(pid);
+    stat.map_or(Life::Gone, |stat| stat.life(start_ticks))
+}
+
+/// The process id namespace of this process, or an empty string.
+#[must_use]
+pub fn pid_namespace() -> String {
+    let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().into_owned()
+}
+
 /// When a process of this host started, in clock ticks since boot; `None` if there is none of this id.
 #[must_use]
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, with whatever is in it; the start is the 22nd.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    Some(Stat::read(pid)?.start_ticks)
+}
+
+/// Of `/proc/PID/stat`.
+struct Stat {
+    state: char,
+    threads: u64,
+    start_ticks: u64,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses, with whatever is in it, also parentheses and blanks.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        Some(Self {
+            state: fields.next()?.chars().next()?,
+            threads: fields.nth(16)?.parse().ok()?,
+            start_ticks: fields.nth(1)?.parse().ok()?,
+        })
+    }
+
+    fn life(&self, start_ticks: Option<u64>) -> Life {
+        if start_ticks.is_some_and(|ticks| ticks != self.start_ticks) {
+            return Life::Gone;
+        }
+        match self.state {
+            // A main thread that has ended while others run on is shown as a zombie, too.
+            'Z' if self.threads > 1 => Life::Running,
+            'Z' | 'X' | 'x' => Life::Gone,
+            'T' | 't' => Life::Stopped,
+            _ => Life::Running,
+        }
+    }
 }
 
 /// The host's name.
@@ -50,4 +157,51 @@ pub fn without_signals<T>(action: impl FnOnce() -> T) -> T {
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_is_known_by_its_id_and_its_start() {
+        let ours = ProcessKey::current();
+        assert_eq!(ours.life(), Life::Running);
+        let earlier = ProcessKey {
+            start_ticks: ours.start_ticks - 1,
+            ..ours.clone()
+        };
+        assert_eq!(earlier.life(), Life::Gone, "its id was used again");
+        let of_another_boot = ProcessKey {
+            boot_id: "another".to_owned(),
+            ..ours.clone()
+        };
+        let of_a_container = ProcessKey {
+            pid_namespace: "pid:[1]".to_owned(),
+            ..ours
+        };
+        for elsewhere in [of_another_boot, of_a_container] {
+            assert_eq!(elsewhere.life(), Life::Unknown);
+        }
+        assert_eq!(life_here(u32::MAX, None), Life::Gone);
+    }
+
+    #[test]
+    fn a_zombie_is_gone_and_a_dead_main_thread_is_not() {
+        let mut child = Command::new("true").spawn().expect("it starts");
+        let begin = std::time::Instant::now();
+        while life_here(child.id(), None) != Life::Gone {
+            assert!(begin.elapsed().as_secs() < 20, "it does not end");
+            std::thread::yield_now();
+        }
+        let state = Stat::read(child.id()).expect("nobody has waited for it");
+        assert_eq!(state.state, 'Z');
+        child.wait().expect("it ended");
+        let stat = "7 (a) b) Z 1 7 7 0 -1 4194304 95 0 0 0 0 0 0 0 20 0 THREADS 0 5000 2965504 0";
+        for (threads, life) in [("1", Life::Gone), ("2", Life::Running)] {
+            let stat = Stat::parse(&stat.replace("THREADS", threads)).expect("complete");
+            assert_eq!(stat.life(Some(5000)), life);
+        }
+    }
 }

@@ -34,9 +34,9 @@ pub enum Error {
         /// The part.
         path: PathBuf,
     },
-    /// A part's definitions cannot be understood.
+    /// A part's manifest, or another of its files, cannot be understood or made.
     #[error("{}: {reason}", path.display())]
-    Sidecar {
+    Manifest {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.

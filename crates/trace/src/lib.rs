@@ -13,17 +13,32 @@
     )
 )]
 
-pub mod archive;
+mod archive;
 pub mod clocks;
 pub mod emit;
 mod error;
 pub mod links;
-pub mod part;
+mod part;
 pub mod progress;
 pub mod tables;
 pub mod timeline;
 mod workers;
 
-pub use archive::assemble::ArchiveSize;
-pub use archive::finalize::{FinalizeOptions, FinalizeSummary, PartState, finalize};
+pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
+pub use archive::last_process::is_last_process;
+pub use archive::matching as call_order;
+pub use archive::properties::within_anchor;
+pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
+pub use archive::write::ArchiveSize;
 pub use error::Error;
+pub use part::files::{JOURNAL, PROCESS, is_done, part_name, read_process};
+pub use part::manifest::{CommIdentity, LocationKind, Manifest};
+pub use part::write::{PartSummary, WriteOptions, write_part};
+
+/// For tests only.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::archive::blind_spots::{BLIND_SPOTS, BlindSpot, table_of};
+    pub use crate::archive::processes::{Process, align_clocks, processes};
+    pub use crate::part::traffic::rows::{End, Passage, Traffic};
+}

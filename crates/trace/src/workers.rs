@@ -1,14 +1,14 @@
-//! Doing the same for many parts with several threads, within a bound of memory.
+//! Does the same for many parts with several threads, within a bound of memory.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 use parking_lot::{Condvar, Mutex};
+use rayon::ThreadPoolBuilder;
 
 use crate::error::Error;
-use crate::part::sidecar::Sidecar;
-use crate::part::write::read_sidecar;
+use crate::part::manifest::Manifest;
 
 /// Memory that one worker at least may plan with, whatever the system says is free.
 const LEAST_BUDGET_BYTES: u64 = 256 << 20;
@@ -16,16 +16,16 @@ const LEAST_BUDGET_BYTES: u64 = 256 << 20;
 /// How many threads, and how much memory all of them together plan with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workers {
-    threads: NonZeroUsize,
+    threads: usize,
     budget_bytes: u64,
 }
 
 impl Workers {
-    /// So many threads, `None` for one a core; half of the memory that is free now.
+    /// With `threads` threads, `None` for one a core; half of the memory that is free now.
     pub(crate) fn new(threads: Option<NonZeroUsize>) -> Self {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
-            threads: threads.unwrap_or_else(cores),
+            threads: threads.unwrap_or_else(cores).get(),
             budget_bytes: (free_memory_bytes() / 2).max(LEAST_BUDGET_BYTES),
         }
     }
@@ -33,45 +33,51 @@ impl Workers {
     /// What `work` makes of each number below `weights.len()`, in their order. The heaviest begin first, and wait
     /// until their weight (bytes of memory) fits into the budget beside what is under way; one that is larger than
     /// the budget is done alone.
-    pub(crate) fn map<T: Send>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    pub(crate) fn map<T: Send + Sync>(
+        &self,
+        weights: &[u64],
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Vec<T> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(weights.get(at).copied()));
-        let next = AtomicUsize::new(0);
         let budget = Budget::new(self.budget_bytes);
-        let threads = self.threads.get().min(order.len());
-        let take = || {
-            let mut made = Vec::new();
-            while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let _share = budget.take(weights.get(at).copied().unwrap_or(0));
-                made.push((at, work(at)));
+        let threads = self.threads.min(order.len());
+        let made: Vec<OnceLock<T>> = weights.iter().map(|_| OnceLock::new()).collect();
+        let work = |at: usize| {
+            let _share = budget.take(weights.get(at).copied().unwrap_or(0));
+            if let Some(slot) = made.get(at) {
+                let _made_once = slot.set(work(at));
             }
-            made
         };
-        let mut made: Vec<(usize, T)> = if threads <= 1 {
-            take()
-        } else {
-            std::thread::scope(|scope| {
-                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
-                let ended = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
-                ended
-                    .flat_map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                    .collect()
-            })
-        };
-        made.sort_by_key(|(at, _)| *at);
-        made.into_iter().map(|(_, made)| made).collect()
+        // The threads have ended when this returns: the plugin's code may be unloaded soon after.
+        let done = ThreadPoolBuilder::new().num_threads(threads).build_scoped(
+            |thread| journal::host::without_signals(|| thread.run()),
+            |pool| {
+                pool.scope_fifo(|scope| {
+                    let work = &work;
+                    order
+                        .iter()
+                        .for_each(|&at| scope.spawn_fifo(move |_| work(at)));
+                });
+            },
+        );
+        if done.is_err() {
+            // The system refuses threads.
+            let rest = order
+                .iter()
+                .filter(|&&at| made.get(at).is_some_and(|it| it.get().is_none()));
+            rest.for_each(|&at| work(at));
+        }
+        made.into_iter().filter_map(OnceLock::into_inner).collect()
     }
-}
 
-impl Workers {
-    /// The sidecars of parts, in their order.
-    pub(crate) fn read_sidecars(&self, parts: &[PathBuf]) -> Vec<Result<Sidecar, Error>> {
-        let weights = vec![0; parts.len()];
-        self.map(&weights, |at| {
-            parts
-                .get(at)
-                .map_or(Ok(Sidecar::default()), |part| read_sidecar(part))
-        })
+    /// The manifests of parts, in their order.
+    pub(crate) fn read_manifests(&self, parts: &[PathBuf]) -> Vec<Result<Manifest, Error>> {
+        let read = |at: usize| {
+            let part = parts.get(at).map(PathBuf::as_path);
+            Manifest::read(part.unwrap_or("".as_ref()))
+        };
+        self.map(&vec![0; parts.len()], read)
     }
 }
 
@@ -97,7 +103,7 @@ impl Budget {
         }
     }
 
-    /// Waits until so much is free. What is more than there is at all counts as all of it.
+    /// Waits until that many bytes are free. More than the whole budget counts as all of it.
     fn take(&self, bytes: u64) -> Share<'_> {
         let bytes = bytes.min(self.bytes);
         let mut used = self.used.lock();
@@ -142,12 +148,12 @@ fn free_memory_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     fn workers(threads: usize, budget_bytes: u64) -> Workers {
         Workers {
-            threads: NonZeroUsize::new(threads).expect("some"),
+            threads,
             budget_bytes,
         }
     }

@@ -11,7 +11,7 @@ use journal::clock;
 use journal::part::process::ProcessInfo;
 use journal::private;
 use journal::writer::Registry;
-use trace::part::write::{JOURNAL, PROCESS, part_name};
+use trace::{JOURNAL, PROCESS, part_name};
 
 /// How often the maintenance looks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -12,16 +12,16 @@ use anyhow::{Context as _, Result, bail};
 use journal::clock::{self, ClockPair, TickSource};
 use journal::part::process::ProcessInfo;
 use journal::reader::{Journal, Outcome};
-use trace::archive::unify::part_directories;
 use trace::clocks::ticks::{Calibration, HostClock};
 use trace::links::comm::{Comms, Identity};
 use trace::links::gpu_work::devices::Devices;
-use trace::part::sidecar::{CommIdentity, LaneKind, Sidecar};
-use trace::part::write::{JOURNAL, is_done, part_name, read_process, read_sidecar};
+use trace::part_directories;
 use trace::progress::Progress;
 use trace::tables::assemble::Assembler;
 use trace::tables::assembly::Assembly;
 use trace::timeline::measurement::SwitchAt;
+use trace::{CommIdentity, LocationKind, Manifest};
+use trace::{JOURNAL, is_done, part_name, read_process};
 
 use super::align;
 use super::job::{Actor, Comm, Job, Life, Place, Process, Rank, Tail};
@@ -153,8 +153,8 @@ fn part(number: usize, directory: &Path, moment: &Moment) -> Result<Part> {
         }
     }
     let seats = if is_done(directory) {
-        match read_sidecar(directory) {
-            Ok(sidecar) => written(number, &sidecar, &mut process),
+        match Manifest::read(directory) {
+            Ok(manifest) => written(number, &manifest, &mut process),
             Err(error) => {
                 process.problems.push(error.to_string());
                 Vec::new()
@@ -369,13 +369,13 @@ fn rank(actor: Actor, story: Story, finalized: bool, realtime: &dyn Fn(u64) -> u
 }
 
 /// The ranks of a part whose journal is gone.
-fn written(number: usize, sidecar: &Sidecar, process: &mut Process) -> Vec<Seat> {
-    let lanes = sidecar.lanes.iter().filter(|lane| lane.sibling == 0);
+fn written(number: usize, manifest: &Manifest, process: &mut Process) -> Vec<Seat> {
+    let lanes = manifest.locations.iter().filter(|lane| lane.sibling == 0);
     let members = lanes.filter_map(|lane| {
-        let LaneKind::Communicator { comm, rank, gpu } = lane.kind else {
+        let LocationKind::Communicator { comm, rank, gpu } = lane.kind else {
             return None;
         };
-        let comm = sidecar.comms.get(usize::try_from(comm).ok()?)?;
+        let comm = manifest.comms.get(usize::try_from(comm).ok()?)?;
         let class = match comm.identity {
             CommIdentity::Id => 0,
             CommIdentity::Hash => 1,
@@ -395,7 +395,7 @@ fn written(number: usize, sidecar: &Sidecar, process: &mut Process) -> Vec<Seat>
                 calls: Tail {
                     before: lane.collectives,
                     list: Vec::new(),
-                    place: if sidecar.counts.not_kept > 0 {
+                    place: if manifest.counts.not_kept > 0 {
                         Place::Unknown
                     } else {
                         Place::Counted
@@ -410,7 +410,7 @@ fn written(number: usize, sidecar: &Sidecar, process: &mut Process) -> Vec<Seat>
         })
     });
     let seats: Vec<Seat> = members.collect();
-    process.event_mask = sidecar.process.event_mask;
+    process.event_mask = manifest.process.event_mask;
     seats
 }
 

@@ -5,8 +5,8 @@ use journal::record::Symbol;
 use nccl_events::event::{self, Style};
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
+use trace::clocks::gpu::samples::SampleClocks;
 use trace::clocks::ticks::HostClock;
-use trace::links::gpu_work::clocks::Clocks;
 
 use super::fields::{self, List};
 use super::story::Moment;
@@ -40,7 +40,7 @@ pub(crate) fn place(all: &mut [Said], ticks: &[u64], clock: &HostClock) {
         };
         Some((said.when.ns, sample))
     });
-    let clocks = Clocks::of_samples(samples);
+    let clocks = SampleClocks::of(samples);
     for said in all {
         let (clock, device, start_ns, end_ns) = match said.record {
             GpuRecord::Kernel(kernel) => (

@@ -12,57 +12,10 @@ use std::collections::BTreeSet;
 
 use otf2::ClockOffset;
 use trace::clocks::anchors::Anchor;
+use trace::clocks::piecewise::{Beyond, Knot, Piecewise, advancing};
 
 /// Parts of a tick, so that a timer of microseconds does not lose the nanoseconds before the last step.
 const PARTS: i128 = 1000;
-
-/// Straight lines between knots, going on beyond the first and the last.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Curve {
-    knots: Vec<(i128, i128)>,
-    /// Whether it goes on with the line from the first knot to the last, and not that of the nearest two.
-    goes_on_as_a_whole: bool,
-}
-
-impl Curve {
-    /// The curve through these knots: at least two, both coordinates increasing.
-    fn new(knots: Vec<(i128, i128)>, goes_on_as_a_whole: bool) -> Option<Self> {
-        let increases = knots
-            .windows(2)
-            .all(|two| matches!(two, [(a, b), (c, d)] if a < c && b <= d));
-        (knots.len() >= 2 && increases).then_some(Self {
-            knots,
-            goes_on_as_a_whole,
-        })
-    }
-
-    /// The line that holds at a place.
-    fn line(&self, place: impl Fn(&(i128, i128)) -> bool) -> ((i128, i128), (i128, i128)) {
-        let after = self.knots.partition_point(place);
-        let last = self.knots.len() - 1;
-        let (from, to) = match after {
-            0 if self.goes_on_as_a_whole => (0, last),
-            after if after > last && self.goes_on_as_a_whole => (0, last),
-            after => {
-                let to = after.clamp(1, last);
-                (to - 1, to)
-            }
-        };
-        (self.knots[from], self.knots[to])
-    }
-
-    /// The value at `x`.
-    pub(super) fn at(&self, x: i128) -> i128 {
-        let ((x0, y0), (x1, y1)) = self.line(|(knot, _)| *knot <= x);
-        y0 + divided((x - x0) * (y1 - y0), x1 - x0)
-    }
-
-    /// Where the value is `y`.
-    pub(super) fn inverse(&self, y: i128) -> i128 {
-        let ((x0, y0), (x1, y1)) = self.line(|(_, knot)| *knot <= y);
-        x0 + divided((y - y0) * (x1 - x0), (y1 - y0).max(1))
-    }
-}
 
 /// Divided by a positive number and rounded to the nearest.
 fn divided(product: i128, by: i128) -> i128 {
@@ -100,20 +53,12 @@ impl Timer {
     }
 }
 
-/// Our CLOCK_MONOTONIC to the local ticks of Score-P's timer; `None` with fewer than two usable anchors.
-pub(super) fn local_curve(timer: Timer, anchors: &[Anchor]) -> Option<Curve> {
-    let mut knots: Vec<(i128, i128)> = Vec::with_capacity(anchors.len());
-    for anchor in anchors {
-        let knot = (i128::from(anchor.monotonic_ns), timer.parts(anchor));
-        // A wall clock that was set back cannot be followed: the line goes on to where it is ahead again.
-        if knots
-            .last()
-            .is_none_or(|last| last.0 < knot.0 && last.1 < knot.1)
-        {
-            knots.push(knot);
-        }
-    }
-    Curve::new(knots, true)
+/// Our CLOCK_MONOTONIC to the local ticks of Score-P's timer; `None` with fewer than two usable anchors. A wall clock
+/// that was set back cannot be followed: the line goes on to where it is ahead again.
+pub(super) fn local_curve(timer: Timer, anchors: &[Anchor]) -> Option<Piecewise> {
+    let anchors = anchors.iter();
+    let knots = anchors.map(|anchor| (i128::from(anchor.monotonic_ns), timer.parts(anchor)));
+    Piecewise::new(advancing(knots), Beyond::Whole)
 }
 
 /// Score-P's correction: local ticks to those of its trace, in parts of a tick. As readers do it, one offset alone
@@ -130,33 +75,33 @@ impl Correction {
         Self(if sorted.len() < 2 { Vec::new() } else { sorted })
     }
 
-    fn curve(&self) -> Option<Curve> {
-        let knots = self.0.iter().map(|offset| {
-            let time = i128::from(offset.time) * PARTS;
-            (time, time + i128::from(offset.offset) * PARTS)
-        });
-        Curve::new(knots.collect(), false)
+    fn curve(&self) -> Option<Piecewise> {
+        let knots = self.0.iter().map(knot);
+        let knots = knots.map(|(time, to)| (time * PARTS, to * PARTS));
+        Piecewise::new(knots.collect(), Beyond::Nearest)
     }
 }
 
 /// The clock offsets that bring the times of a process onto Score-P's trace. `covered` are the times between which its
 /// events are.
 pub(super) fn composed(
-    local: &Curve,
+    local: &Piecewise,
     correction: &Correction,
     covered: (u64, u64),
 ) -> Vec<ClockOffset> {
     let corrected = correction.curve();
     let trace_ticks = |ns: i128| {
-        let parts = local.at(ns);
-        let parts = corrected.as_ref().map_or(parts, |curve| curve.at(parts));
+        let parts = local.nearest(ns);
+        let parts = corrected
+            .as_ref()
+            .map_or(parts, |curve| curve.nearest(parts));
         divided(parts, PARTS)
     };
     let (first, last) = (
         i128::from(covered.0),
         i128::from(covered.1.max(covered.0 + 1)),
     );
-    let bends = local.knots.iter().map(|(ns, _)| *ns);
+    let bends = local.knots().iter().map(|(ns, _)| *ns);
     let corrections = correction.0.iter();
     let corrections = corrections.map(|offset| local.inverse(i128::from(offset.time) * PARTS));
     let mut knots: BTreeSet<i128> = bends
@@ -168,34 +113,36 @@ pub(super) fn composed(
 }
 
 /// Our time to the one that NCCL's archive has for all hosts, in nanoseconds; `None` with fewer than two offsets.
-pub(super) fn common_curve(offsets: &[ClockOffset]) -> Option<Curve> {
-    let knots = offsets.iter().map(|offset| {
-        let time = i128::from(offset.time);
-        (time, time + i128::from(offset.offset))
-    });
-    Curve::new(knots.collect(), false)
+pub(super) fn common_curve(offsets: &[ClockOffset]) -> Option<Piecewise> {
+    Piecewise::new(offsets.iter().map(knot).collect(), Beyond::Nearest)
+}
+
+/// A time, and what readers make of it.
+fn knot(offset: &ClockOffset) -> Knot {
+    let time = i128::from(offset.time);
+    (time, time + i128::from(offset.offset))
 }
 
 /// The clock offsets that bring the ticks of one of Score-P's timers onto those of another: each has a curve from
 /// the time of its process, and the time of that one to a common one. `span` are the ticks that are covered.
 pub(super) fn onto(
-    (local, common): (&Curve, &Curve),
-    (first_local, first_common): (&Curve, &Curve),
+    (local, common): (&Piecewise, &Piecewise),
+    (first_local, first_common): (&Piecewise, &Piecewise),
     span: (u64, u64),
 ) -> Vec<ClockOffset> {
     let ticks = |tick: i128| {
-        let ns = common.at(local.inverse(tick * PARTS));
-        divided(first_local.at(first_common.inverse(ns)), PARTS)
+        let ns = common.nearest(local.inverse(tick * PARTS));
+        divided(first_local.nearest(first_common.inverse(ns)), PARTS)
     };
-    let own_times = |curve: &Curve| curve.knots.iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
+    let own_times = |curve: &Piecewise| curve.knots().iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
     let first_times = own_times(first_local)
         .into_iter()
         .chain(own_times(first_common));
-    let bends = first_times.map(|ns| common.inverse(first_common.at(ns)));
+    let bends = first_times.map(|ns| common.inverse(first_common.nearest(ns)));
     let bends = bends.chain(own_times(local)).chain(own_times(common));
     let (first, last) = (i128::from(span.0), i128::from(span.1.max(span.0 + 1)));
     let mut knots: BTreeSet<i128> = bends
-        .map(|ns| divided(local.at(ns), PARTS))
+        .map(|ns| divided(local.nearest(ns), PARTS))
         .filter(|tick| (first..=last).contains(tick))
         .collect();
     knots.extend([first, last]);
@@ -212,9 +159,9 @@ pub(super) fn guessed(
     let Some(common) = common_curve(ours) else {
         return Vec::new();
     };
-    let times = common.knots.iter().map(|(time, _)| *time).collect();
+    let times = common.knots().iter().map(|(time, _)| *time).collect();
     offsets(times, |ns| {
-        let later_ns = common.at(ns) - from_ns;
+        let later_ns = common.nearest(ns) - from_ns;
         i128::from(to_ticks) + divided(later_ns * i128::from(ticks_per_second), 1_000_000_000)
     })
 }
@@ -233,7 +180,7 @@ fn offsets(knots: BTreeSet<i128>, ticks: impl Fn(i128) -> i128) -> Vec<ClockOffs
 /// What readers make of a time.
 pub(super) fn applied(offsets: &[ClockOffset], time: u64) -> i128 {
     let time = i128::from(time);
-    common_curve(offsets).map_or(time, |curve| curve.at(time))
+    common_curve(offsets).map_or(time, |curve| curve.nearest(time))
 }
 
 #[cfg(test)]

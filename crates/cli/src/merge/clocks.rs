@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use anyhow::{Context as _, Result, bail};
 use otf2::{ClockOffset, LocationGroupRef, LocationRef};
+use trace::clocks::piecewise::Piecewise;
 
 use super::clock::{self, Timer};
 use super::nccl::{self, Nccl};
@@ -157,7 +158,7 @@ pub(super) fn by_anchors(
     Ok(())
 }
 
-pub(super) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<clock::Curve> {
+pub(super) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<Piecewise> {
     let name = &ours.name;
     let timer = scorep.timer;
     if ours.anchors.is_empty() {
@@ -219,8 +220,8 @@ fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()>
         _ => format!("{} s before", -seconds),
     };
     bail!(
-        "{}: by the clocks of its host it begins {where_it_is} Score-P's trace, which is {} s long: they are not of one \
-         run, or the host was started anew between them. --align-start lays one over the other by a guess",
+        "{}: by the clocks of its host it begins {where_it_is} Score-P's trace, which is {} s long: they are not of \
+         one run, or the host was started anew between them. --align-start lays one over the other by a guess",
         ours.name,
         (trace.1 - trace.0) / per_second
     )

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::Archive;
-use trace::archive::properties::within_anchor;
+use trace::within_anchor;
 
 use super::nccl::Nccl;
 use super::scorep::ScoreP;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
-use trace::archive::finisher;
-use trace::archive::unify::{part_directories, unify};
-use trace::part::write::{self, JOURNAL, WriteOptions, is_done, read_process};
 use trace::progress::Progress;
-use trace::{FinalizeOptions, PartState, finalize};
+use trace::{
+    FinalizeOptions, JOURNAL, PartState, WriteOptions, finalize, is_done, is_last_process,
+    part_directories, read_process, unify, write_part,
+};
 
 use super::Request;
 use super::directory::{Directory, is_one_of_many};
@@ -64,8 +64,9 @@ fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Resu
     };
     let summary = finalize(out, &options, progress)
         .with_context(|| format!("cannot make an archive in {}", out.display()))?;
-    for (name, state) in &summary.parts {
-        match state {
+    for part in &summary.parts {
+        let name = &part.name;
+        match &part.state {
             PartState::Live => {
                 print::note(format_args!(
                     "{name} still runs: `nccl-otf2 finalize {}` adds it later",
@@ -95,12 +96,12 @@ fn complete_own(
     };
     let mut written = false;
     for directory in parts.iter().filter(|directory| is_left_by(directory, job)) {
-        write::write(directory, &options, progress)
+        write_part(directory, &options, progress)
             .with_context(|| format!("cannot write {}", directory.display()))?;
         written = true;
     }
     // Processes that ended normally have seen to it themselves.
-    if written && finisher::last_finisher(out)? {
+    if written && is_last_process(out)? {
         unify(out, progress)?;
     }
     Ok(())
@@ -115,7 +116,7 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
         && process.boot_id == journal::host::boot_id()
         && process.environment.launcher == job.launcher
         && process.environment.rank == job.rank
-        && !trace::archive::finalize::is_live(&process)
+        && !process.is_recording()
 }
 
 fn say_what_there_is(out: &Path, job: &JobEnvironment) {

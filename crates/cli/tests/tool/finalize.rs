@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
+use journal::host::{Life, life_here, pid_namespace, start_ticks};
 use serde_json::Value;
 
 use super::recording::{NO_PROCESS, record, record_in};
@@ -190,7 +193,7 @@ fn a_terminal_shows_progress() {
     // util-linux's script gives a command a terminal.
     let tool = scratch.tool().get_program().to_owned();
     let command = format!("'{}' finalize '{}'", tool.display(), out.display());
-    let mut script = std::process::Command::new("script");
+    let mut script = Command::new("script");
     let Ok(output) = script
         .args(["-qec", &command, "/dev/null"])
         .env("TERM", "xterm")
@@ -378,4 +381,45 @@ fn a_rank_of_a_job_writes_its_own_part_only() {
     ranked("0", "true");
     assert!(scratch.join("trace/parts/host-0/done").exists());
     assert!(scratch.join("trace/traces.otf2").exists());
+}
+
+/// A process that was killed and not waited for.
+struct Zombie(Child);
+
+impl Zombie {
+    fn make() -> Self {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
+        child.kill().expect("it can be killed");
+        let begin = Instant::now();
+        while life_here(child.id(), None) != Life::Gone {
+            assert!(begin.elapsed().as_secs() < 60, "it does not die");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(start_ticks(child.id()).is_some(), "it is still listed");
+        Self(child)
+    }
+}
+
+impl Drop for Zombie {
+    fn drop(&mut self) {
+        let _status = self.0.wait();
+    }
+}
+
+#[test]
+fn a_killed_process_that_nobody_waits_for_is_dead() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    let zombie = Zombie::make();
+    let pid = zombie.0.id();
+    record_in(&out, 0, pid, 3, |info| {
+        info.pid_namespace = pid_namespace();
+        info.start_ticks = start_ticks(pid).expect("it is still listed");
+    });
+    let output = scratch.tool().args(["hang", "--json"]).arg(&out).output();
+    let output = output.expect("ran");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["processes"][0]["life"], "gone", "{report:#}");
+    let (code, report) = finalize(&scratch, &[], &out);
+    assert_eq!((code, states(&report)), (Some(0), vec!["written"]));
 }

@@ -1,6 +1,6 @@
 //! What of the recorded goes into the archive, and how: chosen when it is written, not when it is recorded.
 //!
-//! The choice of a process is in its `process.json`, the one a part was written with in its sidecar: all parts of an
+//! The choice of a process is in its `process.json`, the one a part was written with in its manifest: all parts of an
 //! archive are to be written alike.
 
 use std::str::FromStr;

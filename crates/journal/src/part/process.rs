@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::{Life, ProcessKey};
 use crate::part::environment::JobEnvironment;
 use crate::part::options::ArchiveOptions;
 
@@ -20,6 +21,8 @@ pub struct ProcessInfo {
     pub boot_id: String,
     /// Process id.
     pub pid: u32,
+    /// The process id namespace, as `/proc/self/ns/pid` names it: a container counts its processes from 1 again.
+    pub pid_namespace: String,
     /// When the process started, in clock ticks since the host's boot; 0 where not known. Process ids are used again,
     /// ids with a start are not.
     pub start_ticks: u64,
@@ -48,6 +51,28 @@ pub struct ProcessInfo {
     /// When this copy of a running process's part was made, CLOCK_REALTIME ns; 0 for the part itself.
     #[serde(skip_serializing_if = "is_zero")]
     pub snapshot_realtime_ns: u64,
+}
+
+impl ProcessInfo {
+    /// Whether the process runs, as far as can be told from here.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        let key = ProcessKey {
+            boot_id: self.boot_id.clone(),
+            pid_namespace: self.pid_namespace.clone(),
+            pid: self.pid,
+            start_ticks: self.start_ticks,
+        };
+        key.life()
+    }
+
+    /// Whether another process than this one still records into the part. One of another host is taken for dead: who
+    /// finalizes there knows better.
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
+        let is_other = self.pid != 0 && self.pid != std::process::id();
+        is_other && self.snapshot_realtime_ns == 0 && self.life().is_there()
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

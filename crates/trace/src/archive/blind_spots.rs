@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use crate::archive::job::Process;
-use crate::part::sidecar::Sidecar;
+use crate::archive::processes::Process;
+use crate::part::manifest::Manifest;
 use crate::tables::place::index;
 use journal::part::process::nccl_version_text;
 use nccl_events::Kind;
@@ -19,7 +19,7 @@ const fn release(minor: u32, patch: u32) -> u32 {
 const NOW: u32 = u32::MAX;
 
 /// The releases that each table serves: the first and the last, by table version from 1.
-pub const TABLES: [(u32, u32); 7] = [
+pub(crate) const TABLES: [(u32, u32); 7] = [
     (release(23, 4), release(23, 99)),
     (release(24, 3), release(25, 99)),
     (release(26, 2), release(26, 99)),
@@ -50,14 +50,14 @@ pub enum When {
 }
 
 impl When {
-    fn holds(self, sidecar: &Sidecar) -> bool {
-        let info = &sidecar.process;
+    fn holds(self, manifest: &Manifest) -> bool {
+        let info = &manifest.process;
         let is_recorded = |kind: Kind| info.event_mask & kind.mask() != 0;
         match self {
             Self::Always => true,
             Self::With(kind) => info.table == 0 || is_recorded(kind),
             Self::Without(kind) => info.table == 0 || !is_recorded(kind),
-            Self::Unless(teller) => !teller.tells(sidecar),
+            Self::Unless(teller) => !teller.tells(manifest),
         }
     }
 }
@@ -84,18 +84,18 @@ pub enum Teller {
 }
 
 impl Teller {
-    fn tells(self, sidecar: &Sidecar) -> bool {
+    fn tells(self, manifest: &Manifest) -> bool {
         match self {
             Self::Cuda => {
-                let has_ranks = |comm: u32| index(comm) < sidecar.comms.len();
-                let mut gpus = sidecar.gpus.iter().filter(|gpu| has_ranks(gpu.comm));
+                let has_ranks = |comm: u32| index(comm) < manifest.comms.len();
+                let mut gpus = manifest.gpus.iter().filter(|gpu| has_ranks(gpu.comm));
                 let is_known = |ordinal: u32| {
-                    let mut devices = sidecar.gpu_work.devices.iter();
+                    let mut devices = manifest.gpu_work.devices.iter();
                     devices.any(|device| device.ordinal == ordinal && device.identity().is_some())
                 };
-                !sidecar.gpus.is_empty() && gpus.all(|gpu| gpu.ordinal.is_some_and(is_known))
+                !manifest.gpus.is_empty() && gpus.all(|gpu| gpu.ordinal.is_some_and(is_known))
             }
-            Self::Cupti => sidecar.gpu_work.counts.contains_key(COPIES_JOINED),
+            Self::Cupti => manifest.gpu_work.counts.contains_key(COPIES_JOINED),
         }
     }
 }
@@ -208,24 +208,24 @@ fn version_number(text: &str) -> Option<u32> {
 
 /// Whether a recording has it. Where the release is not known, those that call the same table count; of a
 /// process of which nothing is known, all.
-fn applies(spot: &BlindSpot, sidecar: &Sidecar) -> bool {
-    let info = &sidecar.process;
+fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
+    let info = &manifest.process;
     let by_table = || {
         let table = usize::from(info.table).checked_sub(1)?;
         TABLES.get(table).copied()
     };
     let known = version_number(&info.nccl_version).map(|version| (version, version));
     let (first, last) = known.or_else(by_table).unwrap_or((0, NOW));
-    spot.is_in(first, last) && spot.when.holds(sidecar)
+    spot.is_in(first, last) && spot.when.holds(manifest)
 }
 
 /// What cannot be seen in an archive of these processes, one a line.
 #[must_use]
-pub fn lines(processes: &[Process]) -> Vec<String> {
+pub(super) fn lines(processes: &[Process]) -> Vec<String> {
     let apply = BLIND_SPOTS.iter().filter(|spot| {
         processes
             .iter()
-            .any(|process| applies(spot, &process.sidecar))
+            .any(|process| applies(spot, &process.manifest))
     });
     apply
         .map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why))
@@ -238,16 +238,16 @@ mod tests {
     use journal::part::process::ProcessInfo;
 
     fn unseen(nccl_version: &str, table: u8, event_mask: u32) -> String {
-        let sidecar = Sidecar {
+        let manifest = Manifest {
             process: ProcessInfo {
                 nccl_version: nccl_version.to_owned(),
                 table,
                 event_mask,
                 ..ProcessInfo::default()
             },
-            ..Sidecar::default()
+            ..Manifest::default()
         };
-        let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &sidecar));
+        let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &manifest));
         apply.map(|spot| format!("{}\n", spot.unseen)).collect()
     }
 

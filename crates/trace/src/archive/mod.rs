@@ -1,15 +1,17 @@
-//! Room `archive`.
+//! Many parts become one archive.
 
-pub mod assemble;
-pub mod blind_spots;
-pub mod finalize;
-pub mod finisher;
-pub mod forwarded;
-pub mod job;
-pub mod kept;
+pub(crate) mod blind_spots;
+mod clock_statements;
+mod communicators;
+mod constraints;
+mod definitions;
+pub(crate) mod finalize;
+pub(crate) mod last_process;
+mod location_names;
 pub mod matching;
-pub mod members;
-pub mod plan;
-pub mod properties;
-pub mod unify;
-pub mod union;
+pub(crate) mod merged;
+mod origins;
+pub(crate) mod processes;
+pub(crate) mod properties;
+pub(crate) mod unify;
+pub(crate) mod write;

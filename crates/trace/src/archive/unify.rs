@@ -1,7 +1,7 @@
-//! The unify step: all finished parts become one archive.
+//! All finished parts become one archive.
 //!
 //! ```text
-//! parts/*/{done, definitions, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
+//! parts/*/{done, manifest, traces/*.evt} ─► .unify-…/traces.{otf2,def}, traces/ ─ rename ─► out/
 //! ```
 //!
 //! Cost grows with definitions, not events: event files are linked. It can be done again whenever more
@@ -14,24 +14,24 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::archive::assemble::{self, ArchiveSize};
-use crate::archive::job::{Process, align_clocks, processes};
-use crate::archive::properties::{PartsThere, named_options, total};
+use crate::archive::processes::{align_clocks, processes};
+use crate::archive::properties::{PartsThere, option_properties, total};
+use crate::archive::write::{self, ArchiveSize, Parts};
 use crate::error::{Error, io_error};
-use crate::part::claim::{Claim, still_ours};
-use crate::part::staging::{Staging, put_in_place};
-use crate::part::write::{TRACES, is_done};
+use crate::part::files::{TRACES, is_done};
+use crate::part::lock_file::{LockFile, still_ours};
+use crate::part::staging::{Staging, put_in_place, remove_if_there};
 use crate::progress::Progress;
 use crate::tables::counts::Counts;
 use crate::workers::Workers;
 use journal::part::options::ArchiveOptions;
 
 /// Name of the directory of parts.
-pub const PARTS_DIRECTORY: &str = "parts";
+const PARTS_DIRECTORY: &str = "parts";
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";
 /// Name of the file of global definitions.
-pub const GLOBAL_DEFINITIONS: &str = "traces.def";
+const GLOBAL_DEFINITIONS: &str = "traces.def";
 
 /// What is in the archive.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,20 +67,15 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Whether the archive in place is whole and has these parts, written with these options.
-#[must_use]
-pub(crate) fn in_place(out: &Path, parts: &BTreeSet<String>, options: &[ArchiveOptions]) -> bool {
+pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, options: ArchiveOptions) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
     let there = PartsThere::of(&archive).unwrap_or_default();
-    // An archive that does not say was made when there was no choice.
-    let before = named_options([ArchiveOptions::default()].iter());
-    let mut options = named_options(options.iter()).into_iter().zip(before);
+    let mut options = option_properties(options).into_iter();
     there.has_all(parts)
         && has_its_files(out, archive.number_of_locations())
-        && options.all(|((name, wanted), (_, before))| {
-            archive.property(&name).unwrap_or(&before) == wanted
-        })
+        && options.all(|(name, value)| archive.property(&name) == Some(value.as_str()))
 }
 
 /// Whether the files that the anchor counts on are there: somebody may have cleared away some of them.
@@ -95,18 +90,39 @@ fn has_its_files(out: &Path, locations: u64) -> bool {
 /// There is none, or a file cannot be written. Then the archive in place, if any, is still there, unless
 /// the new one was being renamed into place: then there is no anchor, and unifying again makes one.
 pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
+    unify_alike(out, None, progress)
+}
+
+/// The same of the parts that are written with these options; `None` for those that most have.
+///
+/// # Errors
+/// As for [`unify`].
+pub(super) fn unify_alike(
+    out: &Path,
+    options: Option<ArchiveOptions>,
+    progress: &dyn Progress,
+) -> Result<ArchiveSummary, Error> {
     Staging::sweep(out, STAGING);
     let mut parts = Vec::new();
     let mut left_out = Vec::new();
     let mut directories = part_directories(out)?;
     directories.retain(|directory| is_done(directory));
-    let read = Workers::new(None).read_sidecars(&directories);
+    let read = Workers::new(None).read_manifests(&directories);
     for (directory, read) in directories.into_iter().zip(read) {
         match read {
-            Ok(sidecar) => parts.push((directory, sidecar)),
+            Ok(manifest) => parts.push((directory, manifest)),
             Err(error) => left_out.push(error.to_string()),
         }
     }
+    let all = parts.iter().map(|(_, manifest)| manifest.options);
+    let options = options.or_else(|| most_common(all)).unwrap_or_default();
+    parts.retain(|(_, manifest)| {
+        let is_alike = manifest.options == options;
+        if !is_alike {
+            left_out.push(other_options(&manifest.part, manifest.options));
+        }
+        is_alike
+    });
     if parts.is_empty() {
         return Err(Error::NoParts {
             path: out.join(PARTS_DIRECTORY),
@@ -115,8 +131,15 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
     let mut processes = processes(parts);
     let alignment = align_clocks(&mut processes);
     let staging = Staging::create(out, STAGING)?;
-    let size = assemble::write(staging.path(), &processes, &alignment, &left_out, progress)?;
-    let parts: BTreeSet<String> = processes.iter().map(name).collect();
+    let parts = Parts {
+        processes: &processes,
+        alignment: &alignment,
+        options,
+        left_out: &left_out,
+    };
+    let size = write::write(staging.path(), &parts, progress)?;
+    let names = processes.iter().map(|process| &process.manifest.part);
+    let parts: BTreeSet<String> = names.cloned().collect();
     commit(out, &staging, &parts)?;
     Ok(ArchiveSummary {
         anchor: out.join(ANCHOR),
@@ -130,12 +153,35 @@ pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Erro
 /// What stagings of this step are called.
 const STAGING: &str = ".unify";
 
-fn name(process: &Process) -> String {
-    process.sidecar.part.clone()
+/// The options that most have; of equally many those that come first.
+pub(super) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<ArchiveOptions> {
+    let mut counts: Vec<(ArchiveOptions, usize)> = Vec::new();
+    for options in all {
+        match counts.iter_mut().find(|(known, _)| *known == options) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((options, 1)),
+        }
+    }
+    let most = counts.iter().rev().max_by_key(|(_, count)| *count);
+    most.map(|(options, _)| *options)
 }
 
-/// The file of who puts an archive in place, and how long to wait for somebody else: a few renames take no time.
-const CLAIM: &str = ".unify.lock";
+/// Why a part that is written otherwise than the others is not in the archive.
+pub(super) fn other_options(part: &str, options: ArchiveOptions) -> String {
+    let options: Vec<String> = options
+        .named()
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    format!(
+        "{part} is written with other options than most parts ({}): `nccl-otf2 finalize` writes it like them while \
+         its journal is there",
+        options.join(", ")
+    )
+}
+
+/// The lock file of putting an archive in place, and how long to wait for it: a few renames take no time.
+const LOCK: &str = ".unify.lock";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether an archive that was made is the one in place: the same definitions, and the very event files of the parts.
@@ -167,7 +213,7 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
 }
 
 fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {
-    let _claim = Claim::take(out.join(CLAIM), staging, Instant::now() + PATIENCE)?;
+    let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE)?;
     // Somebody who saw more parts was faster: theirs stays.
     let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
     let there = there.and_then(|archive| PartsThere::of(&archive));
@@ -178,14 +224,8 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(),
     if is_same_archive(staging.path(), out) {
         return Ok(());
     }
-    still_ours(&out.join(CLAIM))?;
-    let anchor = out.join(ANCHOR);
-    match fs::remove_file(&anchor) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(io_error("remove", &anchor)(error));
-        }
-        _ => {}
-    }
+    still_ours(&out.join(LOCK))?;
+    remove_if_there(&out.join(ANCHOR))?;
     put_in_place(staging, TRACES, out)?;
     put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
     put_in_place(staging, ANCHOR, out)

@@ -1,14 +1,14 @@
-//! What several clocks showed at the same moments of a process: so that a trace with another clock, such as
-//! Score-P's, can be laid over this one.
+//! Chooses the few clock pairs of a process that an archive needs so that a trace on another clock, such as Score-P's,
+//! can be merged with it.
 //!
-//! The journal has a clock pair about every second. Kept are the first, the last, and those between without which
-//! the lines between the others would be wrong by more than [`TOLERANCE_NS`] in one of the clocks, at most
-//! [`MOST`]. They are a property of the process's location group, so that the archive alone tells.
+//! The first and the last pair are anchors. Others become anchors, the farthest first, until no pair is further than
+//! [`TOLERANCE_NS`] from the lines between anchors in any clock, or there are [`MOST`]. The anchors are a property of
+//! the process's location group.
+
+use std::collections::{BTreeSet, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::clocks::alignment::statement::Value;
-use crate::part::sidecar::Sidecar;
 use journal::clock::ClockPair;
 
 /// The property of a location group with the anchors, see [`text`].
@@ -60,44 +60,44 @@ pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
             all.push(pair);
         }
     }
-    // Between two kept ones: how far the farthest is off, and which it is.
-    let mut kept: Vec<(usize, Option<(u64, usize)>)> = Vec::new();
-    match all.len().checked_sub(1) {
-        None => return Vec::new(),
-        Some(0) => return all,
-        Some(last) => {
-            kept.push((0, farthest(&all, 0, last)));
-            kept.push((last, None));
-        }
-    }
-    while kept.len() < MOST {
-        let gaps = kept.iter().enumerate();
-        let gaps = gaps.filter_map(|(place, (_, farthest))| Some((place, (*farthest)?)));
-        let Some((place, (off_ns, middle))) = gaps.max_by_key(|(_, (off_ns, _))| *off_ns) else {
-            break;
-        };
-        let next = kept.get(place + 1).map(|(next, _)| *next);
-        let (Some(next), Some(gap)) = (next, kept.get_mut(place)) else {
-            break;
-        };
-        if off_ns <= TOLERANCE_NS {
-            break;
-        }
-        gap.1 = farthest(&all, gap.0, middle);
-        kept.insert(place + 1, (middle, farthest(&all, middle, next)));
+    let Some(last) = all.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    let mut kept = BTreeSet::from([0, last]);
+    let mut gaps: BinaryHeap<Gap> = Gap::between(&all, 0, last).into_iter().collect();
+    while kept.len() < MOST
+        && let Some(gap) = gaps.pop().filter(|gap| gap.off_ns > TOLERANCE_NS)
+    {
+        kept.insert(gap.farthest);
+        gaps.extend(Gap::between(&all, gap.from, gap.farthest));
+        gaps.extend(Gap::between(&all, gap.farthest, gap.to));
     }
     let kept = kept.into_iter();
-    kept.filter_map(|(place, _)| all.get(place).copied())
-        .collect()
+    kept.filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// The anchor between two that is farthest from their lines.
-fn farthest(all: &[Anchor], from: usize, to: usize) -> Option<(u64, usize)> {
-    let (first, last) = (all.get(from)?, all.get(to)?);
-    let between = (from + 1..to).filter_map(|place| Some((place, all.get(place)?)));
-    between
-        .map(|(place, anchor)| (off_ns(first, last, anchor), place))
-        .max()
+/// What lies between two anchors.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Gap {
+    /// How far the farthest is from their lines.
+    off_ns: u64,
+    farthest: usize,
+    from: usize,
+    to: usize,
+}
+
+impl Gap {
+    fn between(all: &[Anchor], from: usize, to: usize) -> Option<Self> {
+        let (first, last) = (all.get(from)?, all.get(to)?);
+        let between = (from + 1..to).filter_map(|at| Some((off_ns(first, last, all.get(at)?), at)));
+        let (off_ns, farthest) = between.max()?;
+        Some(Self {
+            off_ns,
+            farthest,
+            from,
+            to,
+        })
+    }
 }
 
 fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
@@ -114,8 +114,8 @@ fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
     monotonic.max(raw).max(realtime)
 }
 
-/// The anchors as text, with commas between them: each has ticks and the nanoseconds of CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW and
-/// CLOCK_REALTIME.
+/// The anchors as text, with commas between them: each has ticks and the nanoseconds of CLOCK_MONOTONIC,
+/// CLOCK_MONOTONIC_RAW and CLOCK_REALTIME.
 #[must_use]
 pub fn text(anchors: &[Anchor]) -> String {
     let texts = anchors.iter().map(|anchor| {
@@ -145,23 +145,6 @@ pub fn parse(text: &str) -> Option<Vec<Anchor>> {
         })
     };
     text.split(", ").map(anchor).collect()
-}
-
-/// What a process's location group says of who it is and of its clocks.
-pub(crate) fn of_process(sidecar: &Sidecar) -> Vec<(&'static str, Value)> {
-    let process = &sidecar.process;
-    let mut said = Vec::new();
-    if process.pid != 0 {
-        said.push((PROCESS_ID, Value::Unsigned(process.pid.into())));
-    }
-    if let Some(rank) = process.environment.rank {
-        said.push((RANK, Value::Unsigned(rank.into())));
-    }
-    if !sidecar.anchors.is_empty() {
-        said.push((SOURCE, Value::Text(sidecar.clock.source.clone())));
-        said.push((ANCHORS, Value::Text(text(&sidecar.anchors))));
-    }
-    said
 }
 
 #[cfg(test)]

@@ -1,8 +1,13 @@
-//! Room `clocks`.
+//! Clocks: ticks to nanoseconds ([`ticks`]), GPU times to nanoseconds ([`gpu`]), the clocks of several hosts to one
+//! ([`hosts`]).
+//!
+//! Every clock is a [`piecewise::Piecewise`] map. Where only bounds are known, [`fit`] finds the lines within them.
+//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers: this room imports
+//! neither tables nor parts nor OTF2.
 
-pub mod alignment;
 pub mod anchors;
-pub mod gpu_clock;
-pub mod interval;
-pub mod lane_clock;
+pub mod fit;
+pub mod gpu;
+pub mod hosts;
+pub mod piecewise;
 pub mod ticks;

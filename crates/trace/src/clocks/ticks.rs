@@ -1,18 +1,15 @@
-//! Ticks to CLOCK_MONOTONIC nanoseconds: straight lines between the clock pairs.
+//! Maps the ticks of a process to CLOCK_MONOTONIC nanoseconds of its host, by the clock pairs that the maintenance
+//! thread records about once a second.
 //!
-//! ```text
-//!   ns │            ×        × pair (keeper thread, about one a second)
-//!      │        ×╱╱          between two pairs: their line
-//!      │   ╱╱╱╱              before the first and after the last: the line first → last, because
-//!      │ ╱×                  two close pairs give a poor slope
-//!      └───────────────ticks
-//! ```
-//!
-//! All in integers, and never backwards: equal ticks give equal times, later ticks never earlier ones.
+//! The knots are the pairs. Beyond them the line from the first to the last pair continues. The stated uncertainty is
+//! the larger of two numbers: how far a pair lies from the line of its neighbours, and half of the longest reading of
+//! a pair.
 
 use serde::{Deserialize, Serialize};
 
 use journal::clock::{ClockPair, TickSource};
+
+use super::piecewise::{Beyond, Piecewise, advancing, unsigned};
 
 /// Where the nanoseconds come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,131 +46,73 @@ pub struct ClockQuality {
     pub first_realtime_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    ticks: u64,
-    ns: u64,
+impl ClockQuality {
+    /// How far off a time can be.
+    #[must_use]
+    pub fn off_ns(&self) -> u64 {
+        self.residual_ns.max(self.uncertainty_ns)
+    }
 }
 
 /// Turns the ticks of one process into nanoseconds of its host's CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub struct HostClock {
-    points: Vec<Point>,
+    map: Piecewise,
     /// How well it does so.
     pub quality: ClockQuality,
-}
-
-/// `delta × rise ÷ run` without overflow.
-fn scale(delta: u64, rise: u64, run: u64) -> u64 {
-    // Nearly always: the pairs are a second apart.
-    if let Some(product) = delta.checked_mul(rise) {
-        return product.checked_div(run).unwrap_or(0);
-    }
-    let product = u128::from(delta) * u128::from(rise);
-    let scaled = product.checked_div(u128::from(run)).unwrap_or(0);
-    u64::try_from(scaled).unwrap_or(u64::MAX)
-}
-
-fn between(from: Point, to: Point, ticks: u64) -> u64 {
-    let advance = scale(
-        ticks.saturating_sub(from.ticks),
-        to.ns.saturating_sub(from.ns),
-        to.ticks.saturating_sub(from.ticks),
-    );
-    from.ns.saturating_add(advance)
 }
 
 impl HostClock {
     /// Makes the clock from the pairs of one process, sorted by ticks.
     #[must_use]
     pub fn new(source: TickSource, pairs: &[ClockPair]) -> Self {
-        let mut points: Vec<Point> = Vec::with_capacity(pairs.len());
-        for pair in pairs {
-            let point = Point {
-                ticks: pair.ticks,
-                ns: pair.monotonic_ns,
-            };
-            if points
-                .last()
-                .is_none_or(|last| last.ticks < point.ticks && last.ns < point.ns)
-            {
-                points.push(point);
+        let points = pairs.iter();
+        let points = points.map(|pair| (i128::from(pair.ticks), i128::from(pair.monotonic_ns)));
+        let knots = advancing(points);
+        let pairs_used = knots.len();
+        let one = knots.first().copied();
+        let (calibration, mut map) = match Piecewise::new(knots, Beyond::Whole) {
+            _ if source == TickSource::Monotonic => (Calibration::Monotonic, Piecewise::default()),
+            Some(map) => (Calibration::Pairs, map),
+            None => {
+                let map = one.map_or_else(Piecewise::default, Piecewise::offset);
+                (Calibration::Assumed, map)
             }
-        }
-        let mut quality = ClockQuality {
-            source: source.name().to_owned(),
-            pairs: points.len() as u64,
-            pairs_unusable: (pairs.len() - points.len()) as u64,
-            first_monotonic_ns: pairs.first().map_or(0, |pair| pair.monotonic_ns),
-            first_realtime_ns: pairs.first().map_or(0, |pair| pair.realtime_ns),
-            ..ClockQuality::default()
         };
-        if source == TickSource::Monotonic {
-            quality.calibration = Calibration::Monotonic;
-            points.clear();
-        } else if points.len() < 2 {
-            quality.calibration = Calibration::Assumed;
-        } else {
-            quality.calibration = Calibration::Pairs;
-            quality.residual_ns = residual_ns(&points);
-        }
-        let clock = Self { points, quality };
-        clock.with_uncertainty(pairs)
-    }
-
-    fn with_uncertainty(mut self, pairs: &[ClockPair]) -> Self {
+        let first = pairs.first();
         let readings = pairs.iter().map(|pair| pair.uncertainty_ticks);
-        let longest = readings.max().unwrap_or(0) / 2;
-        self.quality.uncertainty_ns = match (self.points.first(), self.points.last()) {
-            (Some(first), Some(last)) if last.ticks > first.ticks => {
-                scale(longest, last.ns - first.ns, last.ticks - first.ticks)
-            }
-            _ => longest,
+        let quality = ClockQuality {
+            source: source.name().to_owned(),
+            calibration,
+            pairs: pairs_used as u64,
+            pairs_unusable: (pairs.len() - pairs_used) as u64,
+            residual_ns: residual_ns(&map),
+            uncertainty_ns: length_ns(&map, readings.max().unwrap_or(0) / 2),
+            first_monotonic_ns: first.map_or(0, |pair| pair.monotonic_ns),
+            first_realtime_ns: first.map_or(0, |pair| pair.realtime_ns),
         };
-        self
+        map.uncertainty = match calibration {
+            Calibration::Assumed => None,
+            _ => Some(quality.off_ns()),
+        };
+        Self { map, quality }
     }
 
     /// The time at a tick.
     #[must_use]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
-        let (Some(&first), Some(&last)) = (self.points.first(), self.points.last()) else {
-            return ticks;
-        };
-        if first.ticks == last.ticks {
-            return if ticks < first.ticks {
-                first.ns.saturating_sub(first.ticks - ticks)
-            } else {
-                first.ns.saturating_add(ticks - first.ticks)
-            };
-        }
-        let (rise, run) = (last.ns - first.ns, last.ticks - first.ticks);
-        if ticks < first.ticks {
-            return first
-                .ns
-                .saturating_sub(scale(first.ticks - ticks, rise, run));
-        }
-        if ticks >= last.ticks {
-            return last.ns.saturating_add(scale(ticks - last.ticks, rise, run));
-        }
-        let line = self.line_at(ticks);
-        line.map_or(first.ns, |(from, to)| between(from, to, ticks))
-    }
-
-    /// The pairs around a tick.
-    fn line_at(&self, ticks: u64) -> Option<(Point, Point)> {
-        let after = self.points.partition_point(|point| point.ticks <= ticks);
-        let from = self.points.get(after.checked_sub(1)?)?;
-        Some((*from, *self.points.get(after)?))
+        unsigned(self.map.at(ticks.into()))
     }
 
     /// The same for many ticks, of which most lie near the one before.
     #[must_use]
     pub const fn reader(&self) -> ClockReader<'_> {
-        let nowhere = Point { ticks: 0, ns: 0 };
         ClockReader {
             clock: self,
-            from: nowhere,
-            to: nowhere,
+            ticks: 0,
+            ns: 0,
+            run: 0,
+            rise: 0,
         }
     }
 }
@@ -182,30 +121,46 @@ impl HostClock {
 #[derive(Debug)]
 pub struct ClockReader<'a> {
     clock: &'a HostClock,
-    from: Point,
-    to: Point,
+    ticks: u64,
+    ns: u64,
+    run: u64,
+    rise: u64,
 }
 
 impl ClockReader<'_> {
     /// As [`HostClock::nanoseconds`].
     #[inline]
     pub fn nanoseconds(&mut self, ticks: u64) -> u64 {
-        if (self.from.ticks..self.to.ticks).contains(&ticks) {
-            return between(self.from, self.to, ticks);
+        let since = ticks.wrapping_sub(self.ticks);
+        if since < self.run
+            && let Some(product) = since.checked_mul(self.rise)
+        {
+            return self.ns + product / self.run;
         }
-        if let Some(line) = self.clock.line_at(ticks) {
-            (self.from, self.to) = line;
+        if let Some((from, to)) = self.clock.map.around(ticks.into()) {
+            (self.ticks, self.ns) = (unsigned(from.0), unsigned(from.1));
+            (self.run, self.rise) = (unsigned(to.0 - from.0), unsigned(to.1 - from.1));
         }
         self.clock.nanoseconds(ticks)
     }
 }
 
-fn residual_ns(points: &[Point]) -> u64 {
-    let triples = points.windows(3).filter_map(|window| match window {
-        [before, point, after] => Some(between(*before, *after, point.ticks).abs_diff(point.ns)),
+/// How far knots lie from the line of their neighbours, at most.
+fn residual_ns(map: &Piecewise) -> u64 {
+    let triples = map.knots().windows(3).filter_map(|window| match *window {
+        [before, knot, after] => {
+            let line = Piecewise::new(vec![before, after], Beyond::Nearest)?;
+            Some(unsigned((line.at(knot.0) - knot.1).abs()))
+        }
         _ => None,
     });
     triples.max().unwrap_or(0)
+}
+
+/// How long these ticks are.
+fn length_ns(map: &Piecewise, ticks: u64) -> u64 {
+    let after = map.knots().last().map_or(0, |last| last.0);
+    unsigned(map.at(after + i128::from(ticks)) - map.at(after))
 }
 
 #[cfg(test)]
@@ -223,14 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_between_and_beyond_the_pairs() {
+    fn a_reader_reads_what_the_clock_says() {
         let pairs = [pair(1000, 500), pair(2000, 1000), pair(4000, 2300)];
         let clock = HostClock::new(TickSource::Tsc, &pairs);
-        let times: Vec<u64> = [1000, 1500, 2000, 3000, 4000]
-            .iter()
-            .map(|&ticks| clock.nanoseconds(ticks))
-            .collect();
-        assert_eq!(times, [500, 750, 1000, 1650, 2300]);
         let mut reader = clock.reader();
         for ticks in [5000, 0, 1000, 3999, 1999, 2000, 900, 4000, 3000, 1001] {
             assert_eq!(reader.nanoseconds(ticks), clock.nanoseconds(ticks));
@@ -260,20 +210,5 @@ mod tests {
         let system = HostClock::new(TickSource::Monotonic, &[]);
         assert_eq!(system.nanoseconds(1010), 1010);
         assert_eq!(system.quality.calibration, Calibration::Monotonic);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn time_never_goes_backwards(
-            mut points in proptest::collection::vec((0..u64::MAX / 4, 0..u64::MAX / 4), 0..20),
-            mut ticks in proptest::collection::vec(0..u64::MAX / 2, 2..50),
-        ) {
-            points.sort_unstable();
-            let pairs: Vec<ClockPair> = points.iter().map(|&(ticks, ns)| pair(ticks, ns)).collect();
-            let clock = HostClock::new(TickSource::Tsc, &pairs);
-            ticks.sort_unstable();
-            let times: Vec<u64> = ticks.iter().map(|&at| clock.nanoseconds(at)).collect();
-            assert!(times.is_sorted(), "{times:?}");
-        }
     }
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
 use rustc_hash::FxHashMap;
 
-use crate::clocks::interval::Timing;
 use crate::links::collective;
 use crate::links::correlate::Correlation;
 use crate::links::gpu_work::words::{copy_kind, demangled};
+use crate::links::interval::Timing;
 use crate::links::pxn::{self, placeholder};
 use crate::tables::assembly::Assembly;
 use crate::tables::place::{index, place};

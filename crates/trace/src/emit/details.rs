@@ -8,9 +8,9 @@ mod result;
 use nccl_events::event;
 use otf2::{AttributeValue, NextAttributes, StringRef};
 
-use crate::clocks::interval::{Interval, Timing};
 use crate::emit::attributes::Attribute;
 use crate::emit::definitions::Tables;
+use crate::links::interval::{Interval, Timing};
 use crate::links::pxn::{self, placeholder};
 use crate::tables::place::index;
 use crate::timeline::canvas::Scene;

@@ -5,10 +5,10 @@ use otf2::{
     Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
 };
 
-use crate::clocks::interval::Timing;
 use crate::emit::definitions::Tables;
 use crate::emit::details::{Details, Timings};
 use crate::links::collective;
+use crate::links::interval::Timing;
 use crate::tables::assembly::Operation;
 use crate::tables::near::{AHEAD, bring_near};
 use crate::timeline::by_told::ByTold;

@@ -15,8 +15,8 @@
 use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::clocks::interval::{Interval, Timing};
 use crate::links::correlate::Activity;
+use crate::links::interval::{Interval, Timing};
 use crate::links::replays::Replays;
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::{index, place};

@@ -12,12 +12,12 @@
 use nccl_events::event;
 use std::collections::BTreeMap;
 
-use crate::clocks::gpu_clock::stamps::Stamps;
 use crate::links::closing;
 use crate::links::composites::Composites;
 use crate::links::gpu_work::GpuWork;
 use crate::links::launches;
 use crate::links::replays::Replays;
+use crate::links::stamps::Stamps;
 use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::{NOWHERE, index, place};
 use crate::tables::place_set::PlaceSet;

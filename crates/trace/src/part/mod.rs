@@ -1,10 +1,14 @@
-//! Room `part`.
+//! One process on disk: its journal becomes event files and a manifest.
 
-pub mod claim;
-pub mod describe;
-pub mod part_files;
-pub mod rewrite;
-pub mod sidecar;
-pub mod staging;
-pub mod used_journal;
-pub mod write;
+pub(crate) mod calls;
+mod calls_of_ranks;
+mod event_files;
+pub(crate) mod files;
+pub(crate) mod journal_cleanup;
+pub(crate) mod lock_file;
+pub(crate) mod manifest;
+mod manifest_builder;
+pub(crate) mod remote_transfers;
+pub(crate) mod staging;
+pub(crate) mod traffic;
+pub(crate) mod write;

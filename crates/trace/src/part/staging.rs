@@ -1,4 +1,4 @@
-//! Making things where nobody looks, then renaming them into place.
+//! Files are made in a directory that nobody reads, then renamed into place.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, io_error};
+use journal::host::{self, Life};
 use journal::private;
 
 /// A directory to make things in; gone when dropped.
@@ -20,7 +21,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 impl Staging {
     /// Makes a directory in `directory` that nobody else has: `<prefix>-<host>-<pid>-<n>`.
     pub(crate) fn create(directory: &Path, prefix: &str) -> Result<Self, Error> {
-        let host = journal::host::host_name();
+        let host = host::host_name();
         let process = std::process::id();
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -38,9 +39,9 @@ impl Staging {
         &self.path
     }
 
-    /// Removes what a process that died left, as far as that can be known: same host, not running.
+    /// Removes what dead processes of this host left.
     pub(crate) fn sweep(directory: &Path, prefix: &str) {
-        let ours = format!("{prefix}-{}-", journal::host::host_name());
+        let ours = format!("{prefix}-{}-", host::host_name());
         let Ok(entries) = fs::read_dir(directory) else {
             return;
         };
@@ -50,7 +51,7 @@ impl Staging {
                 .strip_prefix(&ours)
                 .and_then(|rest| rest.split('-').next())
                 .and_then(|process| process.parse::<u32>().ok());
-            if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            if process.is_some_and(|process| host::life_here(process, None) == Life::Gone) {
                 let _left_for_the_next = fs::remove_dir_all(entry.path());
             }
         }
@@ -63,8 +64,8 @@ impl Drop for Staging {
     }
 }
 
-/// Renames `name` from the staging to `directory`, for its user only. What is there moves out of the way first, into the
-/// staging: a directory cannot be renamed onto one that is not empty.
+/// Renames `name` from the staging to `directory`, for its user only. What is there moves into the staging first: a
+/// directory cannot be renamed onto one that is not empty.
 pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let made = staging.path().join(name);
     let place = directory.join(name);
@@ -79,4 +80,12 @@ pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> R
     }
     private::seal(&made);
     fs::rename(&made, &place).map_err(io_error("put in place", &place))
+}
+
+/// Removes a file; it is no error if there is none.
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    }
 }

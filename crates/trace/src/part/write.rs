@@ -1,52 +1,39 @@
-//! The write step: the journal of one process becomes a *part*, event files and a sidecar.
+//! Writes a part: the journal of one process becomes event files and a manifest.
 //!
 //! ```text
-//! journal ─ read ─ assemble ─ clocks ─ correlate ─ draw ─ one lane after the other ─ traces/<lane>.evt
-//!                                                                                  └ definitions, done
+//! journal ─ tables ─ links ─ clocks ─ timeline ─ one location after the other ─ traces/<n>.evt ─ manifest, done
 //! ```
 //!
-//! Needs nothing of the process that recorded: it may be alive, over, or killed. Everything is made in a
-//! directory of its own inside the part and renamed into place, `done` last, so it can be broken off and
-//! done again at any point, by anybody.
+//! Needs nothing of the process that recorded: it may be alive, over, or killed. All files are made in a directory
+//! inside the part and renamed into place, `done` last, so that writing can be broken off and done again at any point,
+//! by any process.
 
-mod lanes;
-
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use self::lanes::Lanes;
-use crate::archive::matching;
-use crate::clocks::alignment::rows::Traffic;
-use crate::clocks::anchors;
-use crate::emit::attributes::Attribute;
+use super::calls::CALLS;
+use super::calls_of_ranks::calls_of_ranks;
+use super::event_files::EventFiles;
+use super::files::{self, DONE, JOURNAL, MANIFEST, TRACES, is_done, read_process};
+use super::journal_cleanup;
+use super::lock_file::{LockFile, still_ours};
+use super::manifest::Manifest;
+use super::manifest_builder::Builder;
+use super::remote_transfers::{REMOTE_TRANSFERS, TransfersFile, from_neighbours};
+use super::staging::{Staging, put_in_place, remove_if_there};
+use crate::clocks::ticks::HostClock;
 use crate::emit::definitions::Tables;
 use crate::error::{Error, io_error};
-use crate::links::pxn::{self, ForOthers};
-use crate::part::claim::{Claim, still_ours};
-use crate::part::describe;
-use crate::part::part_files::PROVISIONAL;
-use crate::part::sidecar::{LaneDefinition, SIDECAR_FORMAT, Sidecar};
-use crate::part::staging::{Staging, put_in_place};
-use crate::part::used_journal;
+use crate::links::pxn;
 use crate::progress::Progress;
 use crate::tables::assemble::Assembler;
+use crate::tables::assembly::Assembly;
 use crate::tables::counts::Counts;
 use crate::timeline::canvas::{Drawing, Scene};
 use crate::timeline::draw::{Timeline, draw};
-use crate::timeline::measurement;
 use journal::part::options::ArchiveOptions;
-use journal::part::scorep::ScorepReport;
-use journal::private;
+use journal::part::process::ProcessInfo;
 use journal::reader::{Journal, Outcome};
-
-pub use crate::part::part_files::{
-    DEFINITIONS, DONE, JOURNAL, PROCESS, TRACES, assemble, is_done, is_provisional, part_name,
-    read_process, read_sidecar, write_sidecar,
-};
-
-/// What stagings of this step are called.
-pub(crate) const STAGING: &str = ".write";
 
 /// How to write a part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,8 +54,8 @@ pub struct WriteOptions {
 pub struct PartSummary {
     /// Name of the part.
     pub part: String,
-    /// Lanes.
-    pub lanes: u64,
+    /// Locations.
+    pub locations: u64,
     /// OTF2 events.
     pub events: u64,
     /// Records read.
@@ -79,160 +66,167 @@ pub struct PartSummary {
     pub problems: Vec<String>,
 }
 
-/// Writes the part at `directory` from its journal.
-///
-/// # Errors
-/// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is
-/// as it was.
-pub fn write(
-    directory: &Path,
-    options: &WriteOptions,
-    progress: &dyn Progress,
-) -> Result<PartSummary, Error> {
-    let patience = Instant::now() + PATIENCE;
-    let give_up = options
-        .deadline
-        .map_or(patience, |deadline| deadline.min(patience));
-    let _claim = claim(directory, give_up)?;
-    write_claimed(directory, options, progress)
-}
-
-/// The file of who writes a part.
-const CLAIM: &str = ".write.lock";
-/// How long to wait for another who writes it.
+/// What directories are called in which a part is made.
+pub(crate) const STAGING: &str = ".write";
+/// The lock file of a part.
+const LOCK: &str = ".write.lock";
+/// How long to wait for another process that writes the part.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The right to write a part: two who did it at once would take away each other's files.
+/// Writes a part from its journal.
 ///
 /// # Errors
-/// Another process has it for too long, or nothing can be written there.
-fn claim(directory: &Path, give_up: Instant) -> Result<Claim, Error> {
-    let staging = Staging::create(directory, STAGING)?;
-    Claim::take(directory.join(CLAIM), &staging, give_up)
-}
-
-/// The same for a finalizer, who waits.
-///
-/// # Errors
-/// As for [`claim`].
-pub(crate) fn claim_patiently(directory: &Path) -> Result<Claim, Error> {
-    claim(directory, Instant::now() + PATIENCE)
-}
-
-/// [`write()`] for who has the claim.
-///
-/// # Errors
-/// As for [`write()`].
-pub(crate) fn write_claimed(
-    directory: &Path,
+/// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is as it was.
+pub fn write_part(
+    part: &Path,
     options: &WriteOptions,
     progress: &dyn Progress,
 ) -> Result<PartSummary, Error> {
-    let name = part_name(directory);
-    let journal = Journal::open(&directory.join(JOURNAL))?;
-    let tick_source = journal.tick_source;
-    let process_id = journal.process_id;
-    let process_tag = journal.process_tag;
-    let session_start_ns = journal.session_start_realtime_ns;
-    let mut assembler = Assembler::for_bytes(journal.bytes());
-    let outcome = journal.read(&mut assembler);
-    says_no_less(directory, &outcome)?;
-    let (mut assembly, clock) =
-        assembler.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
-    assembly.process_id = process_id;
-    assembly.process_tag = process_tag;
-    let (mut process, process_problem) = read_process(directory);
-    let (helped_by, help) = pxn::from_neighbours(directory, &process, process_tag);
-    assembly.help = help;
-    check(options, directory)?;
-    let timeline = Timeline::of(&assembly, &outcome.symbols);
-    let archive = options.archive.unwrap_or(process.archive);
+    let _lock = lock(part, options.deadline)?;
+    write_locked(part, options, progress)
+}
+
+/// Locks a part: two processes that wrote it at once would take away each other's files.
+///
+/// # Errors
+/// Another process holds the lock for too long, or nothing can be written there.
+pub(crate) fn lock(part: &Path, deadline: Option<Instant>) -> Result<LockFile, Error> {
+    let patience = Instant::now() + PATIENCE;
+    let give_up = deadline.map_or(patience, |deadline| deadline.min(patience));
+    let staging = Staging::create(part, STAGING)?;
+    LockFile::take(part.join(LOCK), &staging, give_up)
+}
+
+/// [`write_part`] for a process that holds the lock.
+///
+/// # Errors
+/// As for [`write_part`].
+pub(crate) fn write_locked(
+    part: &Path,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<PartSummary, Error> {
+    let deadline = Deadline {
+        at: options.deadline,
+        part,
+    };
+    let recording = Recording::read(part)?;
+    deadline.check()?;
+    let (assembly, symbols) = (&recording.assembly, &recording.outcome.symbols);
+    let timeline = Timeline::of(assembly, symbols);
+    let archive = options.archive.unwrap_or(recording.process.archive);
     let scene = Scene {
         options: archive,
-        ..timeline.scene(&assembly, &outcome.symbols)
+        ..timeline.scene(assembly, symbols)
     };
     let (drawing, mut counts) = draw(&scene);
     counts.add(&assembly.counts);
-    let tables = Tables::of(&assembly, &timeline.correlation, &drawing, &outcome.symbols);
-    check(options, directory)?;
-    let staging = Staging::create(directory, STAGING)?;
+    let tables = Tables::of(assembly, &timeline.correlation, &drawing, symbols);
+    deadline.check()?;
+
+    let staging = Staging::create(part, STAGING)?;
     let Drawing { lanes, threads, .. } = drawing;
-    let lanes = Lanes {
-        directory,
-        options,
+    let files = EventFiles {
+        deadline: &deadline,
         scene: &scene,
         tables: &tables,
         threads: &threads,
-    }
-    .write(lanes, staging.path(), &mut counts, progress)?;
-    if process.pid == 0 {
-        process.pid = process_id;
-        process.session_start_realtime_ns = session_start_ns;
-    }
-    let (calls, collectives) = matching::record(
-        &assembly,
-        &timeline.correlation,
-        &timeline.comms,
-        &outcome.symbols,
-    );
-    calls.write(&staging.path().join(matching::CALLS))?;
-    let for_others = pxn::help(&assembly, &timeline.correlation);
-    if let Some(for_others) = ForOthers::new(&process, for_others) {
-        for_others.write(&staging.path().join(pxn::FOR_OTHERS))?;
-    }
-    let not_kept = &assembly.not_kept;
-    let kept_since_ns = (not_kept.segments > 0).then(|| clock.nanoseconds(not_kept.since_ticks));
-    let sidecar = Sidecar {
-        format: SIDECAR_FORMAT,
-        part: name,
-        process,
-        process_problem,
-        options: archive,
-        event_chunk_bytes: otf2::EVENT_CHUNK_BYTES,
-        clock: clock.quality,
-        anchors: anchors::of(&assembly.clock_pairs),
-        span_ns: span(&lanes, assembly.span),
-        strings: tables.strings.clone(),
-        attributes: Attribute::ALL
-            .iter()
-            .map(|a| describe::attribute(*a))
-            .collect(),
-        regions: tables.regions.iter().map(describe::region).collect(),
-        comms: describe::comms(&timeline.comms, &outcome.symbols),
-        gpus: describe::gpus(&timeline.comms),
-        lanes,
-        gpu_work: timeline.correlation.gpu.definition(&outcome.symbols),
-        gpu_clocks: describe::gpu_clocks(&timeline),
-        collectives,
-        offered: pxn::offered(&assembly, &timeline.comms),
-        work_for_others: pxn::work(&assembly, &timeline.correlation),
-        helped_by,
-        help_counted: pxn::counted(&assembly, &timeline.correlation),
-        traffic: Traffic::of(&scene),
-        counts,
-        kept_since_ns,
-        switches: measurement::definitions(&assembly),
-        scorep: ScorepReport::read(directory),
-        records: outcome.records,
-        // Of a process that records on, counters and records are not read at one moment.
-        started: (!options.provisional).then_some(outcome.started),
-        problems: problems(&outcome),
     };
-    commit(directory, &staging, &sidecar, options.provisional)?;
-    // What could not be used of a damaged journal is nowhere else.
-    if !options.keep_journal && !options.provisional && sidecar.problems.is_empty() {
-        used_journal::remove(directory, progress);
+    let locations = files.write(lanes, staging.path(), &mut counts, progress)?;
+    let (calls, collectives) =
+        calls_of_ranks(assembly, &timeline.correlation, &timeline.comms, symbols);
+    calls.write(&staging.path().join(CALLS))?;
+    let transfers = pxn::transfers(assembly, &timeline.correlation);
+    if let Some(transfers) = TransfersFile::new(&recording.process, transfers) {
+        transfers.write(&staging.path().join(REMOTE_TRANSFERS))?;
     }
-    Ok(summary(&sidecar))
+    let builder = Builder {
+        part,
+        recording: &recording,
+        timeline: &timeline,
+        scene: &scene,
+        tables: &tables,
+        is_provisional: options.provisional,
+    };
+    let manifest = builder.manifest(locations, collectives, counts);
+    commit(part, &staging, &manifest, options.provisional)?;
+    // What could not be used of a damaged journal is nowhere else.
+    if !options.keep_journal && !options.provisional && manifest.problems.is_empty() {
+        journal_cleanup::remove(part, progress);
+    }
+    Ok(summary(manifest))
 }
 
-/// What is written is written again only from all it came from: somebody may have been stopped while removing the
+/// When to give up writing a part.
+pub(super) struct Deadline<'a> {
+    at: Option<Instant>,
+    pub(super) part: &'a Path,
+}
+
+impl Deadline<'_> {
+    /// # Errors
+    /// The time is over.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self.at {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline {
+                path: self.part.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a process recorded, and who it was.
+pub(super) struct Recording {
+    pub(super) assembly: Assembly,
+    pub(super) outcome: Outcome,
+    pub(super) clock: HostClock,
+    pub(super) process: ProcessInfo,
+    pub(super) process_problem: String,
+    /// Parts of neighbours that did transfers for it (PXN).
+    pub(super) remote_workers: Vec<String>,
+}
+
+impl Recording {
+    /// Reads the journal of a part, and what its neighbours say of it.
+    fn read(part: &Path) -> Result<Self, Error> {
+        let journal = Journal::open(&part.join(JOURNAL))?;
+        let tick_source = journal.tick_source;
+        let process_id = journal.process_id;
+        let process_tag = journal.process_tag;
+        let session_start_ns = journal.session_start_realtime_ns;
+        let mut assembler = Assembler::for_bytes(journal.bytes());
+        let outcome = journal.read(&mut assembler);
+        refuse_less(part, &outcome)?;
+        let (mut assembly, clock) =
+            assembler.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
+        assembly.process_id = process_id;
+        assembly.process_tag = process_tag;
+        let (mut process, process_problem) = read_process(part);
+        let (remote_workers, transfers) = from_neighbours(part, &process, process_tag);
+        assembly.help = transfers;
+        if process.pid == 0 {
+            process.pid = process_id;
+            process.session_start_realtime_ns = session_start_ns;
+        }
+        Ok(Self {
+            assembly,
+            outcome,
+            clock,
+            process,
+            process_problem,
+            remote_workers,
+        })
+    }
+}
+
+/// What is written is written again only from all it came from: a process may have been stopped while it removed the
 /// journal.
-fn says_no_less(directory: &Path, outcome: &Outcome) -> Result<(), Error> {
-    let written = is_done(directory).then(|| read_sidecar(directory).ok());
+fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
+    let written = is_done(part).then(|| Manifest::read(part).ok());
     match written.flatten() {
         Some(before) if before.records > outcome.records => Err(Error::Shrunk {
-            path: directory.join(JOURNAL),
+            path: part.join(JOURNAL),
             records: outcome.records,
             written: before.records,
         }),
@@ -240,74 +234,38 @@ fn says_no_less(directory: &Path, outcome: &Outcome) -> Result<(), Error> {
     }
 }
 
-fn check(options: &WriteOptions, directory: &Path) -> Result<(), Error> {
-    match options.deadline {
-        Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline {
-            path: directory.to_owned(),
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn span(lanes: &[LaneDefinition], recorded: (u64, u64)) -> (u64, u64) {
-    let used = || lanes.iter().filter(|lane| lane.events > 0);
-    let first = used().map(|lane| lane.first_ns).min();
-    let last = used().map(|lane| lane.last_ns).max();
-    match (first, last) {
-        (Some(first), Some(last)) => (first, last),
-        _ => (recorded.0, recorded.0),
-    }
-}
-
-fn problems(outcome: &Outcome) -> Vec<String> {
-    let lines = outcome.problems.iter().map(|problem| {
-        let file = problem.path.file_name().unwrap_or(problem.path.as_os_str());
-        format!(
-            "{} at byte {}: {}; {} bytes left out",
-            file.to_string_lossy(),
-            problem.offset,
-            problem.reason,
-            problem.lost_bytes
-        )
-    });
-    lines.collect()
-}
-
 fn commit(
-    directory: &Path,
+    part: &Path,
     staging: &Staging,
-    sidecar: &Sidecar,
+    manifest: &Manifest,
     provisional: bool,
 ) -> Result<(), Error> {
-    write_sidecar(&staging.path().join(DEFINITIONS), sidecar)?;
-    still_ours(&directory.join(CLAIM))?;
+    manifest.write(&staging.path().join(MANIFEST))?;
+    still_ours(&part.join(LOCK))?;
     // Without `done` what is in place may be half of an older attempt: it goes first.
-    let done = directory.join(DONE);
-    match fs::remove_file(&done) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(io_error("remove", &done)(error));
-        }
-        _ => {}
+    remove_if_there(&part.join(DONE))?;
+    put_in_place(staging, TRACES, part)?;
+    put_in_place(staging, CALLS, part)?;
+    if staging.path().join(REMOTE_TRANSFERS).exists() {
+        put_in_place(staging, REMOTE_TRANSFERS, part)?;
     }
-    put_in_place(staging, TRACES, directory)?;
-    put_in_place(staging, matching::CALLS, directory)?;
-    if staging.path().join(pxn::FOR_OTHERS).exists() {
-        put_in_place(staging, pxn::FOR_OTHERS, directory)?;
-    }
-    put_in_place(staging, DEFINITIONS, directory)?;
+    put_in_place(staging, MANIFEST, part)?;
     let mark = staging.path().join(DONE);
-    let said = if provisional { PROVISIONAL } else { "" };
-    private::write(&mark, said.as_bytes()).map_err(io_error("write", &mark))?;
-    put_in_place(staging, DONE, directory)
+    let state = match provisional {
+        true => files::Progress::Provisional,
+        false => files::Progress::Written,
+    };
+    state.write(&mark).map_err(io_error("write", &mark))?;
+    put_in_place(staging, DONE, part)
 }
 
-fn summary(sidecar: &Sidecar) -> PartSummary {
+fn summary(manifest: Manifest) -> PartSummary {
     PartSummary {
-        part: sidecar.part.clone(),
-        lanes: sidecar.lanes.len() as u64,
-        events: sidecar.lanes.iter().map(|lane| lane.events).sum(),
-        records: sidecar.records,
-        counts: sidecar.counts.clone(),
-        problems: sidecar.problems.clone(),
+        locations: manifest.locations.len() as u64,
+        events: manifest.events(),
+        part: manifest.part,
+        records: manifest.records,
+        counts: manifest.counts,
+        problems: manifest.problems,
     }
 }

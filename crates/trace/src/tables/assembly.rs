@@ -6,7 +6,7 @@ mod operation;
 pub(crate) use self::operation::OPEN;
 pub use self::operation::Operation;
 use crate::clocks::ticks::HostClock;
-use crate::links::pxn::Help;
+use crate::links::pxn::RemoteTransfers;
 use crate::tables::by_kind::ByKind;
 use crate::tables::counts::Counts;
 use crate::tables::ids::{Ids, Key};
@@ -105,7 +105,7 @@ pub struct Assembly {
     /// The states, by operation and then by time.
     pub states: Vec<StateChange>,
     /// What other processes did on the network for operations of this one (PXN).
-    pub help: Vec<Help>,
+    pub help: Vec<RemoteTransfers>,
     /// The threads.
     pub threads: Vec<Thread>,
     /// The communicator ranks, in order of creation.

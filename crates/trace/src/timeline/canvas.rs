@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 pub use self::row::Row;
-use crate::clocks::gpu_clock::GpuClock;
-use crate::clocks::interval::Interval;
+use crate::clocks::gpu::GpuClock;
 use crate::links::comm::{Comms, Party};
 use crate::links::correlate::{Activity, Correlation};
+use crate::links::interval::Interval;
 use crate::tables::assembly::{Assembly, Operation, Thread, ThreadKey};
 use crate::tables::counts::Counts;
 use crate::tables::place::{index, place};

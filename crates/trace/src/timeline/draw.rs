@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::clocks::gpu_clock::{GpuClock, gpu_clocks};
-use crate::clocks::interval::{Interval, intervals};
+use crate::clocks::gpu::GpuClock;
 use crate::links::callback_threads;
 use crate::links::comm::Comms;
 use crate::links::correlate::Correlation;
+use crate::links::gpu_clocks::gpu_clocks;
+use crate::links::interval::{Interval, intervals};
 use crate::tables::assembly::{Assembly, ThreadKey};
 use crate::tables::counts::Counts;
 use crate::tables::words::Words;

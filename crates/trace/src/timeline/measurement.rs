@@ -1,18 +1,12 @@
-//! Recording that was switched while the job ran: MeasurementOnOff on the rows of threads and communicators, and the
-//! properties `NCCL::MEASUREMENT::…`.
+//! Recording that was switched while the job ran: MeasurementOnOff on the rows of threads and communicators.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use crate::archive::job::Process;
 use crate::tables::assembly::Assembly;
-use crate::tables::place::index;
 use crate::timeline::lanes::{Happening, LaneKey, What};
 use nccl_events::Kind;
 use nccl_events::control::Span;
 use nccl_events::control::{Cause, Switch, Turn};
-use nccl_events::event_names;
 
 /// The kinds by which operations of ranks are counted and compared.
 const COMPARED: u32 = Kind::CollApi.mask()
@@ -102,59 +96,6 @@ impl Cut {
     }
 }
 
-/// A switch in a part's sidecar.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwitchDefinition {
-    /// When, CLOCK_MONOTONIC ns.
-    pub ns: u64,
-    /// Whether recording was on from then on.
-    pub is_on: bool,
-    /// Of which kinds: NCCL's mask.
-    pub events: u32,
-    /// Whether a signal did it; else a window, or the control file.
-    pub by_signal: bool,
-    /// Which window did it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<WindowDefinition>,
-    /// Whether the order of operations says nothing since.
-    pub breaks_order: bool,
-}
-
-/// A window of steps in a part's sidecar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WindowDefinition {
-    /// Its first collective.
-    pub first: u32,
-    /// Its last one.
-    pub last: u32,
-    /// The rank, −1 where it is not known.
-    pub rank: i32,
-}
-
-/// The switches of a part.
-#[must_use]
-pub fn definitions(assembly: &Assembly) -> Vec<SwitchDefinition> {
-    let define = |at: &SwitchAt| {
-        let window = at.turn().filter(|_| at.context != 0);
-        let window = window.and_then(|turn| turn.window);
-        let context = assembly.find_context(at.context);
-        let context = context.and_then(|at| assembly.contexts.get(index(at)));
-        SwitchDefinition {
-            ns: at.time,
-            is_on: at.switch.after.is_on,
-            events: at.switch.after.events,
-            by_signal: at.switch.cause == Cause::Signal,
-            window: window.map(|span| WindowDefinition {
-                first: span.first,
-                last: span.last,
-                rank: context.map_or(-1, |context| context.comm.rank),
-            }),
-            breaks_order: at.breaks_order(),
-        }
-    };
-    assembly.switches.iter().map(define).collect()
-}
-
 /// The switches that a row shows, in order.
 #[must_use]
 pub fn of_row(key: LaneKey, sibling: u32, assembly: &Assembly) -> Vec<Happening> {
@@ -214,38 +155,4 @@ fn ranks_of(key: LaneKey, assembly: &Assembly) -> Vec<u64> {
         _ => false,
     });
     of_row.map(|at| at.context).collect()
-}
-
-/// Names and values. Nothing where nothing was switched.
-#[must_use]
-pub fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
-    let mut lines = Vec::new();
-    for process in processes {
-        for switch in &process.sidecar.switches {
-            let at = process.archive_ns(switch.ns);
-            let what = if switch.is_on { "on" } else { "off" };
-            let by = match switch.window {
-                Some(WindowDefinition { first, last, rank }) => {
-                    let window = Span { first, last };
-                    match rank {
-                        0.. => format!("window {window} of rank {rank}"),
-                        _ => format!("window {window}"),
-                    }
-                }
-                None if switch.by_signal => "a signal".to_owned(),
-                None => "the control file".to_owned(),
-            };
-            let events = event_names(switch.events).join(",");
-            lines.push((
-                at,
-                format!("{at}: {}: {what}, events {events}, by {by}", process.name()),
-            ));
-        }
-    }
-    if lines.is_empty() {
-        return Vec::new();
-    }
-    lines.sort();
-    let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
-    vec![("NCCL::MEASUREMENT::LIST".to_owned(), lines.join("\n"))]
 }

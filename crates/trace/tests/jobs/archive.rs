@@ -14,10 +14,10 @@ use otf2::{
     Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType,
     LocationRef,
 };
-use trace::archive::unify::{ANCHOR, unify};
-use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
+use trace::{ANCHOR, unify};
 use trace::{FinalizeOptions, PartState, finalize};
+use trace::{WriteOptions, write_part};
 
 pub(crate) const KEEP: WriteOptions = WriteOptions {
     deadline: None,
@@ -29,7 +29,7 @@ pub(crate) const KEEP: WriteOptions = WriteOptions {
 fn written(out: &Path) -> Archive {
     let parts = record_two_ranks(out);
     for part in &parts {
-        write::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
+        write_part(part, &WriteOptions::default(), &Silent).expect("the part is written");
     }
     unify(out, &Silent).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
@@ -223,7 +223,7 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     process.all_reduce(0);
     parts.push(process.end());
     for part in &parts {
-        write::write(part, &WriteOptions::default(), &Silent).expect("the part is written");
+        write_part(part, &WriteOptions::default(), &Silent).expect("the part is written");
     }
     unify(out, &Silent).expect("the archive is written");
 
@@ -344,7 +344,7 @@ fn operations_carry_what_nccl_said() {
 fn everything_seen_is_accounted_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let parts = record_two_ranks(directory.path());
-    let summary = write::write(&parts[0], &KEEP, &Silent).expect("written");
+    let summary = write_part(&parts[0], &KEEP, &Silent).expect("written");
     let seen = |kind| summary.counts.kinds.get(kind).seen;
     assert_eq!(seen(Kind::Coll), 3);
     assert_eq!(seen(Kind::ProxyOp), 6);
@@ -357,7 +357,7 @@ fn everything_seen_is_accounted_for() {
         assert_eq!((counts.unfinished, counts.lost), (0, 0), "{kind:?}");
     }
     assert!(summary.problems.is_empty(), "{:?}", summary.problems);
-    write::write(&parts[1], &KEEP, &Silent).expect("written");
+    write_part(&parts[1], &KEEP, &Silent).expect("written");
     unify(directory.path(), &Silent).expect("unified");
     let archive = Archive::open(&directory.path().join(ANCHOR)).expect("opens");
     let property = |name: &str| archive.property(name);
@@ -379,9 +379,9 @@ fn everything_seen_is_accounted_for() {
 fn writing_twice_gives_the_same_bytes() {
     let directory = tempfile::tempdir().expect("a directory");
     let part = record_two_ranks(directory.path()).remove(0);
-    write::write(&part, &KEEP, &Silent).expect("written");
+    write_part(&part, &KEEP, &Silent).expect("written");
     let first = contents(&part);
-    write::write(&part, &WriteOptions::default(), &Silent).expect("written again");
+    write_part(&part, &WriteOptions::default(), &Silent).expect("written again");
     assert!(first == contents(&part), "the files differ");
     assert!(!part.join("journal").exists(), "the journal is removed");
     let left: Vec<_> = std::fs::read_dir(&part)
@@ -403,7 +403,7 @@ fn a_deadline_leaves_the_part_as_it_was() {
         deadline: Some(std::time::Instant::now()),
         ..WriteOptions::default()
     };
-    let error = write::write(&part, &options, &Silent).expect_err("no time");
+    let error = write_part(&part, &options, &Silent).expect_err("no time");
     assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
     let left: Vec<_> = std::fs::read_dir(&part)
         .expect("readable")
@@ -417,7 +417,7 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let parts = record_two_ranks(out);
-    write::write(&parts[0], &WriteOptions::default(), &Silent).expect("written");
+    write_part(&parts[0], &WriteOptions::default(), &Silent).expect("written");
     unify(out, &Silent).expect("one part is an archive, too");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     assert_eq!(archive.property("NCCL::RANKS_MISSING"), Some("1"));
@@ -425,7 +425,7 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
 
     let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
     assert!(summary.complete);
-    let states: Vec<&PartState> = summary.parts.iter().map(|(_, state)| state).collect();
+    let states: Vec<&PartState> = summary.parts.iter().map(|part| &part.state).collect();
     assert!(matches!(
         states[..],
         [PartState::Done, PartState::Written(_)]
@@ -527,8 +527,8 @@ fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
     std::fs::write(parts[0].join("journal"), b"not a directory").expect("writable");
     let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
     assert!(!summary.complete);
-    assert!(matches!(summary.parts[0].1, PartState::Failed(_)));
-    assert!(matches!(summary.parts[1].1, PartState::Written(_)));
+    assert!(matches!(summary.parts[0].state, PartState::Failed(_)));
+    assert!(matches!(summary.parts[1].state, PartState::Written(_)));
     print(out);
 }
 
@@ -547,12 +547,12 @@ fn what_was_written_of_a_running_process_is_written_again() {
         provisional: true,
         ..WriteOptions::default()
     };
-    let first = write::write(&process.part, &provisional, &Silent).expect("written while it runs");
+    let first = write_part(&process.part, &provisional, &Silent).expect("written while it runs");
     assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
     process.all_reduce(1);
     let _part = process.end();
     let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
-    let PartState::Written(part) = &summary.parts[0].1 else {
+    let PartState::Written(part) = &summary.parts[0].state else {
         panic!("{:?}", summary.parts);
     };
     assert_eq!(part.counts.kinds.get(Kind::Coll).seen, 2);

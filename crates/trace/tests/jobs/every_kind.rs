@@ -12,9 +12,9 @@ use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
 };
-use trace::archive::unify::{ANCHOR, unify};
-use trace::part::write;
 use trace::progress::Silent;
+use trace::write_part;
+use trace::{ANCHOR, unify};
 
 /// A rank that does everything once; its transfers have this peer and size.
 fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
@@ -375,7 +375,7 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let part = record(out, 1, 4000);
-    let summary = write::write(&part, &KEEP, &Silent).expect("written");
+    let summary = write_part(&part, &KEEP, &Silent).expect("written");
     for kind in Kind::ALL {
         let counts = summary.counts.kinds.get(kind);
         let is_known = kind != Kind::Unknown;
@@ -396,7 +396,7 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let part = record(out, 1, 4000);
-    write::write(&part, &KEEP, &Silent).expect("written");
+    write_part(&part, &KEEP, &Silent).expect("written");
     unify(out, &Silent).expect("unified");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     let definitions = archive.definitions().expect("definitions");
@@ -448,7 +448,7 @@ fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path();
         let part = record(out, peer, size);
-        let summary = write::write(&part, &KEEP, &Silent).expect("written");
+        let summary = write_part(&part, &KEEP, &Silent).expect("written");
         assert_eq!(summary.counts.messages_without_peer, without_peer);
         unify(out, &Silent).expect("unified");
         let archive = Archive::open(&out.join(ANCHOR)).expect("opens");

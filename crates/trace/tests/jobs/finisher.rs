@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use journal::testing::{Process, Who};
-use trace::archive::finisher::last_finisher;
-use trace::part::write::{self, WriteOptions};
+use trace::is_last_process;
 use trace::progress::Silent;
+use trace::{WriteOptions, write_part};
 
 fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
     let part = process.end();
-    write::write(&part, &WriteOptions::default(), &Silent).expect("written");
+    write_part(&part, &WriteOptions::default(), &Silent).expect("written");
 }
 
 fn last(out: &Path) -> bool {
-    last_finisher(out).expect("the directory can be read")
+    is_last_process(out).expect("the directory can be read")
 }
 
 #[test]

@@ -14,9 +14,9 @@ use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef,
     LocationType, Paradigm, RegionRole, StringRef, SystemTreeDomain,
 };
-use trace::archive::unify::{ANCHOR, unify};
-use trace::part::write;
 use trace::progress::Silent;
+use trace::write_part;
+use trace::{ANCHOR, unify};
 
 const MANGLED: &std::ffi::CStr =
     c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
@@ -159,7 +159,7 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
 fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
     for (rank, number) in (0..).zip(devices) {
         let part = record(out, rank, number, kernels);
-        write::write(&part, &KEEP, &Silent).expect("the part is written");
+        write_part(&part, &KEEP, &Silent).expect("the part is written");
     }
     unify(out, &Silent).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
@@ -500,7 +500,7 @@ fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
             gpu(&mut process, context, &of_communicator);
         }
         let _events = process.all_reduce(0);
-        write::write(&process.end(), &KEEP, &Silent).expect("the part is written");
+        write_part(&process.end(), &KEEP, &Silent).expect("the part is written");
     }
     unify(directory.path(), &Silent).expect("the archive is written");
     let archive = Archive::open(&directory.path().join(ANCHOR)).expect("the archive opens");

@@ -23,13 +23,13 @@ pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {
     parts.into()
 }
 
-/// The part's event files and sidecar, by name.
+/// The part's event files and manifest, by name.
 pub(crate) fn contents(part: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<PathBuf> = fs::read_dir(part.join("traces"))
         .expect("there are event files")
         .map(|entry| entry.expect("readable").path())
         .collect();
-    files.push(part.join("definitions"));
+    files.push(part.join("manifest"));
     files.sort();
     let read = |path: PathBuf| {
         let name = path.display().to_string();

@@ -6,15 +6,15 @@ use std::process::Command;
 
 use crate::archive::{KEEP, events, print};
 use crate::job::{contents, record_two_ranks};
-use journal::part::metrics::{Metric, MetricSet};
+use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLanes, Level};
 use journal::part::process::ProcessInfo;
 use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
-use trace::archive::unify::{ANCHOR, unify};
-use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
+use trace::{ANCHOR, unify};
 use trace::{FinalizeOptions, FinalizeSummary, PartState, finalize};
+use trace::{Manifest, WriteOptions, write_part};
 use whole_plugin::machine::python;
 
 /// A sample: time and value, by name of the lane and of the metric.
@@ -44,7 +44,7 @@ fn kept(out: &Path, options: [ArchiveOptions; 2]) -> Vec<PathBuf> {
     let parts = record_two_ranks(out);
     for (part, archive) in parts.iter().zip(options) {
         let archive = Some(archive);
-        write::write(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
+        write_part(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
     }
     unify(out, &Silent).expect("unified");
     parts
@@ -53,7 +53,7 @@ fn kept(out: &Path, options: [ArchiveOptions; 2]) -> Vec<PathBuf> {
 fn written_now(summary: &FinalizeSummary) -> usize {
     let parts = summary.parts.iter();
     parts
-        .filter(|(_, state)| matches!(state, PartState::Written(_)))
+        .filter(|part| matches!(part.state, PartState::Written(_)))
         .count()
 }
 
@@ -216,25 +216,55 @@ fn rows_of_communicators_become_threads_without_journals() {
 }
 
 #[test]
-fn a_mixture_is_stated_and_can_be_mended() {
+fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let light = ArchiveOptions {
         level: Level::Light,
         ..ArchiveOptions::default()
     };
-    kept(out, [light, ArchiveOptions::default()]);
-    let archive = open(out);
-    assert_eq!(archive.property("NCCL::LEVEL"), Some("full\nlight"));
-    let problems = archive.property("NCCL::PROBLEM_LIST").expect("it is said");
+    let parts = kept(out, [light, ArchiveOptions::default()]);
+    let left_out = || {
+        let archive = open(out);
+        let left_out = archive.property("NCCL::PARTS_LEFT_OUT");
+        left_out.map(str::to_owned)
+    };
+    let said = left_out().expect("it is said");
+    let name = |part: &Path| {
+        part.file_name()
+            .expect("one")
+            .to_string_lossy()
+            .into_owned()
+    };
     assert!(
-        problems.contains("NCCL::LEVEL is full and light")
-            && problems.contains("`nccl-otf2 finalize --level`"),
-        "{problems}"
+        said.starts_with(&name(&parts[1])) && said.contains("LEVEL full"),
+        "{said}"
     );
-    let summary = wanted(out, level(Level::Full));
-    assert_eq!(written_now(&summary), 1, "the other one is as wished");
-    assert_eq!(open(out).property("NCCL::PROBLEMS"), None);
+    let summary = wanted(out, ArchiveWishes::default());
+    assert_eq!((written_now(&summary), summary.complete), (1, true));
+    assert_eq!(left_out(), None);
+
+    // Without its journal a part stays as it is.
+    wanted(out, level(Level::Full));
+    write_part(
+        &parts[1],
+        &WriteOptions {
+            archive: Some(light),
+            ..WriteOptions::default()
+        },
+        &Silent,
+    )
+    .expect("written");
+    std::fs::remove_dir_all(parts[0].join("journal")).expect("removed");
+    let summary = wanted(out, ArchiveWishes::default());
+    assert!(!summary.complete, "{:?}", summary.parts);
+    let PartState::Failed(reason) = &summary.parts[1].state else {
+        panic!("{:?}", summary.parts);
+    };
+    assert!(reason.contains("LEVEL light"), "{reason}");
+    assert_eq!(open(out).property("NCCL::LEVEL"), Some("full"));
+    let again = wanted(out, ArchiveWishes::default());
+    assert_eq!(again.archive, None, "nothing is to do");
 }
 
 #[test]
@@ -249,9 +279,9 @@ fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
     let json = serde_json::to_vec(&process).expect("plain data");
     std::fs::write(&path, json).expect("written");
     let options = WriteOptions::default();
-    write::write(&parts[0], &options, &Silent).expect("written");
+    write_part(&parts[0], &options, &Silent).expect("written");
     assert_eq!(
-        write::read_sidecar(&parts[0]).expect("there").options.level,
+        Manifest::read(&parts[0]).expect("there").options.level,
         Level::Standard
     );
     let summary = wanted(out, ArchiveWishes::default());
@@ -288,14 +318,13 @@ fn a_journal_that_was_half_removed_replaces_nothing() {
     std::fs::remove_file(segments.last().expect("some")).expect("removed");
     let before = contents(&parts[0]);
     let summary = wanted(out, level(Level::Light));
-    let PartState::Failed(reason) = &summary.parts[0].1 else {
+    let PartState::Failed(reason) = &summary.parts[0].state else {
         panic!("{:?}", summary.parts);
     };
     assert!(reason.contains("were written from it before"), "{reason}");
     assert!(before == contents(&parts[0]));
-    let problems = open(out);
-    let problems = problems.property("NCCL::PROBLEM_LIST");
-    assert!(problems.is_some_and(|list| list.contains("light")));
+    // The archive of both parts stays.
+    assert_eq!(open(out).property("NCCL::LEVEL"), Some("full"));
 }
 
 #[test]
@@ -303,19 +332,12 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let parts = record_two_ranks(out);
-    // The second part has metrics of other numbers.
-    let sets = [
-        MetricSet::all(),
-        [Metric::Bandwidth, Metric::NetworkBandwidth]
-            .into_iter()
-            .collect(),
-    ];
-    for (part, metrics) in parts.iter().zip(sets) {
+    for part in &parts {
         let archive = Some(ArchiveOptions {
-            metrics,
+            metrics: MetricSet::all(),
             ..ArchiveOptions::default()
         });
-        write::write(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
+        write_part(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
     }
     unify(out, &Silent).expect("unified");
     let archive = open(out);
@@ -337,19 +359,15 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
         // The sends and receives after them were never seen to run: they have bytes, and no bandwidth.
         assert_eq!(of_lane("nccl.bandwidth"), bandwidth, "rank {rank}");
         let there = of_lane("nccl.bytes_in_flight");
-        if rank == 0 {
-            assert_eq!(there[..6], flight);
-            assert_eq!(there.last().map(|sample| sample.1), Some(0));
-        } else {
-            assert!(there.is_empty(), "it was not asked for");
-        }
+        assert_eq!(there[..6], flight);
+        assert_eq!(there.last().map(|sample| sample.1), Some(0));
     }
     let mut network = samples
         .keys()
         .filter(|(lane, name)| lane.starts_with("net ") && name == "nccl.network_bandwidth");
     // What was received is not told.
     assert!(network.all(|(lane, _)| lane.contains("send")));
-    assert_eq!(samples.len(), 5, "{:?}", samples.keys());
+    assert_eq!(samples.len(), 6, "{:?}", samples.keys());
     print(out);
     python_sees(&samples, out);
 }
@@ -380,7 +398,7 @@ fn operations(archive: &Archive, rank: u32) -> Vec<(u64, u64)> {
 
 fn python_sees(samples: &Samples, out: &Path) {
     let Some(python) = python() else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/write_jobs/samples.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs/samples.py");
     let output = Command::new(python)
         .arg(script)
         .arg(out.join(ANCHOR))

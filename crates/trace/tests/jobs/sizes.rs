@@ -11,9 +11,9 @@ use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{Body, CommInit, Name};
 use otf2::{Archive, CollectiveOp, EventKind};
-use trace::archive::unify::{ANCHOR, unify};
-use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
+use trace::{ANCHOR, unify};
+use trace::{WriteOptions, write_part};
 
 const RANKS: u32 = 3;
 const ROOT: i32 = 1;
@@ -65,7 +65,7 @@ fn record(out: &std::path::Path, rank: u32) {
     }
     process.main.comm_finalize(context.get(), clock::ticks());
     let part = process.end();
-    write::write(&part, &WriteOptions::default(), &Silent).expect("the part is written");
+    write_part(&part, &WriteOptions::default(), &Silent).expect("the part is written");
 }
 
 #[test]

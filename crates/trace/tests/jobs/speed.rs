@@ -1,8 +1,8 @@
 //! A long journal: a million events become a part in seconds and in bounded memory.
 
 use journal::testing::{Process, Who};
-use trace::part::write::{self, WriteOptions};
 use trace::progress::Silent;
+use trace::{WriteOptions, write_part};
 
 #[test]
 #[ignore = "half a minute in a debug build; run it by hand in a release build"]
@@ -26,7 +26,7 @@ fn a_million_events() {
     };
     println!("before writing: {}", peak_kib());
     let begin = std::time::Instant::now();
-    let summary = write::write(&part, &WriteOptions::default(), &Silent).expect("written");
+    let summary = write_part(&part, &WriteOptions::default(), &Silent).expect("written");
     println!(
         "{} records, {} events in {:?}; {}",
         summary.records,

@@ -5,7 +5,7 @@ use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::Kind;
 use nccl_events::event;
-use trace::clocks::interval::Timing;
+use trace::links::interval::Timing;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::LaneKey;
 use trace::timeline::messages::Role;

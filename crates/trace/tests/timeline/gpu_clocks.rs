@@ -5,7 +5,7 @@ use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{StateArgs, state};
-use trace::clocks::gpu_clock::{GpuCalibration, GpuClock};
+use trace::clocks::gpu::{GpuCalibration, GpuClock};
 
 /// A kernel: where, launched, told and ended on the host, begun and ended on the GPU.
 struct Kernel {
@@ -94,14 +94,14 @@ fn loose(context: u64, cuda_stream: u64) -> Kernel {
 fn ranks_on_one_gpu_have_one_clock_as_good_as_the_best() {
     let clocks = clocks(&[tight(0, 0x70), loose(1, 0x70)]);
     assert_eq!(clocks[0], clocks[1]);
-    assert_eq!(clocks[0].calibration, GpuCalibration::Bounded);
-    assert!(clocks[0].residual_ns < 5_000, "{clocks:?}");
+    assert_eq!(clocks[0].quality.calibration, GpuCalibration::Bounded);
+    assert!(clocks[0].quality.residual_ns < 5_000, "{clocks:?}");
 }
 
 #[test]
 fn ranks_on_different_gpus_have_different_clocks() {
     let clocks = clocks_of([(5, 0), (5, 1)], &[tight(0, 0x70), loose(1, 0x80)]);
-    let residuals = [clocks[0].residual_ns, clocks[1].residual_ns];
+    let residuals = [clocks[0].quality.residual_ns, clocks[1].quality.residual_ns];
     assert!(residuals[0] < 5_000 && residuals[1] > 200_000, "{clocks:?}");
 }
 
@@ -111,9 +111,12 @@ fn ranks_whose_bounds_contradict_are_not_on_one_gpu_after_all() {
     other.gpu_ns = (other.gpu_ns.0 + AHEAD_NS, other.gpu_ns.1 + AHEAD_NS);
     let clocks = clocks(&[tight(0, 0x70), other]);
     for (clock, ahead) in clocks.iter().zip([AHEAD_NS, 2 * AHEAD_NS]) {
-        assert_eq!(clock.calibration, GpuCalibration::Bounded);
+        assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
         let off = clock.host_ns(100_000 + ahead).abs_diff(100_000);
-        assert!(off <= clock.residual_ns && off < 2_000, "{clocks:?}");
+        assert!(
+            off <= clock.quality.residual_ns && off < 2_000,
+            "{clocks:?}"
+        );
     }
 }
 
@@ -124,8 +127,8 @@ fn the_kernel_of_a_graph_begins_after_its_operation_was_started() {
     replay.captured = true;
     replay.host_ns = [1_000, 99_000, 101_000, 111_000];
     let clock = &clocks(&[replay])[0];
-    assert_eq!(clock.calibration, GpuCalibration::Bounded);
-    assert!(clock.residual_ns < 5_000, "{clock:?}");
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+    assert!(clock.quality.residual_ns < 5_000, "{clock:?}");
 }
 
 /// Begins at a time, with 5 µs before and after; the GPU's timer is so far ahead then.
@@ -161,12 +164,15 @@ fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
 fn a_timer_that_bends_has_several_lines() {
     let kernels: Vec<Kernel> = bending(0, 0x70).collect();
     let clock = &clocks(&kernels)[0];
-    assert_eq!(clock.calibration, GpuCalibration::Bent);
-    assert!((3..=4).contains(&clock.knots.len()), "{clock:?}");
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bent);
+    assert!((2..=3).contains(&clock.quality.lines), "{clock:?}");
     for kernel in &kernels {
         let began = kernel.host_ns[0] + 5_000;
         let off = clock.host_ns(kernel.gpu_ns.0).abs_diff(began);
-        assert!(off <= clock.residual_ns && off < 30_000, "{clock:?}");
+        assert!(
+            off <= clock.quality.residual_ns && off < 30_000,
+            "{clock:?}"
+        );
     }
 }
 
@@ -182,10 +188,13 @@ fn two_gpus_taken_for_one_do_not_bend() {
         .collect();
     let clocks = clocks(&kernels);
     for (clock, offset) in clocks.iter().zip([AHEAD_NS, AHEAD_NS + 15_000]) {
-        assert_eq!(clock.calibration, GpuCalibration::Bounded);
+        assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
         let off = clock
             .host_ns(1_000_000_000 + offset)
             .abs_diff(1_000_000_000);
-        assert!(off <= clock.residual_ns && off < 6_000, "{clocks:?}");
+        assert!(
+            off <= clock.quality.residual_ns && off < 6_000,
+            "{clocks:?}"
+        );
     }
 }

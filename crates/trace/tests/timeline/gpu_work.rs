@@ -10,9 +10,9 @@ use nccl_events::gpu::{
     ALL_DEVICES, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime, Way,
 };
 use nccl_events::{StateArgs, state};
-use trace::clocks::gpu_clock::GpuCalibration;
-use trace::clocks::interval::Timing;
+use trace::clocks::gpu::GpuCalibration;
 use trace::links::gpu_work::{Fates, Link, Row};
+use trace::links::interval::Timing;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::LaneKey;
 
@@ -469,33 +469,45 @@ fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
     };
     let without = clock(None);
     assert_eq!(
-        (without.calibration, without.kernel_bounds),
+        (without.quality.calibration, without.quality.kernel_bounds),
         (GpuCalibration::Bounded, 0)
     );
     let with = clock(Some((1980, 3010)));
     assert_eq!(
-        (with.calibration, with.kernel_bounds),
+        (with.quality.calibration, with.quality.kernel_bounds),
         (GpuCalibration::Bounded, 2)
     );
     // Between 2000 − 20 and 3000 + 10, and one step of the timer (as far as two stamps show it: 1000), against
     // 103 … 60000.
     assert!(
-        with.residual_ns < 1600 && without.residual_ns > 20_000,
+        with.quality.residual_ns < 1600 && without.quality.residual_ns > 20_000,
         "{with:?} {without:?}"
     );
     assert!(
-        with.host_ns(7000).abs_diff(2000) <= with.residual_ns,
+        with.host_ns(7000).abs_diff(2000) <= with.quality.residual_ns,
         "{with:?}"
     );
-    assert_eq!(with.kernel_slack_ns, 0);
+    assert_eq!(with.quality.kernel_slack_ns, 0);
     // The host heard of it 11 µs before that: it is given some slack, and it is said.
     let late = clock(Some((70_000, 71_010)));
-    assert_eq!((late.kernel_bounds, late.kernel_slack_ns), (2, 16_000));
-    assert!(late.residual_ns < without.residual_ns, "{late:?}");
+    assert_eq!(
+        (late.quality.kernel_bounds, late.quality.kernel_slack_ns),
+        (2, 16_000)
+    );
+    assert!(
+        late.quality.residual_ns < without.quality.residual_ns,
+        "{late:?}"
+    );
     // Such as cannot be are not believed.
     let wrong = clock(Some((5_070_000, 5_071_010)));
-    assert_eq!((wrong.kernel_bounds, wrong.kernels_contradict), (0, true));
-    assert_eq!(wrong.residual_ns, without.residual_ns);
+    assert_eq!(
+        (
+            wrong.quality.kernel_bounds,
+            wrong.quality.kernels_contradict
+        ),
+        (0, true)
+    );
+    assert_eq!(wrong.quality.residual_ns, without.quality.residual_ns);
 }
 
 #[test]

@@ -19,9 +19,9 @@ mod traffic;
 use journal::record::RecordBody;
 use nccl_events::{StateArgs, state};
 use stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
-use trace::clocks::gpu_clock::GpuCalibration;
-use trace::clocks::interval::Timing;
+use trace::clocks::gpu::GpuCalibration;
 use trace::links::comm::Identity;
+use trace::links::interval::Timing;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::{LaneKey, Owner};
 use trace::timeline::messages::Role;
@@ -59,8 +59,8 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
     // the step of the timer, which may be 40 for all one knows.
     let clock = &drawn.timeline.gpu_clocks[0];
-    assert_eq!(clock.calibration, GpuCalibration::Bounded);
-    assert_eq!((clock.knots[0].offset_ns, clock.residual_ns), (-1021, 69));
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+    assert_eq!((clock.host_ns(1110), clock.quality.residual_ns), (89, 69));
     assert_eq!(
         drawn.operations(),
         [(89, 129, Timing::KernelChannel, false)]

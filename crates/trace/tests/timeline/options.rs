@@ -6,7 +6,7 @@ use journal::part::options::{CollectiveRecords, Level};
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
-use trace::clocks::interval::Timing;
+use trace::links::interval::Timing;
 use trace::timeline::lanes::{LaneKey, Owner};
 use trace::timeline::messages::Role;
 

@@ -2,8 +2,8 @@
 
 use crate::stream::{CONTEXT, Drawn, Stream, kernel};
 use nccl_events::{StateArgs, state};
-use trace::clocks::gpu_clock::GpuCalibration;
-use trace::clocks::interval::Timing;
+use trace::clocks::gpu::GpuCalibration;
+use trace::links::interval::Timing;
 use trace::timeline::figure::Shape;
 use trace::timeline::lanes::{LaneKey, Owner};
 
@@ -47,8 +47,8 @@ fn channels(drawn: &Drawn) -> Vec<(u64, u64)> {
 fn only_kernel_2_is_suspicious(drawn: &Drawn) {
     assert_eq!(drawn.counts.gpu_times_suspicious, 1);
     let clock = &drawn.timeline.gpu_clocks[0];
-    assert_eq!(clock.calibration, GpuCalibration::Bounded);
-    let residual = clock.residual_ns;
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+    let residual = clock.quality.residual_ns;
     assert!(residual < 3_000, "{clock:?}");
     let operations = drawn.operations();
     for (number, (operation, channel)) in (0..).zip(operations.iter().zip(channels(drawn))) {
@@ -152,13 +152,13 @@ fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
     assert_eq!(drawn.counts.gpu_times_repeated, 20);
     assert_eq!(drawn.counts.gpu_times_suspicious, 20);
     let clock = &drawn.timeline.gpu_clocks[0];
-    assert_eq!(clock.calibration, GpuCalibration::Bounded);
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
     for (number, operation) in (0..).zip(drawn.operations()) {
         let on_gpu = operation.2 == Timing::KernelChannel;
         assert_eq!(on_gpu, !is_overrun(number), "kernel {number}");
         let off = operation.0.abs_diff(truth(number).0 - AHEAD_NS);
         assert!(
-            !on_gpu || off <= clock.residual_ns,
+            !on_gpu || off <= clock.quality.residual_ns,
             "kernel {number}: {off} ns off"
         );
     }

@@ -5,7 +5,7 @@ use journal::reader::Losses;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
-use trace::clocks::alignment::rows::{End, Passage, Traffic};
+use trace::internals::{End, Passage, Traffic};
 
 use crate::stream::{CONTEXT, Stream, proxy_op};
 

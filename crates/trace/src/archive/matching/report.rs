@@ -1,289 +1,136 @@
 //! What the archive says about it: properties `NCCL::MISMATCH…`, `NCCL::RANKS_BEHIND…`, `NCCL::MATCHING_UNKNOWN…`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
-use super::compare::{Groups, List, Member};
-use super::windows;
-use super::{CallLists, Digest, RankDigest};
-use crate::archive::job::Process;
-use crate::archive::members::Members;
-use crate::part::sidecar::Sidecar;
+use super::Kind;
+use super::compare::{Difference, Groups};
+use super::ranks::{Ranks, Source};
+use super::step_ranges;
+use crate::archive::communicators::Communicators;
+use crate::archive::processes::Process;
+use crate::part::calls::{Call, StepRanges};
 use crate::tables::place::index;
-use nccl_events::Kind as EventKind;
 
-/// How many lines of one kind are told in full.
+/// How many lines of one kind are listed.
 const MOST_LINES: usize = 100;
-/// How many different ends of ranks of one communicator are told in full.
+/// How many different ends of ranks of one communicator are listed.
 const MOST_ENDS: usize = 8;
-
-/// In what ranks differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// The function.
-    Function,
-    /// The number of elements.
-    Count,
-    /// Their type.
-    Datatype,
-    /// The root.
-    Root,
-    /// The order of the same calls.
-    Order,
-}
-
-impl Kind {
-    /// All, in order.
-    pub const ALL: [Self; 5] = [
-        Self::Function,
-        Self::Count,
-        Self::Datatype,
-        Self::Root,
-        Self::Order,
-    ];
-
-    /// What it is called in the archive.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Function => "function",
-            Self::Count => "count",
-            Self::Datatype => "datatype",
-            Self::Root => "root",
-            Self::Order => "order",
-        }
-    }
-}
 
 /// What is known of the collectives of all communicators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matching {
+pub(crate) struct Matching {
     /// Where ranks differ.
-    pub mismatches: Vec<(Kind, String)>,
+    pub(crate) mismatches: Vec<(Kind, String)>,
     /// Which ranks stopped before others.
-    pub behind: Vec<String>,
+    behind: Vec<String>,
     /// How many ranks those are.
-    pub ranks_behind: u64,
+    ranks_behind: u64,
     /// Of which communicators nothing, or not everything, can be said, and why.
-    pub unknown: Vec<String>,
-}
-
-/// A rank of a communicator of the archive.
-#[derive(Clone, Copy)]
-struct Source<'a> {
-    process: &'a Process,
-    digest: &'a RankDigest,
-}
-
-impl Source<'_> {
-    /// Whether it is not known which of its calls are there.
-    fn is_cut_unknown(&self) -> bool {
-        let sidecar = &self.process.sidecar;
-        sidecar.breaks_order() || (sidecar.has_windows() && self.digest.windows.is_none())
-    }
-}
-
-/// Which of the two lists of a rank.
-#[derive(Clone, Copy)]
-enum Basis {
-    Called,
-    Enqueued,
-}
-
-impl Basis {
-    const fn digest(self, digest: &RankDigest) -> Option<Digest> {
-        match self {
-            Self::Called => digest.called,
-            Self::Enqueued => digest.enqueued,
-        }
-    }
-
-    /// Whether some of the events it rests on are not in the recording.
-    fn is_incomplete(self, sidecar: &Sidecar) -> bool {
-        let lost = |kind| sidecar.counts.kinds.get(kind).lost > 0;
-        let is_lost = match self {
-            Self::Called => lost(EventKind::CollApi),
-            Self::Enqueued => lost(EventKind::Coll) || lost(EventKind::CeColl),
-        };
-        is_lost || sidecar.counts.communicators_lost > 0 || !sidecar.problems.is_empty()
-    }
+    unknown: Vec<String>,
 }
 
 impl Matching {
     /// Compares the ranks of all communicators.
-    #[must_use]
-    pub fn of(processes: &[Process], members: &Members) -> Self {
+    pub(crate) fn of(processes: &[Process], communicators: &Communicators) -> Self {
         let mut of_comm: BTreeMap<u32, BTreeMap<u32, Source<'_>>> = BTreeMap::new();
-        for (process, map) in processes.iter().zip(&members.maps) {
-            for digest in &process.sidecar.collectives {
+        for (process, map) in processes.iter().zip(&communicators.maps) {
+            for digest in &process.manifest.collectives {
                 let Some(&comm) = map.get(index(digest.comm)) else {
                     continue;
                 };
                 let ranks = of_comm.entry(comm).or_default();
-                // The first that claims a rank has it, as with lanes.
-                ranks
-                    .entry(digest.rank)
-                    .or_insert(Source { process, digest });
+                // The first that has a rank counts, as with locations.
+                let source = Source { process, digest };
+                ranks.entry(digest.rank).or_insert(source);
             }
         }
         let mut matching = Self::default();
-        for (comm, ranks) in of_comm {
-            let name = members
-                .comms
-                .get(index(comm))
-                .map(|comm| comm.name.as_str());
-            if ranks.len() > 1 {
-                matching.compare(name.unwrap_or("?"), &ranks);
-            }
+        for (comm, ranks) in of_comm.into_iter().filter(|(_, ranks)| ranks.len() > 1) {
+            let comm = communicators.all.get(index(comm));
+            matching.compare(comm.map_or("?", |comm| comm.name.as_str()), &ranks);
         }
         matching
     }
 
     fn compare(&mut self, comm: &str, ranks: &BTreeMap<u32, Source<'_>>) {
-        let sources = || ranks.values().map(|source| source.digest);
-        let have_calls = sources().all(|digest| digest.called.is_some())
-            && sources().any(|digest| digest.called.is_some_and(|called| called.count > 0));
-        let basis = if have_calls {
-            Basis::Called
-        } else {
-            Basis::Enqueued
-        };
-        let mut known = Vec::new();
-        let mut lost = BTreeSet::new();
-        let mut not_kept = BTreeSet::new();
-        let mut switched = BTreeSet::new();
-        let mut replayed = BTreeSet::new();
-        let judged = ranks.iter().filter(|(_, source)| !source.is_cut_unknown());
-        let judged = judged.map(|(&rank, source)| (rank, source.digest.windows.as_ref()));
-        let (other_windows, windows) = windows::sort_out(judged);
-        for (&rank, &source) in ranks {
-            match basis.digest(source.digest) {
-                _ if source.process.sidecar.counts.not_kept > 0 => {
-                    not_kept.insert(rank);
-                }
-                _ if source.is_cut_unknown() => {
-                    switched.insert(rank);
-                }
-                _ if other_windows.contains(&rank) => {}
-                _ if basis.is_incomplete(&source.process.sidecar) => {
-                    lost.insert(rank);
-                }
-                None => {
-                    replayed.insert(rank);
-                }
-                Some(digest) => known.push(Member {
-                    rank,
-                    digest,
-                    source,
-                }),
-            }
+        let mut ranks = Ranks::of(ranks);
+        let basis = ranks.basis;
+        let groups = Groups::of(&ranks.known, |member| member.source.load(basis));
+        if !groups.unclear.is_empty() {
+            let why = "differs, it is not known where";
+            ranks.unknown.push((why, groups.unclear.clone()));
         }
-        let groups = Groups::of(&known, |member| load(member, basis));
-        for (ranks, why) in [
-            (&lost, "records were lost"),
-            (&not_kept, "only the end was to be kept"),
-            (&switched, "recording was switched"),
-            (&other_windows, "other collectives were to be recorded"),
-            (&replayed, "CUDA graphs were replayed"),
-            (&groups.unclear, "differs, it is not known where"),
-        ] {
-            if !ranks.is_empty() {
-                let line = format!("{comm}: {}: {why}", those(ranks));
-                self.unknown.push(line);
-            }
-        }
-        for found in groups.differences() {
-            let number = windows.map_or(found.place + 1, |windows| windows.number(found.place));
-            let mut line = format!("{comm}: collective {number}: ");
-            let said = found.said.iter().map(|(call, ranks)| {
-                let mut said = String::new();
-                let _infallible = write!(said, "{} {call}", those(ranks));
-                said
-            });
-            let said: Vec<String> = said.collect();
-            line.push_str(&said.join("; "));
-            self.mismatches.push((found.kind, line));
-        }
-        let most = known.iter().map(|member| member.digest.count).max();
+        let unknown = ranks.unknown.iter();
+        self.unknown
+            .extend(unknown.map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
+        let differences = groups.differences();
+        let differences = differences.iter();
+        self.mismatches
+            .extend(differences.map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
+        self.add_behind(comm, &ranks);
+    }
+
+    fn add_behind(&mut self, comm: &str, ranks: &Ranks<'_>) {
+        let most = ranks.known.iter().map(|member| member.digest.count).max();
         let most = most.unwrap_or(0);
         let mut ends: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-        for member in known.iter().filter(|member| member.digest.count < most) {
-            ends.entry(member.digest.count)
-                .or_default()
-                .insert(member.rank);
+        for member in &ranks.known {
+            if member.digest.count < most {
+                let ranks = ends.entry(member.digest.count).or_default();
+                ranks.insert(member.rank);
+            }
         }
         self.ranks_behind += ends.values().map(|ranks| ranks.len() as u64).sum::<u64>();
-        let told = ends.iter().take(MOST_ENDS);
-        let of = windows.map_or(String::new(), |windows| format!(" of {windows}"));
-        self.behind.extend(told.map(|(count, ranks)| {
-            format!(
-                "{comm}: {} ended after {count} of {most} collectives{of}",
-                those(ranks)
-            )
-        }));
-        if ends.len() > MOST_ENDS {
-            let more = ends.values().skip(MOST_ENDS).map(BTreeSet::len);
-            let line = format!(
-                "{comm}: and {} other ranks before {most}",
-                more.sum::<usize>()
-            );
+        let of = ranks
+            .ranges
+            .map_or(String::new(), |ranges| format!(" of {ranges}"));
+        let listed = ends.iter().take(MOST_ENDS).map(|(count, ranks)| {
+            let ranks = names(ranks);
+            format!("{comm}: {ranks} ended after {count} of {most} collectives{of}")
+        });
+        self.behind.extend(listed);
+        let more: usize = ends.values().skip(MOST_ENDS).map(BTreeSet::len).sum();
+        if more > 0 {
+            let line = format!("{comm}: and {more} other ranks before {most}");
             self.behind.push(line);
         }
     }
 
     /// The properties: name and value.
     pub(crate) fn properties(&self) -> Vec<(String, String)> {
-        let mut list = Vec::new();
-        let mut add = |name: &str, value: String| list.push((format!("NCCL::{name}"), value));
-        let lines = |lines: &mut dyn Iterator<Item = String>| -> String {
-            lines.take(MOST_LINES).collect::<Vec<String>>().join("\n")
-        };
-        for kind in Kind::ALL {
-            let mut of_kind = self.mismatches.iter().filter(|(other, _)| *other == kind);
-            let number = of_kind.clone().count();
+        let mut properties = Vec::new();
+        let mut add = |name: &str, number: u64, lines: Vec<&str>| {
             if number > 0 {
-                let name = format!("MISMATCH::{}", kind.name().to_ascii_uppercase());
-                add(&name, number.to_string());
-                let told = lines(&mut of_kind.by_ref().map(|(_, line)| line.clone()));
-                add(&format!("{name}::LIST"), told);
+                let listed = lines.get(..MOST_LINES).unwrap_or(&lines);
+                properties.push((format!("NCCL::{name}"), number.to_string()));
+                properties.push((format!("NCCL::{name}::LIST"), listed.join("\n")));
             }
+        };
+        for (kind, name) in Kind::ALL {
+            let of_kind = self.mismatches.iter().filter(|(other, _)| *other == kind);
+            let lines: Vec<&str> = of_kind.map(|(_, line)| line.as_str()).collect();
+            add(&format!("MISMATCH::{name}"), lines.len() as u64, lines);
         }
-        if self.ranks_behind > 0 {
-            add("RANKS_BEHIND", self.ranks_behind.to_string());
-            add(
-                "RANKS_BEHIND::LIST",
-                lines(&mut self.behind.iter().cloned()),
-            );
-        }
-        if !self.unknown.is_empty() {
-            add("MATCHING_UNKNOWN", self.unknown.len().to_string());
-            add(
-                "MATCHING_UNKNOWN::LIST",
-                lines(&mut self.unknown.iter().cloned()),
-            );
-        }
-        list
+        let behind = self.behind.iter().map(String::as_str).collect();
+        add("RANKS_BEHIND", self.ranks_behind, behind);
+        let unknown: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
+        add("MATCHING_UNKNOWN", unknown.len() as u64, unknown);
+        properties
     }
 }
 
-fn load(member: &Member<Source<'_>>, basis: Basis) -> Option<List> {
-    let Source { process, digest } = member.source;
-    let lists = CallLists::read(&process.directory)?;
-    let mut ranks = lists.ranks.into_iter();
-    // A part can have a rank only once under this number of a communicator.
-    let of_rank = ranks.find(|rank| (rank.comm, rank.rank) == (digest.comm, digest.rank))?;
-    let order = match basis {
-        Basis::Called => of_rank.called,
-        Basis::Enqueued => of_rank.enqueued,
-    };
-    Some(List {
-        calls: lists.calls,
-        order: order?,
-    })
+fn mismatch(comm: &str, difference: &Difference<Call>, ranges: Option<&StepRanges>) -> String {
+    let position = difference.position;
+    let number = ranges.map_or(position + 1, |ranges| step_ranges::number(ranges, position));
+    let calls = difference.calls.iter();
+    let calls: Vec<String> = calls
+        .map(|(call, ranks)| format!("{} {call}", names(ranks)))
+        .collect();
+    format!("{comm}: collective {number}: {}", calls.join("; "))
 }
 
 /// Ranks in few words: `rank 3`, `ranks 0-2, 5`.
-fn those(ranks: &BTreeSet<u32>) -> String {
+fn names(ranks: &BTreeSet<u32>) -> String {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
         match spans.last_mut() {
@@ -305,10 +152,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_told_in_few_words() {
-        assert_eq!(those(&BTreeSet::from([4])), "rank 4");
+    fn ranks_are_named_in_few_words() {
+        assert_eq!(names(&BTreeSet::from([4])), "rank 4");
         assert_eq!(
-            those(&BTreeSet::from([0, 1, 2, 5, 7, 8])),
+            names(&BTreeSet::from([0, 1, 2, 5, 7, 8])),
             "ranks 0-2, 5, 7-8"
         );
     }

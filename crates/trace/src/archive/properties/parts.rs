@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::archive::finisher;
+use crate::part::calls::{FNV_SEED, fnv};
 
 /// The property with the names of the parts that are in the archive, one a line.
-pub const PARTS: &str = "NCCL::PARTS";
+pub(super) const PARTS: &str = "NCCL::PARTS";
 
 /// The parts that are in an archive, as it says.
 #[derive(Debug, Default)]
@@ -53,7 +53,10 @@ impl PartsThere {
 pub(super) const PARTS_NUMBER: &str = "NCCL::PARTS::NUMBER";
 pub(super) const PARTS_FINGERPRINT: &str = "NCCL::PARTS::FINGERPRINT";
 
-pub(super) fn fingerprint(parts: &BTreeSet<String>) -> String {
-    let names = parts.iter().map(String::as_str).collect();
-    format!("{:016x}", finisher::fingerprint(&names))
+/// A hash of the names of parts.
+pub(crate) fn fingerprint(parts: &BTreeSet<String>) -> String {
+    let hash = parts.iter().fold(FNV_SEED, |hash, name| {
+        fnv(fnv(hash, name.as_bytes()), b"\n")
+    });
+    format!("{hash:016x}")
 }

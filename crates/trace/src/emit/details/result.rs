@@ -4,9 +4,9 @@ use nccl_events::event;
 use otf2::AttributeValue;
 
 use super::Details;
-use crate::clocks::interval::Interval;
 use crate::emit::attributes::Attribute;
 use crate::links::collective::Shape;
+use crate::links::interval::Interval;
 use crate::tables::place::index;
 use nccl_events::Body;
 

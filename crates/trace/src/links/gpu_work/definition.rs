@@ -1,11 +1,11 @@
-//! What a part's sidecar says of GPUs.
+//! What a part's manifest says of GPUs.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::GpuWork;
-use super::sample_clock::SampleQuality;
+use crate::clocks::gpu::samples::SampleQuality;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::gpu::GpuCount;

@@ -10,19 +10,16 @@
 //! Nothing is guessed: a kernel whose launch is not known is drawn on its row and belongs to no operation; one whose
 //! times cannot be placed is counted and not drawn.
 
-pub mod clocks;
 pub mod definition;
 pub mod devices;
 mod graphs;
 mod join;
-pub mod sample_clock;
-pub(crate) mod statement;
 pub mod words;
 
 use std::collections::BTreeSet;
 
-use self::clocks::Clocks;
 use self::devices::Devices;
+use crate::clocks::gpu::samples::SampleClocks;
 use crate::links::correlate::Activity;
 use crate::links::replays::Replays;
 use crate::tables::assembly::Assembly;
@@ -185,7 +182,7 @@ pub struct GpuWork {
     /// The devices.
     pub devices: Devices,
     /// The clocks.
-    pub clocks: Clocks,
+    pub clocks: SampleClocks,
     /// What was decided and what went wrong, in order.
     pub notices: Vec<(Way, Symbol)>,
     /// Totals of the recording half, by [`GpuCount`].
@@ -209,7 +206,10 @@ impl GpuWork {
         let mut work = Self {
             of_activity: vec![RanBy::default(); activities.len()],
             devices: Devices::of(assembly),
-            clocks: Clocks::of(assembly),
+            clocks: SampleClocks::of(assembly.gpu.iter().filter_map(|at| match at.record {
+                GpuRecord::Clock(sample) => Some((at.time, sample)),
+                _ => None,
+            })),
             ..Self::default()
         };
         for at in &assembly.gpu {

@@ -1,6 +1,6 @@
 //! Kernel channels on the GPU's timer, on the lane of their channel.
 
-use crate::clocks::gpu_clock::GpuClock;
+use crate::clocks::gpu::GpuClock;
 use crate::tables::assembly::Operation;
 use crate::tables::place::index;
 use crate::timeline::canvas::{Canvas, Scene};

@@ -4,7 +4,7 @@
 use nccl_events::event;
 use std::collections::BTreeMap;
 
-use crate::clocks::interval::Interval;
+use crate::links::interval::Interval;
 use crate::tables::near::visit;
 use crate::tables::place::{NOWHERE, index, place};
 use crate::tables::room;

@@ -4,8 +4,8 @@
 use nccl_events::event;
 use std::collections::BTreeMap;
 
-use crate::clocks::gpu_clock::GpuClock;
-use crate::clocks::gpu_clock::stamps::{Distrust, pair};
+use crate::clocks::gpu::GpuClock;
+use crate::links::stamps::{Distrust, pair};
 use crate::timeline::canvas::{Row, Scene};
 use crate::timeline::figure::{Figure, Shape};
 use crate::timeline::lanes::Item;

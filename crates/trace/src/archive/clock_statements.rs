@@ -1,0 +1,225 @@
+//! What an archive says of its clocks: for all, for each host, for each process, for each location with GPU stamps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use otf2::records::Property;
+use otf2::{AttributeValue, StringRef};
+
+use crate::archive::merged::Strings;
+use crate::archive::processes::Process;
+use crate::clocks::anchors;
+use crate::clocks::hosts::{Alignment, Correction, Relation};
+use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
+use crate::tables::place::index;
+
+/// A value of a property of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Text.
+    Text(String),
+    /// A signed number.
+    Signed(i64),
+    /// A number.
+    Unsigned(u64),
+}
+
+/// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
+#[must_use]
+pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
+    let host = process.correction.map.uncertainty?;
+    Some(host.saturating_add(process.manifest.clock.off_ns()))
+}
+
+/// The hosts of a job, by number of the boot.
+#[derive(Debug, Default)]
+pub(super) struct Hosts<'a>(BTreeMap<usize, &'a str>);
+
+impl<'a> Hosts<'a> {
+    /// Those of these processes.
+    #[must_use]
+    pub(super) fn of(processes: &'a [Process]) -> Self {
+        let processes = processes.iter();
+        Self(
+            processes
+                .map(|process| (index(process.boot), process.host().0))
+                .collect(),
+        )
+    }
+
+    fn name(&self, boot: usize) -> &'a str {
+        self.0.get(&boot).copied().unwrap_or("?")
+    }
+}
+
+/// What a process's location group says of its clock: nothing where all processes share one.
+#[must_use]
+pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<(&'static str, Value)> {
+    let correction = &process.correction;
+    if hosts.0.len() < 2 {
+        return Vec::new();
+    }
+    let mut said = vec![
+        (
+            "NCCL::CLOCK::RELATION",
+            Value::Text(correction.relation.name().to_owned()),
+        ),
+        (
+            "NCCL::CLOCK::REFERENCE",
+            Value::Text(hosts.name(correction.reference).to_owned()),
+        ),
+        (
+            "NCCL::CLOCK::CORRECTION_NS",
+            Value::Signed(correction.first_ns()),
+        ),
+        (
+            "NCCL::CLOCK::DRIFT_PPB",
+            Value::Signed(correction.drift_ppb),
+        ),
+        (
+            "NCCL::CLOCK::VIOLATIONS",
+            Value::Unsigned(correction.violations),
+        ),
+        (
+            "NCCL::CLOCK::WORST_VIOLATION_NS",
+            Value::Unsigned(correction.worst_violation_ns),
+        ),
+    ];
+    if let Some(uncertainty) = uncertainty_ns(process) {
+        said.push(("NCCL::CLOCK::UNCERTAINTY_NS", Value::Unsigned(uncertainty)));
+    }
+    said
+}
+
+/// What the archive says: nothing where all processes share a clock.
+#[must_use]
+pub(super) fn of_archive(processes: &[Process], alignment: &Alignment) -> Vec<(String, String)> {
+    if alignment.clocks.len() < 2 {
+        return Vec::new();
+    }
+    let clocks = alignment.clocks.iter();
+    let believed = clocks.filter(|clock| clock.relation == Relation::Believed);
+    // Groups of hosts that bound each other: where there is more than one, the system is believed between them.
+    let references = alignment.clocks.iter().map(|clock| clock.reference);
+    let groups: BTreeSet<usize> = references.collect();
+    let known = processes.iter().filter_map(uncertainty_ns);
+    let mut said = vec![
+        ("HOSTS", alignment.clocks.len().to_string()),
+        ("CONSTRAINTS", alignment.constraints.to_string()),
+        ("VIOLATIONS", alignment.violations.to_string()),
+        (
+            "WORST_VIOLATION_NS",
+            alignment.worst_violation_ns.to_string(),
+        ),
+        ("GROUPS", groups.len().to_string()),
+        ("BELIEVED", believed.count().to_string()),
+    ];
+    if groups.len() == 1 {
+        let uncertainty = known.max().unwrap_or(0);
+        said.push(("UNCERTAINTY_NS", uncertainty.to_string()));
+    }
+    said.push(("LIST", list(processes, alignment)));
+    let said = said.into_iter();
+    said.map(|(name, value)| (format!("NCCL::CLOCK::ALIGNMENT::{name}"), value))
+        .collect()
+}
+
+/// A line for each host, as in `node7: bounded by 210 constraints to node3, corrected by -1200 ns, drift 12 ppb,
+/// uncertainty 900 ns, 0 violations`.
+fn list(processes: &[Process], alignment: &Alignment) -> String {
+    let hosts = Hosts::of(processes);
+    let lines = hosts.0.iter().filter_map(|(&boot, name)| {
+        let clock = alignment.clocks.get(boot)?;
+        Some(format!(
+            "{name}: {}",
+            line(clock, hosts.name(clock.reference))
+        ))
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+fn line(clock: &Correction, reference: &str) -> String {
+    let violations = match clock.violations {
+        0 => "0 violations".to_owned(),
+        number => format!(
+            "{number} violations by up to {} ns",
+            clock.worst_violation_ns
+        ),
+    };
+    let constraints = clock.constraints;
+    match (clock.relation, clock.map.uncertainty) {
+        (Relation::Reference, _) => {
+            format!("reference, {constraints} constraints, {violations}")
+        }
+        (Relation::Bounded, Some(uncertainty)) => format!(
+            "bounded by {constraints} constraints to {reference}, corrected by {} ns, drift {} ppb, \
+             uncertainty {uncertainty} ns, {violations}",
+            clock.first_ns(),
+            clock.drift_ppb,
+        ),
+        _ => format!(
+            "system clock believed, {constraints} constraints, corrected by {} ns, {violations}",
+            clock.first_ns(),
+        ),
+    }
+}
+
+/// What a process's location group says of who it is and of its clocks.
+pub(crate) fn identity(manifest: &Manifest) -> Vec<(&'static str, Value)> {
+    let process = &manifest.process;
+    let mut said = Vec::new();
+    if process.pid != 0 {
+        said.push((anchors::PROCESS_ID, Value::Unsigned(process.pid.into())));
+    }
+    if let Some(rank) = process.environment.rank {
+        said.push((anchors::RANK, Value::Unsigned(rank.into())));
+    }
+    if !manifest.anchors.is_empty() {
+        said.push((anchors::SOURCE, Value::Text(manifest.clock.source.clone())));
+        said.push((
+            anchors::ANCHORS,
+            Value::Text(anchors::text(&manifest.anchors)),
+        ));
+    }
+    said
+}
+
+/// The properties of the location of a lane whose times can be a GPU's; none where it gave no stamps.
+#[must_use]
+pub(crate) fn of_location(
+    manifest: &Manifest,
+    lane: &LocationKind,
+    strings: &mut Strings,
+) -> Vec<Property> {
+    let (comm, rank) = match *lane {
+        LocationKind::Communicator { comm, rank, .. }
+        | LocationKind::Channel {
+            owner: LocationOwner::Rank { comm, rank, .. },
+            ..
+        } => (comm, rank),
+        _ => return Vec::new(),
+    };
+    let mut clocks = manifest.gpu_clocks.iter();
+    let of_rank = clocks.find(|definition| (definition.comm, definition.rank) == (comm, rank));
+    let Some(clock) = of_rank.map(|definition| &definition.clock) else {
+        return Vec::new();
+    };
+    let mut name = |name: &str| StringRef::new(strings.number(&format!("NCCL::GPU_CLOCK::{name}")));
+    let calibration = name("CALIBRATION");
+    let numbers = [
+        (name("RESIDUAL_NS"), AttributeValue::U64(clock.residual_ns)),
+        (name("DRIFT_PPB"), AttributeValue::I64(clock.drift_ppb)),
+        (name("LINES"), AttributeValue::U64(clock.lines)),
+        (name("BOUNDS_BELOW"), AttributeValue::U64(clock.bounds.0)),
+        (name("BOUNDS_ABOVE"), AttributeValue::U64(clock.bounds.1)),
+    ];
+    let kernels = (
+        name("BOUNDS_OF_KERNELS"),
+        AttributeValue::U64(clock.kernel_bounds),
+    );
+    let text = AttributeValue::String(StringRef::new(strings.number(clock.calibration.name())));
+    let mut properties = vec![(calibration, text)];
+    properties.extend(numbers);
+    // Of archives without kernels nothing new is said.
+    properties.extend((clock.kernel_bounds > 0).then_some(kernels));
+    properties
+}

@@ -1,0 +1,263 @@
+//! From what the parts say of their traffic to constraints between hosts: both ends of a message, all ranks of a
+//! collective.
+
+use std::collections::BTreeMap;
+
+use crate::archive::processes::Process;
+use crate::clocks::hosts::{Constraint, Reading};
+use crate::part::manifest::CommIdentity;
+use crate::part::traffic::rows::Key;
+use crate::tables::place::{index, place};
+
+/// Of a collective on more hosts than this each is compared with the first only, not with all.
+const MOST_ALL_TO_ALL: usize = 8;
+
+/// An operation of the job: communicator and function by numbers of the job's own.
+type JobKey = (u32, u32, u64, u64);
+
+/// Numbers what all parts name alike.
+#[derive(Default)]
+struct Names<'a> {
+    comms: BTreeMap<(CommIdentity, u64, u32, u32), u32>,
+    functions: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Names<'a> {
+    /// The job's key of a part's; `None` for a communicator that only this part knows.
+    fn key(&mut self, process: &'a Process, key: Key) -> Option<JobKey> {
+        let manifest = &process.manifest;
+        let comm = manifest.comms.get(index(key.comm))?;
+        if comm.identity == CommIdentity::Part {
+            return None;
+        }
+        let function = manifest.traffic.functions.get(index(key.function))?;
+        let next = place(self.comms.len());
+        let identity = (comm.identity, comm.id, comm.ranks, comm.repetition);
+        let comm = *self.comms.entry(identity).or_insert(next);
+        let next = place(self.functions.len());
+        let function = *self.functions.entry(function).or_insert(next);
+        Some((comm, function, key.sequence, key.repetition))
+    }
+}
+
+/// The constraints between hosts.
+#[must_use]
+pub(super) fn constraints(processes: &[Process]) -> Vec<Constraint> {
+    let mut names = Names::default();
+    let mut constraints = passages(processes, &mut names);
+    constraints.extend(messages(processes, &mut names));
+    constraints
+}
+
+/// On one host: when the last of its ranks entered, and the first left.
+#[derive(Clone, Copy)]
+struct Presence {
+    boot: usize,
+    entered: Option<u64>,
+    left: Option<u64>,
+}
+
+/// Nobody leaves before everybody who is waited for has entered.
+fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constraint> {
+    let mut rows: Vec<(JobKey, usize, u64, u64)> = Vec::new();
+    for process in processes {
+        for passage in &process.manifest.traffic.passages {
+            let Some(key) = names.key(process, passage.key) else {
+                continue;
+            };
+            let reading = |ns| if ns == 0 { 0 } else { process.system_ns(ns) };
+            let times = (reading(passage.entered_ns), reading(passage.left_ns));
+            rows.push((key, index(process.boot), times.0, times.1));
+        }
+    }
+    rows.sort_unstable();
+    let mut constraints = Vec::new();
+    for collective in rows.chunk_by(|a, b| a.0 == b.0) {
+        let hosts: Vec<Presence> = collective
+            .chunk_by(|a, b| a.1 == b.1)
+            .map(|of_host| Presence {
+                boot: of_host.first().map_or(0, |row| row.1),
+                entered: of_host.iter().map(|row| row.2).filter(|&ns| ns > 0).max(),
+                left: of_host.iter().map(|row| row.3).filter(|&ns| ns > 0).min(),
+            })
+            .collect();
+        let centres = if hosts.len() > MOST_ALL_TO_ALL {
+            1
+        } else {
+            hosts.len()
+        };
+        for (at, one) in hosts.iter().take(centres).enumerate() {
+            for other in hosts.iter().skip(at + 1) {
+                constraints.extend(between(*one, *other));
+                constraints.extend(between(*other, *one));
+            }
+        }
+    }
+    constraints
+}
+
+fn between(enters: Presence, leaves: Presence) -> Option<Constraint> {
+    Some(Constraint {
+        earlier: Reading {
+            boot: enters.boot,
+            ns: enters.entered?,
+        },
+        later: Reading {
+            boot: leaves.boot,
+            ns: leaves.left?,
+        },
+    })
+}
+
+/// Nothing is received before it was sent.
+fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constraint> {
+    type Message = (JobKey, u32, u32, (i32, i32));
+    let mut rows: Vec<(Message, bool, usize, u64)> = Vec::new();
+    for process in processes {
+        for end in &process.manifest.traffic.ends {
+            if let Some(key) = names.key(process, end.key) {
+                let message = (key, end.from, end.to, end.part);
+                rows.push((
+                    message,
+                    end.is_send,
+                    index(process.boot),
+                    process.system_ns(end.ns),
+                ));
+            }
+        }
+    }
+    rows.sort_unstable();
+    let mut constraints = Vec::new();
+    for message in rows.chunk_by(|a, b| a.0 == b.0) {
+        // Something that has more ends than two was not what it seemed.
+        if let [(_, false, to, received), (_, true, from, sent)] = *message
+            && from != to
+        {
+            constraints.push(Constraint {
+                earlier: Reading {
+                    boot: from,
+                    ns: sent,
+                },
+                later: Reading {
+                    boot: to,
+                    ns: received,
+                },
+            });
+        }
+    }
+    constraints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::processes::processes;
+    use crate::part::manifest::{CommDefinition, Manifest};
+    use crate::part::traffic::rows::{End, Passage, Traffic};
+
+    const KEY: Key = Key {
+        comm: 0,
+        function: 0,
+        sequence: 3,
+        repetition: 0,
+    };
+
+    /// A part on a host of its own, whose wall clock is 1000 ns ahead of its CLOCK_MONOTONIC.
+    fn part(host: usize, identity: CommIdentity, traffic: Traffic) -> Manifest {
+        let mut manifest = Manifest {
+            part: format!("part{host:02}"),
+            traffic,
+            ..Manifest::default()
+        };
+        manifest.process.boot_id = format!("boot{host:02}");
+        manifest.clock.first_monotonic_ns = 1;
+        manifest.clock.first_realtime_ns = 1001;
+        manifest.comms.push(CommDefinition {
+            identity,
+            id: 7,
+            ranks: 2,
+            repetition: 0,
+            ranks_seen: 2,
+            name: String::new(),
+            nodes: 2,
+        });
+        manifest
+    }
+
+    fn passes(entered_ns: u64, left_ns: u64) -> Traffic {
+        Traffic {
+            functions: vec!["AllReduce".to_owned()],
+            passages: vec![Passage {
+                key: KEY,
+                entered_ns,
+                left_ns,
+            }],
+            ends: Vec::new(),
+        }
+    }
+
+    /// Pairs of boot and time, from and to.
+    fn found(parts: Vec<Manifest>) -> Vec<((usize, u64), (usize, u64))> {
+        let parts = parts
+            .into_iter()
+            .map(|part| (part.part.clone().into(), part));
+        let constraints = constraints(&processes(parts.collect())).into_iter();
+        let mut found: Vec<_> = constraints
+            .map(|one| {
+                let (earlier, later) = (one.earlier, one.later);
+                ((earlier.boot, earlier.ns), (later.boot, later.ns))
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn everybody_enters_before_anybody_leaves() {
+        let parts = |identity| {
+            vec![
+                part(0, identity, passes(10, 20)),
+                part(1, identity, passes(15, 0)),
+            ]
+        };
+        // The second did not say when it left.
+        assert_eq!(found(parts(CommIdentity::Id)), [((1, 1015), (0, 1020))]);
+        // Communicators without an identity are not the same.
+        assert_eq!(found(parts(CommIdentity::Part)), []);
+    }
+
+    #[test]
+    fn many_hosts_are_compared_with_the_first() {
+        let parts = (0..20).map(|host| part(host, CommIdentity::Id, passes(10, 20)));
+        let found = found(parts.collect());
+        assert_eq!(found.len(), 2 * 19);
+        assert!(found.iter().all(|(from, to)| from.0 == 0 || to.0 == 0));
+    }
+
+    #[test]
+    fn a_message_has_two_ends() {
+        let end = |is_send, ns| Traffic {
+            functions: vec!["message".to_owned()],
+            passages: Vec::new(),
+            ends: vec![End {
+                key: KEY,
+                from: 0,
+                to: 1,
+                part: (0, 2),
+                is_send,
+                ns,
+            }],
+        };
+        let both = || {
+            vec![
+                part(0, CommIdentity::Id, end(true, 10)),
+                part(1, CommIdentity::Id, end(false, 30)),
+            ]
+        };
+        assert_eq!(found(both()), [((0, 1010), (1, 1030))]);
+        // Two receivers: one of them is not what it says.
+        let mut parts = both();
+        parts.push(part(2, CommIdentity::Id, end(false, 40)));
+        assert_eq!(found(parts), []);
+    }
+}

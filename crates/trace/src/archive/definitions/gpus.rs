@@ -1,0 +1,84 @@
+//! The GPUs of a process: which locations are on them, and what they are called.
+
+use std::collections::BTreeSet;
+
+use crate::archive::clock_statements::Value;
+use crate::archive::communicators::Communicator;
+use crate::archive::processes::Process;
+use crate::links::gpu_work::definition::DeviceDefinition;
+use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
+use crate::tables::place::index;
+use journal::part::options::{ArchiveOptions, CommLanes};
+
+/// The GPUs that locations of a process are on.
+pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
+    let locations = process.manifest.locations.iter();
+    locations
+        .filter_map(|location| gpu_of(location, options.comm_lanes))
+        .collect()
+}
+
+/// Which of its process's GPUs a location is on, if any.
+pub(super) fn gpu_of(location: &LocationDefinition, lanes: CommLanes) -> Option<u32> {
+    match location.kind {
+        LocationKind::Communicator { .. } if lanes == CommLanes::Cpu => None,
+        LocationKind::Communicator { gpu, .. }
+        | LocationKind::Stream { gpu, .. }
+        | LocationKind::Channel {
+            owner: LocationOwner::Rank { gpu, .. },
+            ..
+        } => Some(gpu),
+        // Whose GPU a communicator of another process is on, nobody here can tell.
+        LocationKind::Channel {
+            owner: LocationOwner::Foreign { .. },
+            ..
+        }
+        | LocationKind::Thread { .. }
+        | LocationKind::Proxy { .. }
+        | LocationKind::Net(_)
+        | LocationKind::Step { .. }
+        | LocationKind::Plugin { .. } => None,
+    }
+}
+
+/// What is known of a process's GPU.
+pub(super) fn device(process: &Process, number: u32) -> Option<&DeviceDefinition> {
+    let gpu = process.manifest.gpus.get(index(number))?;
+    let ordinal = gpu.ordinal?;
+    let mut devices = process.manifest.gpu_work.devices.iter();
+    devices.find(|device| device.ordinal == ordinal)
+}
+
+/// A device among those of its host.
+pub(super) fn tree_name(device: &DeviceDefinition) -> &str {
+    let names = [device.pci.as_str(), device.uuid.as_str()];
+    let mut known = names.into_iter().filter(|name| !name.is_empty());
+    known.next().unwrap_or("?")
+}
+
+/// The properties of the location group of a process's GPU.
+pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<(&'static str, Value)> {
+    let mut properties = vec![("ordinal", Value::Unsigned(device.ordinal.into()))];
+    let known = device.statements().into_iter();
+    properties.extend(known.map(|(name, text)| (name, Value::Text(text))));
+    properties
+}
+
+/// What a GPU is called: by its number in CUDA and its address; where those are not known, after a rank.
+pub(super) fn gpu_name(process: &Process, number: u32, comms: &[&Communicator]) -> String {
+    let place = process.place();
+    let Some(gpu) = process.manifest.gpus.get(index(number)) else {
+        return format!("GPU [{place}]");
+    };
+    if let Some(ordinal) = gpu.ordinal {
+        let known = device(process, number).filter(|device| !device.pci.is_empty());
+        let place = known.map_or(place, |device| device.pci.clone());
+        return format!("GPU {ordinal} [{place}]");
+    }
+    match comms.get(index(gpu.comm)) {
+        Some(comm) if !gpu.in_largest => {
+            format!("GPU of rank {} of {} [{place}]", gpu.rank, comm.name)
+        }
+        _ => format!("GPU of rank {} [{place}]", gpu.rank),
+    }
+}

@@ -1,0 +1,369 @@
+//! The global definitions of an archive as data, before anything is written. Their order does not depend on the order
+//! in which parts arrive.
+//!
+//! ```text
+//!  machine ─ host ─┬ PROCESS "rank 0 [host:pid]" ── API threads, network connections
+//!                  └ GPU ─ ACCELERATOR "GPU 0 …"     ── communicators, streams and channels
+//! ```
+
+use std::collections::BTreeMap;
+
+use otf2::records::{
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
+    ParadigmRecord, Region, RmaWin, SystemTreeNode,
+};
+use otf2::{
+    AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef,
+    LocationGroupType, LocationType, MetricBase, MetricMemberRef, MetricMode, MetricOccurrence,
+    MetricType, Paradigm, ParadigmClass, RecorderKind, RegionRole, StringRef, SystemTreeNodeRef,
+};
+
+use crate::archive::clock_statements::{self, Hosts, Value};
+use crate::archive::communicators::{Communicator, Communicators};
+use crate::archive::location_names::location_name;
+use crate::archive::merged::{Strings, region_groups};
+use crate::archive::origins::Origins;
+use crate::archive::processes::Process;
+use crate::part::manifest::{AttributeDefinition, RegionDefinition};
+use crate::tables::place::{index, place};
+use journal::part::options::{ArchiveOptions, CommLanes};
+
+mod gpus;
+mod system_tree;
+
+use gpus::{device, gpu_name, gpu_of, properties_of, used_gpus};
+use system_tree::Tree;
+
+/// The definitions of an archive; numbers are indices into the lists.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    /// Strings.
+    pub(crate) strings: Strings,
+    /// System tree: the machine, then its hosts, then their GPUs.
+    pub(crate) nodes: Vec<SystemTreeNode>,
+    /// Processes, then accelerators.
+    pub(crate) location_groups: Vec<LocationGroup>,
+    /// Locations by id.
+    pub(crate) locations: BTreeMap<u64, Location>,
+    /// Attributes.
+    pub(crate) attributes: Vec<Attribute>,
+    /// Regions.
+    pub(crate) regions: Vec<Region>,
+    /// Groups: communicating locations, communicators, regions.
+    pub(crate) groups: Vec<Group>,
+    /// Communicators.
+    pub(crate) comms: Vec<Comm>,
+    /// Windows of the communicators, by the numbers of those; none where no steps are shown.
+    pub(crate) windows: Vec<RmaWin>,
+    /// Metrics, each a class of its own.
+    pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
+    /// What NCCL's paradigm is called.
+    pub(crate) paradigm: Option<ParadigmRecord>,
+}
+
+/// What the definitions of an archive are made of.
+pub(crate) struct Sources<'a> {
+    pub(crate) processes: &'a [Process],
+    pub(crate) communicators: &'a Communicators,
+    pub(crate) origins: &'a Origins<'a>,
+    pub(crate) attributes: &'a [AttributeDefinition],
+    pub(crate) regions: &'a [RegionDefinition],
+    /// How all parts are written.
+    pub(crate) options: ArchiveOptions,
+}
+
+impl Definitions {
+    /// The definitions of an archive. `strings` has the strings of the parts already.
+    pub(crate) fn of(sources: &Sources<'_>, strings: Strings) -> Self {
+        let mut definitions = Self {
+            strings,
+            ..Self::default()
+        };
+        let tree = definitions.add_tree(sources);
+        definitions.add_processes(sources.processes, &tree);
+        definitions.add_locations(sources, &tree);
+        definitions.add_stubs(sources);
+        for attribute in sources.attributes {
+            let attribute = Attribute {
+                name: definitions.string(&attribute.name),
+                description: definitions.string(&attribute.description),
+                attribute_type: AttributeType::from_raw(attribute.value_type),
+            };
+            definitions.attributes.push(attribute);
+        }
+        definitions.add_regions(sources.regions);
+        definitions.add_comms(sources.communicators);
+        definitions.add_windows(sources.processes);
+        definitions.add_region_groups(sources.regions);
+        definitions.add_metrics(sources.options);
+        definitions.paradigm = Some(ParadigmRecord {
+            name: definitions.string("NCCL"),
+            class: ParadigmClass::Process,
+            properties: Vec::new(),
+        });
+        definitions
+    }
+
+    fn add_regions(&mut self, regions: &[RegionDefinition]) {
+        for definition in regions {
+            let region = Region {
+                name: self.string(&definition.name),
+                canonical_name: self.string(match definition.canonical_name.as_str() {
+                    "" => &definition.name,
+                    canonical => canonical,
+                }),
+                description: self.string(&definition.description),
+                role: RegionRole::from_raw(definition.role),
+                paradigm: Paradigm::from_raw(definition.paradigm),
+                ..Region::default()
+            };
+            self.regions.push(region);
+        }
+    }
+
+    fn add_region_groups(&mut self, regions: &[RegionDefinition]) {
+        for (name, members) in region_groups(regions) {
+            let group = Group {
+                name: self.string(name),
+                group_type: GroupType::Regions,
+                paradigm: Paradigm::Unspecified,
+                flags: 0,
+                members: members.into_iter().collect(),
+            };
+            self.groups.push(group);
+        }
+    }
+
+    /// A step puts data into the memory of its peer: a window of the communicator.
+    fn add_windows(&mut self, processes: &[Process]) {
+        let mut locations = processes.iter().flat_map(|it| &it.manifest.locations);
+        if !locations.any(|location| location.kind.is_sending_step()) {
+            return;
+        }
+        let comms = (0..).zip(&self.comms);
+        let windows = comms.map(|(number, comm)| RmaWin {
+            name: comm.name,
+            comm: CommRef::new(number),
+            flags: 0,
+        });
+        self.windows = windows.collect();
+    }
+
+    /// One class for each metric: events refer to it directly, and are on the location that they are about.
+    fn add_metrics(&mut self, options: ArchiveOptions) {
+        let communicators = match options.comm_lanes {
+            CommLanes::Stream => RecorderKind::Gpu,
+            CommLanes::Cpu => RecorderKind::Cpu,
+        };
+        for (number, metric) in (0..).zip(options.metrics()) {
+            let member = MetricMember {
+                name: self.string(metric.name()),
+                description: self.string(metric.description()),
+                metric_type: MetricType::Other,
+                mode: MetricMode::AbsoluteNext,
+                value_type: AttributeType::U64,
+                base: MetricBase::Decimal,
+                exponent: 0,
+                unit: self.string(metric.unit()),
+            };
+            let class = MetricClass {
+                members: vec![MetricMemberRef::new(number)],
+                occurrence: MetricOccurrence::Asynchronous,
+                recorder_kind: match metric.is_on_communicator() {
+                    true => communicators,
+                    false => RecorderKind::Cpu,
+                },
+            };
+            self.metrics.push((member, class));
+        }
+    }
+
+    fn properties(&mut self, named: Vec<(&str, Value)>) -> Vec<(StringRef, AttributeValue)> {
+        let properties = named.into_iter().map(|(name, value)| {
+            let value = match value {
+                Value::Text(text) => AttributeValue::String(self.string(&text)),
+                Value::Signed(number) => AttributeValue::I64(number),
+                Value::Unsigned(number) => AttributeValue::U64(number),
+            };
+            (self.string(name), value)
+        });
+        properties.collect()
+    }
+
+    fn string(&mut self, text: &str) -> StringRef {
+        StringRef::new(self.strings.number(text))
+    }
+
+    fn add_processes(&mut self, processes: &[Process], tree: &Tree<'_>) {
+        let names = Hosts::of(processes);
+        for process in processes {
+            let mut properties = clock_statements::of_process(process, &names);
+            properties.extend(clock_statements::identity(&process.manifest));
+            let group = LocationGroup {
+                name: self.string(&process.name()),
+                group_type: LocationGroupType::Process,
+                system_tree_parent: tree.host(process),
+                creator: LocationGroupRef::UNDEFINED,
+                properties: self.properties(properties),
+            };
+            self.location_groups.push(group);
+        }
+    }
+
+    /// The GPUs of the processes, and the locations of both.
+    fn add_locations<'a>(&mut self, sources: &Sources<'a>, tree: &Tree<'a>) {
+        let Sources {
+            processes,
+            communicators,
+            origins,
+            ..
+        } = *sources;
+        for ((creator, process), map) in (0..).zip(processes).zip(&communicators.maps) {
+            let comms = map
+                .iter()
+                .filter_map(|&number| communicators.all.get(index(number)));
+            let comms: Vec<&Communicator> = comms.collect();
+            let gpus = self.add_gpus(
+                process,
+                LocationGroupRef::new(creator),
+                sources,
+                &comms,
+                tree,
+            );
+            for (id, definition) in process.locations() {
+                let gpu = gpu_of(definition, sources.options.comm_lanes);
+                let gpu = gpu.and_then(|number| gpus.get(&number));
+                // What a process did for a rank of another is among that one's locations.
+                let origin = origins.of_location(process, &definition.kind);
+                let whose = origin.map(|origin| origins.short(origin));
+                let mut name = location_name(definition, &comms, whose.as_deref());
+                if origin.is_some() {
+                    name.push_str(&format!(" by {}", process.place()));
+                }
+                let owner = origin.map_or(creator, |origin| place(origin.process));
+                let kind = &definition.kind;
+                let location = Location {
+                    name: self.string(&name),
+                    location_type: match gpu {
+                        Some(_) => LocationType::AcceleratorStream,
+                        None => LocationType::CpuThread,
+                    },
+                    number_of_events: definition.events,
+                    group: gpu.copied().unwrap_or(LocationGroupRef::new(owner)),
+                    properties: clock_statements::of_location(
+                        &process.manifest,
+                        kind,
+                        &mut self.strings,
+                    ),
+                };
+                self.locations.insert(id, location);
+            }
+        }
+    }
+
+    fn add_gpus<'a>(
+        &mut self,
+        process: &'a Process,
+        creator: LocationGroupRef,
+        sources: &Sources<'a>,
+        comms: &[&Communicator],
+        tree: &Tree<'a>,
+    ) -> BTreeMap<u32, LocationGroupRef> {
+        let mut gpus = BTreeMap::new();
+        for number in used_gpus(process, sources.options) {
+            let device = device(process, number);
+            let node = device.and_then(|device| tree.device(process, device));
+            let group = LocationGroup {
+                name: self.string(&gpu_name(process, number, comms)),
+                group_type: LocationGroupType::Accelerator,
+                system_tree_parent: node.unwrap_or_else(|| tree.host(process)),
+                creator,
+                properties: self.properties(device.map(properties_of).unwrap_or_default()),
+            };
+            let reference = LocationGroupRef::new(place(self.location_groups.len()));
+            gpus.insert(number, reference);
+            self.location_groups.push(group);
+        }
+        gpus
+    }
+
+    /// Ranks that no part has: members of communicators without events.
+    fn add_stubs(&mut self, sources: &Sources<'_>) {
+        let stubs = &sources.communicators.stubs;
+        if stubs.is_empty() {
+            return;
+        }
+        let (group_type, location_type) = match sources.options.comm_lanes {
+            CommLanes::Cpu => (LocationGroupType::Process, LocationType::CpuThread),
+            CommLanes::Stream => (
+                LocationGroupType::Accelerator,
+                LocationType::AcceleratorStream,
+            ),
+        };
+        let group = LocationGroup {
+            name: self.string("ranks that were not recorded"),
+            group_type,
+            system_tree_parent: SystemTreeNodeRef::new(0),
+            creator: LocationGroupRef::UNDEFINED,
+            properties: Vec::new(),
+        };
+        let reference = LocationGroupRef::new(place(self.location_groups.len()));
+        self.location_groups.push(group);
+        for stub in stubs {
+            let location = Location {
+                name: self.string(&stub.name),
+                location_type,
+                number_of_events: 0,
+                group: reference,
+                properties: Vec::new(),
+            };
+            self.locations.insert(stub.location, location);
+        }
+    }
+
+    /// One group of all communicating locations, and one group and communicator for each of NCCL's.
+    fn add_comms(&mut self, communicators: &Communicators) {
+        let all = Group {
+            name: self.string("NCCL communicator locations"),
+            group_type: GroupType::CommLocations,
+            paradigm: Paradigm::Mpi,
+            flags: 0,
+            // A location's place in this list is its id, see `processes::number_locations`.
+            members: (0..communicators.recorded + communicators.stubs.len() as u64).collect(),
+        };
+        self.groups.push(all);
+        for comm in &communicators.all {
+            let name = self.string(&comm.name);
+            let group = Group {
+                name,
+                group_type: GroupType::CommGroup,
+                paradigm: Paradigm::Mpi,
+                flags: 0,
+                members: comm.locations.clone(),
+            };
+            let reference = GroupRef::new(place(self.groups.len()));
+            self.groups.push(group);
+            self.comms.push(Comm {
+                name,
+                group: reference,
+                parent: CommRef::UNDEFINED,
+                flags: 0,
+            });
+        }
+    }
+}
+
+/// The archive's clock: nanoseconds since 1970, from the first event to the last.
+pub(crate) fn clock(processes: &[Process]) -> ClockProperties {
+    let with_events = || processes.iter().filter(|process| process.has_events());
+    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0));
+    let last = with_events().map(|process| process.archive_ns(process.manifest.span_ns.1));
+    let first = first.min().unwrap_or(0);
+    let length = last.max().unwrap_or(0).saturating_sub(first);
+    ClockProperties {
+        timer_resolution: 1_000_000_000,
+        global_offset: first,
+        trace_length: length.saturating_add(1),
+        realtime_timestamp: first,
+    }
+}

@@ -1,0 +1,107 @@
+//! The system tree: the machine, its hosts, and their GPUs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use otf2::records::SystemTreeNode;
+use otf2::{AttributeValue, SystemTreeDomain, SystemTreeNodeRef};
+
+use super::gpus::{device, tree_name, used_gpus};
+use super::{Definitions, Sources};
+use crate::archive::clock_statements::Value;
+use crate::archive::processes::Process;
+use crate::links::gpu_work::definition::DeviceDefinition;
+use crate::tables::place::place;
+
+/// A host: its name and boot.
+type Host<'a> = (&'a str, &'a str);
+
+/// The nodes of the system tree.
+#[derive(Debug, Default)]
+pub(super) struct Tree<'a> {
+    hosts: BTreeMap<Host<'a>, SystemTreeNodeRef>,
+    /// By host and what tells a device from others.
+    devices: BTreeMap<(Host<'a>, &'a str), SystemTreeNodeRef>,
+}
+
+impl Tree<'_> {
+    pub(super) fn host(&self, process: &Process) -> SystemTreeNodeRef {
+        self.hosts.get(&process.host()).copied().unwrap_or_default()
+    }
+
+    pub(super) fn device(
+        &self,
+        process: &Process,
+        device: &DeviceDefinition,
+    ) -> Option<SystemTreeNodeRef> {
+        let key = (process.host(), device.identity()?);
+        self.devices.get(&key).copied()
+    }
+}
+
+impl Definitions {
+    /// The machine, its hosts, and their GPUs as far as they are known.
+    pub(super) fn add_tree<'a>(&mut self, sources: &Sources<'a>) -> Tree<'a> {
+        let processes = sources.processes;
+        let jobs = processes.iter().filter_map(|process| {
+            let job = &process.manifest.process.environment.job;
+            job.as_deref().filter(|job| !job.is_empty())
+        });
+        let job = jobs.min().unwrap_or("machine");
+        let machine = SystemTreeNode {
+            name: self.string(job),
+            class_name: self.string("machine"),
+            parent: SystemTreeNodeRef::UNDEFINED,
+            domains: vec![SystemTreeDomain::Machine],
+            properties: Vec::new(),
+        };
+        self.nodes.push(machine);
+        let hosts: BTreeSet<Host<'_>> = processes.iter().map(Process::host).collect();
+        let mut tree = Tree::default();
+        for (host, boot_id) in hosts {
+            let mut properties = Vec::new();
+            if !boot_id.is_empty() {
+                let value = AttributeValue::String(self.string(boot_id));
+                properties.push((self.string("boot id"), value));
+            }
+            let node = SystemTreeNode {
+                name: self.string(host),
+                class_name: self.string("node"),
+                parent: SystemTreeNodeRef::new(0),
+                domains: vec![SystemTreeDomain::SharedMemory],
+                properties,
+            };
+            let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
+            tree.hosts.insert((host, boot_id), reference);
+            self.nodes.push(node);
+        }
+        self.add_devices(sources, &mut tree);
+        tree
+    }
+
+    /// The GPUs that are used, each once, whichever processes use it.
+    fn add_devices<'a>(&mut self, sources: &Sources<'a>, tree: &mut Tree<'a>) {
+        let mut devices: BTreeMap<(Host<'a>, &'a str), &'a DeviceDefinition> = BTreeMap::new();
+        for process in sources.processes {
+            let gpus = used_gpus(process, sources.options);
+            for device in gpus.into_iter().filter_map(|gpu| device(process, gpu)) {
+                if let Some(identity) = device.identity() {
+                    devices.entry((process.host(), identity)).or_insert(device);
+                }
+            }
+        }
+        for ((host, identity), device) in devices {
+            let properties = device.statements().into_iter();
+            let properties = properties.map(|(name, text)| (name, Value::Text(text)));
+            let node = SystemTreeNode {
+                name: self.string(&format!("GPU {}", tree_name(device))),
+                class_name: self.string("GPU"),
+                parent: tree.hosts.get(&host).copied().unwrap_or_default(),
+                domains: vec![SystemTreeDomain::AcceleratorDevice],
+                properties: self.properties(properties.collect()),
+            };
+            let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
+            tree.devices.insert((host, identity), reference);
+            self.nodes.push(node);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Everything that is still to do in a job's directory: write the parts that have a journal and are not done, then
+//! unify. On a finished archive nothing changes; a partial one is completed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use crate::archive::unify::{ANCHOR, ArchiveSummary, is_in_place, part_directories, unify_alike};
+use crate::error::Error;
+use crate::part::files::{JOURNAL, Progress as PartProgress, is_done, part_name};
+use crate::part::journal_cleanup;
+use crate::part::manifest::Manifest;
+use crate::part::remote_transfers::has_unwritten_neighbours;
+use crate::part::write::{self, PartSummary};
+use crate::progress::Progress;
+use crate::workers::Workers;
+use journal::part::late::LateCallbacks;
+use journal::part::options::ArchiveWishes;
+
+mod options;
+mod part;
+mod remote_transfers;
+
+use options::{Known, options_of_all};
+use part::{Finisher, Outcome};
+
+/// How to finalize.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FinalizeOptions {
+    /// Whether to write what running processes have recorded so far. Their recording goes on, and the
+    /// journal stays.
+    pub include_live: bool,
+    /// Whether journals stay when their part is written. Damaged ones stay always.
+    pub keep_journal: bool,
+    /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
+    pub shard: Option<(usize, usize)>,
+    /// How many parts are written at once; `None` for one a core. Fewer where memory is short: writing takes about
+    /// three times the size of the journal, and half of what is free is used.
+    pub jobs: Option<NonZeroUsize>,
+    /// How the archive is to be written; what is not asked for stays.
+    pub wishes: ArchiveWishes,
+}
+
+/// What became of a part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartState {
+    /// Written now.
+    Written(Box<PartSummary>),
+    /// Was written before.
+    Done,
+    /// Its process runs: it writes its part itself.
+    Live,
+    /// Neither journal nor `done`: the process never got to record.
+    Empty,
+    /// Belongs to another shard.
+    Elsewhere,
+    /// Cannot be written, or was written and cannot be read, and why.
+    Failed(String),
+}
+
+/// A part after finalizing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinalizedPart {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    pub state: PartState,
+    /// What of its journal is not in it.
+    pub problems: Vec<String>,
+}
+
+/// What finalizing did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinalizeSummary {
+    /// Every part.
+    pub parts: Vec<FinalizedPart>,
+    /// The archive, if it was made now.
+    pub archive: Option<ArchiveSummary>,
+    /// Whether an archive with all parts is in place, and nothing recorded is missing from them.
+    pub complete: bool,
+}
+
+/// Does what is to do in a job's directory.
+///
+/// # Errors
+/// The directory cannot be read, no archive can be made, or parts would have to be written again whose journals are
+/// gone: then nothing is changed. A part that cannot be written is not an
+/// error: it is listed with its reason.
+pub fn finalize(
+    out: &Path,
+    options: &FinalizeOptions,
+    progress: &dyn Progress,
+) -> Result<FinalizeSummary, Error> {
+    let job = Job {
+        parts: part_directories(out)?,
+        options,
+        workers: Workers::new(options.jobs),
+        progress,
+    };
+    let known = job.known();
+    let archive = options_of_all(&job.parts, &known, &options.wishes)?;
+    // Of a shard's own parts only: the other shards are at theirs.
+    let waits = |part: &PathBuf| {
+        options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalWaits
+    };
+    let waited: Vec<bool> = job.parts.iter().map(waits).collect();
+    let finisher = Finisher { options, archive };
+    let mut outcomes = job.map("parts", &job.parts, |number, part| {
+        match job.is_ours(number) {
+            true => finisher.finish(part, known.get(number).and_then(Option::as_ref)),
+            false => Outcome::new(PartState::Elsewhere),
+        }
+    });
+    job.count_remote_transfers(&mut outcomes);
+    if !options.keep_journal {
+        job.clean_up(&outcomes, &waited);
+    }
+    let mut summary = FinalizeSummary {
+        complete: false,
+        archive: None,
+        parts: outcomes
+            .into_iter()
+            .zip(&job.parts)
+            .map(|(outcome, part)| FinalizedPart {
+                name: part_name(part),
+                state: outcome.state,
+                problems: outcome.problems,
+            })
+            .collect(),
+    };
+    if options.shard.is_some() {
+        return Ok(summary);
+    }
+    let is_missing =
+        |part: &FinalizedPart| matches!(part.state, PartState::Live | PartState::Failed(_));
+    let is_in_archive =
+        |part: &&FinalizedPart| matches!(part.state, PartState::Written(_) | PartState::Done);
+    let done = summary.parts.iter().filter(is_in_archive);
+    let done: BTreeSet<String> = done.map(|part| part.name.clone()).collect();
+    // What stands in the way is in the summary: that says more than "no part is written".
+    if done.is_empty() && summary.parts.iter().any(is_missing) {
+        return Ok(summary);
+    }
+    // Part by part is not enough: a part may have been written again under its name.
+    let is_written = |part: &FinalizedPart| matches!(part.state, PartState::Written(_));
+    let is_changed =
+        summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
+    if is_changed || !is_in_place(out, &done, archive) {
+        summary.archive = Some(unify_alike(out, Some(archive), progress)?);
+    }
+    summary.complete = !summary
+        .parts
+        .iter()
+        .any(|part| is_missing(part) || !part.problems.is_empty());
+    Ok(summary)
+}
+
+/// The parts of a job, and who works on them.
+struct Job<'a> {
+    parts: Vec<PathBuf>,
+    options: &'a FinalizeOptions,
+    workers: Workers,
+    progress: &'a dyn Progress,
+}
+
+impl Job<'_> {
+    /// Whether a part belongs to this shard.
+    fn is_ours(&self, number: usize) -> bool {
+        let shard = self.options.shard;
+        shard.is_none_or(|(shard, shards)| number % shards.max(1) == shard)
+    }
+
+    /// What the parts that are written say of themselves; of a shard its own and the first.
+    fn known(&self) -> Vec<Option<Known>> {
+        let first = self.parts.iter().position(|part| is_done(part));
+        self.workers.map(&vec![0; self.parts.len()], |number| {
+            let part = self.parts.get(number)?;
+            let is_wanted = self.is_ours(number) || first == Some(number);
+            (is_wanted && is_done(part)).then(|| Known::of(part))
+        })
+    }
+
+    /// What `work` makes of some parts.
+    fn map<T: Send + Sync>(
+        &self,
+        what: &str,
+        parts: &[PathBuf],
+        work: impl Fn(usize, &Path) -> T + Sync,
+    ) -> Vec<T> {
+        let weights: Vec<u64> = parts.iter().map(|part| memory_bytes(part)).collect();
+        self.progress.begin(what, parts.len() as u64);
+        let made = self.workers.map(&weights, |number| {
+            let made = parts.get(number).map(|part| work(number, part));
+            self.progress.step();
+            made
+        });
+        self.progress.end();
+        made.into_iter().flatten().collect()
+    }
+
+    /// Writes those parts again for which others did transfers (PXN) that were written after them.
+    fn count_remote_transfers(&self, outcomes: &mut [Outcome]) {
+        let ours = self.parts.iter().zip(&*outcomes);
+        let ours = ours.filter(|(_, it)| !matches!(it.state, PartState::Elsewhere));
+        let ours: Vec<PathBuf> = ours.map(|(part, _)| part.clone()).collect();
+        let parts = remote_transfers::incomplete(&self.parts, &ours);
+        if parts.is_empty() {
+            return;
+        }
+        let again = self.map("parts for which others did transfers", &parts, |_, part| {
+            remote_transfers::write_again(part)
+        });
+        for (part, state) in parts.iter().zip(again) {
+            let number = self.parts.iter().position(|other| other == part);
+            let outcome = number.and_then(|number| outcomes.get_mut(number));
+            if let (Some(outcome), Some(state)) = (outcome, state) {
+                *outcome = Outcome {
+                    is_first: outcome.is_first,
+                    ..Outcome::new(state)
+                };
+            }
+        }
+    }
+
+    /// Removes the journals of parts that were written for the first time, and of those that `waited` for others.
+    fn clean_up(&self, outcomes: &[Outcome], waited: &[bool]) {
+        let parts = self.parts.iter().zip(outcomes).zip(waited);
+        for ((part, outcome), waited) in parts {
+            if !outcome.is_first && !waited {
+                continue;
+            }
+            let is_shard = self.options.shard.is_some();
+            let waits = is_shard && has_unwritten_neighbours(part, &self.parts);
+            self.clean_up_journal(part, waits);
+        }
+    }
+
+    /// Removes the journal of a part, if all of it is in the part; or leaves that to whoever finalizes all parts.
+    fn clean_up_journal(&self, part: &Path, waits: bool) {
+        // Another process may be writing it again.
+        let Ok(_lock) = write::lock(part, None) else {
+            return;
+        };
+        let is_whole = || Manifest::read(part).is_ok_and(|manifest| manifest.problems.is_empty());
+        if !crate::part::files::is_final(part) || !is_whole() {
+            return;
+        }
+        if waits {
+            // Where that cannot be said, the journal stays as one that is kept.
+            let mark = part.join(crate::part::files::DONE);
+            let _stays = PartProgress::JournalWaits.write(&mark);
+        } else {
+            journal_cleanup::remove(part, self.progress);
+        }
+    }
+}
+
+/// Memory that writing takes for each byte of the journal.
+const MEMORY_PER_BYTE: u64 = 3;
+
+/// About how much memory it takes to write a part.
+fn memory_bytes(part: &Path) -> u64 {
+    let Ok(segments) = fs::read_dir(part.join(JOURNAL)) else {
+        return 0;
+    };
+    let sizes = segments.flatten().filter_map(|file| file.metadata().ok());
+    let journal: u64 = sizes.map(|data| data.len()).sum();
+    journal.saturating_mul(MEMORY_PER_BYTE)
+}
+
+/// Whether a part tells of callbacks that came after the archive was made.
+fn came_late(out: &Path, part: &Path) -> bool {
+    let written = |path: &Path| path.metadata().and_then(|data| data.modified());
+    match (
+        written(&LateCallbacks::path(part)),
+        written(&out.join(ANCHOR)),
+    ) {
+        (Ok(late), Ok(archive)) => late > archive,
+        _ => false,
+    }
+}

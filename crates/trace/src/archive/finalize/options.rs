@@ -1,0 +1,75 @@
+//! How all parts of an archive are to be written: alike.
+
+use std::path::{Path, PathBuf};
+
+use crate::archive::unify::most_common;
+use crate::error::Error;
+use crate::part::files::{JOURNAL, read_process};
+use crate::part::manifest::Manifest;
+use journal::part::options::{ArchiveOptions, ArchiveWishes};
+
+/// What a part that is written says of itself.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// How it was written, and what was wrong with its journal.
+    Part {
+        options: ArchiveOptions,
+        problems: Vec<String>,
+        /// Whether it can be written again.
+        has_journal: bool,
+    },
+    /// Its manifest cannot be read, and why.
+    Unreadable(String),
+}
+
+impl Known {
+    pub(super) fn of(part: &Path) -> Self {
+        match Manifest::read(part) {
+            Ok(manifest) => Self::Part {
+                options: manifest.options,
+                problems: manifest.problems,
+                has_journal: part.join(JOURNAL).exists(),
+            },
+            Err(error) => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// The options that all parts are to be written with: as wished, and for the rest as most parts are that cannot be
+/// written again, else as the first that is written, else as the first process was told.
+///
+/// # Errors
+/// Parts would have to be written as wished whose journals are gone.
+pub(super) fn options_of_all(
+    parts: &[PathBuf],
+    known: &[Option<Known>],
+    wishes: &ArchiveWishes,
+) -> Result<ArchiveOptions, Error> {
+    let written = || {
+        let known = parts.iter().zip(known);
+        known.filter_map(|(part, known)| match known {
+            Some(Known::Part {
+                options,
+                has_journal,
+                ..
+            }) => Some((part, *options, *has_journal)),
+            _ => None,
+        })
+    };
+    let fixed = || written().filter(|(_, _, has_journal)| !has_journal);
+    let before = most_common(fixed().map(|(_, options, _)| options));
+    let before = before.or_else(|| written().map(|(_, options, _)| options).next());
+    let before = before.unwrap_or_else(|| {
+        let first = parts.first().map(|part| read_process(part).0.archive);
+        first.unwrap_or_default()
+    });
+    let options = wishes.over(before);
+    let mut stuck = fixed().filter(|(_, written, _)| !written.same_events(&options));
+    match stuck.next() {
+        Some((first, ..)) if !wishes.is_empty() => Err(Error::NotKept {
+            count: 1 + stuck.count(),
+            first: first.join(JOURNAL),
+        }),
+        _ => Ok(options),
+    }
+}

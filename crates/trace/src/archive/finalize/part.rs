@@ -1,0 +1,173 @@
+//! What becomes of one part.
+
+use std::fs;
+use std::path::Path;
+
+use super::options::Known;
+use super::{FinalizeOptions, PartState};
+use crate::archive::unify::other_options;
+use crate::error::Error;
+use crate::part::files::{
+    JOURNAL, MANIFEST, Progress, is_done, is_final, obstacle, part_name, read_process,
+};
+use crate::part::manifest::Manifest;
+use crate::part::staging::{Staging, put_in_place};
+use crate::part::write::{self, WriteOptions, write_locked};
+use crate::progress::Silent;
+use journal::part::options::ArchiveOptions;
+
+/// What became of a part.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) state: PartState,
+    /// What of its journal is not in it.
+    pub(super) problems: Vec<String>,
+    /// Whether it was written for the first time and for good.
+    pub(super) is_first: bool,
+}
+
+impl Outcome {
+    pub(super) fn new(state: PartState) -> Self {
+        let problems = match &state {
+            PartState::Written(summary) => summary.problems.clone(),
+            _ => Vec::new(),
+        };
+        Self {
+            state,
+            problems,
+            is_first: false,
+        }
+    }
+
+    fn failed(error: &Error) -> Self {
+        Self::new(PartState::Failed(error.to_string()))
+    }
+}
+
+/// Brings parts to where they can go into an archive.
+pub(super) struct Finisher<'a> {
+    pub(super) options: &'a FinalizeOptions,
+    /// How all parts are to be written.
+    pub(super) archive: ArchiveOptions,
+}
+
+impl Finisher<'_> {
+    pub(super) fn finish(&self, part: &Path, known: Option<&Known>) -> Outcome {
+        if let Some(reason) = obstacle(part) {
+            return Outcome::new(PartState::Failed(reason));
+        }
+        Staging::sweep(part, write::STAGING);
+        match known {
+            Some(Known::Unreadable(reason)) if is_final(part) => {
+                return Outcome::new(PartState::Failed(reason.clone()));
+            }
+            Some(Known::Part {
+                options, problems, ..
+            }) if is_final(part) && *options == self.archive => return done(part, problems),
+            Some(Known::Part {
+                options,
+                has_journal: false,
+                ..
+            }) if !options.same_events(&self.archive) => {
+                return Outcome::new(PartState::Failed(other_options(&part_name(part), *options)));
+            }
+            None if !part.join(JOURNAL).exists() && !is_done(part) => {
+                let state = match fs::read_link(part.join(JOURNAL)) {
+                    Ok(target) => PartState::Failed(elsewhere(part, &target)),
+                    Err(_) => PartState::Empty,
+                };
+                return Outcome::new(state);
+            }
+            _ => {}
+        }
+        let _lock = match write::lock(part, None) {
+            Ok(lock) => lock,
+            Err(error) => return Outcome::failed(&error),
+        };
+        // Another process may have written it meanwhile.
+        if is_final(part) {
+            return self.harmonize(part).unwrap_or_else(|e| Outcome::failed(&e));
+        }
+        let is_live = read_process(part).0.is_recording();
+        if is_live && !self.options.include_live {
+            return Outcome::new(PartState::Live);
+        }
+        let state = write_again(part, self.archive, is_live);
+        Outcome {
+            is_first: !is_live && matches!(state, PartState::Written(_)),
+            ..Outcome::new(state)
+        }
+    }
+
+    /// Makes a part that is written like the others.
+    fn harmonize(&self, part: &Path) -> Result<Outcome, Error> {
+        let manifest = Manifest::read(part)?;
+        if manifest.options == self.archive {
+            return Ok(done(part, &manifest.problems));
+        }
+        if !manifest.options.same_events(&self.archive) {
+            return Ok(Outcome::new(write_again(part, self.archive, false)));
+        }
+        // Its event files are good, only the definitions are made otherwise.
+        let changed = Manifest {
+            options: self.archive,
+            ..manifest
+        };
+        let staging = Staging::create(part, write::STAGING)?;
+        changed.write(&staging.path().join(MANIFEST))?;
+        put_in_place(&staging, MANIFEST, part)?;
+        Ok(done(part, &changed.problems))
+    }
+}
+
+/// Writes a part of which the lock is held. The journal stays: others may tell of transfers for this part, or somebody
+/// kept it.
+pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
+    let options = WriteOptions {
+        deadline: None,
+        keep_journal: true,
+        provisional,
+        archive: Some(archive),
+    };
+    match write_locked(part, &options, &Silent) {
+        Ok(summary) => PartState::Written(Box::new(summary)),
+        Err(error) => PartState::Failed(error.to_string()),
+    }
+}
+
+/// A part that was written before.
+fn done(part: &Path, problems: &[String]) -> Outcome {
+    let mut problems = problems.to_vec();
+    problems.extend(lacks_its_end(part));
+    Outcome {
+        problems,
+        ..Outcome::new(PartState::Done)
+    }
+}
+
+/// Of a part that was written while its process ran: that what it recorded later cannot be read.
+fn lacks_its_end(part: &Path) -> Option<String> {
+    let journal = part.join(JOURNAL);
+    if journal.exists() || Progress::of(part) != Progress::Provisional {
+        return None;
+    }
+    let why = match fs::read_link(&journal) {
+        Ok(target) => elsewhere(part, &target),
+        Err(_) => "its journal is gone".to_owned(),
+    };
+    Some(format!(
+        "was written while its process ran, and not again since: {why}"
+    ))
+}
+
+/// Why a journal outside of the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
+fn elsewhere(part: &Path, target: &Path) -> String {
+    let (target, process) = (target.display(), read_process(part).0);
+    if process.boot_id.is_empty() || process.boot_id == journal::host::boot_id() {
+        return format!("its journal was put into {target}, which is not there any more");
+    }
+    format!(
+        "its journal is in {target} on {}: run `nccl-otf2 finalize` there",
+        process.host
+    )
+}

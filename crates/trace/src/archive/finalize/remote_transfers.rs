@@ -1,0 +1,41 @@
+//! Parts that were written before it was known what others transferred for them (PXN).
+
+use std::path::{Path, PathBuf};
+
+use super::PartState;
+use super::part::write_again as write_part_again;
+use crate::part::files::{JOURNAL, is_final};
+use crate::part::manifest::Manifest;
+use crate::part::remote_transfers::{REMOTE_TRANSFERS, from_neighbours};
+use crate::part::write;
+use nccl_events::id::ContextId;
+
+/// Those of some of a job's parts that are to be written again, so that all transfers count that neighbours did for
+/// them.
+pub(super) fn incomplete(all: &[PathBuf], parts: &[PathBuf]) -> Vec<PathBuf> {
+    // Almost always nobody worked for anybody.
+    if !all.iter().any(|part| part.join(REMOTE_TRANSFERS).exists()) {
+        return Vec::new();
+    }
+    let incomplete = parts.iter().filter(|part| lacking(part).is_some());
+    incomplete.cloned().collect()
+}
+
+/// The manifest of a part that is without some of its neighbours' transfers, and can be written again.
+fn lacking(part: &Path) -> Option<Manifest> {
+    if !is_final(part) || !part.join(JOURNAL).exists() {
+        return None;
+    }
+    let manifest = Manifest::read(part).ok()?;
+    let exported = manifest.exported_ranks.first()?;
+    let process_tag = ContextId::from_raw(exported.context).tag();
+    let (workers, _) = from_neighbours(part, &manifest.process, process_tag);
+    (workers != manifest.remote_workers).then_some(manifest)
+}
+
+/// Writes such a part again; `None` if another process has done it meanwhile.
+pub(super) fn write_again(part: &Path) -> Option<PartState> {
+    let _lock = write::lock(part, None).ok()?;
+    let manifest = lacking(part)?;
+    Some(write_part_again(part, manifest.options, false))
+}

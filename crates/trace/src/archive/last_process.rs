@@ -1,0 +1,74 @@
+//! Who makes the archive: the process that finishes last, if the job's processes can be told; else nobody, and the tool
+//! does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::archive::properties::fingerprint;
+use crate::archive::unify::part_directories;
+use crate::error::{Error, io_error};
+use crate::part::files::is_done;
+use crate::part::manifest::{CommIdentity, LocationKind, Manifest};
+use crate::tables::place::index;
+use journal::private;
+
+/// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
+/// that is one process only.
+///
+/// # Errors
+/// The job's directory cannot be read or written.
+pub fn is_last_process(out: &Path) -> Result<bool, Error> {
+    let mut done = Vec::new();
+    for part in part_directories(out)? {
+        if !is_done(&part) {
+            return Ok(false);
+        }
+        done.extend(Manifest::read(&part).ok());
+    }
+    Ok(is_everything(&done) && is_first_to_say_so(out, &done)?)
+}
+
+/// Whether everything that the job is known to have is there.
+fn is_everything(done: &[Manifest]) -> bool {
+    let environments = || done.iter().map(|manifest| &manifest.process.environment);
+    if let Some(size) = environments().filter_map(|it| it.size).max() {
+        let ranks: BTreeSet<u32> = environments().filter_map(|it| it.rank).collect();
+        return ranks.len() as u64 == u64::from(size);
+    }
+    !done.is_empty() && has_all_ranks(done)
+}
+
+/// Whether all ranks of all communicators are there.
+fn has_all_ranks(done: &[Manifest]) -> bool {
+    let mut comms: BTreeMap<(u64, u32, u32), BTreeSet<u32>> = BTreeMap::new();
+    for manifest in done {
+        for location in &manifest.locations {
+            let LocationKind::Communicator { comm, rank, .. } = location.kind else {
+                continue;
+            };
+            let Some(comm) = manifest.comms.get(index(comm)) else {
+                continue;
+            };
+            // Without a size from `init` nobody can know how many are to come.
+            if comm.identity != CommIdentity::Id {
+                return false;
+            }
+            let ranks = comms.entry((comm.id, comm.ranks, comm.repetition));
+            ranks.or_default().insert(rank);
+        }
+    }
+    comms
+        .iter()
+        .all(|((_, ranks, _), there)| there.len() as u64 == u64::from(*ranks))
+}
+
+/// Makes a file that is named by the set of parts: more parts, another file.
+fn is_first_to_say_so(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
+    let names = done.iter().map(|manifest| manifest.part.clone()).collect();
+    let path = out.join(format!(".finished-{}", fingerprint(&names)));
+    match private::new_file(&path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(io_error("make", &path)(error)),
+    }
+}

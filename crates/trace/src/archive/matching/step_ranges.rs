@@ -1,0 +1,79 @@
+//! Ranks of which only ranges of steps were recorded: which may be compared, and what their collectives' numbers are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::part::calls::StepRanges;
+
+/// The number of a collective, from 1, that is at a position, from 0, among those of the ranges.
+pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {
+    let mut before = 0;
+    for span in ranges.spans() {
+        if position < before + span.len() {
+            return u64::from(span.first) + position - before;
+        }
+        before += span.len();
+    }
+    position + 1
+}
+
+/// The ranks that recorded other ranges than most, and what most recorded. A rank that did not come as far knows of
+/// fewer ranges: it recorded the same.
+pub(super) fn sort_out<'a>(
+    ranks: impl Iterator<Item = (u32, Option<&'a StepRanges>)>,
+) -> (BTreeSet<u32>, Option<&'a StepRanges>) {
+    let mut with: BTreeMap<Option<&StepRanges>, BTreeSet<u32>> = BTreeMap::new();
+    for (rank, ranges) in ranks {
+        with.entry(ranges).or_default().insert(rank);
+    }
+    let agrees = |one: Option<&StepRanges>, other: Option<&StepRanges>| match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.0.starts_with(&other.0),
+        _ => false,
+    };
+    let followers = |longest: Option<&StepRanges>| -> usize {
+        let all = with.iter().filter(|(one, _)| agrees(longest, **one));
+        all.map(|(_, ranks)| ranks.len()).sum()
+    };
+    let most = with.keys().max_by_key(|&&one| followers(one));
+    let most = most.copied().flatten();
+    let others = with.iter().filter(|(one, _)| !agrees(most, **one));
+    let others = others.flat_map(|(_, ranks)| ranks.iter().copied());
+    (others.collect(), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(pairs: &[(u32, u32)]) -> StepRanges {
+        StepRanges(pairs.to_vec())
+    }
+
+    #[test]
+    fn positions_have_the_numbers_of_their_ranges() {
+        let ranges = ranges(&[(1, 3), (100, 110)]);
+        let numbers: Vec<u64> = [0, 2, 3, 13].map(|at| number(&ranges, at)).into();
+        assert_eq!(numbers, [1, 3, 100, 110]);
+        assert_eq!(ranges.to_string(), "1-3,100-110");
+    }
+
+    #[test]
+    fn ranks_of_other_ranges_are_found() {
+        let all = ranges(&[(1, 3), (7, 9)]);
+        let (first, other) = (ranges(&[(1, 3)]), ranges(&[(2, 3)]));
+        let sorted = |ranks: &[Option<&StepRanges>]| {
+            let (others, most) = sort_out((0..).zip(ranks.iter().copied()));
+            (others.into_iter().collect::<Vec<u32>>(), most.cloned())
+        };
+        assert_eq!(
+            sorted(&[Some(&all), Some(&first), Some(&first)]),
+            (vec![], Some(all.clone()))
+        );
+        assert_eq!(
+            sorted(&[Some(&all), Some(&other), Some(&all)]),
+            (vec![1], Some(all.clone()))
+        );
+        assert_eq!(sorted(&[None, Some(&all), None]), (vec![1], None));
+        assert_eq!(sorted(&[None, None]), (vec![], None));
+    }
+}

@@ -1,0 +1,118 @@
+//! Strings, attributes and regions of the whole archive, and the archive's numbers of those of each part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
+use crate::tables::place::place;
+
+/// The strings of the archive, numbered as they are first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Strings {
+    texts: Vec<String>,
+    numbers: BTreeMap<String, u32>,
+}
+
+impl Strings {
+    /// The number of a text. OTF2 strings end at a NUL, so there is none in them.
+    pub(crate) fn number(&mut self, text: &str) -> u32 {
+        let text = text.replace('\0', "");
+        if let Some(&number) = self.numbers.get(&text) {
+            return number;
+        }
+        let number = place(self.texts.len());
+        self.texts.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+
+    /// All, by number.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.texts
+    }
+}
+
+/// Definitions of one kind, each once, in the order of their content.
+#[derive(Debug)]
+pub(crate) struct Merged<T> {
+    /// All, by number.
+    pub(crate) all: Vec<T>,
+    /// For each part: the archive's number of each of its own.
+    pub(crate) maps: Vec<Vec<u32>>,
+}
+
+fn merge<'a, T, K>(
+    parts: impl Iterator<Item = &'a [T]> + Clone,
+    key: impl Fn(&'a T) -> K,
+) -> Merged<T>
+where
+    T: Clone + 'a,
+    K: Ord,
+{
+    let mut known: BTreeMap<K, &T> = BTreeMap::new();
+    for definition in parts.clone().flatten() {
+        known.entry(key(definition)).or_insert(definition);
+    }
+    let numbers: BTreeMap<&K, u32> = known.keys().zip(0..).collect();
+    let number = |definition| numbers.get(&key(definition)).copied().unwrap_or(0);
+    let maps = parts.map(|part| part.iter().map(number).collect());
+    let maps: Vec<Vec<u32>> = maps.collect();
+    Merged {
+        maps,
+        all: known.into_values().cloned().collect(),
+    }
+}
+
+/// The attributes of the archive.
+pub(crate) fn attributes(parts: &[&Manifest]) -> Merged<AttributeDefinition> {
+    let parts = parts.iter().map(|part| part.attributes.as_slice());
+    merge(parts, |attribute| {
+        (attribute.name.as_str(), attribute.value_type)
+    })
+}
+
+/// The regions of the archive.
+pub(crate) fn regions(parts: &[&Manifest]) -> Merged<RegionDefinition> {
+    let parts = parts.iter().map(|part| part.regions.as_slice());
+    merge(parts, |region| region)
+}
+
+/// The region groups: name, and which regions are in it.
+pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTreeSet<u64>> {
+    let mut groups: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for (number, region) in (0..).zip(regions) {
+        groups.entry(&region.group).or_default().insert(number);
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_map_to_one_numbering() {
+        let part = |names: &[&str]| {
+            let attributes = names.iter().map(|name| AttributeDefinition {
+                name: (*name).to_owned(),
+                value_type: 1,
+                description: String::new(),
+            });
+            Manifest {
+                attributes: attributes.collect(),
+                ..Manifest::default()
+            }
+        };
+        let (a, b) = (part(&["x", "z"]), part(&["y", "x"]));
+        let merged = attributes(&[&a, &b]);
+        let names: Vec<&str> = merged.all.iter().map(|a| a.name.as_str()).collect();
+        assert_eq!(names, ["x", "y", "z"]);
+        assert_eq!(merged.maps, [vec![0, 2], vec![1, 0]]);
+    }
+
+    #[test]
+    fn a_string_has_one_number() {
+        let mut strings = Strings::default();
+        let numbers = ["a", "b", "a\0"].map(|text| strings.number(text));
+        assert_eq!(numbers, [0, 1, 0]);
+    }
+}

@@ -1,0 +1,145 @@
+//! For whom a process did transfers (PXN): contexts of other processes, resolved when all parts are together.
+
+use std::collections::BTreeMap;
+
+use crate::archive::communicators::Communicators;
+use crate::archive::processes::Process;
+use crate::links::pxn::{context_of_placeholder, placeholder};
+use crate::part::manifest::{LocationKind, LocationOwner};
+use crate::tables::place::index;
+
+/// A rank for which another process worked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// An index into the archive's processes.
+    pub(crate) process: usize,
+    /// The archive's number of the communicator.
+    comm: u32,
+    /// Its rank there.
+    rank: u32,
+}
+
+/// The ranks of all processes by the contexts that stand for them. Processes share a number space of 16 bits, so
+/// that two of a host can have handed out the same by chance: then no origin is known.
+#[derive(Debug)]
+pub(crate) struct Origins<'a> {
+    by_context: BTreeMap<(&'a str, &'a str, u64), Option<Origin>>,
+    comms: Vec<&'a str>,
+    processes: &'a [Process],
+}
+
+impl<'a> Origins<'a> {
+    /// Those of an archive.
+    pub(crate) fn of(processes: &'a [Process], communicators: &'a Communicators) -> Self {
+        let mut by_context = BTreeMap::new();
+        for (at, (process, map)) in processes.iter().zip(&communicators.maps).enumerate() {
+            let (host, boot) = process.host();
+            for exported in &process.manifest.exported_ranks {
+                let origin = map.get(index(exported.comm)).map(|&comm| Origin {
+                    process: at,
+                    comm,
+                    rank: exported.rank,
+                });
+                by_context
+                    .entry((host, boot, exported.context))
+                    .and_modify(|twice| *twice = None)
+                    .or_insert(origin);
+            }
+        }
+        let comms = communicators.all.iter().map(|comm| comm.name.as_str());
+        Self {
+            by_context,
+            comms: comms.collect(),
+            processes,
+        }
+    }
+
+    /// The rank that a context stands for which a process got from a neighbour.
+    fn find(&self, worker: &'a Process, context: u64) -> Option<Origin> {
+        let (host, boot) = worker.host();
+        let origin = self.by_context.get(&(host, boot, context)).copied()??;
+        // NCCL 2.23 gives a context of the worker itself: that says nothing about whose work it is.
+        let part = &self.processes.get(origin.process)?.manifest.part;
+        (*part != worker.manifest.part).then_some(origin)
+    }
+
+    /// The rank for which a location's work was done, if that was another process's.
+    pub(crate) fn of_location(&self, worker: &'a Process, kind: &LocationKind) -> Option<Origin> {
+        let connection = match kind {
+            LocationKind::Net(connection)
+            | LocationKind::Step { connection, .. }
+            | LocationKind::Plugin { connection, .. } => connection,
+            _ => return None,
+        };
+        match connection.owner {
+            LocationOwner::Foreign {
+                context,
+                own: false,
+            } => self.find(worker, context),
+            _ => None,
+        }
+    }
+
+    /// Communicator and rank, as names of locations have it.
+    pub(crate) fn short(&self, origin: Origin) -> String {
+        format!("{} r{}", self.comm(origin), origin.rank)
+    }
+
+    fn comm(&self, origin: Origin) -> &str {
+        self.comms.get(index(origin.comm)).copied().unwrap_or("?")
+    }
+
+    /// Rank, communicator and process.
+    fn text(&self, origin: Origin) -> String {
+        let process = self.processes.get(origin.process);
+        let place = process.map_or_else(|| "?".to_owned(), Process::place);
+        format!("rank {} of {} [{place}]", origin.rank, self.comm(origin))
+    }
+
+    /// What a text of a part stands for, if it is a placeholder.
+    pub(crate) fn resolve(&self, worker: &'a Process, text: &str) -> Option<String> {
+        let context = context_of_placeholder(text)?;
+        Some(self.text(self.find(worker, context)?))
+    }
+
+    /// The properties `NCCL::PXN::…`.
+    pub(crate) fn properties(&self) -> Vec<(String, String)> {
+        let (mut lines, mut operations, mut unresolved) = (Vec::new(), 0, 0);
+        for worker in self.processes {
+            for work in &worker.manifest.remote_work {
+                operations += work.operations;
+                let whose = match self.find(worker, work.context) {
+                    Some(origin) => self.text(origin),
+                    None => {
+                        unresolved += work.operations;
+                        placeholder(work.context)
+                    }
+                };
+                lines.push(format!(
+                    "{whose} by {}: {} transfers, {} bytes sent, {} bytes received, {} ns",
+                    worker.place(),
+                    work.operations,
+                    work.bytes_sent,
+                    work.bytes_received,
+                    work.busy_ns
+                ));
+            }
+        }
+        let counted = self
+            .processes
+            .iter()
+            .map(|it| it.manifest.remote_operations);
+        let numbers = [
+            ("TRANSFERS", operations),
+            ("UNRESOLVED", unresolved),
+            ("COUNTED", counted.sum()),
+        ];
+        let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
+        let numbers = numbers.map(|(name, number)| (name, number.to_string()));
+        let list = (!lines.is_empty()).then(|| ("LIST", lines.join("\n")));
+        let properties = numbers.chain(list);
+        properties
+            .map(|(name, value)| (format!("NCCL::PXN::{name}"), value))
+            .collect()
+    }
+}

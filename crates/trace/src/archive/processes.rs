@@ -1,0 +1,289 @@
+//! The processes of a job: which number each has in the archive, and the clock that all share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::archive::constraints::constraints;
+use crate::clocks::hosts::{Alignment, Correction, align};
+use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
+use crate::part::traffic::rows::Traffic;
+use crate::tables::place::{index, place};
+
+/// A part with what unify knows about its process.
+#[derive(Debug)]
+pub struct Process {
+    /// Where the part is.
+    pub directory: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its number: the low half of its location ids.
+    pub index: u32,
+    /// The archive's ids of its locations.
+    pub ids: Vec<u64>,
+    /// What to add to its times (CLOCK_MONOTONIC) to get those of its host's wall clock (CLOCK_REALTIME).
+    pub offset_ns: i64,
+    /// The number of its host's boot: processes of one boot share a clock.
+    pub boot: u32,
+    /// What to add to its host's wall clock to get the archive's.
+    pub correction: Correction,
+}
+
+impl Process {
+    /// Where it ran: host and process id.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let process = &self.manifest.process;
+        if process.host.is_empty() {
+            self.manifest.part.clone()
+        } else {
+            format!("{}:{}", process.host, process.pid)
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let place = self.place();
+        match self.manifest.process.environment.rank {
+            Some(rank) => format!("rank {rank} [{place}]"),
+            None => place,
+        }
+    }
+
+    /// What tells its host from others: processes of one boot share a clock.
+    #[must_use]
+    pub fn host(&self) -> (&str, &str) {
+        let process = &self.manifest.process;
+        if process.host.is_empty() && process.boot_id.is_empty() {
+            return (&self.manifest.part, "");
+        }
+        (&process.host, &process.boot_id)
+    }
+
+    /// A time of this process's on its host's wall clock.
+    #[must_use]
+    pub fn system_ns(&self, ns: u64) -> u64 {
+        ns.saturating_add_signed(self.offset_ns)
+    }
+
+    /// An archive time of this process's.
+    #[must_use]
+    pub fn archive_ns(&self, ns: u64) -> u64 {
+        self.correction.common_ns(self.system_ns(ns))
+    }
+
+    /// What to add to its times to get the archive's: time and offset, linear in between. None: the same always.
+    pub fn clock_offsets(&self) -> impl Iterator<Item = (u64, i64)> {
+        let back = self.offset_ns.saturating_neg();
+        self.correction.knots().map(move |(ns, added)| {
+            let offset = self.offset_ns.saturating_add(added);
+            (ns.saturating_add_signed(back), offset)
+        })
+    }
+
+    /// Its locations with their ids.
+    pub fn locations(&self) -> impl Iterator<Item = (u64, &LocationDefinition)> {
+        self.ids.iter().copied().zip(&self.manifest.locations)
+    }
+
+    /// Whether it has any events.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        let mut locations = self.manifest.locations.iter();
+        locations.any(|location| location.events > 0)
+    }
+}
+
+/// Gives every location of the archive its id.
+///
+/// The locations that stand for ranks of communicators get 0, 1, 2 …, and are listed in that order as *the*
+/// communicating locations: so a member's number in a communicator's group is also its location id. OTF2 only
+/// asks for the former; ViTE 1.2 takes it for the latter and crashes on a message to a location that does not
+/// exist. All other locations are `((number + 1) << 32) | process index`.
+fn number_locations(processes: &mut [Process]) {
+    let mut ranks = Vec::new();
+    for (at, process) in processes.iter_mut().enumerate() {
+        let index = u64::from(process.index);
+        let locations = process.manifest.locations.iter().enumerate();
+        process.ids = locations
+            .clone()
+            .map(|(number, _)| (number as u64 + 1) << 32 | index)
+            .collect();
+        for (number, location) in locations {
+            if let (LocationKind::Communicator { comm, rank, .. }, 0) =
+                (&location.kind, location.sibling)
+            {
+                ranks.push((at, *comm, *rank, number));
+            }
+        }
+    }
+    ranks.sort_unstable();
+    for (id, (at, _, _, number)) in (0..).zip(ranks) {
+        let process = processes.get_mut(at);
+        if let Some(slot) = process.and_then(|process| process.ids.get_mut(number)) {
+            *slot = id;
+        }
+    }
+}
+
+/// Numbers the processes: the launcher's rank where it is there and nobody else has it, else the next
+/// free number above all ranks, in the order of the names of the parts. Sorted by number.
+#[must_use]
+pub fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
+    parts.sort_by(|a, b| a.1.part.cmp(&b.1.part));
+    let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));
+    let mut taken: BTreeSet<u32> = BTreeSet::new();
+    let mut waiting = Vec::new();
+    let mut processes = Vec::with_capacity(parts.len());
+    for (directory, manifest) in parts {
+        let offset_ns = offsets.get(&clock_key(&manifest)).copied().unwrap_or(0);
+        let rank = manifest.process.environment.rank;
+        let rank = rank.filter(|&rank| rank < u32::MAX / 2 && taken.insert(rank));
+        let process = Process {
+            directory,
+            manifest,
+            index: rank.unwrap_or(0),
+            ids: Vec::new(),
+            offset_ns,
+            boot: 0,
+            correction: Correction::default(),
+        };
+        if rank.is_some() {
+            processes.push(process);
+        } else {
+            waiting.push(process);
+        }
+    }
+    let free = taken.last().map_or(0, |last| last + 1);
+    for (number, mut process) in (free..).zip(waiting) {
+        process.index = number;
+        processes.push(process);
+    }
+    processes.sort_by_key(|process| process.index);
+    number_locations(&mut processes);
+    number_boots(&mut processes);
+    processes
+}
+
+/// Numbers the boots as they come.
+fn number_boots(processes: &mut [Process]) {
+    let mut boots: BTreeMap<String, u32> = BTreeMap::new();
+    for process in processes {
+        let next = place(boots.len());
+        process.boot = *boots.entry(clock_key(&process.manifest)).or_insert(next);
+    }
+}
+
+/// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
+#[must_use]
+pub fn align_clocks(processes: &mut [Process]) -> Alignment {
+    let boots = processes.iter().map(|process| index(process.boot) + 1);
+    let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];
+    if spans.len() < 2 {
+        return Alignment::default();
+    }
+    for process in &*processes {
+        let (first, last) = process.manifest.span_ns;
+        if process.has_events()
+            && let Some(span) = spans.get_mut(index(process.boot))
+        {
+            span.0 = span.0.min(process.system_ns(first));
+            span.1 = span.1.max(process.system_ns(last));
+        }
+    }
+    let alignment = align(&spans, constraints(processes));
+    for process in processes {
+        let correction = alignment.clocks.get(index(process.boot));
+        process.correction = correction.cloned().unwrap_or_default();
+        // It has said what it had to say; of ten thousand parts it is the larger half.
+        process.manifest.traffic = Traffic::default();
+    }
+    alignment
+}
+
+fn clock_key(manifest: &Manifest) -> String {
+    let process = &manifest.process;
+    let keys = [&process.boot_id, &process.host, &manifest.part];
+    let known = keys.into_iter().find(|key| !key.is_empty());
+    known.cloned().unwrap_or_default()
+}
+
+/// CLOCK_REALTIME − CLOCK_MONOTONIC, once for each boot, from its earliest part: so the processes of one
+/// host share a clock exactly, whatever the system did to its wall clock meanwhile.
+fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String, i64> {
+    let mut earliest: BTreeMap<String, (u64, i64)> = BTreeMap::new();
+    for manifest in manifests {
+        let clock = &manifest.clock;
+        let (monotonic, realtime) = if clock.first_realtime_ns > 0 {
+            (clock.first_monotonic_ns, clock.first_realtime_ns)
+        } else {
+            // No clock pair at all: recording began about when its first event came.
+            (
+                manifest.span_ns.0,
+                manifest.process.session_start_realtime_ns,
+            )
+        };
+        let offset = i128::from(realtime) - i128::from(monotonic);
+        let offset = i64::try_from(offset).unwrap_or(0);
+        earliest
+            .entry(clock_key(manifest))
+            .and_modify(|best| {
+                if monotonic < best.0 {
+                    *best = (monotonic, offset);
+                }
+            })
+            .or_insert((monotonic, offset));
+    }
+    let offsets = earliest.into_iter();
+    offsets.map(|(key, (_, offset))| (key, offset)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, rank: Option<u32>, boot: &str, pair: (u64, u64)) -> (PathBuf, Manifest) {
+        let mut manifest = Manifest {
+            part: name.to_owned(),
+            ..Manifest::default()
+        };
+        manifest.process.environment.rank = rank;
+        manifest.process.boot_id = boot.to_owned();
+        manifest.clock.first_monotonic_ns = pair.0;
+        manifest.clock.first_realtime_ns = pair.1;
+        (PathBuf::from(name), manifest)
+    }
+
+    #[test]
+    fn ranks_count_where_they_are_unique() {
+        let parts = vec![
+            part("d", None, "x", (1, 2)),
+            part("c", Some(1), "x", (1, 2)),
+            part("b", Some(1), "x", (1, 2)),
+            part("a", Some(4), "x", (1, 2)),
+        ];
+        let numbered: Vec<(String, u32)> = processes(parts)
+            .into_iter()
+            .map(|process| (process.manifest.part, process.index))
+            .collect();
+        let expected = [("b", 1), ("a", 4), ("c", 5), ("d", 6)];
+        assert_eq!(
+            numbered,
+            expected.map(|(name, index)| (name.to_owned(), index))
+        );
+    }
+
+    #[test]
+    fn one_offset_a_boot_from_the_earliest_part() {
+        let parts = vec![
+            part("a", None, "x", (50, 1050)),
+            part("b", None, "x", (40, 1045)),
+            part("c", None, "y", (7, 1000)),
+        ];
+        let offsets: Vec<i64> = processes(parts)
+            .iter()
+            .map(|process| process.offset_ns)
+            .collect();
+        assert_eq!(offsets, [1005, 1005, 993]);
+    }
+}

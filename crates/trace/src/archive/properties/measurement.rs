@@ -1,0 +1,40 @@
+//! Recording that was switched while the job ran: properties `NCCL::MEASUREMENT::…`.
+
+use crate::archive::processes::Process;
+use crate::part::manifest::WindowDefinition;
+use nccl_events::control::Span;
+use nccl_events::event_names;
+
+/// Names and values. Nothing where nothing was switched.
+#[must_use]
+pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    for process in processes {
+        for switch in &process.manifest.switches {
+            let at = process.archive_ns(switch.ns);
+            let what = if switch.is_on { "on" } else { "off" };
+            let by = match switch.window {
+                Some(WindowDefinition { first, last, rank }) => {
+                    let window = Span { first, last };
+                    match rank {
+                        0.. => format!("window {window} of rank {rank}"),
+                        _ => format!("window {window}"),
+                    }
+                }
+                None if switch.by_signal => "a signal".to_owned(),
+                None => "the control file".to_owned(),
+            };
+            let events = event_names(switch.events).join(",");
+            lines.push((
+                at,
+                format!("{at}: {}: {what}, events {events}, by {by}", process.name()),
+            ));
+        }
+    }
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    lines.sort();
+    let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+    vec![("NCCL::MEASUREMENT::LIST".to_owned(), lines.join("\n"))]
+}

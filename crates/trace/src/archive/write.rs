@@ -1,0 +1,293 @@
+//! Writes an archive from the parts of its processes.
+
+use std::path::Path;
+
+use otf2::{
+    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef,
+    LocationRef, MappingType, MetricMemberRef, MetricRef, Paradigm, RegionRef, RmaWinRef,
+    StringRef, SystemTreeNodeRef,
+};
+
+use crate::archive::communicators::Communicators;
+use crate::archive::definitions::{Definitions, Sources, clock};
+use crate::archive::matching::Matching;
+use crate::archive::merged::{Strings, attributes, regions};
+use crate::archive::origins::Origins;
+use crate::archive::processes::Process;
+use crate::archive::properties::{properties, within_anchor};
+use crate::clocks::hosts::Alignment;
+use crate::error::{Error, io_error, otf2_error};
+use crate::part::files::TRACES;
+use crate::part::manifest::Manifest;
+use crate::progress::Progress;
+use journal::part::options::ArchiveOptions;
+
+/// How large an archive became.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveSize {
+    /// Locations, stubs included.
+    pub locations: u64,
+    /// Events.
+    pub events: u64,
+    /// Communicators.
+    pub comms: u64,
+    /// Ranks of communicators without a part.
+    pub ranks_missing: u64,
+    /// Collectives that not all recorded ranks have.
+    pub collectives_unmatched: u64,
+    /// Places where ranks of a communicator called different collectives.
+    pub mismatches: u64,
+}
+
+/// What an archive is made of.
+pub(super) struct Parts<'a> {
+    pub(super) processes: &'a [Process],
+    pub(super) alignment: &'a Alignment,
+    /// How all of them are written.
+    pub(super) options: ArchiveOptions,
+    /// Parts that are not in the archive, and why.
+    pub(super) left_out: &'a [String],
+}
+
+/// The archive's number of each of a part's own.
+#[derive(Debug)]
+struct Maps<'a> {
+    tables: [(MappingType, &'a [Vec<u32>]); 5],
+}
+
+/// Writes the archive into `directory`: event files are linked, everything else is made.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn write(
+    directory: &Path,
+    parts: &Parts<'_>,
+    progress: &dyn Progress,
+) -> Result<ArchiveSize, Error> {
+    let processes = parts.processes;
+    let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
+    let communicators = Communicators::of(processes);
+    let origins = Origins::of(processes, &communicators);
+    let mut strings = Strings::default();
+    let string_maps = number_strings(processes, &origins, &mut strings);
+    let matching = Matching::of(processes, &communicators);
+    let attributes = attributes(&manifests);
+    let regions = regions(&manifests);
+    let sources = Sources {
+        processes,
+        communicators: &communicators,
+        origins: &origins,
+        attributes: &attributes.all,
+        regions: &regions.all,
+        options: parts.options,
+    };
+    let merged = Definitions::of(&sources, strings);
+    let maps = Maps {
+        tables: [
+            (MappingType::String, &string_maps),
+            (MappingType::Attribute, &attributes.maps),
+            (MappingType::Region, &regions.maps),
+            (MappingType::Comm, &communicators.maps),
+            // A communicator's window has its number.
+            (MappingType::RmaWin, &communicators.maps),
+        ],
+    };
+    let failed = || otf2_error(directory);
+    let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
+    let mut properties = properties(parts, &communicators);
+    properties.extend(matching.properties());
+    properties.extend(origins.properties());
+    describe(&mut writer, properties).map_err(failed())?;
+    link_events(&writer, processes, progress)?;
+    for stub in &communicators.stubs {
+        let file = writer.event_file(LocationRef::new(stub.location));
+        otf2::write_stub_events(&file).map_err(failed())?;
+    }
+    local_definitions(&mut writer, processes, &communicators, &maps)?;
+    let mut definitions = writer.definitions().map_err(failed())?;
+    let clock = clock(processes);
+    definitions.clock_properties(&clock).map_err(failed())?;
+    define(&mut definitions, &merged).map_err(failed())?;
+    writer.close().map_err(failed())?;
+    Ok(ArchiveSize {
+        locations: merged.locations.len() as u64,
+        events: manifests.iter().map(|manifest| manifest.events()).sum(),
+        comms: communicators.all.len() as u64,
+        ranks_missing: communicators.stubs.len() as u64,
+        collectives_unmatched: communicators.all.iter().map(|comm| comm.unmatched).sum(),
+        mismatches: matching.mismatches.len() as u64,
+    })
+}
+
+/// Numbers the strings of all parts; those that stand for a rank of another process say which.
+fn number_strings(
+    processes: &[Process],
+    origins: &Origins<'_>,
+    strings: &mut Strings,
+) -> Vec<Vec<u32>> {
+    let maps = processes.iter().map(|process| {
+        let texts = process.manifest.strings.iter();
+        let numbers = texts.map(|text| match origins.resolve(process, text) {
+            Some(origin) => strings.number(&origin),
+            None => strings.number(text),
+        });
+        numbers.collect()
+    });
+    maps.collect()
+}
+
+fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> otf2::Result<()> {
+    writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
+    writer.set_description("What NCCL did, recorded through its profiler interface")?;
+    for (name, value) in within_anchor(properties) {
+        writer.set_property(&name, &value)?;
+    }
+    Ok(())
+}
+
+/// Parts keep their event files, so that unify can be done again when more parts come.
+fn link_events(
+    writer: &ArchiveWriter,
+    processes: &[Process],
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
+    progress.begin("locations", locations as u64);
+    for process in processes {
+        let events = process.directory.join(TRACES);
+        for (number, id) in process.ids.iter().enumerate() {
+            let from = events.join(format!("{number}.evt"));
+            let to = writer.event_file(LocationRef::new(*id));
+            link(&from, &to)?;
+            progress.step();
+        }
+    }
+    progress.end();
+    Ok(())
+}
+
+/// The part's numbers in the archive, and its clock: the same for all locations of a process, so one file is written
+/// and linked under the names of the others. libotf2 looks through all locations for each one it writes itself.
+fn local_definitions(
+    writer: &mut ArchiveWriter,
+    processes: &[Process],
+    communicators: &Communicators,
+    maps: &Maps<'_>,
+) -> Result<(), Error> {
+    for (number, process) in processes.iter().enumerate() {
+        let Some(&first) = process.ids.first() else {
+            continue;
+        };
+        let first = LocationRef::new(first);
+        let failed = otf2_error(&writer.definition_file(first));
+        one_of_process(writer, first, (number, process), maps).map_err(failed)?;
+        link_definitions(writer, first, process.ids.iter().skip(1))?;
+    }
+    let mut stubs = communicators.stubs.iter().map(|stub| &stub.location);
+    if let Some(&first) = stubs.next() {
+        let first = LocationRef::new(first);
+        let empty = writer
+            .local_definitions(first)
+            .and_then(otf2::LocalDefWriter::close);
+        empty.map_err(otf2_error(&writer.definition_file(first)))?;
+        link_definitions(writer, first, stubs)?;
+    }
+    Ok(())
+}
+
+fn one_of_process(
+    writer: &mut ArchiveWriter,
+    location: LocationRef,
+    (number, process): (usize, &Process),
+    maps: &Maps<'_>,
+) -> otf2::Result<()> {
+    let mut local = writer.local_definitions(location)?;
+    for (mapping, tables) in maps.tables {
+        let table = tables.get(number).map_or(&[][..], Vec::as_slice);
+        local.mapping_table_dense(mapping, table)?;
+    }
+    // One alone has no effect, and before the first readers differ in what they do: two, the same, around
+    // all events. A corrected clock has its own, the same for all processes of its host.
+    let uncertainty = process.correction.map.uncertainty.unwrap_or(0);
+    if process.correction.knots().next().is_none() {
+        let locations = process.manifest.locations.iter();
+        let used = || locations.clone().filter(|location| location.events > 0);
+        let first_ns = used().map(|location| location.first_ns).min().unwrap_or(0);
+        let last_ns = used().map(|location| location.last_ns).max().unwrap_or(0);
+        local.clock_offset(first_ns, process.offset_ns, 0.0)?;
+        local.clock_offset(last_ns.saturating_add(1), process.offset_ns, 0.0)?;
+    }
+    for (ns, offset) in process.clock_offsets() {
+        local.clock_offset(ns, offset, deviation(uncertainty))?;
+    }
+    local.close()
+}
+
+/// Gives the local definitions of a location to others.
+fn link_definitions<'a>(
+    writer: &ArchiveWriter,
+    from: LocationRef,
+    to: impl Iterator<Item = &'a u64>,
+) -> Result<(), Error> {
+    let from = writer.definition_file(from);
+    for &location in to {
+        link(&from, &writer.definition_file(LocationRef::new(location)))?;
+    }
+    Ok(())
+}
+
+/// File systems without links, or with a limit on them, get a copy.
+fn link(from: &Path, to: &Path) -> Result<(), Error> {
+    if std::fs::hard_link(from, to).is_err() {
+        std::fs::copy(from, to).map_err(io_error("copy", from))?;
+    }
+    Ok(())
+}
+
+/// OTF2 has a standard deviation with each offset: of what is somewhere within these bounds, evenly.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a deviation does not need 64 bits of its ns"
+)]
+fn deviation(uncertainty_ns: u64) -> f64 {
+    uncertainty_ns as f64 / 3.0_f64.sqrt()
+}
+
+fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2::Result<()> {
+    for (number, text) in (0..).zip(merged.strings.all()) {
+        definitions.string(StringRef::new(number), text)?;
+    }
+    for (number, node) in (0..).zip(&merged.nodes) {
+        definitions.system_tree_node(SystemTreeNodeRef::new(number), node)?;
+    }
+    for (number, group) in (0..).zip(&merged.location_groups) {
+        definitions.location_group(LocationGroupRef::new(number), group)?;
+    }
+    for (&id, location) in &merged.locations {
+        definitions.location(LocationRef::new(id), location)?;
+    }
+    for (number, attribute) in (0..).zip(&merged.attributes) {
+        definitions.attribute(AttributeRef::new(number), attribute)?;
+    }
+    for (number, region) in (0..).zip(&merged.regions) {
+        definitions.region(RegionRef::new(number), region)?;
+    }
+    if let Some(paradigm) = &merged.paradigm {
+        definitions.paradigm(Paradigm::Mpi, paradigm)?;
+    }
+    for (number, group) in (0..).zip(&merged.groups) {
+        definitions.group(GroupRef::new(number), group)?;
+    }
+    for (number, comm) in (0..).zip(&merged.comms) {
+        definitions.comm(CommRef::new(number), comm)?;
+    }
+    for (number, win) in (0..).zip(&merged.windows) {
+        definitions.rma_win(RmaWinRef::new(number), win)?;
+    }
+    // A class has one member, of its own number: an event is about one metric.
+    for (number, (member, class)) in (0..).zip(&merged.metrics) {
+        definitions.metric_member(MetricMemberRef::new(number), member)?;
+        definitions.metric_class(MetricRef::new(number), class)?;
+    }
+    Ok(())
+}

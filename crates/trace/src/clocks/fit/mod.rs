@@ -1,0 +1,311 @@
+//! Finds lines within bounds: a quantity drifts at a limited rate, and at some places its value is known to be at
+//! least or at most something.
+//!
+//! ```text
+//!   y │   ▾     ▾  ▾        ▾ upper bounds    A line is the pair of its values (p, q) at the two ends. Each bound,
+//!     │ p̂┌ ─ ─ ─ ─ ─ ─ ─ ─ ┐q̂                 and the limits of the slope, cut a half-plane off; what is left is a
+//!     │  ┤═════════════════├  the line        convex polygon (`Bounds::lines`), and the truth is in it.
+//!     │ p̌└ ─ ─ ─ ─ ─ ─ ─ ─ ┘q̌
+//!     │    ▴    ▴      ▴     lower bounds
+//!     └──┴─────────────────┴── x
+//! ```
+//!
+//! * [`Bounds::line`] returns the middle of the polygon's bounding box, and how far the truth can be from it. It keeps
+//!   all bounds, because each weighs p and q with positive weights that add up to 1.
+//! * [`Bounds::bent`] returns several joined lines where no single line keeps all bounds.
+//! * [`Bounds::ends`] returns the box itself, with the least slack where bounds contradict each other.
+
+mod bent;
+
+pub use bent::Bent;
+
+/// A bound at `x`, both against a beginning of the caller's: small numbers, because a time since 1970 does not fit an
+/// `f64`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Where.
+    pub x: f64,
+    /// The value there.
+    pub y: f64,
+}
+
+/// From … to, both included.
+pub type Range = (f64, f64);
+
+/// A line, by its values at the two ends.
+type Line = (f64, f64);
+
+/// What the values of a line are known to be, `x` from 0 on.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// The value is not less.
+    pub lower: Vec<Point>,
+    /// It is not more.
+    pub upper: Vec<Point>,
+}
+
+/// A line, and how far the truth can be from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit {
+    /// The value at 0.
+    pub first: f64,
+    /// The value at the other end.
+    pub last: f64,
+    /// No line that keeps all bounds is further off.
+    pub residual: f64,
+}
+
+/// The values that lines within bounds can have at the two ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// At 0.
+    pub first: Range,
+    /// At the other end.
+    pub last: Range,
+    /// By how much the bounds had to be widened.
+    pub slack: f64,
+}
+
+/// Comparisons allow for the rounding of numbers up to some hours in ns.
+const TOLERANCE: f64 = 0.01;
+
+/// Further than any bound, but not so far that it costs precision.
+const FAR: f64 = 1e13;
+
+/// Any value.
+pub const OPEN: Range = (f64::NEG_INFINITY, f64::INFINITY);
+
+impl Bounds {
+    /// The lines from 0 to `length` that keep all bounds, widened by `slack`: a polygon of values at both ends. `start`
+    /// is the range of values at 0, `slopes` that of the slope.
+    fn lines(&self, length: f64, start: Range, slopes: Range, slack: f64) -> Vec<Line> {
+        let ((low, high), (least, most)) = (start, slopes);
+        let mut polygon = vec![
+            (low, low + least * length),
+            (high, high + least * length),
+            (high, high + most * length),
+            (low, low + most * length),
+        ];
+        let at = |x: f64, line: Line| {
+            let part = if length > 0.0 { x / length } else { 0.0 };
+            (1.0 - part) * line.0 + part * line.1
+        };
+        for bound in &self.upper {
+            cut(&mut polygon, |line| at(bound.x, line) - bound.y - slack);
+        }
+        for bound in &self.lower {
+            cut(&mut polygon, |line| bound.y - slack - at(bound.x, line));
+        }
+        polygon
+    }
+
+    /// The line within all bounds from 0 to `length` with a slope of at most `drift` up or down; `None` if there is
+    /// none. If the bounds do not limit the slope, the line is level where a level one keeps them.
+    #[must_use]
+    pub fn line(&self, length: f64, drift: f64) -> Option<Fit> {
+        let reach = |bound: &Point| drift * bound.x;
+        let lowest = range(self.lower.iter().map(|bound| bound.y - reach(bound))).1;
+        let highest = range(self.upper.iter().map(|bound| bound.y + reach(bound))).0;
+        if lowest > highest {
+            return None;
+        }
+        let polygon = self.lines(length, (lowest, highest), (-drift, drift), 0.0);
+        if polygon.is_empty() {
+            return None;
+        }
+        let first = range(polygon.iter().map(|line| line.0));
+        let last = range(polygon.iter().map(|line| line.1));
+        let (least, most) = range(polygon.iter().map(|line| line.1 - line.0));
+        let mut line = (middle(first), middle(last));
+        let lower = range(self.lower.iter().map(|bound| bound.y)).1;
+        let upper = range(self.upper.iter().map(|bound| bound.y)).0;
+        let reach = drift * length;
+        let is_open = least <= -reach + TOLERANCE && most >= reach - TOLERANCE;
+        if is_open && lower <= upper {
+            line = (middle((lower, upper)), middle((lower, upper)));
+        }
+        let off = |value: f64, (low, high): Range| (value - low).max(high - value);
+        Some(Fit {
+            first: line.0,
+            last: line.1,
+            residual: off(line.0, first).max(off(line.1, last)),
+        })
+    }
+
+    /// The values at both ends of the lines from 0 to `length` with these slopes that keep all bounds, widened by the
+    /// least slack that leaves some.
+    #[must_use]
+    pub fn ends(&self, length: f64, slopes: Range) -> Ends {
+        least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(Ends {
+            first: OPEN,
+            last: OPEN,
+            slack: 0.0,
+        })
+    }
+
+    fn ends_with(&self, length: f64, slopes: Range, slack: f64) -> Option<Ends> {
+        let polygon = self.lines(length, (-FAR, FAR), slopes, slack);
+        let known = |(low, high): Range| {
+            let is_far = |value: f64| value.abs() > FAR / 2.0;
+            (
+                if is_far(low) { OPEN.0 } else { low },
+                if is_far(high) { OPEN.1 } else { high },
+            )
+        };
+        (!polygon.is_empty()).then(|| Ends {
+            first: known(range(polygon.iter().map(|line| line.0))),
+            last: known(range(polygon.iter().map(|line| line.1))),
+            slack,
+        })
+    }
+
+    /// Forgets bounds that others imply: only the corners of their convex hulls count.
+    pub fn reduce(&mut self) {
+        hull(&mut self.upper, 1.0);
+        hull(&mut self.lower, -1.0);
+    }
+}
+
+/// The result of `attempt` with no slack, else with the least slack for which there is one (to 1, and to 1 %); `None`
+/// if there is none up to about `most`.
+pub fn least_slack<T>(most: f64, attempt: impl Fn(f64) -> Option<T>) -> Option<T> {
+    if let Some(found) = attempt(0.0) {
+        return Some(found);
+    }
+    let (mut too_little, mut enough) = (0.0, 64.0);
+    let mut found = loop {
+        if let Some(found) = attempt(enough) {
+            break found;
+        }
+        if enough > most {
+            return None;
+        }
+        (too_little, enough) = (enough, enough * 4.0);
+    };
+    while enough - too_little > 1.0 + enough / 128.0 {
+        let middle = too_little + (enough - too_little) / 2.0;
+        match attempt(middle) {
+            Some(better) => (found, enough) = (better, middle),
+            None => too_little = middle,
+        }
+    }
+    Some(found)
+}
+
+/// Cuts a half-plane off a convex polygon: `excess` is linear, and positive outside.
+fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
+    if polygon.iter().all(|&line| excess(line) <= TOLERANCE) {
+        return;
+    }
+    let mut left = Vec::with_capacity(polygon.len() + 1);
+    let next = polygon.iter().cycle().skip(1);
+    for (&from, &to) in polygon.iter().zip(next) {
+        let (before, after) = (excess(from), excess(to));
+        if before <= TOLERANCE {
+            left.push(from);
+        }
+        if (before <= TOLERANCE) != (after <= TOLERANCE) {
+            let part = (before / (before - after)).clamp(0.0, 1.0);
+            left.push((
+                from.0 + part * (to.0 - from.0),
+                from.1 + part * (to.1 - from.1),
+            ));
+        }
+    }
+    *polygon = left;
+}
+
+fn range(values: impl Iterator<Item = f64>) -> Range {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
+}
+
+fn middle((low, high): Range) -> f64 {
+    low + (high - low) / 2.0
+}
+
+/// The lowest corners of points (`side` 1), or the highest (−1): a line that is beyond none of them is beyond no point.
+fn hull(points: &mut Vec<Point>, side: f64) {
+    points.sort_by(|a, b| {
+        a.x.total_cmp(&b.x)
+            .then((side * a.y).total_cmp(&(side * b.y)))
+    });
+    points.dedup_by_key(|point| point.x);
+    let mut corners: Vec<Point> = Vec::new();
+    for &point in points.iter() {
+        while let [.., before, last] = corners.as_slice() {
+            let turn = (last.x - before.x) * (point.y - before.y)
+                - (last.y - before.y) * (point.x - before.x);
+            if side * turn > 0.0 {
+                break;
+            }
+            corners.pop();
+        }
+        corners.push(point);
+    }
+    *points = corners;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(points: &[(f64, f64)]) -> Vec<Point> {
+        points.iter().map(|&(x, y)| Point { x, y }).collect()
+    }
+
+    fn bounds(lower: &[(f64, f64)], upper: &[(f64, f64)]) -> Bounds {
+        Bounds {
+            lower: points(lower),
+            upper: points(upper),
+        }
+    }
+
+    #[test]
+    fn only_corners_count() {
+        let lower = [(0.0, 1.0), (1.0, 4.0), (2.0, 3.0), (3.0, 0.0)];
+        let upper = [
+            (0.0, 10.0),
+            (1.0, 12.0),
+            (2.0, 9.0),
+            (3.0, 20.0),
+            (3.0, 15.0),
+        ];
+        let mut bounds = bounds(&lower, &upper);
+        bounds.reduce();
+        assert_eq!(
+            bounds.upper,
+            points(&[(0.0, 10.0), (2.0, 9.0), (3.0, 15.0)])
+        );
+        assert_eq!(bounds.lower, points(&lower));
+    }
+
+    #[test]
+    fn a_box_around_the_lines_that_fit() {
+        let known = bounds(&[(0.0, 4.0), (100.0, 6.0)], &[(0.0, 10.0), (100.0, 12.0)]);
+        let ends = known.ends(100.0, (-1.0, 1.0));
+        assert_eq!((ends.first, ends.last), ((4.0, 10.0), (6.0, 12.0)));
+        // A limit of the slope reaches from where something is known to where nothing is.
+        let known = bounds(&[(50.0, 4.0)], &[(50.0, 10.0)]);
+        let ends = known.ends(100.0, (-0.1, 0.1));
+        assert_eq!((ends.first, ends.last), ((-1.0, 15.0), (-1.0, 15.0)));
+        let line = known.line(100.0, 0.1).expect("there is one");
+        assert_eq!((line.first, line.last, line.residual), (7.0, 7.0, 8.0));
+        assert!(
+            bounds(&[(5.0, 4.0)], &[])
+                .ends(100.0, (-0.1, 0.1))
+                .first
+                .1
+                .is_infinite()
+        );
+    }
+
+    #[test]
+    fn contradictions_are_measured() {
+        let known = bounds(&[(50.0, 1000.0)], &[(50.0, 0.0)]);
+        let slack = known.ends(100.0, (-0.1, 0.1)).slack;
+        assert!((500.0..506.0).contains(&slack), "{slack}");
+        assert!(known.line(100.0, 0.1).is_none() && known.bent(0.1).is_none());
+    }
+}

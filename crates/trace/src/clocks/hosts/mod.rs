@@ -1,0 +1,135 @@
+//! Finds one clock for hosts whose clocks differ, from constraints: a moment on one host was not after a moment on
+//! another.
+//!
+//! ```text
+//!  components   hosts with constraints both ways, round about too: each component is solved for itself
+//!   └ rough     a constant for each host, to compare times at all
+//!      └ pieces for each pair and piece of time: the differences that all constraints leave (fit::Bounds)
+//!         └ paths   for each host: earliest and latest, over all ways from the reference; the middle is the estimate
+//!            └ repair   moved as little as the lines between the middles ask for
+//! ```
+//!
+//! The stated uncertainty is half of what is left between earliest and latest, and the slack that contradictions need.
+//! `docs/CLOCKS.md` explains the method and names its sources.
+
+mod components;
+mod correction;
+mod paths;
+mod pieces;
+mod repair;
+mod rough;
+mod solve;
+
+pub use correction::{Correction, Relation};
+
+/// The most that two hosts' clocks drift against each other: quartzes are good for some 50 ppm each, and NTP slews
+/// by up to 500 ppm while it sets a clock right.
+const MOST_DRIFT: f64 = 600e-6;
+
+/// A reading of a host's clock: CLOCK_REALTIME as the host's kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reading {
+    /// Whose clock: the number of the host's boot.
+    pub boot: usize,
+    /// What it showed, ns.
+    pub ns: u64,
+}
+
+/// One moment was not after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Constraint {
+    /// What came first.
+    pub earlier: Reading,
+    /// What cannot have come before it.
+    pub later: Reading,
+}
+
+/// The clocks of all hosts, brought together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alignment {
+    /// By number of the boot.
+    pub clocks: Vec<Correction>,
+    /// Constraints between hosts.
+    pub constraints: u64,
+    /// Those that do not hold.
+    pub violations: u64,
+    /// By how much at most, ns.
+    pub worst_violation_ns: u64,
+}
+
+/// Finds the corrections of the hosts' clocks. `spans` has the first and last reading of each host.
+///
+/// The result depends on the constraints alone, not on their order.
+#[must_use]
+pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignment {
+    let boots = spans.len();
+    constraints.retain(|constraint| {
+        let (earlier, later) = (constraint.earlier.boot, constraint.later.boot);
+        earlier != later && earlier < boots && later < boots
+    });
+    constraints.sort_unstable();
+    constraints.dedup();
+    let components = components::components(boots, &constraints);
+    let mut clocks = vec![Correction::default(); boots];
+    for component in &components.all {
+        for (boot, clock) in solve::solve(component, spans, &constraints) {
+            if let Some(slot) = clocks.get_mut(boot) {
+                *slot = clock;
+            }
+        }
+    }
+    components.shift(&mut clocks, &constraints, spans);
+    let mut alignment = Alignment {
+        clocks,
+        constraints: constraints.len() as u64,
+        ..Alignment::default()
+    };
+    alignment.judge(&constraints);
+    alignment
+}
+
+impl Alignment {
+    /// What a reading is on the common clock.
+    #[must_use]
+    pub fn common_ns(&self, reading: Reading) -> u64 {
+        let clock = self.clocks.get(reading.boot);
+        clock.map_or(reading.ns, |clock| clock.common_ns(reading.ns))
+    }
+
+    /// Counts what does not hold.
+    fn judge(&mut self, constraints: &[Constraint]) {
+        for constraint in constraints {
+            let earlier = self.common_ns(constraint.earlier);
+            let over = earlier.saturating_sub(self.common_ns(constraint.later));
+            for boot in [constraint.earlier.boot, constraint.later.boot] {
+                if let Some(clock) = self.clocks.get_mut(boot) {
+                    clock.constraints += 1;
+                    clock.violations += u64::from(over > 0);
+                    clock.worst_violation_ns = clock.worst_violation_ns.max(over);
+                }
+            }
+            self.violations += u64::from(over > 0);
+            self.worst_violation_ns = self.worst_violation_ns.max(over);
+        }
+    }
+}
+
+/// Differences of times as they are computed with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
+)]
+fn approximate(ns: i128) -> f64 {
+    ns as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
+)]
+fn whole(ns: f64) -> i64 {
+    ns.round() as i64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Moves clocks to the nearest ones that keep all constraints (Hildreth's method: projection onto one constraint after
+//! the other, each with the sum of its moves).
+//!
+//! This is the last step: lines between the middles at the ends of pieces can violate a constraint inside a piece where
+//! several hosts share bounds.
+
+/// A constraint on the differences at both ends of a piece: weighed by where it is between them, the clock of
+/// `later` less that of `earlier` is at most `most`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    pub(super) earlier: usize,
+    pub(super) later: usize,
+    /// The first end; the other is the next.
+    pub(super) knot: usize,
+    /// Weight of the other end: 0 … 1.
+    pub(super) part: f64,
+    pub(super) most: f64,
+}
+
+/// Rounding to whole ns at both ends, twice, and of each time.
+const MARGIN_NS: f64 = 3.0;
+/// Good enough.
+const CLOSE_NS: f64 = 0.5;
+/// Passes over all constraints: what is left then is stated.
+const MOST_PASSES: usize = 500;
+
+/// Moves the clocks (by host, then knot) as little as the needs ask for. That of `reference` stays. Returns whether
+/// one had to be moved.
+pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[Need]) -> bool {
+    let mut moved = false;
+    let mut pushed = vec![0.0_f64; needs.len()];
+    for _ in 0..MOST_PASSES {
+        let mut worst = 0.0_f64;
+        for (need, pushed) in needs.iter().zip(&mut pushed) {
+            let over = need.over(clocks) + MARGIN_NS;
+            if over <= 0.0 && *pushed <= 0.0 {
+                continue;
+            }
+            let weights = (1.0 - need.part).powi(2) + need.part.powi(2);
+            let fixed = need.earlier == reference || need.later == reference;
+            let norm = weights * if fixed { 1.0 } else { 2.0 };
+            let push = (over / norm).max(-*pushed);
+            *pushed += push;
+            worst = worst.max(over);
+            moved = true;
+            need.push(clocks, reference, push);
+        }
+        if worst <= CLOSE_NS {
+            break;
+        }
+    }
+    moved
+}
+
+impl Need {
+    fn ends(&self, clocks: &[Vec<f64>]) -> Option<(f64, f64)> {
+        let (earlier, later) = (clocks.get(self.earlier)?, clocks.get(self.later)?);
+        Some((
+            later.get(self.knot)? - earlier.get(self.knot)?,
+            later.get(self.knot + 1)? - earlier.get(self.knot + 1)?,
+        ))
+    }
+
+    /// By how much it does not hold.
+    fn over(&self, clocks: &[Vec<f64>]) -> f64 {
+        let Some((first, last)) = self.ends(clocks) else {
+            return f64::NEG_INFINITY;
+        };
+        (1.0 - self.part) * first + self.part * last - self.most
+    }
+
+    fn push(&self, clocks: &mut [Vec<f64>], reference: usize, push: f64) {
+        for (host, side) in [(self.earlier, 1.0), (self.later, -1.0)] {
+            if host == reference {
+                continue;
+            }
+            for (knot, weight) in [(self.knot, 1.0 - self.part), (self.knot + 1, self.part)] {
+                if let Some(clock) = clocks.get_mut(host).and_then(|clock| clock.get_mut(knot)) {
+                    *clock += side * weight * push;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_as_little_as_needed() {
+        let mut clocks = vec![vec![0.0, 0.0], vec![10.0, 10.0]];
+        let need = Need {
+            earlier: 0,
+            later: 1,
+            knot: 0,
+            part: 0.5,
+            most: 3.0,
+        };
+        assert!(repair(&mut clocks, 0, &[need]));
+        assert!(need.over(&clocks) <= 0.0, "{clocks:?}");
+        // Both ends alike: that is the shortest way.
+        assert_eq!(clocks[1][0].to_bits(), clocks[1][1].to_bits());
+        assert!(clocks[1][0] > -1.0 && clocks[0] == [0.0, 0.0]);
+    }
+}

@@ -1,0 +1,268 @@
+//! Which interval an operation is shown with: what ran, never how long it took to enqueue
+//! (`docs/MAPPING.md` §4).
+
+use serde::{Deserialize, Serialize};
+
+use crate::clocks::gpu::GpuClock;
+use crate::links::correlate::{Activity, Correlation};
+use crate::links::gpu_work::RanBy;
+use crate::tables::assembly::Assembly;
+use crate::tables::near::visit;
+use crate::tables::place::index;
+use nccl_events::Kind;
+
+/// What an operation's interval was measured by: attribute `nccl.timing`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// Its kernel or copies, as CUPTI tells.
+    Cupti,
+    /// CUDA events around its launch.
+    Event,
+    /// Kernel channels on the GPU's timer.
+    KernelChannel,
+    /// Kernel channels without GPU time: when the host heard of them.
+    KernelChannelHost,
+    /// Kernel launch to last proxy operation.
+    Proxy,
+    /// Nothing of its own: while the other operations of its kernel ran.
+    Kernel,
+    /// Only the enqueueing is known.
+    Enqueue,
+}
+
+impl Timing {
+    /// All, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Cupti,
+        Self::Event,
+        Self::KernelChannel,
+        Self::KernelChannelHost,
+        Self::Proxy,
+        Self::Kernel,
+        Self::Enqueue,
+    ];
+
+    /// The attribute's value.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cupti => "cupti",
+            Self::Event => "event",
+            Self::KernelChannel => "kernelch",
+            Self::KernelChannelHost => "kernelch-host",
+            Self::Proxy => "proxy",
+            Self::Kernel => "shared-kernel",
+            Self::Enqueue => "enqueue",
+        }
+    }
+
+    /// Whether it says how long an operation ran, not only how long something around it.
+    #[must_use]
+    pub const fn is_measured(self) -> bool {
+        !matches!(self, Self::Enqueue | Self::Kernel)
+    }
+}
+
+/// When an operation ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// From.
+    pub start: u64,
+    /// To; the last time seen when it is unfinished.
+    pub end: u64,
+    /// How that is known.
+    pub timing: Timing,
+    /// Whether it never ended.
+    pub unfinished: bool,
+    /// How much later than its launch it begins here, because the kernel before had not ended.
+    pub moved_ns: u64,
+    /// Whether other operations ran in it, too: as a bandwidth of this one alone it would be wrong.
+    pub is_shared: bool,
+}
+
+fn measured(
+    assembly: &Assembly,
+    activity: &Activity,
+    ran: RanBy,
+    clock: &GpuClock,
+) -> Option<Interval> {
+    let operation = assembly.operation(activity.operation)?;
+    // What a GPU told has ended, whatever became of the events.
+    let by_work = ran.work.map(|ran| (ran, Timing::Cupti));
+    if let Some((ran, timing)) = by_work.or(ran.events.map(|ran| (ran, Timing::Event))) {
+        return Some(Interval {
+            start: ran.start,
+            end: ran.end,
+            timing,
+            unfinished: ran.unfinished,
+            moved_ns: 0,
+            is_shared: ran.is_shared,
+        });
+    }
+    let launched = assembly
+        .operation(activity.launch)
+        .filter(|_| activity.launch_is_own)
+        .map_or(operation.start, |launch| {
+            launch.end().unwrap_or(launch.start)
+        });
+    let (start, end, timing) = match *activity {
+        Activity { gpu: Some(gpu), .. } => (
+            clock.host_ns(gpu.0),
+            clock.host_ns(gpu.1),
+            Timing::KernelChannel,
+        ),
+        Activity {
+            kernel_host: Some((start, end)),
+            ..
+        } => (start, end, Timing::KernelChannelHost),
+        Activity {
+            proxy_last: Some(last),
+            ..
+        } => (launched.min(last), last, Timing::Proxy),
+        // Of a copy-engine collective NCCL tells the enqueueing only.
+        _ if activity.unfinished && operation.kind() != Kind::CeColl => {
+            (launched, launched, Timing::Proxy)
+        }
+        _ => (
+            operation.start,
+            operation.end().unwrap_or(operation.start),
+            Timing::Enqueue,
+        ),
+    };
+    let end = if activity.unfinished {
+        assembly.span.1.max(start)
+    } else {
+        end
+    };
+    Some(Interval {
+        start,
+        end,
+        timing,
+        unfinished: activity.unfinished,
+        moved_ns: 0,
+        is_shared: false,
+    })
+}
+
+/// A task of a kernel: context, when its kernel was enqueued, launch plan (one kernel; 0: unknown), place of
+/// the activity.
+type Task = (u32, u64, u64, usize);
+
+fn task(assembly: &Assembly, at: usize, activity: &Activity) -> Option<Task> {
+    let operation = assembly.operation(activity.operation)?;
+    let context = operation.context_at()?;
+    let plan = activity.plan;
+    let group = assembly.find(plan).and_then(|at| assembly.operation(at));
+    let enqueued = group.map_or(operation.start, |group| group.start);
+    Some((context, enqueued, plan, at))
+}
+
+/// When the kernels of a communicator rank that were enqueued before have ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Earlier {
+    /// All; those that never ended, at the last time seen.
+    end: u64,
+    /// Those that are known to have ended.
+    known_end: u64,
+}
+
+impl Interval {
+    fn begin_at(&mut self, start: u64) {
+        self.moved_ns = start.saturating_sub(self.start);
+        self.start = self.start.max(start);
+        self.end = self.end.max(self.start);
+    }
+
+    /// Begins when what was enqueued before has ended, where only the launch is known.
+    fn wait_for(&mut self, earlier: Earlier) {
+        match self.timing {
+            Timing::Proxy if self.unfinished || earlier.end < self.end => {
+                self.begin_at(earlier.end.min(self.end));
+            }
+            // Of what was only enqueued the end is not known either: it may be past what never ended.
+            Timing::Enqueue => self.begin_at(earlier.known_end),
+            _ => {}
+        }
+    }
+}
+
+/// The intervals of the tasks of one kernel. Those of which nothing else is known ran while the others did.
+fn share_kernel(intervals: &mut [Option<Interval>], kernel: &[Task], earlier: Earlier) {
+    let mut known: Option<Interval> = None;
+    let of = |task: &Task| task.3;
+    for at in kernel.iter().map(of) {
+        let Some(Some(interval)) = intervals.get_mut(at) else {
+            continue;
+        };
+        if interval.timing == Timing::Enqueue {
+            continue;
+        }
+        interval.wait_for(earlier);
+        let known = known.get_or_insert(Interval {
+            timing: Timing::Kernel,
+            moved_ns: 0,
+            ..*interval
+        });
+        known.start = known.start.min(interval.start);
+        known.end = known.end.max(interval.end);
+        known.unfinished |= interval.unfinished;
+    }
+    for at in kernel.iter().map(of) {
+        match (intervals.get_mut(at), known) {
+            (Some(Some(interval)), Some(known)) if interval.timing == Timing::Enqueue => {
+                *interval = known;
+            }
+            (Some(Some(interval)), None) => interval.wait_for(earlier),
+            _ => {}
+        }
+    }
+}
+
+/// The intervals of all activities, by place of the activity.
+///
+/// The kernels of a communicator run one after the other, so an operation that was launched while an
+/// earlier kernel still ran began when that one ended. Only the kernels' own times say so directly.
+#[must_use]
+pub fn intervals(
+    assembly: &Assembly,
+    correlation: &Correlation,
+    clocks: &[GpuClock],
+) -> Vec<Option<Interval>> {
+    let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(correlation.activities.len());
+    let mut order: Vec<Task> = Vec::with_capacity(correlation.activities.len());
+    let activities = visit(&correlation.activities, |activity| {
+        assembly.operation(activity.operation)
+    });
+    for (at, activity) in activities.enumerate() {
+        let task = task(assembly, at, activity);
+        let clock = task.and_then(|(context, ..)| clocks.get(index(context)));
+        intervals.push(measured(
+            assembly,
+            activity,
+            correlation.gpu.ran(at),
+            clock.unwrap_or(&GpuClock::default()),
+        ));
+        order.extend(task);
+    }
+    order.sort_unstable();
+    let is_same_kernel = |a: &Task, b: &Task| a.2 != 0 && (a.0, a.2) == (b.0, b.2);
+    let mut context = None;
+    let mut earlier = Earlier::default();
+    for kernel in order.chunk_by(is_same_kernel) {
+        let of = kernel.first().map(|task| task.0);
+        if context != of {
+            context = of;
+            earlier = Earlier::default();
+        }
+        share_kernel(&mut intervals, kernel, earlier);
+        for interval in kernel.iter().filter_map(|task| intervals.get(task.3)) {
+            let Some(interval) = interval else { continue };
+            earlier.end = earlier.end.max(interval.end);
+            if !interval.unfinished {
+                earlier.known_end = earlier.known_end.max(interval.end);
+            }
+        }
+    }
+    intervals
+}

@@ -1,0 +1,181 @@
+//! PXN: the proxy of a process does the network transfers of an operation of another process of the node.
+//!
+//! ```text
+//!  worker  ProxyOp, parent: an id of the other's ─► parts/<worker>/remote-transfers   what it did for which operation
+//!  origin  Coll, no ProxyOp of its own ◄── reads that when it is written: its network part counts
+//!  unify   the worker's location ─► named after the rank it worked for, in that process's group
+//! ```
+//!
+//! Processes of a node share a clock, so the worker's times are the origin's. The process that is written first cannot
+//! know what the other did: `finalize` writes such a part a second time, while its journal is there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::links::comm::Comms;
+use crate::links::correlate::Correlation;
+use crate::tables::assembly::{Assembly, Operation};
+use nccl_events::{Body, event};
+
+/// What a process transferred for one operation of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteTransfers {
+    /// The operation: an event id of the other process.
+    pub parent: u64,
+    /// Proxy operations.
+    pub operations: u32,
+    /// The last stop of them, CLOCK_MONOTONIC ns.
+    pub last_ns: Option<u64>,
+    /// Whether some of it never ended.
+    pub unfinished: bool,
+    /// Bytes sent on the network, as far as NCCL told.
+    pub bytes_sent: u64,
+    /// Bytes received from the network, as far as NCCL told.
+    pub bytes_received: u64,
+}
+
+/// What a process did for a communicator rank of another, in sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteWork {
+    /// The context that the other process handed out.
+    pub context: u64,
+    /// Proxy operations.
+    pub operations: u64,
+    /// Bytes sent on the network, as far as NCCL told.
+    pub bytes_sent: u64,
+    /// Bytes received from the network, as far as NCCL told.
+    pub bytes_received: u64,
+    /// Time in which at least one of them was under way, in ns.
+    pub busy_ns: u64,
+}
+
+/// A rank of a communicator, as other processes may refer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportedRank {
+    /// The context that this process handed out.
+    pub context: u64,
+    /// An index into the part's communicators.
+    pub comm: u32,
+    /// Its rank.
+    pub rank: u32,
+}
+
+/// How a part calls a rank that it does not know: this text is replaced in the archive.
+pub(crate) fn placeholder(context: u64) -> String {
+    format!("<foreign {context:#x}>")
+}
+
+/// The context of a [`placeholder`].
+pub(crate) fn context_of_placeholder(text: &str) -> Option<u64> {
+    let context = text.strip_prefix("<foreign 0x")?.strip_suffix('>')?;
+    u64::from_str_radix(context, 16).ok()
+}
+
+/// What this process transferred for operations of others, by operation.
+pub(crate) fn transfers(assembly: &Assembly, correlation: &Correlation) -> Vec<RemoteTransfers> {
+    let mut all: BTreeMap<u64, RemoteTransfers> = BTreeMap::new();
+    for (at, operation) in correlation.transfers_for_others(assembly) {
+        let Body::ProxyOp(event::ProxyOp { is_send, .. }) = assembly.fields_of(operation) else {
+            continue;
+        };
+        if !assembly.is_of_another_process(operation.parent) {
+            continue;
+        }
+        let sum = all
+            .entry(operation.parent)
+            .or_insert_with(|| RemoteTransfers {
+                parent: operation.parent,
+                operations: 0,
+                last_ns: None,
+                unfinished: false,
+                bytes_sent: 0,
+                bytes_received: 0,
+            });
+        sum.operations += 1;
+        sum.last_ns = sum.last_ns.max(operation.end());
+        sum.unfinished |= operation.end().is_none() && !correlation.is_silent(at);
+        let bytes = correlation.proxy_bytes(assembly, at);
+        match is_send {
+            true => sum.bytes_sent += bytes,
+            false => sum.bytes_received += bytes,
+        }
+    }
+    all.into_values().collect()
+}
+
+/// Whether an operation is work for a rank of another process, which its context names.
+pub(crate) fn is_for_another(assembly: &Assembly, operation: &Operation) -> bool {
+    assembly.is_foreign(operation) && !assembly.is_own_context(assembly.context_of(operation))
+}
+
+/// What this process did for ranks of others. Of transfers that NCCL gives a context of this process (2.23) nobody
+/// knows for which rank.
+pub(crate) fn work(assembly: &Assembly, correlation: &Correlation) -> Vec<RemoteWork> {
+    let mut all: BTreeMap<u64, (RemoteWork, Vec<(u64, u64)>)> = BTreeMap::new();
+    for (at, operation) in correlation.transfers_for_others(assembly) {
+        let Body::ProxyOp(event::ProxyOp { is_send, .. }) = assembly.fields_of(operation) else {
+            continue;
+        };
+        if !is_for_another(assembly, operation) {
+            continue;
+        }
+        let context = assembly.context_of(operation);
+        let (work, spans) = all.entry(context).or_default();
+        work.context = context;
+        work.operations += 1;
+        let bytes = correlation.proxy_bytes(assembly, at);
+        match is_send {
+            true => work.bytes_sent += bytes,
+            false => work.bytes_received += bytes,
+        }
+        spans.extend(operation.end().map(|end| (operation.start, end)));
+    }
+    let works = all.into_values().map(|(mut work, spans)| {
+        work.busy_ns = covered(spans);
+        work
+    });
+    works.collect()
+}
+
+/// The time that intervals cover together.
+fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
+    spans.sort_unstable();
+    let (mut covered, mut until) = (0, 0);
+    for (start, end) in spans {
+        covered += end.saturating_sub(start.max(until));
+        until = until.max(end);
+    }
+    covered
+}
+
+/// Proxy operations of others that count for operations of this process.
+pub(crate) fn counted(assembly: &Assembly, correlation: &Correlation) -> u64 {
+    let known = assembly.help.iter().filter(|transfers| {
+        let operation = assembly.find(transfers.parent);
+        correlation.place_of(operation).is_some()
+    });
+    known.map(|transfers| u64::from(transfers.operations)).sum()
+}
+
+/// The ranks that others may refer to.
+pub(crate) fn exported(assembly: &Assembly, comms: &Comms) -> Vec<ExportedRank> {
+    let contexts = assembly.contexts.iter().zip(&comms.members);
+    let ranks = contexts.map(|(context, member)| ExportedRank {
+        context: context.id,
+        comm: member.comm,
+        rank: member.rank,
+    });
+    ranks.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_is_covered_once() {
+        assert_eq!(covered(vec![(10, 20), (0, 5), (15, 30), (16, 18)]), 25);
+        assert_eq!(covered(Vec::new()), 0);
+    }
+}

@@ -1,0 +1,197 @@
+//! The file `collectives` of a part: the collective calls of every rank in order, and in the manifest their number and
+//! a hash. The file is read only where hashes differ.
+//!
+//! What is compared is what decides whether ranks fit together: function, number of elements, datatype, root. NCCL
+//! tells no reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::part::manifest::write_json;
+use crate::tables::place::index;
+use nccl_events::control::Span;
+
+/// Name of the file in a part.
+pub(crate) const CALLS: &str = "collectives";
+
+/// Version of the file.
+const FORMAT: u32 = 1;
+
+/// A collective as the ranks have to agree about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Call {
+    /// What NCCL calls the function.
+    pub(crate) func: String,
+    /// Elements; bytes where the function only moves them.
+    pub(crate) count: u64,
+    /// Type of the elements; empty for bytes.
+    pub(crate) datatype: String,
+    /// The root; -1 where there is none.
+    pub(crate) root: i32,
+}
+
+impl Call {
+    /// A hash of what it says, the same in every process.
+    pub(crate) fn hash(&self) -> u64 {
+        let words = [&self.func, &self.datatype].into_iter();
+        let hashed = words.fold(FNV_SEED, |seed, word| {
+            fnv(fnv(seed, word.as_bytes()), &[0xff])
+        });
+        fnv(
+            fnv(hashed, &self.count.to_le_bytes()),
+            &self.root.to_le_bytes(),
+        )
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let datatype = match self.datatype.as_str() {
+            "" => "bytes",
+            datatype => datatype,
+        };
+        write!(out, "{} of {} {datatype}", self.func, self.count)?;
+        if self.root >= 0 {
+            write!(out, " root {}", self.root)?;
+        }
+        Ok(())
+    }
+}
+
+/// One rank's collectives: indices into [`CallLists::calls`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RankCalls {
+    /// An index into the manifest's communicators.
+    pub(crate) comm: u32,
+    /// Its rank.
+    pub(crate) rank: u32,
+    /// What it called; `None` where that was not recorded.
+    pub(crate) called: Option<Vec<u32>>,
+    /// What NCCL enqueued; `None` where that does not tell what was called.
+    pub(crate) enqueued: Option<Vec<u32>>,
+}
+
+/// The collectives of all ranks of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallLists {
+    format: u32,
+    /// Each different call once.
+    pub(crate) calls: Vec<Call>,
+    /// The ranks.
+    pub(crate) ranks: Vec<RankCalls>,
+}
+
+impl CallLists {
+    pub(crate) fn new(calls: Vec<Call>, ranks: Vec<RankCalls>) -> Self {
+        Self {
+            format: FORMAT,
+            calls,
+            ranks,
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        write_json(path, self)
+    }
+
+    /// Reads a part's file; `None` where there is none that this version understands.
+    pub(crate) fn read(part: &Path) -> Option<Self> {
+        let bytes = fs::read(part.join(CALLS)).ok()?;
+        let lists: Self = serde_json::from_slice(&bytes).ok()?;
+        (lists.format == FORMAT).then_some(lists)
+    }
+}
+
+/// What the manifest says about the collectives of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankDigest {
+    /// An index into the manifest's communicators.
+    pub comm: u32,
+    /// Its rank.
+    pub rank: u32,
+    /// Its calls of the interface; `None` where they were not recorded.
+    pub called: Option<Digest>,
+    /// What NCCL enqueued; `None` where that says nothing about the calls, because CUDA graphs were replayed.
+    pub enqueued: Option<Digest>,
+    /// Of which step ranges these are; `None` where they are all, or it is not known of what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<StepRanges>,
+}
+
+/// Number and hash of some calls in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// How many.
+    pub count: u64,
+    /// Of all of them.
+    pub hash: u64,
+}
+
+impl Default for Digest {
+    /// No calls.
+    fn default() -> Self {
+        Self {
+            count: 0,
+            hash: FNV_SEED,
+        }
+    }
+}
+
+impl Digest {
+    /// Of calls with these hashes, in this order.
+    pub(crate) fn of(hashes: &[u64], order: &[u32]) -> Self {
+        let hash = |call: &u32| hashes.get(index(*call)).copied().unwrap_or(0);
+        order
+            .iter()
+            .fold(Self::default(), |digest, call| digest.and(hash(call)))
+    }
+
+    /// With one more call.
+    #[must_use]
+    pub(crate) fn and(self, call: u64) -> Self {
+        Self {
+            count: self.count + 1,
+            hash: fnv(self.hash, &call.to_le_bytes()),
+        }
+    }
+}
+
+/// The step ranges that a rank came to, or is to come to next: first and last collective, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StepRanges(pub(crate) Vec<(u32, u32)>);
+
+impl StepRanges {
+    pub(crate) fn of(spans: &[Span]) -> Self {
+        Self(spans.iter().map(|span| (span.first, span.last)).collect())
+    }
+
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Span> {
+        let pairs = self.0.iter();
+        pairs.map(|&(first, last)| Span { first, last })
+    }
+}
+
+impl fmt::Display for StepRanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spans: Vec<String> = self.spans().map(|span| span.to_string()).collect();
+        formatter.write_str(&spans.join(","))
+    }
+}
+
+/// Where [`fnv`] begins.
+pub(crate) const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a: the same in every process, whatever the compiler's own hash does.
+pub(crate) fn fnv(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

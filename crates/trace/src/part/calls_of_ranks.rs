@@ -1,0 +1,165 @@
+//! What the ranks of a process called, from what was recorded.
+
+use nccl_events::event;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::calls::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
+use crate::links::collective;
+use crate::links::comm::Comms;
+use crate::links::correlate::Correlation;
+use crate::tables::assembly::Assembly;
+use crate::tables::place::{index, place};
+use crate::timeline::measurement::Cut;
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::Body;
+use nccl_events::Kind;
+
+/// A collective with its position: start, id, number of the call.
+type Timed = (u64, u64, u32);
+
+#[derive(Debug, Default)]
+struct Rank {
+    called: Vec<Timed>,
+    enqueued: Vec<Timed>,
+    uses_graphs: bool,
+}
+
+/// What a call says, before its words are looked up.
+type Raw = (Symbol, u64, Symbol, i32);
+
+/// Numbers the different calls as they come.
+#[derive(Debug, Default)]
+struct Known {
+    by_raw: FxHashMap<Raw, u32>,
+    by_call: BTreeMap<Call, u32>,
+}
+
+impl Known {
+    fn number(&mut self, raw: Raw, symbols: &Symbols) -> u32 {
+        if let Some(&number) = self.by_raw.get(&raw) {
+            return number;
+        }
+        let next = place(self.by_call.len());
+        let number = *self.by_call.entry(call(raw, symbols)).or_insert(next);
+        self.by_raw.insert(raw, number);
+        number
+    }
+}
+
+/// NCCL moves bytes in some functions, whatever type the caller names, and ranks may name different ones.
+fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
+    let func = symbols.text(func);
+    let shape = collective::shape(func);
+    let datatype = symbols.text(datatype);
+    let element = collective::element_bytes(datatype);
+    let (count, datatype) = match func {
+        "AllGather" | "Broadcast" | "AlltoAll" | "Gather" | "Scatter" if element > 0 => {
+            (count.saturating_mul(element), "")
+        }
+        _ => (count, datatype),
+    };
+    let has_root = shape.is_some_and(|shape| shape.has_root());
+    Call {
+        func: func.to_owned(),
+        count,
+        datatype: datatype.to_owned(),
+        root: if has_root { root } else { -1 },
+    }
+}
+
+/// The collectives of each rank of a process, and what the manifest says of them.
+pub(crate) fn calls_of_ranks(
+    assembly: &Assembly,
+    correlation: &Correlation,
+    comms: &Comms,
+    symbols: &Symbols,
+) -> (CallLists, Vec<RankDigest>) {
+    let mut ranks: Vec<Rank> = Vec::new();
+    ranks.resize_with(comms.members.len(), Rank::default);
+    let mut known = Known::default();
+    let compared = [Kind::CollApi, Kind::Coll, Kind::CeColl];
+    for (at, operation) in assembly.of_kinds(compared) {
+        let (raw, is_call) = match assembly.fields_of(operation) {
+            Body::CollApi(event::CollApi {
+                func,
+                count,
+                datatype,
+                root,
+                ..
+            }) => ((func, count, datatype, root), true),
+            Body::Coll(event::Coll {
+                func,
+                count,
+                datatype,
+                root,
+                ..
+            })
+            | Body::CeColl(event::CeColl {
+                func,
+                count,
+                datatype,
+                root,
+                ..
+            }) => ((func, count, datatype, root), false),
+            _ => continue,
+        };
+        let context = operation.context_at();
+        let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) else {
+            continue;
+        };
+        let timed = (operation.start, operation.id, known.number(raw, symbols));
+        if is_call {
+            rank.called.push(timed);
+            continue;
+        }
+        rank.enqueued.push(timed);
+        rank.uses_graphs |= correlation.replays.is_told(assembly, at);
+    }
+    let lists = lists(comms, ranks, known);
+    let hashes: Vec<u64> = lists.calls.iter().map(Call::hash).collect();
+    let digest = |list: &Option<Vec<u32>>| list.as_ref().map(|list| Digest::of(&hashes, list));
+    let digests = (0..).zip(&lists.ranks).map(|(context, rank)| RankDigest {
+        comm: rank.comm,
+        rank: rank.rank,
+        called: digest(&rank.called),
+        enqueued: digest(&rank.enqueued),
+        windows: match assembly.cut(context) {
+            Cut::Windows(windows) => Some(StepRanges::of(&windows)),
+            _ => None,
+        },
+    });
+    let digests = digests.collect();
+    (lists, digests)
+}
+
+/// The calls numbered by their content: what was recorded first must not matter.
+fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
+    let mut numbers = vec![0; known.by_call.len()];
+    for (number, &before) in (0..).zip(known.by_call.values()) {
+        if let Some(slot) = numbers.get_mut(index(before)) {
+            *slot = number;
+        }
+    }
+    let in_order = |mut calls: Vec<Timed>| -> Vec<u32> {
+        calls.sort_unstable();
+        let calls = calls.into_iter();
+        calls
+            .map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0))
+            .collect()
+    };
+    let ranks = comms.members.iter().zip(ranks).map(|(member, rank)| {
+        // Whether calls are recorded shows only where there are collectives.
+        let knows_calls = !rank.called.is_empty() || rank.enqueued.is_empty();
+        RankCalls {
+            comm: member.comm,
+            rank: member.rank,
+            called: knows_calls.then(|| in_order(rank.called)),
+            enqueued: (!rank.uses_graphs).then(|| in_order(rank.enqueued)),
+        }
+    });
+    let ranks = ranks.collect();
+    CallLists::new(known.by_call.into_keys().collect(), ranks)
+}

@@ -1,0 +1,60 @@
+//! Removes the journal of a part that is written, file by file: it may be a link, and what else lies there belongs to
+//! somebody.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::part::files::JOURNAL;
+use crate::progress::Progress;
+
+/// Removes what a part was written from. What cannot be removed is no error: the events are in the part.
+pub(crate) fn remove(part: &Path, progress: &dyn Progress) {
+    let journal = part.join(JOURNAL);
+    if let Err(error) = remove_segments(&journal).and_then(|()| remove_directory(&journal)) {
+        progress.remark(&format!("{}: not removed: {error}", journal.display()));
+    }
+}
+
+fn remove_segments(journal: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(journal)? {
+        let entry = entry?;
+        if is_segment(&entry.file_name()) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The directory, and the link to it where it lies elsewhere.
+fn remove_directory(journal: &Path) -> io::Result<()> {
+    if !journal.is_symlink() {
+        return fs::remove_dir(journal);
+    }
+    fs::remove_dir(fs::canonicalize(journal)?)?;
+    fs::remove_file(journal)
+}
+
+/// Whether a file is called as the recorder calls them: `<slot>.<number>`.
+fn is_segment(name: &OsStr) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.to_str()
+        .and_then(|name| name.split_once('.'))
+        .is_some_and(|(slot, number)| is_number(slot) && is_number(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_segments() {
+        for name in ["0.0", "4095.123"] {
+            assert!(is_segment(OsStr::new(name)), "{name}");
+        }
+        for name in ["0", "0.", ".1", "1.2.3", "a.1", "thesis.tex"] {
+            assert!(!is_segment(OsStr::new(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The manifest of a part: what an archive needs to know of a process beside its events. JSON, versioned.
+//!
+//! ```text
+//! parts/<part>/manifest            this
+//! parts/<part>/collectives         the collective calls of every rank, see `calls`
+//! parts/<part>/remote-transfers    what the process did for ranks of others (PXN), where it did
+//! parts/<part>/traces/<n>.evt      the events of location n, in the part's own numbers, CLOCK_MONOTONIC ns
+//! parts/<part>/done                there when all of these are whole
+//! ```
+//!
+//! Numbers are indices into the lists here: string 3 of an event is `strings[3]`. The file does not say when or by whom
+//! it was written, so that writing twice gives the same bytes.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clocks::anchors::Anchor;
+use crate::clocks::gpu::GpuQuality;
+use crate::clocks::ticks::ClockQuality;
+use crate::error::{Error, io_error};
+use crate::links::gpu_work::definition::GpuWorkDefinition;
+use crate::links::pxn::{ExportedRank, RemoteWork};
+use crate::part::calls::RankDigest;
+use crate::part::files::MANIFEST;
+use crate::part::traffic::rows::Traffic;
+use crate::tables::counts::Counts;
+use journal::part::late::LateCallbacks;
+use journal::part::options::ArchiveOptions;
+use journal::part::process::ProcessInfo;
+use journal::part::scorep::ScorepReport;
+use journal::private;
+
+mod locations;
+
+pub use locations::LocationKind;
+pub(crate) use locations::{Connection, LocationDefinition, LocationOwner};
+
+/// Version of the file. Another one is not read.
+const FORMAT: u32 = 1;
+
+/// A part's manifest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Name of the part.
+    pub part: String,
+    /// The process, from `process.json`.
+    pub process: ProcessInfo,
+    /// Why the process is not known better; empty when it is.
+    pub process_problem: String,
+    /// How the part was written. Metric 0 of an event is the first of its metrics.
+    pub options: ArchiveOptions,
+    /// How ticks became time.
+    pub clock: ClockQuality,
+    /// What several clocks showed at the same moments.
+    pub anchors: Vec<Anchor>,
+    /// First and last time in the event files, CLOCK_MONOTONIC ns; equal without events.
+    pub span_ns: (u64, u64),
+    /// Strings.
+    pub strings: Vec<String>,
+    /// Attributes.
+    pub attributes: Vec<AttributeDefinition>,
+    /// Regions.
+    pub regions: Vec<RegionDefinition>,
+    /// Communicators.
+    pub comms: Vec<CommDefinition>,
+    /// The process's GPUs, as far as its events tell them apart.
+    pub gpus: Vec<GpuDefinition>,
+    /// Locations: each has an event file.
+    pub locations: Vec<LocationDefinition>,
+    /// What was found out about GPUs; nothing without GPUs.
+    pub gpu_work: GpuWorkDefinition,
+    /// Clocks of the GPUs, by communicator rank.
+    pub gpu_clocks: Vec<GpuClockDefinition>,
+    /// What each rank called, in short; the calls are in the file `collectives`.
+    pub collectives: Vec<RankDigest>,
+    /// What tells how far the clocks of hosts are apart.
+    pub traffic: Traffic,
+    /// The ranks that other processes may refer to (PXN).
+    pub exported_ranks: Vec<ExportedRank>,
+    /// What the process did for ranks of others (PXN).
+    pub remote_work: Vec<RemoteWork>,
+    /// Parts of processes that did transfers for this one, as far as they are counted here.
+    pub remote_workers: Vec<String>,
+    /// Their proxy operations.
+    pub remote_operations: u64,
+    /// What became of everything.
+    pub counts: Counts,
+    /// Of a flight recording: from when on the records of all threads are there, CLOCK_MONOTONIC ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_since_ns: Option<u64>,
+    /// What was switched while the process recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchDefinition>,
+    /// What Score-P was shown meanwhile, where it was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scorep: Option<ScorepReport>,
+    /// Records read.
+    pub records: u64,
+    /// How many events were given an id, where the journal tells: those seen and those lost.
+    pub started: Option<u64>,
+    /// What was wrong with the journal.
+    pub problems: Vec<String>,
+}
+
+/// The manifest with its version, as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    format: u32,
+    #[serde(flatten)]
+    manifest: &'a Manifest,
+}
+
+/// What every version of a manifest has.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+impl Manifest {
+    /// Reads a part's manifest.
+    ///
+    /// # Errors
+    /// It cannot be read, makes no sense, or another version wrote it.
+    pub fn read(part: &Path) -> Result<Self, Error> {
+        let path = part.join(MANIFEST);
+        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+        let unreadable = |error: serde_json::Error| Error::Manifest {
+            path: path.clone(),
+            reason: format!("not a part's manifest: {error}"),
+        };
+        // The version first: what else another version says may not fit.
+        let Version { format } = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        if format != FORMAT {
+            let reason = format!(
+                "format {format} is not what this version reads ({FORMAT}): use the nccl-otf2 that belongs to the \
+                 plugin that wrote it"
+            );
+            return Err(Error::Manifest { path, reason });
+        }
+        let mut manifest: Self = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        manifest.counts.add_late(&LateCallbacks::read(part));
+        Ok(manifest)
+    }
+
+    /// Writes the manifest to a file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        let written = Written {
+            format: FORMAT,
+            manifest: self,
+        };
+        write_json(path, &written)
+    }
+
+    /// Whether the process recorded only ranges of steps.
+    pub(crate) fn has_step_ranges(&self) -> bool {
+        self.switches.iter().any(|switch| switch.window.is_some())
+    }
+
+    /// Whether recording was switched so that the order of operations says nothing.
+    pub(crate) fn breaks_order(&self) -> bool {
+        self.switches.iter().any(|switch| switch.breaks_order)
+    }
+
+    /// OTF2 events in all event files.
+    pub(crate) fn events(&self) -> u64 {
+        self.locations.iter().map(|location| location.events).sum()
+    }
+}
+
+/// Writes a file of a part.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    let json = serde_json::to_vec(value).map_err(|error| Error::Manifest {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    private::write(path, &json).map_err(io_error("write", path))
+}
+
+/// An attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AttributeDefinition {
+    /// Its name.
+    pub name: String,
+    /// OTF2's number of its type.
+    pub value_type: u8,
+    /// What it means.
+    pub description: String,
+}
+
+/// A region.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RegionDefinition {
+    /// Its name.
+    pub name: String,
+    /// What kind of region; regions of one name differ in it.
+    pub description: String,
+    /// OTF2's number of its role.
+    pub role: u8,
+    /// OTF2's number of its paradigm.
+    pub paradigm: u8,
+    /// The region group it is in.
+    pub group: String,
+    /// What compilers call a kernel; empty where it is the name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub canonical_name: String,
+}
+
+/// How a communicator is identified across processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommIdentity {
+    /// By NCCL's id and the number of ranks.
+    Id,
+    /// By the hash its operations carry (v1–v3).
+    Hash,
+    /// Not at all: it is this part's own.
+    Part,
+}
+
+/// A communicator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommDefinition {
+    /// How it is identified.
+    pub identity: CommIdentity,
+    /// NCCL's id, the hash, or the context.
+    pub id: u64,
+    /// Number of ranks; 0 if this process does not know.
+    pub ranks: u32,
+    /// Zero-based index among the communicators of this id and size.
+    pub repetition: u32,
+    /// One more than the highest rank this process saw in it.
+    pub ranks_seen: u32,
+    /// The user's name; may be empty.
+    pub name: String,
+    /// Number of hosts; 0 where not given.
+    pub nodes: u32,
+}
+
+/// A GPU of the process, called after a communicator rank on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuDefinition {
+    /// An index into [`Manifest::comms`]; past its end where no rank is on it.
+    pub comm: u32,
+    /// The rank there.
+    pub rank: u32,
+    /// Whether the communicator is the process's largest, which names its GPUs where it can.
+    pub in_largest: bool,
+    /// CUDA's number of it in this process, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
+}
+
+/// The clock of a communicator rank's GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuClockDefinition {
+    /// An index into [`Manifest::comms`].
+    pub comm: u32,
+    /// The rank.
+    pub rank: u32,
+    /// Its clock.
+    #[serde(flatten)]
+    pub clock: GpuQuality,
+}
+
+/// A switch of recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchDefinition {
+    /// When, CLOCK_MONOTONIC ns.
+    pub ns: u64,
+    /// Whether recording was on from then on.
+    pub is_on: bool,
+    /// Of which kinds: NCCL's mask.
+    pub events: u32,
+    /// Whether a signal did it; else a step range, or the control file.
+    pub by_signal: bool,
+    /// Which step range did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowDefinition>,
+    /// Whether the order of operations says nothing since.
+    pub breaks_order: bool,
+}
+
+/// A step range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowDefinition {
+    /// Its first collective.
+    pub first: u32,
+    /// Its last one.
+    pub last: u32,
+    /// The rank, −1 where it is not known.
+    pub rank: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_reads_as_it_was_written_and_only_of_this_version() {
+        let part = tempfile::tempdir().expect("a directory");
+        let owner = LocationOwner::Foreign {
+            context: 7,
+            own: false,
+        };
+        let connection = Connection {
+            owner,
+            channel: 1,
+            send: true,
+            peer: 3,
+        };
+        let manifest = Manifest {
+            part: "host-1-2".to_owned(),
+            locations: vec![LocationDefinition {
+                kind: LocationKind::Step {
+                    connection,
+                    slot: 2,
+                },
+                sibling: 0,
+                events: 3,
+                first_ns: 4,
+                last_ns: 5,
+                collectives: 0,
+            }],
+            ..Manifest::default()
+        };
+        let path = part.path().join(MANIFEST);
+        manifest.write(&path).expect("written");
+        assert_eq!(Manifest::read(part.path()).expect("read"), manifest);
+        fs::write(&path, r#"{"format": 2, "strings": 7}"#).expect("written");
+        let error = Manifest::read(part.path())
+            .expect_err("refused")
+            .to_string();
+        assert!(error.contains("format 2 is not what"), "{error}");
+    }
+}

@@ -1,0 +1,129 @@
+//! The locations of a part.
+
+use serde::{Deserialize, Serialize};
+
+/// What a location is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum LocationKind {
+    /// A thread that called NCCL.
+    Thread {
+        /// The system's id; 0 if not known.
+        thread_id: u32,
+        /// Its name.
+        name: String,
+        /// Whether it is one of CUDA's, which calls host functions.
+        is_callback: bool,
+    },
+    /// A proxy thread between transfers.
+    Proxy {
+        /// The system's id; 0 if not known.
+        thread_id: u32,
+    },
+    /// A rank of a communicator.
+    Communicator {
+        /// An index into [`super::Manifest::comms`].
+        comm: u32,
+        /// Its rank.
+        rank: u32,
+        /// Its GPU: an index into [`super::Manifest::gpus`].
+        gpu: u32,
+    },
+    /// A CUDA stream.
+    Stream {
+        /// Its GPU: an index into [`super::Manifest::gpus`].
+        gpu: u32,
+        /// CUPTI's number of the CUDA context.
+        context: u32,
+        /// CUPTI's number of the stream in it.
+        stream: u32,
+        /// Whether another context on the GPU has a stream of this number.
+        is_ambiguous: bool,
+    },
+    /// A channel of a communicator's rank.
+    Channel {
+        /// Whose.
+        owner: LocationOwner,
+        /// Which.
+        channel: u8,
+    },
+    /// A network connection of a communicator's rank.
+    Net(Connection),
+    /// A slot of a network connection, where one step after the other is under way.
+    Step {
+        /// The connection.
+        #[serde(flatten)]
+        connection: Connection,
+        /// Which slot: 0 … 7.
+        slot: u8,
+    },
+    /// What the network plugin does for that slot.
+    Plugin {
+        /// The connection.
+        #[serde(flatten)]
+        connection: Connection,
+        /// Which slot: 0 … 7.
+        slot: u8,
+    },
+}
+
+impl LocationKind {
+    /// Whether steps of it put data into the memory of a peer.
+    pub(crate) const fn is_sending_step(&self) -> bool {
+        matches!(self, Self::Step { connection, .. } if connection.send)
+    }
+}
+
+/// A network connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// Whose.
+    pub owner: LocationOwner,
+    /// Which channel.
+    pub channel: u8,
+    /// Whether it sends.
+    pub send: bool,
+    /// The rank at the other end.
+    pub peer: i32,
+}
+
+/// Whose location it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "of")]
+pub enum LocationOwner {
+    /// A rank of a communicator of this process.
+    Rank {
+        /// An index into [`super::Manifest::comms`].
+        comm: u32,
+        /// Its rank.
+        rank: u32,
+        /// Its GPU: an index into [`super::Manifest::gpus`].
+        gpu: u32,
+    },
+    /// A communicator without a beginning in the journal: of another process, worked for here (PXN), or one of this
+    /// process's whose beginning could not be recorded.
+    Foreign {
+        /// The context as the process handed it out.
+        context: u64,
+        /// Whether that was this process.
+        own: bool,
+    },
+}
+
+/// A location.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocationDefinition {
+    /// What it is about.
+    #[serde(flatten)]
+    pub kind: LocationKind,
+    /// 0 for the location itself, 1 for its sibling `#2`.
+    pub sibling: u32,
+    /// Events in its file.
+    pub events: u64,
+    /// Its first event, CLOCK_MONOTONIC ns.
+    pub first_ns: u64,
+    /// Its last event.
+    pub last_ns: u64,
+    /// Collective records in it.
+    pub collectives: u64,
+}

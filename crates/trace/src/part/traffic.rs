@@ -1,0 +1,398 @@
+//! What a process's traffic says about the clocks of other hosts, gathered when its part is written: constraints are
+//! made of it when parts become an archive (`archive::constraints`).
+//!
+//! ```text
+//!  rank 0  enters ●━━━━━━━━━━━━● leaves        nobody leaves before everybody has entered
+//!  rank 1        enters ●━━━━━━● leaves
+//!
+//!  send step   ● not before        ─ data ─►        ● not after   receive step
+//! ```
+//!
+//! A sample of bounded size, because unifying must not cost more for longer runs. Both ends of a message must choose
+//! the same without talking: so the choice depends on what both know, order, size and number. All times are chosen
+//! such that they err on the safe side, see `docs/CLOCKS.md`; CLOCK_MONOTONIC ns.
+
+pub(crate) mod rows;
+
+use nccl_events::event;
+use std::collections::BTreeMap;
+
+use self::rows::{End, Key, Passage, Traffic};
+use crate::links::collective::{Flow, shape};
+use crate::links::comm::Identity;
+use crate::links::correlate::Activity;
+use crate::tables::assembly::{Assembly, Operation};
+use crate::tables::place::{index, place};
+use crate::timeline::canvas::Scene;
+use crate::timeline::measurement::Cut;
+use nccl_events::Body;
+use nccl_events::{Kind, state};
+
+/// How many collectives of a communicator's rank are looked at.
+const BUCKETS: usize = 64;
+/// The same for messages from one rank to another.
+const MESSAGE_BUCKETS: usize = 8;
+/// Steps of a transfer that are looked at.
+const STEPS: [i32; 4] = [0, 2, 8, 32];
+/// Most of each list of a process.
+const MOST_ROWS: usize = 512;
+
+/// What messages are called in [`Traffic::functions`].
+const MESSAGE: &str = "message";
+
+/// A context with its collectives, or its messages to (`true`) or from another rank.
+type Line = (u32, Option<(u32, bool)>);
+
+/// An operation that is looked at.
+#[derive(Clone, Copy)]
+struct Chosen<'a> {
+    key: Key,
+    rank: u32,
+    /// The other rank of a message, and whether it goes there.
+    peer: Option<(u32, bool)>,
+    activity: &'a Activity,
+    operation: &'a Operation,
+    /// The first launch of its group on its communicator.
+    launched: Option<u64>,
+    /// Proxy operations that sent or received and ended.
+    sends: u32,
+    receives: u32,
+}
+
+impl Chosen<'_> {
+    /// This rank's end of what goes to (`true`) or comes from another.
+    const fn end(&self, (peer, is_send): (u32, bool), part: (i32, i32), ns: u64) -> End {
+        let (from, to) = if is_send {
+            (self.rank, peer)
+        } else {
+            (peer, self.rank)
+        };
+        End {
+            key: self.key,
+            from,
+            to,
+            part,
+            is_send,
+            ns,
+        }
+    }
+}
+
+/// What has numbers that other processes count alike: numbers of messages and replays count only where all are there.
+struct Numbered {
+    messages: bool,
+    /// By context.
+    replays: Vec<bool>,
+}
+
+impl Numbered {
+    fn of(assembly: &Assembly) -> Self {
+        let has_lost = |kind| assembly.counts.kinds.get(kind).lost > 0;
+        let was_switched = !assembly.switches.is_empty();
+        let replays = |at| {
+            let is_known = !was_switched || matches!(assembly.cut(at), Cut::Windows(_));
+            is_known && !has_lost(Kind::Coll)
+        };
+        Self {
+            messages: !was_switched && !has_lost(Kind::P2p) && assembly.not_kept.segments == 0,
+            replays: (0..place(assembly.contexts.len())).map(replays).collect(),
+        }
+    }
+
+    fn replays(&self, context: u32) -> bool {
+        self.replays.get(index(context)).copied().unwrap_or(false)
+    }
+}
+
+impl Traffic {
+    /// Gathers what a process saw of communicators that are on several hosts.
+    #[must_use]
+    pub fn of(scene: &Scene<'_>) -> Self {
+        let mut traffic = Self::default();
+        let mut chosen = traffic.choose(scene);
+        if chosen.is_empty() {
+            return Self::default();
+        }
+        find_launches(scene.assembly, &mut chosen);
+        let steps = transfers(scene, &mut chosen);
+        for one in &chosen {
+            traffic.add(scene, one);
+        }
+        for (chosen_at, transfer, step) in steps {
+            let Some(one) = chosen.get(chosen_at) else {
+                continue;
+            };
+            traffic.add_step(scene.assembly, one, transfer, step);
+        }
+        thin(&mut traffic.passages, |passage| passage.key.sequence);
+        thin(&mut traffic.ends, |end| end.key.sequence);
+        traffic
+    }
+
+    fn function(&mut self, name: &str) -> u32 {
+        let known = self.functions.iter().position(|known| known == name);
+        place(known.unwrap_or_else(|| {
+            self.functions.push(name.to_owned());
+            self.functions.len() - 1
+        }))
+    }
+
+    /// A sample of the operations of each rank, the same on all.
+    fn choose<'a>(&mut self, scene: &'a Scene<'a>) -> Vec<Chosen<'a>> {
+        let numbered = Numbered::of(scene.assembly);
+        let mut lists: BTreeMap<Line, Vec<Chosen<'a>>> = BTreeMap::new();
+        let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
+        for (activity, operation) in compared(scene) {
+            let context = operation.context_at();
+            let member = context.and_then(|at| Some((at, scene.comms.member(at)?)));
+            let Some((at, member)) = member else { continue };
+            let list = |peer| (at, peer);
+            let (line, function, sequence, repetition) = match scene.assembly.fields_of(operation) {
+                Body::Coll(event::Coll { func, sequence, .. }) if numbered.replays(at) => {
+                    let function = self.function(scene.symbols.text(func));
+                    let next = repetitions.entry((at, function, sequence)).or_insert(0);
+                    *next += 1;
+                    (list(None), function, Some(sequence), *next - 1)
+                }
+                Body::P2p(event::P2p {
+                    func, peer, count, ..
+                }) if numbered.messages => match u32::try_from(peer) {
+                    Ok(peer) if peer != member.rank => {
+                        let is_send = scene.symbols.text(func) == "Send";
+                        let line = list(Some((peer, is_send)));
+                        (line, self.function(MESSAGE), None, count)
+                    }
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let list = lists.entry(line).or_default();
+            list.push(Chosen {
+                key: Key {
+                    comm: member.comm,
+                    function,
+                    sequence: sequence.unwrap_or(list.len() as u64),
+                    repetition,
+                },
+                rank: member.rank,
+                peer: line.1,
+                activity,
+                operation,
+                launched: None,
+                sends: 0,
+                receives: 0,
+            });
+        }
+        let mut chosen = Vec::new();
+        for ((_, peer), list) in lists {
+            let buckets = peer.map_or(BUCKETS, |_| MESSAGE_BUCKETS);
+            chosen.extend(sample(scene, &list, buckets));
+        }
+        chosen
+    }
+
+    fn add(&mut self, scene: &Scene<'_>, one: &Chosen<'_>) {
+        let entered = entered(one);
+        let left = left(scene, one);
+        if let Some(peer) = one.peer {
+            let ns = if peer.1 { entered } else { left };
+            self.ends.extend(ns.map(|ns| one.end(peer, (-1, -1), ns)));
+            return;
+        }
+        let Body::Coll(event::Coll { func, root, .. }) = scene.assembly.fields_of(one.operation)
+        else {
+            return;
+        };
+        let is_root = u32::try_from(root) == Ok(one.rank);
+        let Some(shape) = shape(scene.symbols.text(func)) else {
+            return;
+        };
+        // Who is waited for, and who waits.
+        let (enters, leaves) = match shape.flow {
+            Flow::AllToAll => (true, true),
+            Flow::FromRoot { .. } => (is_root, !is_root),
+            Flow::ToRoot => (!is_root, is_root),
+        };
+        let passage = Passage {
+            key: one.key,
+            entered_ns: entered.filter(|_| enters).unwrap_or(0),
+            left_ns: left.filter(|_| leaves).unwrap_or(0),
+        };
+        if passage.entered_ns > 0 || passage.left_ns > 0 {
+            self.passages.push(passage);
+        }
+    }
+
+    fn add_step(
+        &mut self,
+        assembly: &Assembly,
+        one: &Chosen<'_>,
+        (channel, peer, is_send): (u8, u32, bool),
+        (at, number): (u32, i32),
+    ) {
+        let Some(step) = assembly.operation(at) else {
+            return;
+        };
+        // NCCL reports `SendWait` after the data has gone; what the sender waited for before that, in time.
+        let ns = if is_send {
+            let waits = assembly.state_time(at, state::PROXY_STEP_SEND_PEER_WAIT);
+            waits.or(Some(step.start))
+        } else {
+            let received = assembly.state_time(at, state::PROXY_STEP_RECV_FLUSH_WAIT);
+            received.or_else(|| step.end())
+        };
+        let part = (i32::from(channel), number);
+        self.ends
+            .extend(ns.map(|ns| one.end((peer, is_send), part, ns)));
+    }
+}
+
+/// The operations that ran on communicators that others can know and that are on several hosts, in the order of their
+/// starts.
+fn compared<'a>(scene: &'a Scene<'a>) -> Vec<(&'a Activity, &'a Operation)> {
+    let is_compared = |operation: &Operation| {
+        let member = operation.context_at().and_then(|at| scene.comms.member(at));
+        let comm = member.and_then(|member| scene.comms.comm(member));
+        comm.is_some_and(|comm| {
+            comm.identity != Identity::Context && comm.ranks != 1 && comm.nodes != 1
+        })
+    };
+    let activities = scene.correlation.activities.iter();
+    let ran = activities.filter_map(|activity| {
+        let operation = scene.assembly.operation(activity.operation)?;
+        let ran = !scene.correlation.replays.is_at_capture(activity.operation);
+        (ran && is_compared(operation)).then_some((activity, operation))
+    });
+    let mut ran: Vec<_> = ran.collect();
+    ran.sort_by_key(|(activity, operation)| (operation.start, activity.operation));
+    ran
+}
+
+/// The smallest of each of at most so many equal runs, of equal ones the first: the shortest say most.
+fn sample<'a>(
+    scene: &Scene<'_>,
+    list: &[Chosen<'a>],
+    buckets: usize,
+) -> impl Iterator<Item = Chosen<'a>> {
+    let bytes = |one: &&Chosen<'_>| match scene.assembly.fields_of(one.operation) {
+        Body::Coll(event::Coll {
+            count, datatype, ..
+        })
+        | Body::P2p(event::P2p {
+            count, datatype, ..
+        }) => count.saturating_mul(scene.words.element_bytes(datatype)),
+        _ => 0,
+    };
+    let stride = list.len().div_ceil(buckets).next_power_of_two();
+    let runs = list.chunks(stride);
+    runs.filter_map(move |run| run.iter().min_by_key(bytes).copied())
+}
+
+/// Channel, other rank, and whether it sends.
+type Transfer = (u8, u32, bool);
+
+/// Counts the transfers of the chosen operations; gives their steps: which is chosen, the transfer, the step's place
+/// and number.
+fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transfer, (u32, i32))> {
+    let assembly = scene.assembly;
+    let by_operation: BTreeMap<u32, usize> = chosen
+        .iter()
+        .map(|one| one.activity.operation)
+        .zip(0..)
+        .collect();
+    let mut proxies: BTreeMap<u32, (usize, Transfer)> = BTreeMap::new();
+    for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
+        let Body::ProxyOp(event::ProxyOp {
+            channel,
+            peer,
+            is_send,
+            ..
+        }) = scene.assembly.fields_of(operation)
+        else {
+            continue;
+        };
+        let parent = operation.parent_at();
+        let Some(&which) = parent.and_then(|parent| by_operation.get(&parent)) else {
+            continue;
+        };
+        let (Some(one), Ok(peer)) = (chosen.get_mut(which), u32::try_from(peer)) else {
+            continue;
+        };
+        if operation.end().is_some() {
+            one.sends += u32::from(is_send);
+            one.receives += u32::from(!is_send);
+        }
+        proxies.insert(at, (which, (channel, peer, is_send)));
+    }
+    let mut steps = Vec::new();
+    for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
+        let Body::ProxyStep(event::ProxyStep { step }) = scene.assembly.fields_of(operation) else {
+            continue;
+        };
+        if !STEPS.contains(&step) {
+            continue;
+        }
+        let parent = operation.parent_at();
+        if let Some(&(which, transfer)) = parent.and_then(|parent| proxies.get(&parent)) {
+            steps.push((which, transfer, (at, step)));
+        }
+    }
+    steps
+}
+
+/// A group may have several launches, and which of them is an operation's is not always certain: the first is not
+/// too late.
+fn find_launches(assembly: &Assembly, chosen: &mut [Chosen<'_>]) {
+    let group = |operation: &Operation| (operation.parent, assembly.context_of(operation));
+    let own = |one: &Chosen<'_>| {
+        let launch = assembly.operation(one.activity.launch);
+        launch.filter(|_| one.activity.launch_is_own).map(group)
+    };
+    let mut first: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for of in chosen.iter().filter_map(own) {
+        first.insert(of, u64::MAX);
+    }
+    for (_, operation) in assembly.of_kind(Kind::KernelLaunch) {
+        if let Some(first) = first.get_mut(&group(operation)) {
+            *first = (*first).min(operation.start);
+        }
+    }
+    for one in chosen {
+        one.launched = own(one).and_then(|of| first.get(&of).copied());
+    }
+}
+
+/// A time before which the rank had given nothing to others: its kernel had not been launched; where no launch is
+/// known, its data had not been handed to the network.
+fn entered(one: &Chosen<'_>) -> Option<u64> {
+    let handed = (one.sends > 0).then_some(one.operation.start);
+    one.launched.or(handed)
+}
+
+/// A time when the rank had got everything from others, measured: its kernel had ended, or its last receive.
+fn left(scene: &Scene<'_>, one: &Chosen<'_>) -> Option<u64> {
+    let activity = one.activity;
+    if activity.unfinished {
+        return None;
+    }
+    let kernel = activity.kernel_host.map(|(_, end)| end);
+    let received = activity.proxy_last.filter(|_| one.receives > 0);
+    let context = one.operation.context_at();
+    let clock = context.and_then(|at| scene.gpu_clocks.get(index(at)));
+    let on_gpu = match (activity.gpu, clock) {
+        (Some((_, end)), Some(clock)) => clock.latest_ns(end),
+        _ => None,
+    };
+    [kernel, received, on_gpu].into_iter().flatten().min()
+}
+
+/// Keeps every second, fourth, eighth … number, until there are few enough: others keep the same, or more.
+fn thin<T: Ord>(rows: &mut Vec<T>, sequence: impl Fn(&T) -> u64) {
+    rows.sort_unstable();
+    let mut every = 1;
+    while rows.len() > MOST_ROWS && every < 1 << 40 {
+        every *= 2;
+        rows.retain(|row| sequence(row).is_multiple_of(every));
+    }
+    rows.truncate(MOST_ROWS);
+}
