@@ -26,7 +26,10 @@ pub(crate) enum NoArchive {
     #[error("{}: not the directory of a recorded job, there is no {PARTS}/ in it", .0.display())]
     NoParts(PathBuf),
     /// Journals or parts, and no archive made of them.
-    #[error("{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it", path = .0.display())]
+    #[error(
+        "{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it",
+        path = .0.display()
+    )]
     NotFinalized(PathBuf),
     /// A directory of something else.
     #[error("{}: no archive here: neither {ANCHOR} nor {PARTS}/", .0.display())]
@@ -54,10 +57,6 @@ fn is_there(path: &Path) -> Result<bool, NoArchive> {
 }
 
 /// Whether processes recorded into this directory.
-///
-/// # Errors
-///
-/// It is not there, or cannot be looked into.
 pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
     if !is_there(path)? {
         return Err(NoArchive::Missing(path.to_owned()));
@@ -68,10 +67,6 @@ pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
 }
 
 /// The directory, if processes recorded into it.
-///
-/// # Errors
-///
-/// Says what is there instead.
 pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
     if has_parts(path)? {
         Ok(path)
@@ -81,10 +76,6 @@ pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
 }
 
 /// The anchor file of the archive at `path`: a job's directory, or the anchor itself.
-///
-/// # Errors
-///
-/// Says what is there instead.
 pub(crate) fn anchor(path: &Path) -> Result<PathBuf, NoArchive> {
     if !is_there(path)? {
         return Err(NoArchive::Missing(path.to_owned()));

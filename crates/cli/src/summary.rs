@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::Path;
 
+use analysis::Completeness;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::archive::Trace;
-use crate::completeness::Completeness;
+use crate::archive;
 use crate::units::plural;
 
 /// The numbers.
@@ -40,16 +40,12 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Reads the definitions of an archive.
-    ///
-    /// # Errors
-    ///
-    /// When there is none, or it is damaged.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let trace = Trace::open(path)?;
+        let trace = archive::open(path)?;
         let completeness = Completeness::of(&trace.archive);
         Ok(Self {
             anchor: trace.anchor.display().to_string(),
-            processes: trace.processes() as u64,
+            processes: trace.processes().count() as u64,
             locations: trace.definitions.locations.len() as u64,
             events: trace.events(),
             communicators: trace.definitions.comms.len() as u64,

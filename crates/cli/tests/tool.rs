@@ -3,7 +3,6 @@
 mod tool {
     mod aligned;
     mod check;
-    mod clock_rules;
     mod export;
     mod finalize;
     mod fixture;

@@ -22,6 +22,7 @@ mod part;
 pub mod progress;
 pub mod tables;
 pub mod timeline;
+pub mod vocabulary;
 mod workers;
 
 pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};

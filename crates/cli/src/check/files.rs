@@ -1,15 +1,14 @@
 //! Every location has its files, whole, with as many events as the definitions promise, and there are no others.
 
+use analysis::Trace;
 use otf2::records::Location;
 use otf2::{LocationRef, check_event_file};
-
-use crate::archive::Trace;
 
 use super::findings::Findings;
 use super::rules::Rule;
 
 /// Files that no location has: somebody's events that no reader will show.
-pub(crate) fn strays(trace: &Trace, findings: &mut Findings) {
+pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
     let Ok(entries) = std::fs::read_dir(trace.anchor.with_extension("")) else {
         return; // every location's files are missing then, and found so
     };
@@ -35,34 +34,34 @@ pub(crate) fn strays(trace: &Trace, findings: &mut Findings) {
 }
 
 /// Checks the files of a location; false when its events cannot be read.
-pub(crate) fn check(
+pub(super) fn check(
     trace: &Trace,
     location: LocationRef,
     definition: &Location,
     findings: &mut Findings,
 ) -> bool {
-    let place = || Some((location, trace.location_name(location)));
+    let place = (trace, location);
     let path = trace.archive.definition_file(location);
     if !path.is_file() {
         let message = format!("{} is missing", path.display());
-        findings.add(Rule::File, place(), None, message);
+        findings.at(place, None, Rule::File, message);
     }
     let path = trace.archive.event_file(location);
     if !path.is_file() {
         let message = format!("{} is missing", path.display());
-        findings.add(Rule::File, place(), None, message);
+        findings.at(place, None, Rule::File, message);
         return false;
     }
     match check_event_file(&path, trace.archive.event_chunk_bytes()) {
         Err(error) => {
-            findings.add(Rule::File, place(), None, error.to_string());
+            findings.at(place, None, Rule::File, error.to_string());
             false
         }
         Ok(events) => {
             let promised = definition.number_of_events;
             if events != promised {
                 let message = format!("{promised} events are promised, {events} are there");
-                findings.add(Rule::EventCount, place(), None, message);
+                findings.at(place, None, Rule::EventCount, message);
             }
             true
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use analysis::Trace;
 use otf2::LocationRef;
 use serde::Serialize;
 
@@ -46,13 +47,29 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds one.
-    pub(crate) fn add(
+    /// Adds one about the archive as a whole.
+    pub(crate) fn general(&mut self, rule: Rule, message: impl Into<String>) {
+        self.add(rule, None, None, message.into());
+    }
+
+    /// Adds one about a location, and what happens on it then.
+    pub(crate) fn at(
+        &mut self,
+        (trace, location): (&Trace, LocationRef),
+        time: Option<u64>,
+        rule: Rule,
+        message: impl Into<String>,
+    ) {
+        let location = (location.get(), trace.location_name(location));
+        self.add(rule, Some(location), time, message.into());
+    }
+
+    fn add(
         &mut self,
         rule: Rule,
-        location: Option<(LocationRef, String)>,
+        location: Option<(u64, String)>,
         time_ns: Option<u64>,
-        message: impl Into<String>,
+        message: String,
     ) {
         let count = self.counts.entry(rule).or_insert(0);
         *count += 1;
@@ -63,16 +80,11 @@ impl Findings {
         self.listed.push(Finding {
             severity: rule.severity(),
             rule: rule.number(),
-            location: location.map(LocationRef::get),
+            location,
             name,
             time_ns,
-            message: message.into(),
+            message,
         });
-    }
-
-    /// Adds one about the archive as a whole.
-    pub(crate) fn general(&mut self, rule: Rule, message: impl Into<String>) {
-        self.add(rule, None, None, message);
     }
 
     /// How many of a severity.

@@ -8,10 +8,6 @@ use crate::table::{Side, Table};
 use super::rules::Rule;
 
 /// Prints all rules, as a table or as JSON.
-///
-/// # Errors
-///
-/// When stdout cannot be written.
 pub(crate) fn print(as_json: bool) -> Result<()> {
     if as_json {
         let rules = Rule::ALL.iter().map(|rule| {

@@ -93,8 +93,8 @@ rules! {
     Reference S13 Fault Any "Events refer only to what is defined.";
     AttributeType S14 Fault Any "Values of attributes have the type of their definition.";
     Metric S15 Fault Any "Metric events have a value for each member of their class, of its type.";
-    LaneId S16 Fault Nccl "The place of a location in the list of communicating locations is its id (not in merged archives).";
-    KernelRow S17 Fault Nccl "A kernel or copy is on a row of the GPU that the communicator of its operation uses.";
+    LocationId S16 Fault Nccl "The place of a location in the list of communicating locations is its id (not in merged archives).";
+    KernelGpu S17 Fault Nccl "A kernel or copy is on a location of the GPU that the communicator of its operation uses.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";
@@ -136,7 +136,7 @@ rules! {
     ClockStatement T17 Fault Nccl "The clock offsets of a process bring it onto its host's wall clock, and then by the stated correction, drift and uncertainty onto the common one (not in merged archives).";
 
     Account A01 Fault Nccl "Of every kind, events seen = written + not drawn + duplicate + left out.";
-    Drawn A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
+    Written A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
     Statement A03 Fault Nccl "The archive's counts are numbers, and its lists are as long as it says.";
     UnfinishedMark A04 Fault Nccl "Where events are marked unfinished, the archive counts unfinished ones.";
     Lost A05 Remark Nccl "Everything could be recorded.";

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Sequences;
+use analysis::rank::{End, Operation, Rank};
 use otf2::{Collective, CollectiveOp};
-
-use super::operations::{End, Rank};
 
 /// What was left out, of all ranks together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,16 +46,7 @@ pub(super) fn complete(ranks: &mut [Rank]) -> LeftOut {
 fn collectives(ranks: &mut [Rank]) -> u64 {
     let count = |ranks: &[Rank]| -> usize { ranks.iter().map(|it| it.collectives.len()).sum() };
     let before = count(ranks);
-    let shortest = ranks.iter().map(|rank| rank.collectives.len()).min();
-    let what = |collective: &Collective| (collective.op, collective.root);
-    let is_alike = |place: &usize| {
-        let mut all = ranks
-            .iter()
-            .map(|rank| &rank.collectives[*place].collective);
-        let first = all.next().map(what);
-        all.all(|other| Some(what(other)) == first)
-    };
-    let alike = (0..shortest.unwrap_or(0)).take_while(is_alike).count();
+    let alike = alike(ranks);
     for rank in &mut *ranks {
         // What was done after the last collective that all have: who knows how far the others came.
         let end = rank
@@ -72,6 +63,23 @@ fn collectives(ranks: &mut [Rank]) -> u64 {
         rank.collectives.retain(|_| usable.next() == Some(&true));
     }
     (before - count(ranks)) as u64
+}
+
+/// How many collectives are the same on all ranks, from the first on.
+fn alike(ranks: &[Rank]) -> usize {
+    let mut sequences = Sequences::default();
+    let mut alike = usize::MAX;
+    for (number, rank) in (0..).zip(ranks) {
+        for Operation { collective, .. } in &rank.collectives {
+            let what = (collective.op, collective.root);
+            let other = sequences.add(number, what);
+            if let Some(other) = other.filter(|other| *other.thing != what) {
+                alike = alike.min(other.place);
+            }
+        }
+        alike = alike.min(rank.collectives.len());
+    }
+    alike
 }
 
 /// Whether MPI has the operation, and no rank alone says that it moved nothing: it would be skipped there, and only
@@ -149,7 +157,6 @@ fn messages(ranks: &mut [Rank]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::operations::Operation;
     use super::*;
     use otf2::CommRef;
 

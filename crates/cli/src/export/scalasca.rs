@@ -9,19 +9,20 @@
 //!
 //! It knows MPI only: regions by their canonical name and the file "MPI", one process with one thread for each rank.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use analysis::rank::Rank;
 use otf2::records::{
     ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode,
 };
 use otf2::{
-    ArchiveWriter, Attributes, Collective, CollectiveOp, CommRef, EventWriter, GroupRef, GroupType,
-    LocationGroupRef, LocationGroupType, LocationRef, LocationType, Message, Paradigm,
-    ParadigmClass, RegionRef, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    ArchiveWriter, Attributes, Collective, CollectiveOp, CommRef, EventWriter, GlobalDefinitions,
+    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Message,
+    Paradigm, ParadigmClass, RegionRef, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 
 use super::complete::OPERATIONS;
-use super::operations::Rank;
 
 /// How long before the first and after the last operation the ranks begin and end, in ticks.
 const AROUND: u64 = 1000;
@@ -65,10 +66,6 @@ fn region(op: CollectiveOp) -> RegionRef {
 
 impl Communicator<'_> {
     /// Writes the archive `directory/traces.otf2`.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
     pub(super) fn write(&self, directory: &Path) -> otf2::Result<()> {
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
@@ -93,18 +90,16 @@ impl Communicator<'_> {
         archive.close()
     }
 
+    /// From a little before the first operation to a little after the last.
     fn span(&self) -> (u64, u64) {
-        let ranks = || self.ranks.iter();
-        let messages = || ranks().flat_map(|rank| rank.sends.iter().chain(&rank.receives));
-        let collectives = || ranks().flat_map(|rank| &rank.collectives);
-        let begins = collectives()
-            .map(|it| it.begin)
-            .chain(messages().map(|it| it.begin));
-        let ends = collectives()
-            .map(|it| it.end)
-            .chain(messages().map(|it| it.end));
-        let first = begins.min().unwrap_or(AROUND);
-        let last = ends.max().unwrap_or(first);
+        let times = self.ranks.iter().flat_map(|rank| {
+            let messages = rank.sends.iter().chain(&rank.receives);
+            let messages = messages.map(|it| (it.begin, it.end));
+            let collectives = rank.collectives.iter().map(|it| (it.begin, it.end));
+            messages.chain(collectives)
+        });
+        let span = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let (first, last) = span.unwrap_or((AROUND, AROUND));
         (first.saturating_sub(AROUND), last.saturating_add(AROUND))
     }
 
@@ -114,119 +109,35 @@ impl Communicator<'_> {
         (first, last): (u64, u64),
         events: &[u64],
     ) -> otf2::Result<()> {
-        let mut to = archive.definitions()?;
-        to.clock_properties(&ClockProperties {
+        let mut definer = Definer {
+            to: archive.definitions()?,
+            texts: Vec::new(),
+            nodes: 0,
+        };
+        definer.to.clock_properties(&ClockProperties {
             timer_resolution: self.ticks_per_second,
             global_offset: first,
             trace_length: last - first + 1,
             realtime_timestamp: u64::MAX,
         })?;
-        let mut texts: Vec<String> = Vec::new();
-        let mut text = |text: &str| {
-            let place = texts.iter().position(|known| known == text);
-            let place = place.unwrap_or_else(|| {
-                texts.push(text.to_owned());
-                texts.len() - 1
-            });
-            StringRef::new(u32::try_from(place).unwrap_or(u32::MAX))
-        };
-        let mut hosts: Vec<&str> = self.hosts.clone();
-        hosts.sort_unstable();
-        hosts.dedup();
-        let machine = SystemTreeNode {
-            name: text(self.machine),
-            class_name: text("machine"),
-            parent: SystemTreeNodeRef::UNDEFINED,
-            domains: vec![SystemTreeDomain::Machine],
+        let paradigm = ParadigmRecord {
+            name: definer.text("MPI")?,
+            class: ParadigmClass::Process,
             properties: Vec::new(),
         };
-        let node_class = text("node");
-        let nodes: Vec<SystemTreeNode> = hosts
-            .iter()
-            .map(|host| SystemTreeNode {
-                name: text(host),
-                class_name: node_class,
-                parent: SystemTreeNodeRef::new(0),
-                domains: vec![SystemTreeDomain::SharedMemory],
-                properties: Vec::new(),
-            })
-            .collect();
-        let thread = text("Master thread");
-        let groups: Vec<LocationGroup> = (0..)
-            .zip(&self.hosts)
-            .map(|(rank, host): (u32, _)| LocationGroup {
-                name: text(&format!("NCCL rank {rank}")),
-                group_type: LocationGroupType::Process,
-                system_tree_parent: (1..)
-                    .zip(&hosts)
-                    .find(|(_, known)| *known == host)
-                    .map_or(SystemTreeNodeRef::new(0), |(node, _)| {
-                        SystemTreeNodeRef::new(node)
-                    }),
-                creator: LocationGroupRef::UNDEFINED,
-                properties: Vec::new(),
-            })
-            .collect();
-        let file = text("MPI");
-        let mut regions = Vec::new();
-        let operations = OPERATIONS.iter();
-        let operations = operations.map(|(op, canonical, name)| (*canonical, *name, role(*op)));
-        for (canonical, name, role) in OTHERS.into_iter().chain(operations) {
-            let is_mpi = canonical.starts_with("MPI_");
-            regions.push(Region {
-                name: text(name),
-                canonical_name: text(canonical),
-                role,
-                paradigm: if is_mpi {
-                    Paradigm::Mpi
-                } else {
-                    Paradigm::Compiler
-                },
-                source_file: if is_mpi { file } else { StringRef::UNDEFINED },
-                ..Region::default()
-            });
-        }
-        let (mpi, name) = (text("MPI"), text(self.name));
-        for (number, text) in (0..).zip(&texts) {
-            to.string(StringRef::new(number), text)?;
-        }
-        to.paradigm(
-            Paradigm::Mpi,
-            &ParadigmRecord {
-                name: mpi,
-                class: ParadigmClass::Process,
-                properties: Vec::new(),
-            },
-        )?;
-        for (number, node) in (0..).zip([machine].iter().chain(&nodes)) {
-            to.system_tree_node(SystemTreeNodeRef::new(number), node)?;
-        }
-        for (rank, group) in (0..).zip(&groups) {
-            to.location_group(LocationGroupRef::new(rank), group)?;
-        }
-        for (rank, events) in (0..).zip(events) {
-            let location = Location {
-                name: thread,
-                location_type: LocationType::CpuThread,
-                number_of_events: *events,
-                group: LocationGroupRef::new(rank),
-                properties: Vec::new(),
-            };
-            to.location(LocationRef::new(rank.into()), &location)?;
-        }
-        for (number, region) in (0..).zip(&regions) {
-            to.region(RegionRef::new(number), region)?;
-        }
-        let members: Vec<u64> = (0..self.ranks.len() as u64).collect();
+        definer.to.paradigm(Paradigm::Mpi, &paradigm)?;
+        self.define_ranks(&mut definer, events)?;
+        definer.regions()?;
+        let name = definer.text(self.name)?;
         for (number, group_type) in [(0, GroupType::CommLocations), (1, GroupType::CommGroup)] {
             let group = Group {
                 name,
                 group_type,
                 paradigm: Paradigm::Mpi,
                 flags: 0,
-                members: members.clone(),
+                members: (0..self.ranks.len() as u64).collect(),
             };
-            to.group(GroupRef::new(number), &group)?;
+            definer.to.group(GroupRef::new(number), &group)?;
         }
         let comm = Comm {
             name,
@@ -234,7 +145,105 @@ impl Communicator<'_> {
             parent: CommRef::UNDEFINED,
             flags: 0,
         };
-        to.comm(COMM, &comm)
+        definer.to.comm(COMM, &comm)
+    }
+
+    /// The machine, its hosts, and a process with one thread for each rank.
+    fn define_ranks(&self, definer: &mut Definer<'_>, events: &[u64]) -> otf2::Result<()> {
+        definer.node(self.machine, "machine", SystemTreeDomain::Machine, None)?;
+        let root = SystemTreeNodeRef::new(0);
+        let hosts: BTreeSet<&str> = self.hosts.iter().copied().collect();
+        for host in &hosts {
+            definer.node(host, "node", SystemTreeDomain::SharedMemory, Some(root))?;
+        }
+        for (rank, host) in (0..).zip(&self.hosts) {
+            let node = (1..).zip(&hosts).find(|(_, known)| *known == host);
+            let group = LocationGroup {
+                name: definer.text(&format!("NCCL rank {rank}"))?,
+                group_type: LocationGroupType::Process,
+                system_tree_parent: node.map_or(root, |(node, _)| SystemTreeNodeRef::new(node)),
+                creator: LocationGroupRef::UNDEFINED,
+                properties: Vec::new(),
+            };
+            definer
+                .to
+                .location_group(LocationGroupRef::new(rank), &group)?;
+        }
+        for (rank, events) in (0..).zip(events) {
+            let location = Location {
+                name: definer.text("Master thread")?,
+                location_type: LocationType::CpuThread,
+                number_of_events: *events,
+                group: LocationGroupRef::new(rank),
+                properties: Vec::new(),
+            };
+            definer
+                .to
+                .location(LocationRef::new(rank.into()), &location)?;
+        }
+        Ok(())
+    }
+}
+
+/// Defines strings when they are first used.
+struct Definer<'a> {
+    to: GlobalDefinitions<'a>,
+    texts: Vec<String>,
+    nodes: u32,
+}
+
+impl Definer<'_> {
+    fn text(&mut self, text: &str) -> otf2::Result<StringRef> {
+        let known = self.texts.iter().position(|known| known == text);
+        let place = known.unwrap_or(self.texts.len());
+        let reference = StringRef::new(u32::try_from(place).unwrap_or(u32::MAX));
+        if known.is_none() {
+            self.texts.push(text.to_owned());
+            self.to.string(reference, text)?;
+        }
+        Ok(reference)
+    }
+
+    fn node(
+        &mut self,
+        name: &str,
+        class: &str,
+        domain: SystemTreeDomain,
+        parent: Option<SystemTreeNodeRef>,
+    ) -> otf2::Result<()> {
+        let node = SystemTreeNode {
+            name: self.text(name)?,
+            class_name: self.text(class)?,
+            parent: parent.unwrap_or(SystemTreeNodeRef::UNDEFINED),
+            domains: vec![domain],
+            properties: Vec::new(),
+        };
+        let reference = SystemTreeNodeRef::new(self.nodes);
+        self.nodes += 1;
+        self.to.system_tree_node(reference, &node)
+    }
+
+    fn regions(&mut self) -> otf2::Result<()> {
+        let operations = OPERATIONS.iter();
+        let operations = operations.map(|(op, canonical, name)| (*canonical, *name, role(*op)));
+        let regions = OTHERS.into_iter().chain(operations);
+        for (number, (canonical, name, role)) in (0..).zip(regions) {
+            let is_mpi = canonical.starts_with("MPI_");
+            let (paradigm, source_file) = match is_mpi {
+                true => (Paradigm::Mpi, self.text("MPI")?),
+                false => (Paradigm::Compiler, StringRef::UNDEFINED),
+            };
+            let region = Region {
+                name: self.text(name)?,
+                canonical_name: self.text(canonical)?,
+                role,
+                paradigm,
+                source_file,
+                ..Region::default()
+            };
+            self.to.region(RegionRef::new(number), &region)?;
+        }
+        Ok(())
     }
 }
 

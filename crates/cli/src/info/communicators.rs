@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use analysis::Trace;
 use otf2::{CommRef, Event, EventKind, LocationRef};
 use serde::Serialize;
-
-use crate::archive::{Trace, members};
 
 /// The communicators of an archive.
 pub(crate) struct Communicators {
     rows: BTreeMap<CommRef, Row>,
-    /// By communicator and location: the rank.
-    ranks: BTreeMap<(CommRef, LocationRef), u32>,
     messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
 }
 
@@ -56,35 +53,24 @@ impl Communicators {
     pub(crate) fn of(trace: &Trace) -> Self {
         let mut found = Self {
             rows: BTreeMap::new(),
-            ranks: BTreeMap::new(),
             messages: BTreeMap::new(),
         };
-        for (reference, comm) in &trace.definitions.comms {
-            let members = members(trace, *reference);
-            let recorded = members.iter().filter(|location| {
-                let location = trace.definitions.locations.get(location);
-                location.is_some_and(|location| location.number_of_events > 0)
-            });
-            let name = trace.definitions.string(comm.name);
+        for reference in trace.definitions.comms.keys() {
+            let members = trace.members(*reference);
+            let recorded = members.iter().filter(|member| trace.has_events(**member));
             let row = Row {
-                name: name.map_or_else(
-                    || format!("communicator {}", reference.get()),
-                    str::to_owned,
-                ),
+                name: trace.comm_name(*reference),
                 ranks: members.len() as u64,
                 ranks_recorded: recorded.count() as u64,
                 ..Row::default()
             };
             found.rows.insert(*reference, row);
-            for (rank, location) in (0..).zip(members) {
-                found.ranks.insert((*reference, location), rank);
-            }
         }
         found
     }
 
     /// Takes in an event of a location.
-    pub(crate) fn event(&mut self, location: LocationRef, event: &Event) {
+    pub(crate) fn event(&mut self, trace: &Trace, location: LocationRef, event: &Event) {
         match &event.kind {
             EventKind::MpiCollectiveEnd(collective)
             | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
@@ -94,9 +80,8 @@ impl Communicators {
                 }
             }
             EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
-                let rank = self.ranks.get(&(message.comm, location));
-                if let Some(rank) = rank {
-                    let between = (message.comm, *rank, message.peer);
+                if let Some(rank) = trace.rank(location, message.comm) {
+                    let between = (message.comm, rank, message.peer);
                     let (count, bytes) = self.messages.entry(between).or_default();
                     *count += 1;
                     *bytes += message.bytes;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::statement;
 use otf2::Archive;
 use serde::Serialize;
 
@@ -26,16 +27,9 @@ pub(crate) struct Gpus {
 impl Gpus {
     /// Reads the properties.
     pub(crate) fn of(archive: &Archive) -> Self {
-        let list = |name: &str| -> Vec<String> {
-            let value = archive.property(name).unwrap_or_default();
-            value.lines().map(str::to_owned).collect()
-        };
-        let properties = archive.properties().iter();
-        let numbers = properties.filter_map(|(name, value)| {
-            let name = name.strip_prefix("NCCL::GPU::")?;
-            let number = value.trim().parse().ok()?;
-            Some((name.replace("::", ".").to_ascii_lowercase(), number))
-        });
+        let list = |name| statement::lines(archive, name);
+        let numbers = statement::numbers(archive, "NCCL::GPU::");
+        let numbers = numbers.map(|(name, number)| (name.replace("::", "."), number));
         Self {
             ways: list("NCCL::GPU::WAY"),
             notices: list("NCCL::GPU::NOTICES"),

@@ -2,125 +2,72 @@
 
 use std::collections::BTreeMap;
 
-use otf2::{AttributeRef, AttributeValue, Event, EventKind, RegionRef};
+use analysis::{Instance, Instances, Step, Trace};
+use otf2::{Event, RegionRef};
 use serde::Serialize;
-
-use crate::archive::Trace;
-
-/// What is looked for on events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    Timing,
-    Bytes,
-    Unfinished,
-    AlgorithmBandwidth,
-    BusBandwidth,
-}
-
-const WANTED: [(&str, Wanted); 5] = [
-    ("nccl.timing", Wanted::Timing),
-    ("nccl.bytes", Wanted::Bytes),
-    ("nccl.unfinished", Wanted::Unfinished),
-    ("nccl.algbw", Wanted::AlgorithmBandwidth),
-    ("nccl.busbw", Wanted::BusBandwidth),
-];
 
 /// Operations of all locations so far.
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
-    wanted: BTreeMap<AttributeRef, Wanted>,
-    classes: BTreeMap<(RegionRef, u32), Class>,
-    open: Vec<Option<Open>>,
+    instances: Instances<'a>,
+    classes: BTreeMap<(RegionRef, u32), Class<'a>>,
 }
 
 /// The operations of one function with sizes from one power of two to the next.
 #[derive(Debug, Default)]
-struct Class {
+struct Class<'a> {
     bytes: Option<(u64, u64)>,
     count: u64,
     unfinished: u64,
-    timing: BTreeMap<String, u64>,
+    timing: BTreeMap<&'a str, u64>,
     durations_ns: Vec<u64>,
     algorithm_bandwidths: Vec<f64>,
     bus_bandwidths: Vec<f64>,
 }
 
-/// An operation that is not over.
-struct Open {
-    start: u64,
-    bytes: u64,
-    timing: String,
-}
-
 impl<'a> Operations<'a> {
     /// No operations yet.
     pub(crate) fn new(trace: &'a Trace) -> Self {
-        let attributes = trace.definitions.attributes.iter();
-        let wanted = attributes.filter_map(|(reference, attribute)| {
-            let name = trace.definitions.string(attribute.name)?;
-            let (_, wanted) = WANTED.iter().find(|(known, _)| *known == name)?;
-            Some((*reference, *wanted))
-        });
         Self {
             trace,
-            wanted: wanted.collect(),
+            instances: Instances::of(trace),
             classes: BTreeMap::new(),
-            open: Vec::new(),
         }
     }
 
     /// The events of the next location follow.
     pub(crate) fn next_location(&mut self) {
-        self.open.clear();
+        self.instances.next_location();
     }
 
     /// Takes in an event.
     pub(crate) fn event(&mut self, event: &Event) {
-        match event.kind {
-            EventKind::Enter(_) => {
-                // Only operations say what they were timed by; calls and network transfers do not.
-                let open = self.find(event, Wanted::Timing).map(|timing| Open {
-                    start: event.time,
-                    bytes: number(self.find(event, Wanted::Bytes)).unwrap_or(0),
-                    timing: self.trace.text(timing).unwrap_or("unknown").to_owned(),
-                });
-                self.open.push(open);
-            }
-            EventKind::Leave(region) => {
-                if let Some(Some(open)) = self.open.pop() {
-                    self.operation(region, open, event);
-                }
-            }
-            _ => {}
+        if let Step::Left(instance) = self.instances.step(event)
+            // Only operations say what they were timed by; calls and network transfers do not.
+            && let Some(timing) = instance.fields.timing
+        {
+            self.operation(&instance, timing);
         }
     }
 
-    fn find(&self, event: &Event, wanted: Wanted) -> Option<AttributeValue> {
-        let mut attributes = event.attributes.iter();
-        let is_it = |attribute| self.wanted.get(attribute) == Some(&wanted);
-        attributes
-            .find(|(attribute, _)| is_it(attribute))
-            .map(|(_, value)| *value)
-    }
-
-    fn operation(&mut self, region: RegionRef, open: Open, leave: &Event) {
-        let unfinished = number(self.find(leave, Wanted::Unfinished)).unwrap_or(0) > 0;
-        let algorithm = fraction(self.find(leave, Wanted::AlgorithmBandwidth));
-        let bus = fraction(self.find(leave, Wanted::BusBandwidth));
-        let size = u64::BITS - open.bytes.leading_zeros();
-        let class = self.classes.entry((region, size)).or_default();
+    fn operation(&mut self, operation: &Instance<'a>, timing: &'a str) {
+        let fields = &operation.fields;
+        let bytes = fields.bytes.unwrap_or(0);
+        let size = u64::BITS - bytes.leading_zeros();
+        let class = self.classes.entry((operation.region, size)).or_default();
         class.count += 1;
-        *class.timing.entry(open.timing).or_insert(0) += 1;
-        let (least, most) = class.bytes.unwrap_or((open.bytes, open.bytes));
-        class.bytes = Some((least.min(open.bytes), most.max(open.bytes)));
-        if unfinished {
+        *class.timing.entry(timing).or_insert(0) += 1;
+        let (least, most) = class.bytes.unwrap_or((bytes, bytes));
+        class.bytes = Some((least.min(bytes), most.max(bytes)));
+        if fields.is_unfinished {
             class.unfinished += 1;
         } else {
+            let duration_ns = operation.end.saturating_sub(operation.start);
+            class.durations_ns.push(duration_ns);
             class
-                .durations_ns
-                .push(leave.time.saturating_sub(open.start));
-            class.algorithm_bandwidths.extend(algorithm);
-            class.bus_bandwidths.extend(bus);
+                .algorithm_bandwidths
+                .extend(fields.algorithm_bandwidth);
+            class.bus_bandwidths.extend(fields.bus_bandwidth);
         }
     }
 
@@ -133,22 +80,6 @@ impl<'a> Operations<'a> {
             .collect();
         rows.sort_by(|a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
         rows
-    }
-}
-
-fn number(value: Option<AttributeValue>) -> Option<u64> {
-    match value? {
-        AttributeValue::U64(number) => Some(number),
-        AttributeValue::U32(number) => Some(number.into()),
-        AttributeValue::U8(number) => Some(number.into()),
-        _ => None,
-    }
-}
-
-fn fraction(value: Option<AttributeValue>) -> Option<f64> {
-    match value? {
-        AttributeValue::F64(number) if number.is_finite() => Some(number),
-        _ => None,
     }
 }
 
@@ -191,7 +122,7 @@ pub(crate) struct Bandwidths {
     pub(crate) max: f64,
 }
 
-impl Class {
+impl Class<'_> {
     fn row(self, function: String) -> Row {
         let (bytes_min, bytes_max) = self.bytes.unwrap_or_default();
         Row {
@@ -200,12 +131,17 @@ impl Class {
             bytes_max,
             count: self.count,
             unfinished: self.unfinished,
-            timing: self.timing,
+            timing: owned(self.timing),
             duration_ns: durations(self.durations_ns),
             algbw: bandwidths(self.algorithm_bandwidths),
             busbw: bandwidths(self.bus_bandwidths),
         }
     }
+}
+
+fn owned(timing: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
+    let timing = timing.into_iter();
+    timing.map(|(by, number)| (by.to_owned(), number)).collect()
 }
 
 fn durations(mut all: Vec<u64>) -> Option<Durations> {

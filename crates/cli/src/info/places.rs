@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use otf2::{LocationGroupRef, LocationGroupType};
+use analysis::Trace;
+use otf2::LocationGroupRef;
 use serde::Serialize;
-
-use crate::archive::Trace;
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,48 +32,35 @@ pub(crate) struct Process {
 
 /// The processes and the hosts they ran on.
 pub(crate) fn places(trace: &Trace) -> (Vec<Host>, Vec<Process>) {
-    let definitions = &trace.definitions;
+    let groups = &trace.definitions.location_groups;
+    let mut hosts: BTreeMap<String, u64> = BTreeMap::new();
     let mut processes: BTreeMap<LocationGroupRef, Process> = BTreeMap::new();
-    for (reference, group) in &definitions.location_groups {
-        if group.group_type != LocationGroupType::Process {
-            continue;
-        }
-        let node = definitions.system_tree_nodes.get(&group.system_tree_parent);
-        let host = node.and_then(|node| definitions.string(node.name));
-        let name = definitions.string(group.name).unwrap_or_default();
+    for reference in trace.processes() {
+        let node = trace.host(reference);
+        let host = node.and_then(|node| trace.node_name(node));
+        let host = host.unwrap_or_default().to_owned();
+        *hosts.entry(host.clone()).or_insert(0) += 1;
         let process = Process {
-            name: name.to_owned(),
-            host: host.unwrap_or_default().to_owned(),
+            name: trace.group_name(reference).to_owned(),
+            host,
             gpus: Vec::new(),
             locations: 0,
             events: 0,
         };
-        processes.insert(*reference, process);
+        processes.insert(reference, process);
     }
-    for group in definitions.location_groups.values() {
+    for (reference, group) in groups {
         if let Some(process) = processes.get_mut(&group.creator) {
-            let name = definitions.string(group.name).unwrap_or_default();
-            process.gpus.push(name.to_owned());
+            process.gpus.push(trace.group_name(*reference).to_owned());
         }
     }
-    for location in definitions.locations.values() {
-        let group = definitions.location_groups.get(&location.group);
-        let creator = group.map(|group| group.creator);
-        let owner = creator
-            .filter(|creator| creator.is_defined())
-            .unwrap_or(location.group);
-        if let Some(process) = processes.get_mut(&owner) {
+    for location in trace.definitions.locations.values() {
+        if let Some(process) = processes.get_mut(&trace.process(location.group)) {
             process.locations += 1;
             process.events += location.number_of_events;
         }
     }
-    let mut hosts: BTreeMap<String, u64> = BTreeMap::new();
-    for process in processes.values() {
-        *hosts.entry(process.host.clone()).or_insert(0) += 1;
-    }
-    let hosts = hosts
-        .into_iter()
-        .map(|(name, processes)| Host { name, processes })
-        .collect();
-    (hosts, processes.into_values().collect())
+    let hosts = hosts.into_iter();
+    let hosts = hosts.map(|(name, processes)| Host { name, processes });
+    (hosts.collect(), processes.into_values().collect())
 }

@@ -1,5 +1,6 @@
 //! What was recorded of the job, where it was not all of it, and for whom.
 
+use analysis::statement;
 use otf2::Archive;
 use serde::Serialize;
 
@@ -42,11 +43,8 @@ pub(crate) struct Pxn {
 impl Recording {
     /// Reads the properties.
     pub(crate) fn of(archive: &Archive) -> Self {
-        let list = |name: &str| -> Vec<String> {
-            let value = archive.property(name).unwrap_or_default();
-            value.lines().map(str::to_owned).collect()
-        };
-        let number = |name: &str| -> Option<u64> { archive.property(name)?.trim().parse().ok() };
+        let list = |name| statement::lines(archive, name);
+        let number = |name| statement::number(archive, name);
         let flight = number("NCCL::FLIGHT::PROCESSES").map(|processes| Flight {
             processes,
             complete_from_ns: number("NCCL::FLIGHT::COMPLETE_FROM").unwrap_or(0),

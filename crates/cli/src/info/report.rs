@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use analysis::{Completeness, Trace, statement};
 use serde::Serialize;
-
-use crate::archive::Trace;
-use crate::completeness::Completeness;
 
 use super::communicators::{self, Communicators, Messages};
 use super::gpus::Gpus;
@@ -48,10 +46,7 @@ impl Report {
         communicators: Communicators,
     ) -> Self {
         let archive = &trace.archive;
-        let list = |name: &str| -> Vec<String> {
-            let value = archive.property(name).unwrap_or_default();
-            value.lines().map(str::to_owned).collect()
-        };
+        let list = |name| statement::lines(archive, name);
         let clock = trace.definitions.clock.as_ref();
         let clocks = archive.properties().iter().filter_map(|(name, value)| {
             let name = name.strip_prefix("NCCL::")?;

@@ -2,9 +2,10 @@
 
 use std::fmt::{Display, Write as _};
 
+use analysis::Matching;
 use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
-use crate::matching::Matching;
+use crate::table::Side::{Left, Right};
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
@@ -21,11 +22,26 @@ fn line(into: &mut String, text: impl Display) {
 
 fn cut(into: &mut String, rows: usize) {
     if rows > MOST_ROWS {
-        line(
-            into,
-            format_args!("  … {} more (--json has all)", rows - MOST_ROWS),
-        );
+        let more = rows - MOST_ROWS;
+        line(into, format_args!("  … {more} more (--json has all)"));
     }
+}
+
+/// A table of the first rows.
+fn table<T>(
+    text: &mut String,
+    columns: &[(&str, Side)],
+    rows: &[T],
+    cells: impl Fn(&T) -> Vec<String>,
+) {
+    let mut table = Table::new(columns);
+    for row in rows.iter().take(MOST_ROWS) {
+        table.row(cells(row));
+    }
+    if !table.is_empty() {
+        table.print(text);
+    }
+    cut(text, rows.len());
 }
 
 /// The report as text.
@@ -129,52 +145,46 @@ fn processes(report: &Report, text: &mut String) {
             plural(report.hosts.len() as u64, "host", "hosts")
         ),
     );
-    let mut table = Table::new(&[
-        ("process", Side::Left),
-        ("host", Side::Left),
-        ("GPUs", Side::Right),
-        ("locations", Side::Right),
-        ("events", Side::Right),
-    ]);
-    for process in report.processes.iter().take(MOST_ROWS) {
-        table.row(vec![
+    let columns = [
+        ("process", Left),
+        ("host", Left),
+        ("GPUs", Right),
+        ("locations", Right),
+        ("events", Right),
+    ];
+    table(text, &columns, &report.processes, |process| {
+        vec![
             process.name.clone(),
             process.host.clone(),
             count(process.gpus.len() as u64),
             count(process.locations),
             count(process.events),
-        ]);
-    }
-    print(&table, text);
-    cut(text, report.processes.len());
+        ]
+    });
 }
 
 fn communicators(report: &Report, text: &mut String) {
     let number = report.communicators.len() as u64;
-    line(
-        text,
-        format_args!("\n{}", plural(number, "communicator", "communicators")),
-    );
-    let mut table = Table::new(&[
-        ("name", Side::Left),
-        ("ranks", Side::Right),
-        ("recorded", Side::Right),
-        ("collectives", Side::Right),
-        ("messages", Side::Right),
-        ("bytes", Side::Right),
-    ]);
-    for communicator in report.communicators.iter().take(MOST_ROWS) {
-        table.row(vec![
+    let number = plural(number, "communicator", "communicators");
+    line(text, format_args!("\n{number}"));
+    let columns = [
+        ("name", Left),
+        ("ranks", Right),
+        ("recorded", Right),
+        ("collectives", Right),
+        ("messages", Right),
+        ("bytes", Right),
+    ];
+    table(text, &columns, &report.communicators, |communicator| {
+        vec![
             communicator.name.clone(),
             count(communicator.ranks),
             count(communicator.ranks_recorded),
             count(communicator.collectives.values().sum()),
             count(communicator.sends),
             bytes(communicator.bytes_sent),
-        ]);
-    }
-    print(&table, text);
-    cut(text, report.communicators.len());
+        ]
+    });
 }
 
 fn operations(report: &Report, text: &mut String) {
@@ -184,15 +194,15 @@ fn operations(report: &Report, text: &mut String) {
     }
     line(text, "\noperations, counted on every rank");
     let mut table = Table::new(&[
-        ("function", Side::Left),
-        ("bytes", Side::Right),
-        ("count", Side::Right),
-        ("min", Side::Right),
-        ("median", Side::Right),
-        ("max", Side::Right),
-        ("total", Side::Right),
-        ("algbw", Side::Right),
-        ("timing", Side::Left),
+        ("function", Left),
+        ("bytes", Right),
+        ("count", Right),
+        ("min", Right),
+        ("median", Right),
+        ("max", Right),
+        ("total", Right),
+        ("algbw", Right),
+        ("timing", Left),
     ]);
     for row in &report.operations {
         let duration = |pick: fn(operations::Durations) -> u64| {
@@ -217,7 +227,7 @@ fn operations(report: &Report, text: &mut String) {
             timing(row),
         ]);
     }
-    print(&table, text);
+    table.print(text);
     if report
         .operations
         .iter()
@@ -251,24 +261,22 @@ fn messages(report: &Report, text: &mut String) {
         return;
     }
     line(text, "\nmessages between ranks");
-    let mut table = Table::new(&[
-        ("communicator", Side::Left),
-        ("from", Side::Right),
-        ("to", Side::Right),
-        ("count", Side::Right),
-        ("bytes", Side::Right),
-    ]);
-    for messages in report.messages.iter().take(MOST_ROWS) {
-        table.row(vec![
+    let columns = [
+        ("communicator", Left),
+        ("from", Right),
+        ("to", Right),
+        ("count", Right),
+        ("bytes", Right),
+    ];
+    table(text, &columns, &report.messages, |messages| {
+        vec![
             messages.communicator.clone(),
             messages.from.to_string(),
             messages.to.to_string(),
             count(messages.count),
             bytes(messages.bytes),
-        ]);
-    }
-    print(&table, text);
-    cut(text, report.messages.len());
+        ]
+    });
 }
 
 fn completeness(report: &Report, text: &mut String) {
@@ -293,15 +301,15 @@ fn completeness(report: &Report, text: &mut String) {
     // Few archives have these.
     let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
     columns.extend(rare.filter(|column| completeness.sum(column) > 0));
-    let mut headings = vec![("kind", Side::Left)];
-    headings.extend(columns.iter().map(|column| (*column, Side::Right)));
+    let mut headings = vec![("kind", Left)];
+    headings.extend(columns.iter().map(|column| (*column, Right)));
     let mut table = Table::new(&headings);
     for (kind, counts) in &completeness.kinds {
         let numbers = columns.iter();
         let numbers = numbers.map(|column| count(counts.get(*column).copied().unwrap_or(0)));
         table.row([kind.clone()].into_iter().chain(numbers).collect());
     }
-    print(&table, text);
+    table.print(text);
     for (name, number) in &completeness.other {
         if *number > 0 {
             line(
@@ -375,12 +383,6 @@ fn blind_spots(report: &Report, text: &mut String) {
         line(text, format_args!("  {spot}"));
     }
     cut(text, report.blind_spots.len());
-}
-
-fn print(table: &Table, text: &mut String) {
-    if !table.is_empty() {
-        table.print(text);
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
+use jiff::SignedDuration;
 
 /// Which events.
 #[derive(Clone, Debug, Default, Args)]
@@ -55,17 +56,9 @@ impl FromStr for Time {
         if let Some(digits) = text.strip_prefix('@') {
             return digits.parse().map(Self::Absolute).map_err(|_| WRONG);
         }
-        let units = [("ns", 0), ("us", 3), ("µs", 3), ("ms", 6), ("s", 9)];
-        let found = units
-            .iter()
-            .find_map(|(unit, places)| Some((text.strip_suffix(unit)?, *places)));
-        let (number, places) = found.ok_or(WRONG)?;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if fraction.len() > places || (whole.is_empty() && fraction.is_empty()) {
-            return Err(WRONG);
-        }
-        let digits = format!("{whole}{fraction:0<places$}");
-        digits.parse().map(Self::Relative).map_err(|_| WRONG)
+        let after: SignedDuration = text.parse().map_err(|_| WRONG)?;
+        let ns = u64::try_from(after.as_nanos()).map_err(|_| WRONG)?;
+        Ok(Self::Relative(ns))
     }
 }
 

@@ -1,22 +1,22 @@
 //! What a journal says of GPUs: no callbacks, but what was found out beside them.
 
+use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use journal::record::Symbol;
 use nccl_events::event::{self, Style};
-use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
+use nccl_events::gpu::{ClockSample, GpuClock, GpuCount, GpuRecord};
 use trace::clocks::gpu::samples::SampleClocks;
 use trace::clocks::ticks::HostClock;
 
-use super::fields::{self, List};
-use super::story::Moment;
+use super::fields;
+use super::moment::Moment;
+use super::value::List;
 
 /// What `--kind` calls all of it.
 pub(crate) const KIND: &str = "Gpu";
 
 /// A record about GPUs.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Entry {
     /// When the work began, where that is known, else when it was recorded.
     pub(crate) when: Moment,
     /// How long it took; `None` for what took no time, or none that is known.
@@ -27,7 +27,7 @@ pub(crate) struct Said {
 }
 
 /// Puts work where its clock says.
-pub(crate) fn place(all: &mut [Said], ticks: &[u64], clock: &HostClock) {
+pub(crate) fn place(all: &mut [Entry], ticks: &[u64], clock: &HostClock) {
     let samples = all.iter().zip(ticks).filter_map(|(said, ticks)| {
         let GpuRecord::Clock(sample) = said.record else {
             return None;
@@ -62,7 +62,7 @@ pub(crate) fn place(all: &mut [Said], ticks: &[u64], clock: &HostClock) {
     }
 }
 
-impl Said {
+impl Entry {
     /// What it is.
     pub(crate) const fn kind(&self) -> &'static str {
         match self.record {

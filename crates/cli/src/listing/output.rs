@@ -23,10 +23,6 @@ impl Output {
     }
 
     /// Writes a line. False when nobody reads on, or the limit is reached.
-    ///
-    /// # Errors
-    ///
-    /// When stdout cannot be written.
     pub(crate) fn line(&mut self, text: &str) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
@@ -38,20 +34,12 @@ impl Output {
     }
 
     /// Writes a line that the limit does not count, such as the heads of columns.
-    ///
-    /// # Errors
-    ///
-    /// When stdout cannot be written.
     pub(crate) fn head(&mut self, text: &str) -> Result<()> {
         let written = writeln!(self.stdout, "{text}");
         self.check(written).map(drop)
     }
 
     /// Writes what is still held back.
-    ///
-    /// # Errors
-    ///
-    /// When stdout cannot be written.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if self.is_closed {
             return Ok(());

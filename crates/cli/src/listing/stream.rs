@@ -6,11 +6,12 @@ use nccl_events::StateArgs;
 use nccl_events::event;
 
 use super::fields::{arguments, details};
-use super::gpu::Said;
-use super::lines::Object;
+use super::gpu::Entry;
+use super::moment::Moment;
 use super::output::Output;
+use super::recording::{Comm, Event, Finalize, Recording, State};
 use super::states;
-use super::story::{Comm, Event, Finalize, Moment, State, Story};
+use super::value::{List, Value, json};
 
 /// One line and when it is written: an event's when it stops.
 enum Line<'a> {
@@ -18,7 +19,7 @@ enum Line<'a> {
     State(&'a State),
     Event(&'a Event),
     Finalize(&'a Finalize),
-    Gpu(&'a Said),
+    Gpu(&'a Entry),
 }
 
 impl Line<'_> {
@@ -28,160 +29,172 @@ impl Line<'_> {
             Self::State(state) => state.when.ns,
             Self::Event(event) => event.stop.map_or(u64::MAX, |stop| stop.ns),
             Self::Finalize(finalize) => finalize.begin.ns,
-            Self::Gpu(said) => said.when.ns.saturating_add(said.duration_ns.unwrap_or(0)),
+            Self::Gpu(entry) => entry.when.ns.saturating_add(entry.duration_ns.unwrap_or(0)),
         }
     }
 }
 
 /// Prints the streams of processes, in the order of time over all of them.
-///
-/// # Errors
-///
-/// When stdout cannot be written.
-pub(crate) fn print(stories: &[Story], output: &mut Output) -> Result<()> {
-    let mut lines: Vec<(u64, &Story, Line<'_>)> = Vec::new();
-    for story in stories {
-        let comms = story.comms.iter().filter(|comm| comm.is_wanted);
+pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()> {
+    let mut lines: Vec<(u64, &Recording, Line<'_>)> = Vec::new();
+    for recording in recordings {
+        let comms = recording.comms.iter().filter(|comm| comm.is_wanted);
         let own = comms
             .map(Line::Init)
-            .chain(story.states.iter().map(Line::State))
-            .chain(story.events.iter().map(Line::Event))
-            .chain(story.finalizes.iter().map(Line::Finalize))
-            .chain(story.gpu.iter().map(Line::Gpu));
+            .chain(recording.states.iter().map(Line::State))
+            .chain(recording.events.iter().map(Line::Event))
+            .chain(recording.finalizes.iter().map(Line::Finalize))
+            .chain(recording.gpu.iter().map(Line::Gpu));
         lines.extend(own.map(|line| {
             let after_ns = match line.written_ns() {
                 u64::MAX => u64::MAX,
-                ns => ns.saturating_sub(story.begin_ns),
+                ns => ns.saturating_sub(recording.begin_ns),
             };
-            (after_ns, story, line)
+            (after_ns, recording, line)
         }));
     }
     lines.sort_by_key(|(after_ns, ..)| *after_ns);
-    for (_, story, line) in lines {
-        let object = match line {
-            Line::Init(comm) => init(story, comm),
-            Line::State(said) => state(story, said),
-            Line::Event(said) => event(story, said),
-            Line::Finalize(said) => finalize(story, said),
-            Line::Gpu(said) => gpu(story, said),
+    for (_, recording, line) in lines {
+        let fields = match line {
+            Line::Init(comm) => init(recording, comm),
+            Line::State(it) => state(recording, it),
+            Line::Event(it) => event(recording, it),
+            Line::Finalize(it) => finalize(recording, it),
+            Line::Gpu(entry) => gpu(recording, entry),
         };
-        if !output.line(&object.end())? {
+        if !output.line(&json(&fields))? {
             break;
         }
     }
     Ok(())
 }
 
-fn moment(story: &Story, when: Moment) -> Object {
-    Object::new()
-        .microseconds("ts", when.ns)
-        .number("pid", story.pid)
-        .number("tid", when.tid)
+fn moment(recording: &Recording, when: Moment) -> Value {
+    Value::Object(vec![
+        ("ts", Value::Time(when.ns)),
+        ("pid", recording.pid.into()),
+        ("tid", when.tid.into()),
+    ])
 }
 
 /// From when to when; nothing is said of an end that was not recorded.
-fn span(object: Object, story: &Story, start: Moment, stop: Option<Moment>) -> Object {
-    let object = object.object("start", moment(story, start));
-    match stop {
-        None => object,
-        Some(stop) => object
-            .object("stop", moment(story, stop))
-            .microseconds("duration", stop.ns.saturating_sub(start.ns)),
+fn span(recording: &Recording, start: Moment, stop: Option<Moment>) -> List {
+    let mut list = vec![("start", moment(recording, start))];
+    if let Some(stop) = stop {
+        let duration_ns = stop.ns.saturating_sub(start.ns);
+        list.push(("stop", moment(recording, stop)));
+        list.push(("duration", Value::Time(duration_ns)));
     }
+    list
 }
 
 /// Whose it is. A context of another process (PXN) is not known here: the descriptor's rank, and no id.
-fn who(object: Object, story: &Story, context: u64, rank: i32) -> Object {
-    match story.comm(context) {
-        Some(comm) => object
-            .number("commId", comm.comm_id)
-            .number("rank", comm.rank),
-        None => object.number("commId", 0).number("rank", rank),
-    }
+fn who(recording: &Recording, context: u64, rank: i32) -> List {
+    let (id, rank) = match recording.comm(context) {
+        Some(comm) => (comm.comm_id, comm.rank),
+        None => (0, rank),
+    };
+    vec![("commId", id.into()), ("rank", rank.into())]
 }
 
-fn lifecycle(func: &str) -> Object {
-    Object::new()
-        .text("type", "ProfilerLifecycle")
-        .text("func", func)
+fn lifecycle(func: &str) -> List {
+    vec![("type", "ProfilerLifecycle".into()), ("func", func.into())]
 }
 
-fn init(story: &Story, comm: &Comm) -> Object {
+fn init(recording: &Recording, comm: &Comm) -> List {
     let record = &comm.record;
-    let object = who(lifecycle("ProfilerInit"), story, comm.context, 0);
     let stop = Moment {
         ns: comm.end_ns,
         ..comm.begin
     };
-    let details = Object::new()
-        .number("nranks", record.ranks)
-        .number("nnodes", record.nodes)
-        .text("commName", story.outcome.symbols.text(record.name))
-        .number("table", record.table)
-        .number("ncclVersion", record.nccl_version);
-    span(object, story, comm.begin, Some(stop))
-        .address("ctx", comm.context)
-        .object("details", details)
+    let details = vec![
+        ("nranks", record.ranks.into()),
+        ("nnodes", record.nodes.into()),
+        (
+            "commName",
+            recording.outcome.symbols.text(record.name).into(),
+        ),
+        ("table", record.table.into()),
+        ("ncclVersion", record.nccl_version.into()),
+    ];
+    let rest = vec![
+        ("ctx", Value::Address(comm.context)),
+        ("details", Value::Object(details)),
+    ];
+    let who = who(recording, comm.context, 0);
+    [
+        lifecycle("ProfilerInit"),
+        who,
+        span(recording, comm.begin, Some(stop)),
+        rest,
+    ]
+    .concat()
 }
 
-fn finalize(story: &Story, said: &Finalize) -> Object {
-    let object = who(lifecycle("ProfilerFinalize"), story, said.context, 0);
+fn finalize(recording: &Recording, call: &Finalize) -> List {
     let stop = Moment {
-        ns: said.end_ns,
-        ..said.begin
+        ns: call.end_ns,
+        ..call.begin
     };
-    span(object, story, said.begin, Some(stop))
-        .address("ctx", said.context)
-        .object("details", Object::new())
+    let rest = vec![
+        ("ctx", Value::Address(call.context)),
+        ("details", Value::Object(List::new())),
+    ];
+    let who = who(recording, call.context, 0);
+    [
+        lifecycle("ProfilerFinalize"),
+        who,
+        span(recording, call.begin, Some(stop)),
+        rest,
+    ]
+    .concat()
 }
 
-fn gpu(story: &Story, said: &Said) -> Object {
-    let object = Object::new()
-        .text("recordType", "gpu")
-        .text("type", said.kind())
-        .microseconds("ts", said.when.ns);
-    let object = match said.duration_ns {
-        Some(duration_ns) => object.microseconds("duration", duration_ns),
-        None => object,
-    };
-    let details = said.details(&story.outcome.symbols);
-    object
-        .number("pid", story.pid)
-        .address("eventAddr", said.id)
-        .object("details", Object::new().list(&details))
+fn gpu(recording: &Recording, entry: &Entry) -> List {
+    let mut list = vec![
+        ("recordType", "gpu".into()),
+        ("type", entry.kind().into()),
+        ("ts", Value::Time(entry.when.ns)),
+    ];
+    list.extend(entry.duration_ns.map(|ns| ("duration", Value::Time(ns))));
+    list.push(("pid", recording.pid.into()));
+    list.push(("eventAddr", Value::Address(entry.id)));
+    let details = entry.details(&recording.outcome.symbols);
+    list.push(("details", Value::Object(details)));
+    list
 }
 
-fn event(story: &Story, event: &Event) -> Object {
+fn event(recording: &Recording, event: &Event) -> List {
     let record = &event.record;
     let kind = match record.body {
         Body::Unknown(event::Unknown { event_type }) => format!("{event_type:#x}"),
         ref fields => format!("ncclProfile{}", fields.kind().name()),
     };
-    let object = Object::new()
-        .text("recordType", "event")
-        .text("type", &kind);
-    let object = who(object, story, record.context, record.rank);
-    let details = details(&record.body, &story.outcome.symbols);
-    span(object, story, event.start, event.stop)
-        .address("parentObj", record.parent)
-        .address("eventAddr", event.id)
-        .address("ctx", record.context)
-        .object("details", Object::new().list(&details))
+    let details = details(&record.body, &recording.outcome.symbols);
+    let rest = vec![
+        ("parentObj", Value::Address(record.parent)),
+        ("eventAddr", Value::Address(event.id)),
+        ("ctx", Value::Address(record.context)),
+        ("details", Value::Object(details)),
+    ];
+    let kind = vec![("recordType", "event".into()), ("type", kind.into())];
+    let who = who(recording, record.context, record.rank);
+    [kind, who, span(recording, event.start, event.stop), rest].concat()
 }
 
-fn state(story: &Story, state: &State) -> Object {
-    let object = Object::new()
-        .text("recordType", "state")
-        .text("eventAddr", &format!("{:#x}", state.event))
-        .microseconds("ts", state.when.ns)
-        .text("name", &states::name(state.number))
-        .number("id", state.number)
-        .number("pid", story.pid)
-        .number("tid", state.when.tid)
-        .list(&arguments(state.args));
+fn state(recording: &Recording, state: &State) -> List {
+    let mut list = vec![
+        ("recordType", "state".into()),
+        ("eventAddr", format!("{:#x}", state.event).into()),
+        ("ts", Value::Time(state.when.ns)),
+        ("name", states::name(state.number).into()),
+        ("id", state.number.into()),
+        ("pid", recording.pid.into()),
+        ("tid", state.when.tid.into()),
+    ];
+    list.extend(arguments(state.args));
     if state.args == StateArgs::None && states::has_arguments(state.number) {
-        object.flag("noArgs", true)
-    } else {
-        object
+        list.push(("noArgs", true.into()));
     }
+    list
 }

@@ -6,20 +6,22 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use nccl_events::Body;
 
-use super::fields::{List, Value, arguments, details};
+use super::fields::{arguments, details};
+use super::moment::Moment;
 use super::output::Output;
+use super::recording::Recording;
 use super::states;
-use super::story::{Moment, Story};
+use super::value::pairs;
 use crate::units;
 
 /// What a line shows.
-pub(crate) struct Row {
+pub(crate) struct Line {
     /// Since the beginning.
     pub(crate) after_ns: u64,
     /// How long; `None` for what has no length or no end.
     pub(crate) duration: Option<String>,
     /// Thread or location.
-    pub(crate) place: String,
+    pub(crate) location: String,
     /// Whose.
     pub(crate) whose: String,
     /// How deep.
@@ -31,37 +33,37 @@ pub(crate) struct Row {
 /// The widths of the columns whose contents are known before.
 pub(crate) struct Columns {
     /// Of the threads or locations.
-    pub(crate) place: usize,
+    pub(crate) location: usize,
     /// Of communicators and ranks.
     pub(crate) whose: usize,
 }
 
 impl Columns {
     /// The columns' heads.
-    pub(crate) fn head(&self, place: &str) -> String {
-        let (place_width, whose_width) = (self.place, self.whose);
+    pub(crate) fn head(&self, location: &str) -> String {
+        let (location_width, rank_width) = (self.location, self.whose);
         format!(
-            "{:>15}  {:>9}  {place:place_width$}  {:whose_width$}  event",
+            "{:>15}  {:>9}  {location:location_width$}  {:rank_width$}  event",
             "time [s]", "duration", "rank"
         )
     }
 
     /// A line.
-    pub(crate) fn line(&self, row: &Row) -> String {
-        let (place, whose) = (self.place, self.whose);
+    pub(crate) fn line(&self, line: &Line) -> String {
+        let (location, whose) = (self.location, self.whose);
         let time = format!(
             "{}.{:09}",
-            row.after_ns / 1_000_000_000,
-            row.after_ns % 1_000_000_000
+            line.after_ns / 1_000_000_000,
+            line.after_ns % 1_000_000_000
         );
         format!(
-            "{time:>15}  {:>9}  {:place$}  {:whose$}  {:indent$}{}",
-            row.duration.as_deref().unwrap_or(""),
-            row.place,
-            row.whose,
+            "{time:>15}  {:>9}  {:location$}  {:whose$}  {:indent$}{}",
+            line.duration.as_deref().unwrap_or(""),
+            line.location,
+            line.whose,
             "",
-            row.what,
-            indent = 2 * row.depth
+            line.what,
+            indent = 2 * line.depth
         )
     }
 }
@@ -70,33 +72,29 @@ impl Columns {
 const MOST_DEPTH: usize = 16;
 
 /// Prints the journals of processes, in the order of time over all of them.
-///
-/// # Errors
-///
-/// When stdout cannot be written.
-pub(crate) fn print(stories: &[Story], output: &mut Output) -> Result<()> {
-    let mut ids = stories.iter().flat_map(|story| &story.comms);
+pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()> {
+    let mut ids = recordings.iter().flat_map(|recording| &recording.comms);
     let first = ids.next().map(|comm| comm.record.comm_id);
     let names = Names {
-        processes: stories.len() > 1,
+        processes: recordings.len() > 1,
         communicators: ids.any(|comm| Some(comm.record.comm_id) != first),
     };
-    let mut rows: Vec<Row> = Vec::new();
-    for story in stories {
-        rows_of(story, &names, &mut rows);
+    let mut lines: Vec<Line> = Vec::new();
+    for recording in recordings {
+        lines_of(recording, &names, &mut lines);
     }
-    rows.sort_by_key(|row| row.after_ns);
-    let widest = |text: fn(&Row) -> &str, least: usize| {
-        let widths = rows.iter().map(|row| text(row).chars().count());
+    lines.sort_by_key(|line| line.after_ns);
+    let widest = |text: fn(&Line) -> &str, least: usize| {
+        let widths = lines.iter().map(|line| text(line).chars().count());
         widths.max().unwrap_or(0).max(least)
     };
     let columns = Columns {
-        place: widest(|row| &row.place, "thread".len()),
-        whose: widest(|row| &row.whose, "rank".len()),
+        location: widest(|line| &line.location, "thread".len()),
+        whose: widest(|line| &line.whose, "rank".len()),
     };
     output.head(&columns.head("thread"))?;
-    for row in &rows {
-        if !output.line(&columns.line(row))? {
+    for line in &lines {
+        if !output.line(&columns.line(line))? {
             break;
         }
     }
@@ -110,93 +108,78 @@ struct Names {
 }
 
 /// The lines of a process.
-fn rows_of(story: &Story, names: &Names, rows: &mut Vec<Row>) {
-    let row = |when: Moment, context: Option<(u64, i32)>, depth: usize, what: String| Row {
-        after_ns: when.ns.saturating_sub(story.begin_ns),
-        duration: None,
-        place: if names.processes {
-            format!("{}/{}", story.pid, when.tid)
-        } else {
-            when.tid.to_string()
-        },
-        whose: context.map_or_else(String::new, |(context, rank)| {
-            whose(story, names, context, rank)
-        }),
-        depth,
-        what,
+fn lines_of(recording: &Recording, names: &Names, lines: &mut Vec<Line>) {
+    let symbols = &recording.outcome.symbols;
+    let mut add = |when: Moment, duration, whose: String, depth: usize, what: String| {
+        let location = match names.processes {
+            true => format!("{}/{}", recording.pid, when.tid),
+            false => when.tid.to_string(),
+        };
+        lines.push(Line {
+            after_ns: when.ns.saturating_sub(recording.begin_ns),
+            duration,
+            location,
+            whose,
+            depth,
+            what,
+        });
     };
-    for comm in story.comms.iter().filter(|comm| comm.is_wanted) {
+    let whose = |context, rank| whose(recording, names, context, rank);
+    let until = |start: Moment, end_ns: u64| Some(units::time(end_ns.saturating_sub(start.ns)));
+    for comm in recording.comms.iter().filter(|comm| comm.is_wanted) {
         let record = &comm.record;
-        let name = story.outcome.symbols.text(record.name);
-        let named = if name.is_empty() {
-            String::new()
-        } else {
-            format!(" {name}")
+        let name = match symbols.text(record.name) {
+            "" => String::new(),
+            name => format!(" {name}"),
         };
         let what = format!(
-            "init{named} commId={:#x} nranks={} nnodes={}",
+            "init{name} commId={:#x} nranks={} nnodes={}",
             record.comm_id, record.ranks, record.nodes
         );
-        let mut line = row(comm.begin, Some((comm.context, 0)), 0, what);
-        line.duration = Some(units::time(comm.end_ns.saturating_sub(comm.begin.ns)));
-        rows.push(line);
+        let duration = until(comm.begin, comm.end_ns);
+        add(comm.begin, duration, whose(comm.context, 0), 0, what);
     }
-    let depths = depths(story);
-    for event in &story.events {
+    let depths = depths(recording);
+    let below = |id| depths.get(&id).map_or(0, |depth| depth + 1);
+    for event in &recording.events {
         let record = &event.record;
         let kind = match record.body {
             Body::Unknown(event::Unknown { event_type }) => format!("type {event_type:#x}"),
             ref fields => fields.kind().name().to_owned(),
         };
-        let what = with_fields(kind, &details(&record.body, &story.outcome.symbols));
+        let what = kind + &pairs(&details(&record.body, symbols));
         let depth = depths.get(&event.id).copied().unwrap_or(0);
-        let mut line = row(
-            event.start,
-            Some((record.context, record.rank)),
-            depth,
-            what,
-        );
-        line.duration = Some(event.stop.map_or_else(
-            || "no end".to_owned(),
-            |stop| units::time(stop.ns.saturating_sub(event.start.ns)),
-        ));
-        rows.push(line);
+        let duration = match event.stop {
+            Some(stop) => until(event.start, stop.ns),
+            None => Some("no end".to_owned()),
+        };
+        let whose = whose(record.context, record.rank);
+        add(event.start, duration, whose, depth, what);
     }
-    for state in &story.states {
-        let depth = depths.get(&state.event).map_or(0, |depth| depth + 1);
-        let what = with_fields(
-            format!("· {}", states::name(state.number)),
-            &arguments(state.args),
-        );
-        rows.push(row(state.when, None, depth, what));
+    for state in &recording.states {
+        let arguments = pairs(&arguments(state.args));
+        let what = format!("· {}{arguments}", states::name(state.number));
+        add(state.when, None, String::new(), below(state.event), what);
     }
-    for said in story.gpu.iter().filter(|said| said.is_for_people()) {
-        let depth = depths.get(&said.id).map_or(0, |depth| depth + 1);
-        let details = said.details(&story.outcome.symbols);
-        let what = with_fields(format!("GPU {}", said.kind()), &details);
-        let mut line = row(said.when, None, depth, what);
-        line.duration = said.duration_ns.map(units::time);
-        rows.push(line);
+    for entry in recording.gpu.iter().filter(|entry| entry.is_for_people()) {
+        let what = format!("GPU {}{}", entry.kind(), pairs(&entry.details(symbols)));
+        let duration = entry.duration_ns.map(units::time);
+        add(entry.when, duration, String::new(), below(entry.id), what);
     }
-    for said in &story.finalizes {
-        let mut line = row(
-            said.begin,
-            Some((said.context, 0)),
-            0,
-            "finalize".to_owned(),
-        );
-        line.duration = Some(units::time(said.end_ns.saturating_sub(said.begin.ns)));
-        rows.push(line);
+    for call in &recording.finalizes {
+        let duration = until(call.begin, call.end_ns);
+        let what = "finalize".to_owned();
+        add(call.begin, duration, whose(call.context, 0), 0, what);
     }
 }
 
 /// Communicator and rank; the communicator's name only where there are several.
-fn whose(story: &Story, names: &Names, context: u64, rank: i32) -> String {
-    let Some(comm) = story.comm(context) else {
+fn whose(recording: &Recording, names: &Names, context: u64, rank: i32) -> String {
+    let Some(comm) = recording.comm(context) else {
         return format!("foreign {rank}");
     };
     let rank = format!("{}/{}", comm.rank, comm.ranks);
-    let name = story.outcome.symbols.text(comm.name);
+    let name = recording.outcome.symbols.text(comm.name);
     match (names.communicators, name) {
         (false, _) => rank,
         (true, "") => format!("{:#x} {rank}", comm.comm_id),
@@ -205,38 +188,12 @@ fn whose(story: &Story, names: &Names, context: u64, rank: i32) -> String {
 }
 
 /// How many parents an event has that are printed, too.
-fn depths(story: &Story) -> BTreeMap<u64, usize> {
+fn depths(recording: &Recording) -> BTreeMap<u64, usize> {
     let mut depths: BTreeMap<u64, usize> = BTreeMap::new();
-    for event in &story.events {
+    for event in &recording.events {
         let parent = depths.get(&event.record.parent).copied();
         let depth = parent.map_or(0, |depth| (depth + 1).min(MOST_DEPTH));
         depths.insert(event.id, depth);
     }
     depths
-}
-
-/// The fields after what they belong to, `name=value`.
-fn with_fields(mut what: String, fields: &List) -> String {
-    for (name, value) in fields {
-        what.push_str(&format!(" {name}={}", value_text(value)));
-    }
-    what
-}
-
-/// A value for people.
-pub(crate) fn value_text(value: &Value) -> String {
-    match value {
-        Value::Text(text) => text.clone(),
-        Value::Unsigned(number) => number.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::Flag(is_set) => if *is_set { "yes" } else { "no" }.to_owned(),
-        Value::Address(0) => "NULL".to_owned(),
-        Value::Address(address) => format!("{address:#x}"),
-        Value::Several(values) => {
-            let values: Vec<String> = values.iter().map(value_text).collect();
-            values.join(",")
-        }
-        Value::Object(list) => with_fields(String::new(), list).trim_start().to_owned(),
-    }
 }

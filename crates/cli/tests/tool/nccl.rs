@@ -288,7 +288,7 @@ impl Nccl {
         all.push(Definition::Region {
             this: RegionRef::new(0),
             name: text("ncclAllReduce"),
-            canonical_name: text("ncclAllReduce"),
+            canonical_name: text("nccl::operation::Coll::ncclAllReduce"),
             description: text("operation"),
             role: 25,
             paradigm: 4,

@@ -8,6 +8,7 @@ mod definitions;
 pub(crate) mod finalize;
 pub(crate) mod last_process;
 mod location_names;
+pub(crate) mod location_properties;
 pub mod matching;
 pub(crate) mod merged;
 mod origins;

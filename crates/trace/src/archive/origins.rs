@@ -14,9 +14,9 @@ pub(crate) struct Origin {
     /// An index into the archive's processes.
     pub(crate) process: usize,
     /// The archive's number of the communicator.
-    comm: u32,
+    pub(crate) comm: u32,
     /// Its rank there.
-    rank: u32,
+    pub(crate) rank: u32,
 }
 
 /// The ranks of all processes by the contexts that stand for them. Processes share a number space of 16 bits, so

@@ -18,7 +18,8 @@ use crate::links::pxn::{self, placeholder};
 use crate::tables::assembly::Assembly;
 use crate::tables::place::{index, place};
 use crate::timeline::canvas::Drawing;
-use crate::timeline::figure::{RegionClass, RegionCode, RegionKey, RegionName};
+use crate::timeline::figure::{RegionCode, RegionKey, RegionName};
+use crate::vocabulary::{RegionClass, canonical_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::Body;
@@ -56,7 +57,7 @@ pub struct RegionText {
     pub class: RegionClass,
     /// Its name.
     pub name: String,
-    /// What compilers call it: the same for what is no kernel.
+    /// What it shows, see [`crate::vocabulary`]; of a kernel what compilers call it.
     pub canonical: String,
     /// What NCCL calls the function; empty if it is not about one.
     pub func: String,
@@ -98,7 +99,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     };
     RegionText {
         class: key.class,
-        canonical: name.clone(),
+        canonical: canonical_name(key.class, key.kind, &name),
         name,
         func: func.to_owned(),
     }

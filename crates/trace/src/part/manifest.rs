@@ -205,8 +205,7 @@ pub struct RegionDefinition {
     pub paradigm: u8,
     /// The region group it is in.
     pub group: String,
-    /// What compilers call a kernel; empty where it is the name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// What it shows, see [`crate::vocabulary`]; of a kernel what compilers call it.
     pub canonical_name: String,
 }
 

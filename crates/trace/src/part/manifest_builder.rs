@@ -136,10 +136,7 @@ fn region(text: &RegionText) -> RegionDefinition {
         role: facts.role.raw(),
         paradigm: facts.paradigm.raw(),
         group: facts.group.to_owned(),
-        canonical_name: match text.canonical == text.name {
-            true => String::new(),
-            false => text.canonical.clone(),
-        },
+        canonical_name: text.canonical.clone(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::index;
 pub use crate::timeline::shape::Shape;
 use crate::timeline::shape::{CONTROLS, FIXED, PARTS, STEPS, TOLD};
+use crate::vocabulary::RegionClass;
 use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
@@ -79,34 +80,13 @@ impl Figure {
     }
 }
 
-/// The classes of regions: names are unique within one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RegionClass {
-    /// Calls of NCCL's interface.
-    Api,
-    /// Work inside a call: launch plans, enqueueing.
-    Enqueue,
-    /// Kernel launches.
-    Launch,
-    /// Collective and point-to-point operations as they ran.
-    Operation,
-    /// Network transfers by the proxy.
-    Network,
-    /// Kernel channels.
-    Channel,
-    /// States of proxy threads.
-    Proxy,
-    /// Kernels.
-    Kernel,
-    /// Copies by a GPU.
-    Copy,
-}
-
 /// A region by what it stands for; its name comes from the tables of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegionKey {
     /// Its class.
     pub class: RegionClass,
+    /// The kind of event that it shows, if it shows one.
+    pub kind: Option<Kind>,
     /// What it is called.
     pub name: RegionName,
 }
@@ -149,8 +129,9 @@ impl RegionKey {
             RegionName::Copy(kind) => (6, kind.into(), (0, 0)),
         };
         let class = self.class as u64;
+        let kind = self.kind.map_or(0, |kind| kind as u64 + 1);
         RegionCode(
-            u64::from(detail) << 32 | length << 16 | class << 8 | variant,
+            u64::from(detail) << 32 | length << 16 | class << 8 | kind << 3 | variant,
             word,
         )
     }
@@ -297,7 +278,24 @@ impl Figure {
             }
             (Shape::Call, _) => (RegionClass::Api, RegionName::Func(named, "")),
         };
-        RegionKey { class, name }
+        let kind = self.kind(fields);
+        RegionKey { class, kind, name }
+    }
+
+    /// The kind of event that its region shows. What is made of several, and parts that stand for no event, show what
+    /// programs count as none or as a whole.
+    fn kind(&self, fields: Option<&Body<Symbol>>) -> Option<Kind> {
+        match self.shape {
+            Shape::CommInit
+            | Shape::CommFinalize
+            | Shape::GroupStart
+            | Shape::GroupEnd
+            | Shape::Queued
+            | Shape::Work => None,
+            Shape::ComposedCall => Some(Kind::CollApi),
+            Shape::Composite => Some(Kind::Coll),
+            _ => fields.map(Body::kind),
+        }
     }
 
     /// What of the operation behind it tells the region, where that does.

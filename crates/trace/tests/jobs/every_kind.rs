@@ -2,7 +2,7 @@
 //! The table is that of `docs/MAPPING.md` §5.
 
 use nccl_events::event;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
@@ -13,6 +13,7 @@ use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
 };
 use trace::progress::Silent;
+use trace::vocabulary::{LOCATION_KIND, RANK_LOCATION, SIBLING};
 use trace::write_part;
 use trace::{ANCHOR, unify};
 
@@ -456,5 +457,66 @@ fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
         let is_put = |event: &Event| matches!(event.kind, EventKind::RmaPut(_));
         assert!(!all.values().flatten().any(is_put), "{peer} {size}");
         print(out);
+    }
+}
+
+/// What programs read: kinds, ranks and siblings of locations, and what regions show, without a look at any name.
+#[test]
+fn locations_and_regions_say_what_they_stand_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path();
+    write_part(&record(out, 1, 4000), &KEEP, &Silent).expect("written");
+    unify(out, &Silent).expect("unified");
+    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let definitions = archive.definitions().expect("definitions");
+    let locations = definitions.locations.values().map(|location| {
+        let mut said = Vec::new();
+        for (name, value) in &location.properties {
+            let name = text(&definitions, *name);
+            if name.starts_with("NCCL::GPU_CLOCK::") {
+                continue;
+            }
+            said.push(match (name.as_str(), *value) {
+                (LOCATION_KIND, AttributeValue::String(kind)) => text(&definitions, kind),
+                (RANK_LOCATION, AttributeValue::Location(rank)) => format!("of {}", rank.get()),
+                (SIBLING, AttributeValue::U32(number)) => format!("#{number}"),
+                other => panic!("{other:?}"),
+            });
+        }
+        said.join(" ")
+    });
+    let expected = [
+        "communicator",
+        "not-recorded",
+        "api-thread",
+        "proxy-thread",
+        "communicator of 0 #2",
+        "channel of 0",
+        "connection of 0",
+        "slot of 0",
+        "net-plugin of 0",
+        "connection of 0",
+        "slot of 0",
+        "net-plugin of 0",
+    ];
+    assert_eq!(locations.collect::<Vec<_>>(), expected);
+    let regions: BTreeSet<String> = definitions
+        .regions
+        .values()
+        .map(|region| text(&definitions, region.canonical_name))
+        .collect();
+    for canonical in [
+        "nccl::call::ncclCommInit",
+        "nccl::call::CollApi::ncclBroadcast",
+        "nccl::enqueue::Coll::ncclBroadcast enqueue",
+        "nccl::launch::KernelLaunch::ncclKernelLaunch",
+        "nccl::operation::Coll::ncclBroadcast",
+        "nccl::transfer::ProxyOp::netSend",
+        "nccl::transfer::ProxyStep::SendWait",
+        "nccl::transfer::NetPlugin::ibSend",
+        "nccl::channel::KernelCh::ncclKernelChannel",
+        "nccl::proxy::ProxyCtrl::ProxyIdle",
+    ] {
+        assert!(regions.contains(canonical), "{canonical}: {regions:?}");
     }
 }

@@ -1,12 +1,12 @@
 //! What an event of an archive says, by the names of `docs/REFERENCE.md` §10.
 
+use analysis::Trace;
 use otf2::{
     AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue,
     RegionRef, RmaAccess, RmaWinRef,
 };
 
-use super::super::fields::{List, Value};
-use crate::archive::Trace;
+use super::super::value::{List, Value};
 
 /// The names of the records that `--kind` knows.
 pub(super) const NAMES: [&str; 21] = [
@@ -116,26 +116,26 @@ pub(super) fn attributes(trace: &Trace, event: &Event) -> Vec<(String, Value)> {
 fn value_of(trace: &Trace, value: AttributeValue) -> Value {
     let text = |text: Option<&str>| Value::Text(text.unwrap_or_default().to_owned());
     match value {
-        AttributeValue::U8(value) => Value::Unsigned(value.into()),
-        AttributeValue::U16(value) => Value::Unsigned(value.into()),
-        AttributeValue::U32(value) => Value::Unsigned(value.into()),
-        AttributeValue::U64(value) => Value::Unsigned(value),
-        AttributeValue::I8(value) => Value::Signed(value.into()),
-        AttributeValue::I16(value) => Value::Signed(value.into()),
-        AttributeValue::I32(value) => Value::Signed(value.into()),
-        AttributeValue::I64(value) => Value::Signed(value),
-        AttributeValue::F32(value) => Value::Float(value.into()),
-        AttributeValue::F64(value) => Value::Float(value),
+        AttributeValue::U8(value) => value.into(),
+        AttributeValue::U16(value) => value.into(),
+        AttributeValue::U32(value) => value.into(),
+        AttributeValue::U64(value) => value.into(),
+        AttributeValue::I8(value) => value.into(),
+        AttributeValue::I16(value) => value.into(),
+        AttributeValue::I32(value) => value.into(),
+        AttributeValue::I64(value) => value.into(),
+        AttributeValue::F32(value) => value.into(),
+        AttributeValue::F64(value) => value.into(),
         AttributeValue::String(string) => text(trace.definitions.string(string)),
-        AttributeValue::Region(region) => Value::Text(trace.region_name(region)),
-        AttributeValue::Location(location) => Value::Text(trace.location_name(location)),
-        AttributeValue::Comm(comm) => Value::Text(trace.comm_name(comm)),
-        AttributeValue::Attribute(reference) => Value::Unsigned(reference.get().into()),
-        AttributeValue::Group(reference) => Value::Unsigned(reference.get().into()),
-        AttributeValue::Metric(reference) => Value::Unsigned(reference.get().into()),
-        AttributeValue::Parameter(reference) => Value::Unsigned(reference.get().into()),
-        AttributeValue::RmaWin(reference) => Value::Unsigned(reference.get().into()),
-        AttributeValue::LocationGroup(reference) => Value::Unsigned(reference.get().into()),
+        AttributeValue::Region(region) => trace.region_name(region).into(),
+        AttributeValue::Location(location) => trace.location_name(location).into(),
+        AttributeValue::Comm(comm) => trace.comm_name(comm).into(),
+        AttributeValue::Attribute(reference) => reference.get().into(),
+        AttributeValue::Group(reference) => reference.get().into(),
+        AttributeValue::Metric(reference) => reference.get().into(),
+        AttributeValue::Parameter(reference) => reference.get().into(),
+        AttributeValue::RmaWin(reference) => reference.get().into(),
+        AttributeValue::LocationGroup(reference) => reference.get().into(),
         AttributeValue::Other { bits, .. } => Value::Unsigned(bits),
         _ => Value::Text(format!("{value:?}")),
     }
@@ -143,15 +143,15 @@ fn value_of(trace: &Trace, value: AttributeValue) -> Value {
 
 fn of_region(trace: &Trace, region: RegionRef) -> List {
     vec![
-        ("region", Value::Text(trace.region_name(region))),
-        ("regionRef", Value::Unsigned(region.get().into())),
+        ("region", trace.region_name(region).into()),
+        ("regionRef", region.get().into()),
     ]
 }
 
 fn of_comm(trace: &Trace, comm: CommRef) -> List {
     vec![
-        ("comm", Value::Text(trace.comm_name(comm))),
-        ("commRef", Value::Unsigned(comm.get().into())),
+        ("comm", trace.comm_name(comm).into()),
+        ("commRef", comm.get().into()),
     ]
 }
 
@@ -161,16 +161,16 @@ fn of_collective(trace: &Trace, collective: &Collective) -> List {
     if let Some(root) = collective.root {
         list.push(("root", Value::Unsigned(root.into())));
     }
-    list.push(("bytesSent", Value::Unsigned(collective.bytes_sent)));
-    list.push(("bytesReceived", Value::Unsigned(collective.bytes_received)));
+    list.push(("bytesSent", collective.bytes_sent.into()));
+    list.push(("bytesReceived", collective.bytes_received.into()));
     list
 }
 
 fn of_message(trace: &Trace, message: &Message) -> List {
-    let mut list = vec![("peer", Value::Unsigned(message.peer.into()))];
+    let mut list = vec![("peer", message.peer.into())];
     list.append(&mut of_comm(trace, message.comm));
-    list.push(("tag", Value::Unsigned(message.tag.into())));
-    list.push(("bytes", Value::Unsigned(message.bytes)));
+    list.push(("tag", message.tag.into()));
+    list.push(("bytes", message.bytes.into()));
     list
 }
 
@@ -178,16 +178,16 @@ fn of_window(trace: &Trace, win: RmaWinRef) -> List {
     let definition = trace.definitions.rma_wins.get(&win);
     let name = definition.and_then(|window| trace.definitions.string(window.name));
     vec![
-        ("window", Value::Text(name.unwrap_or_default().to_owned())),
-        ("windowRef", Value::Unsigned(win.get().into())),
+        ("window", name.unwrap_or_default().into()),
+        ("windowRef", win.get().into()),
     ]
 }
 
 fn of_access(trace: &Trace, access: &RmaAccess) -> List {
     let mut list = of_window(trace, access.win);
-    list.push(("remote", Value::Unsigned(access.remote.into())));
-    list.push(("bytes", Value::Unsigned(access.bytes)));
-    list.push(("matching", Value::Unsigned(access.matching)));
+    list.push(("remote", access.remote.into()));
+    list.push(("bytes", access.bytes.into()));
+    list.push(("matching", access.matching.into()));
     list
 }
 
@@ -197,7 +197,7 @@ fn of_metric(trace: &Trace, metric: MetricRef, values: &[MetricValue]) -> List {
     let names = members.iter().map(|member| {
         let member = trace.definitions.metric_members.get(member);
         let name = member.and_then(|member| trace.definitions.string(member.name));
-        Value::Text(name.unwrap_or_default().to_owned())
+        name.unwrap_or_default().into()
     });
     let values = values.iter().map(|value| match *value {
         MetricValue::U64(value) => Value::Unsigned(value),
@@ -206,7 +206,7 @@ fn of_metric(trace: &Trace, metric: MetricRef, values: &[MetricValue]) -> List {
     });
     vec![
         ("metrics", Value::Several(names.collect())),
-        ("metricRef", Value::Unsigned(metric.get().into())),
+        ("metricRef", metric.get().into()),
         ("values", Value::Several(values.collect())),
     ]
 }
@@ -215,11 +215,8 @@ fn parameter_of(trace: &Trace, parameter: otf2::ParameterRef, value: Value) -> L
     let definition = trace.definitions.parameters.get(&parameter);
     let name = definition.and_then(|parameter| trace.definitions.string(parameter.name));
     vec![
-        (
-            "parameter",
-            Value::Text(name.unwrap_or_default().to_owned()),
-        ),
-        ("parameterRef", Value::Unsigned(parameter.get().into())),
+        ("parameter", name.unwrap_or_default().into()),
+        ("parameterRef", parameter.get().into()),
         ("value", value),
     ]
 }

@@ -21,11 +21,13 @@ use otf2::{
 use crate::archive::clock_statements::{self, Hosts, Value};
 use crate::archive::communicators::{Communicator, Communicators};
 use crate::archive::location_names::location_name;
+use crate::archive::location_properties;
 use crate::archive::merged::{Strings, region_groups};
 use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
 use crate::part::manifest::{AttributeDefinition, RegionDefinition};
 use crate::tables::place::{index, place};
+use crate::vocabulary::LocationKind;
 use journal::part::options::{ArchiveOptions, CommLanes};
 
 mod gpus;
@@ -108,10 +110,7 @@ impl Definitions {
         for definition in regions {
             let region = Region {
                 name: self.string(&definition.name),
-                canonical_name: self.string(match definition.canonical_name.as_str() {
-                    "" => &definition.name,
-                    canonical => canonical,
-                }),
+                canonical_name: self.string(&definition.canonical_name),
                 description: self.string(&definition.description),
                 role: RegionRole::from_raw(definition.role),
                 paradigm: Paradigm::from_raw(definition.paradigm),
@@ -241,7 +240,17 @@ impl Definitions {
                     name.push_str(&format!(" by {}", process.place()));
                 }
                 let owner = origin.map_or(creator, |origin| place(origin.process));
-                let kind = &definition.kind;
+                let strings = &mut self.strings;
+                let mut properties = location_properties::of_location(
+                    definition,
+                    origin,
+                    communicators,
+                    map,
+                    strings,
+                );
+                let clock =
+                    clock_statements::of_location(&process.manifest, &definition.kind, strings);
+                properties.extend(clock);
                 let location = Location {
                     name: self.string(&name),
                     location_type: match gpu {
@@ -250,11 +259,7 @@ impl Definitions {
                     },
                     number_of_events: definition.events,
                     group: gpu.copied().unwrap_or(LocationGroupRef::new(owner)),
-                    properties: clock_statements::of_location(
-                        &process.manifest,
-                        kind,
-                        &mut self.strings,
-                    ),
+                    properties,
                 };
                 self.locations.insert(id, location);
             }
@@ -315,7 +320,7 @@ impl Definitions {
                 location_type,
                 number_of_events: 0,
                 group: reference,
-                properties: Vec::new(),
+                properties: location_properties::kind(LocationKind::NotRecorded, &mut self.strings),
             };
             self.locations.insert(stub.location, location);
         }

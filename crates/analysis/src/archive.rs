@@ -1,0 +1,211 @@
+//! An archive with its definitions, resolved.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nccl_events::Kind;
+use otf2::{
+    Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef,
+};
+use trace::vocabulary::{LocationKind, RegionClass, parse_canonical_name};
+
+use crate::communicators::Communicators;
+use crate::fields::{Attributes, Fields};
+use crate::locations::Locations;
+
+/// The property of a merged archive with the creators of what NCCL's archive was merged into.
+pub const MERGED: &str = "NCCL::MERGED";
+
+/// What a region shows of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// What a thread did: calls, launches, enqueueing.
+    Call(Kind),
+    /// An operation as it ran, on the location of its communicator.
+    Operation(Kind),
+    /// What belongs to operations: transfers, channels, what proxy threads do.
+    Work(Kind),
+}
+
+impl Shows {
+    /// The kind of event.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Call(kind) | Self::Operation(kind) | Self::Work(kind) => kind,
+        }
+    }
+
+    fn of(canonical_name: &str) -> Option<Self> {
+        let (class, kind) = parse_canonical_name(canonical_name)?;
+        let kind = kind?;
+        Some(match class {
+            RegionClass::Api | RegionClass::Enqueue | RegionClass::Launch => Self::Call(kind),
+            RegionClass::Operation => Self::Operation(kind),
+            _ => Self::Work(kind),
+        })
+    }
+}
+
+/// An open archive.
+#[derive(Debug)]
+pub struct Trace {
+    /// Its anchor file.
+    pub anchor: PathBuf,
+    /// The archive.
+    pub archive: Archive,
+    /// Its global definitions.
+    pub definitions: Definitions,
+    communicators: Communicators,
+    locations: Locations,
+    regions: BTreeMap<RegionRef, Shows>,
+    attributes: Attributes,
+}
+
+impl Trace {
+    /// Reads the definitions of an archive.
+    ///
+    /// # Errors
+    ///
+    /// When it is damaged.
+    pub fn read(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
+        let definitions = archive.definitions()?;
+        let communicators = Communicators::of(&definitions);
+        let regions = definitions
+            .regions
+            .iter()
+            .filter_map(|(reference, region)| {
+                let canonical_name = definitions.string(region.canonical_name)?;
+                Some((*reference, Shows::of(canonical_name)?))
+            });
+        Ok(Self {
+            anchor,
+            regions: regions.collect(),
+            attributes: Attributes::of(&definitions),
+            locations: Locations::of(&definitions, &communicators),
+            communicators,
+            archive,
+            definitions,
+        })
+    }
+
+    /// How many events the definitions promise.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        let locations = self.definitions.locations.values();
+        locations.map(|location| location.number_of_events).sum()
+    }
+
+    /// Whether the definitions promise events of a location.
+    #[must_use]
+    pub fn has_events(&self, reference: LocationRef) -> bool {
+        let location = self.definitions.locations.get(&reference);
+        location.is_some_and(|location| location.number_of_events > 0)
+    }
+
+    /// The name of a location; its id when it has none.
+    #[must_use]
+    pub fn location_name(&self, reference: LocationRef) -> String {
+        let location = self.definitions.locations.get(&reference);
+        let name = location.map(|location| location.name);
+        self.name(name, "location", reference.get())
+    }
+
+    /// The name of a region; its id when it has none.
+    #[must_use]
+    pub fn region_name(&self, reference: RegionRef) -> String {
+        let region = self.definitions.regions.get(&reference);
+        self.name(region.map(|region| region.name), "region", reference.get())
+    }
+
+    /// The name of a communicator; its id when it has none.
+    #[must_use]
+    pub fn comm_name(&self, reference: CommRef) -> String {
+        let comm = self.definitions.comms.get(&reference);
+        self.name(comm.map(|comm| comm.name), "communicator", reference.get())
+    }
+
+    fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
+        let name = name.and_then(|name| self.definitions.string(name));
+        name.map_or_else(|| format!("{what} {}", id.into()), str::to_owned)
+    }
+
+    /// The text of an attribute's value.
+    #[must_use]
+    pub fn text(&self, value: AttributeValue) -> Option<&str> {
+        match value {
+            AttributeValue::String(string) => self.definitions.string(string),
+            _ => None,
+        }
+    }
+
+    /// What an event says.
+    #[must_use]
+    pub fn fields(&self, event: &Event) -> Fields<'_> {
+        let mut fields = Fields::default();
+        self.add_fields(event, &mut fields);
+        fields
+    }
+
+    pub(crate) fn add_fields<'a>(&'a self, event: &Event, fields: &mut Fields<'a>) {
+        self.attributes.add(&self.definitions, event, fields);
+    }
+
+    /// The locations of a communicator in the order of its ranks.
+    #[must_use]
+    pub fn members(&self, comm: CommRef) -> &[LocationRef] {
+        self.communicators.members(comm)
+    }
+
+    /// The rank of a location in a communicator; none where it is no member.
+    #[must_use]
+    pub fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
+        self.communicators.rank(location, comm)
+    }
+
+    /// The communicator and rank that a location belongs to; none of threads and of streams.
+    #[must_use]
+    pub fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
+        self.locations.rank_of(location)
+    }
+
+    /// What a location stands for; none where the writer does not say.
+    #[must_use]
+    pub fn location_kind(&self, location: LocationRef) -> Option<LocationKind> {
+        self.locations.kind(location)
+    }
+
+    /// The locations of what overlapped on the location of a rank.
+    #[must_use]
+    pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
+        self.locations.siblings(location)
+    }
+
+    /// What a region shows; none of those that show no event of NCCL's.
+    #[must_use]
+    pub fn shows(&self, region: RegionRef) -> Option<Shows> {
+        self.regions.get(&region).copied()
+    }
+
+    /// Whether a region on a location of GPU work is a copy.
+    #[must_use]
+    pub fn is_copy(&self, region: RegionRef) -> bool {
+        let region = self.definitions.regions.get(&region);
+        let name = region.and_then(|region| self.definitions.string(region.canonical_name));
+        let class = name.and_then(parse_canonical_name).map(|(class, _)| class);
+        class == Some(RegionClass::Copy)
+    }
+}
+
+/// Whether the writer of this project made an archive: it then has the writer's statements.
+#[must_use]
+pub fn is_nccl(archive: &Archive) -> bool {
+    let mut properties = archive.properties().iter();
+    properties.any(|(name, _)| name.starts_with("NCCL::"))
+}
+
+/// Whether an archive is Score-P's with one of this project's merged into it.
+#[must_use]
+pub fn is_merged(archive: &Archive) -> bool {
+    archive.property(MERGED).is_some()
+}

@@ -1,0 +1,55 @@
+//! Who is in which communicator.
+
+use std::collections::BTreeMap;
+
+use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm};
+
+/// The members of all communicators.
+#[derive(Debug, Default)]
+pub(crate) struct Communicators {
+    members: BTreeMap<CommRef, Vec<LocationRef>>,
+    ranks: BTreeMap<(LocationRef, CommRef), u32>,
+}
+
+impl Communicators {
+    /// Members are places in the list of communicating locations of their paradigm.
+    pub(crate) fn of(definitions: &Definitions) -> Self {
+        let mut lists: BTreeMap<Paradigm, &[u64]> = BTreeMap::new();
+        for group in definitions.groups.values() {
+            if group.group_type == GroupType::CommLocations {
+                lists.entry(group.paradigm).or_insert(&group.members);
+            }
+        }
+        let mut found = Self::default();
+        for (comm, definition) in &definitions.comms {
+            let group = definitions.groups.get(&definition.group);
+            let members: Vec<LocationRef> = group
+                .and_then(|group| Some((group, lists.get(&group.paradigm)?)))
+                .map(|(group, list)| {
+                    let places = group.members.iter();
+                    let ids = places.filter_map(|place| list.get(usize::try_from(*place).ok()?));
+                    ids.map(|id| LocationRef::new(*id)).collect()
+                })
+                .unwrap_or_default();
+            for (rank, location) in (0..).zip(&members) {
+                found.ranks.entry((*location, *comm)).or_insert(rank);
+            }
+            found.members.insert(*comm, members);
+        }
+        found
+    }
+
+    pub(crate) fn members(&self, comm: CommRef) -> &[LocationRef] {
+        self.members.get(&comm).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
+        self.ranks.get(&(location, comm)).copied()
+    }
+
+    /// All members of all communicators.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (LocationRef, CommRef, u32)> {
+        let ranks = self.ranks.iter();
+        ranks.map(|((location, comm), rank)| (*location, *comm, *rank))
+    }
+}

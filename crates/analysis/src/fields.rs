@@ -1,0 +1,130 @@
+//! The attributes of NCCL's that readers ask for.
+
+use otf2::{AttributeValue, Definitions, Event};
+
+/// An attribute that readers ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Event,
+    Parent,
+    ExternalCorrelation,
+    Timing,
+    Bytes,
+    StartMoved,
+    Suspicious,
+    Unfinished,
+    AlgorithmBandwidth,
+    BusBandwidth,
+}
+
+const WANTED: [(&str, Wanted); 10] = [
+    ("nccl.event", Wanted::Event),
+    ("nccl.parent", Wanted::Parent),
+    ("nccl.external_correlation", Wanted::ExternalCorrelation),
+    ("nccl.timing", Wanted::Timing),
+    ("nccl.bytes", Wanted::Bytes),
+    ("nccl.start_moved_ns", Wanted::StartMoved),
+    ("nccl.suspicious", Wanted::Suspicious),
+    ("nccl.unfinished", Wanted::Unfinished),
+    ("nccl.algbw", Wanted::AlgorithmBandwidth),
+    ("nccl.busbw", Wanted::BusBandwidth),
+];
+
+/// What an event says, as `docs/MAPPING.md` §5 defines it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fields<'a> {
+    /// Its id.
+    pub event: Option<u64>,
+    /// The id of its parent.
+    pub parent: Option<u64>,
+    /// CUPTI's external id of its launch.
+    pub external_correlation: Option<u64>,
+    /// What its interval was measured by.
+    pub timing: Option<&'a str>,
+    /// Its size.
+    pub bytes: Option<u64>,
+    /// By how much its start was moved.
+    pub start_moved_ns: u64,
+    /// Whether its GPU times make no sense.
+    pub is_suspicious: bool,
+    /// Whether it had not ended when recording did.
+    pub is_unfinished: bool,
+    /// Algorithm bandwidth in bytes per second.
+    pub algorithm_bandwidth: Option<f64>,
+    /// Bus bandwidth in bytes per second.
+    pub bus_bandwidth: Option<f64>,
+}
+
+/// The attributes of an archive.
+#[derive(Debug)]
+pub(crate) struct Attributes {
+    /// By number.
+    wanted: Vec<Option<Wanted>>,
+}
+
+impl Attributes {
+    pub(crate) fn of(definitions: &Definitions) -> Self {
+        let mut wanted = Vec::new();
+        for (reference, attribute) in &definitions.attributes {
+            let name = definitions.string(attribute.name);
+            let known = WANTED.iter().find(|(known, _)| Some(*known) == name);
+            // Numbers without gaps are a rule of OTF2; what breaks it says nothing here.
+            if usize::try_from(reference.get()) == Ok(wanted.len()) {
+                wanted.push(known.map(|(_, wanted)| *wanted));
+            }
+        }
+        Self { wanted }
+    }
+
+    /// Adds what an event says.
+    pub(crate) fn add<'a>(
+        &self,
+        definitions: &'a Definitions,
+        event: &Event,
+        fields: &mut Fields<'a>,
+    ) {
+        for (attribute, value) in &event.attributes {
+            let at = usize::try_from(attribute.get()).unwrap_or(usize::MAX);
+            let Some(Some(wanted)) = self.wanted.get(at) else {
+                continue;
+            };
+            let number = unsigned(*value);
+            match wanted {
+                Wanted::Event => fields.event = number,
+                Wanted::Parent => fields.parent = number,
+                Wanted::ExternalCorrelation => fields.external_correlation = number,
+                Wanted::Timing => fields.timing = text(definitions, *value),
+                Wanted::Bytes => fields.bytes = number,
+                Wanted::StartMoved => fields.start_moved_ns = number.unwrap_or(0),
+                Wanted::Suspicious => fields.is_suspicious = number != Some(0),
+                Wanted::Unfinished => fields.is_unfinished = number == Some(1),
+                Wanted::AlgorithmBandwidth => fields.algorithm_bandwidth = fraction(*value),
+                Wanted::BusBandwidth => fields.bus_bandwidth = fraction(*value),
+            }
+        }
+    }
+}
+
+fn text(definitions: &Definitions, value: AttributeValue) -> Option<&str> {
+    match value {
+        AttributeValue::String(text) => definitions.string(text),
+        _ => None,
+    }
+}
+
+fn unsigned(value: AttributeValue) -> Option<u64> {
+    match value {
+        AttributeValue::U64(number) => Some(number),
+        AttributeValue::U32(number) => Some(number.into()),
+        AttributeValue::U16(number) => Some(number.into()),
+        AttributeValue::U8(number) => Some(number.into()),
+        _ => None,
+    }
+}
+
+fn fraction(value: AttributeValue) -> Option<f64> {
+    match value {
+        AttributeValue::F64(number) if number.is_finite() => Some(number),
+        _ => None,
+    }
+}

@@ -1,0 +1,146 @@
+//! What a rank did in a communicator, as the records of communication say.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use otf2::{Collective, CommRef, Event, EventKind, LocationRef, Message};
+
+use crate::archive::Trace;
+
+/// A collective of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// When it began.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+    /// What it was.
+    pub collective: Collective,
+}
+
+/// One end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// When it was asked for.
+    pub begin: u64,
+    /// When it was done.
+    pub end: u64,
+    /// The rank of the other end.
+    pub peer: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// What a rank did in a communicator, each list in the order of beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rank {
+    /// Collectives.
+    pub collectives: Vec<Operation>,
+    /// Sends.
+    pub sends: Vec<End>,
+    /// Receives.
+    pub receives: Vec<End>,
+}
+
+/// Reads what a rank did. What it had not ended, and all after that, is left out.
+///
+/// # Errors
+///
+/// When its events cannot be read.
+pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
+    let mut reading = Reading::default();
+    let mut ends_at = u64::MAX;
+    // What overlapped may be what had not ended.
+    let siblings = trace.siblings(location).iter().copied();
+    let siblings = siblings.filter(|sibling| trace.has_events(*sibling));
+    let locations: Vec<LocationRef> = [location].into_iter().chain(siblings).collect();
+    trace.archive.for_each_event(&locations, |of, event| {
+        if matches!(event.kind, EventKind::Enter(_)) && trace.fields(&event).is_unfinished {
+            ends_at = ends_at.min(event.time);
+        }
+        if of == location {
+            reading.event(comm, &event);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let mut rank = reading.rank;
+    rank.collectives.retain(|it| it.begin < ends_at);
+    rank.sends.retain(|it| it.begin < ends_at);
+    rank.receives.retain(|it| it.begin < ends_at);
+    rank.sends.sort_by_key(|it| it.begin);
+    rank.receives.sort_by_key(|it| it.begin);
+    Ok(rank)
+}
+
+#[derive(Debug, Default)]
+struct Reading {
+    rank: Rank,
+    begun: Option<u64>,
+    requests: BTreeMap<u64, (u64, Option<Message>)>,
+}
+
+impl Reading {
+    fn event(&mut self, comm: CommRef, event: &Event) {
+        let time = event.time;
+        match &event.kind {
+            EventKind::MpiCollectiveBegin => self.begun = Some(time),
+            EventKind::MpiCollectiveEnd(collective) => {
+                let begin = self.begun.take().unwrap_or(time);
+                self.collective(comm, begin, time, *collective);
+            }
+            EventKind::NonBlockingCollectiveRequest { request }
+            | EventKind::MpiIrecvRequest { request } => {
+                self.requests.insert(*request, (time, None));
+            }
+            EventKind::NonBlockingCollectiveComplete {
+                collective,
+                request,
+            } => {
+                let begin = self
+                    .requests
+                    .remove(request)
+                    .map_or(time, |(begin, _)| begin);
+                self.collective(comm, begin, time, *collective);
+            }
+            EventKind::MpiIsend { message, request } => {
+                self.requests.insert(*request, (time, Some(*message)));
+            }
+            EventKind::MpiIsendComplete { request } => {
+                if let Some((begin, Some(message))) = self.requests.remove(request) {
+                    self.rank.sends.extend(end(comm, begin, time, &message));
+                }
+            }
+            EventKind::MpiIrecv { message, request } => {
+                let begin = self
+                    .requests
+                    .remove(request)
+                    .map_or(time, |(begin, _)| begin);
+                self.rank.receives.extend(end(comm, begin, time, message));
+            }
+            _ => {}
+        }
+    }
+
+    /// Requests of collectives may overlap: each begins where the one before ended.
+    fn collective(&mut self, comm: CommRef, begin: u64, end: u64, collective: Collective) {
+        if collective.comm != comm {
+            return;
+        }
+        let before = self.rank.collectives.last().map_or(0, |before| before.end);
+        let begin = begin.max(before);
+        self.rank.collectives.push(Operation {
+            begin,
+            end: end.max(begin),
+            collective,
+        });
+    }
+}
+
+fn end(comm: CommRef, begin: u64, end: u64, message: &Message) -> Option<End> {
+    (message.comm == comm).then_some(End {
+        begin,
+        end,
+        peer: message.peer,
+        bytes: message.bytes,
+    })
+}

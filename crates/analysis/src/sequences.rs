@@ -1,0 +1,114 @@
+//! Do ranks do the same things in the same order?
+
+use std::collections::BTreeMap;
+
+/// What the ranks of a communicator did, as they come one after the other. The longest that came so far is what the
+/// others are compared with: four bytes for each thing it did, however many ranks there are.
+#[derive(Clone, Debug)]
+pub struct Sequences<T> {
+    /// Each different thing once.
+    things: Vec<T>,
+    numbers: BTreeMap<T, u32>,
+    longest: Vec<u32>,
+    /// From which place on whose things these are.
+    whose: Vec<(usize, u32)>,
+    counts: BTreeMap<u32, usize>,
+}
+
+/// What another rank did in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counterpart<'a, T> {
+    /// The place, from 0.
+    pub place: usize,
+    /// The other rank.
+    pub rank: u32,
+    /// What it did.
+    pub thing: &'a T,
+}
+
+impl<T> Default for Sequences<T> {
+    fn default() -> Self {
+        Self {
+            things: Vec::new(),
+            numbers: BTreeMap::new(),
+            longest: Vec::new(),
+            whose: Vec::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T: Ord + Clone> Sequences<T> {
+    /// The next thing of a rank; gives what another rank did in the same place, if one that came before did.
+    pub fn add(&mut self, rank: u32, thing: T) -> Option<Counterpart<'_, T>> {
+        let count = self.counts.entry(rank).or_default();
+        let place = *count;
+        *count += 1;
+        let Some(number) = self.longest.get(place) else {
+            let number = self.number(thing);
+            self.longest.push(number);
+            if self.whose.last().is_none_or(|(_, whose)| *whose != rank) {
+                self.whose.push((place, rank));
+            }
+            return None;
+        };
+        let from = self.whose.partition_point(|(from, _)| *from <= place);
+        let (_, other) = self.whose.get(from.checked_sub(1)?)?;
+        Some(Counterpart {
+            place,
+            rank: *other,
+            thing: self.things.get(usize::try_from(*number).ok()?)?,
+        })
+    }
+
+    fn number(&mut self, thing: T) -> u32 {
+        let next = u32::try_from(self.things.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(thing.clone()).or_insert(next);
+        if number == next {
+            self.things.push(thing);
+        }
+        number
+    }
+
+    /// How many things a rank did.
+    #[must_use]
+    pub fn count(&self, rank: u32) -> usize {
+        self.counts.get(&rank).copied().unwrap_or(0)
+    }
+
+    /// The rank that did most, and how many.
+    #[must_use]
+    pub fn longest(&self) -> Option<(u32, usize)> {
+        let (_, rank) = self.whose.last()?;
+        Some((*rank, self.longest.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_compared_with_the_longest_before_them() {
+        let mut sequences = Sequences::default();
+        let differences = |sequences: &mut Sequences<char>, rank, things: &str| {
+            let mut found = Vec::new();
+            for thing in things.chars() {
+                if let Some(other) = sequences.add(rank, thing)
+                    && *other.thing != thing
+                {
+                    found.push((other.place, other.rank, *other.thing));
+                }
+            }
+            found
+        };
+        assert_eq!(differences(&mut sequences, 4, "ab"), []);
+        assert_eq!(differences(&mut sequences, 1, "abba"), []);
+        assert_eq!(
+            differences(&mut sequences, 2, "axby"),
+            [(1, 4, 'b'), (3, 1, 'a')]
+        );
+        assert_eq!(sequences.longest(), Some((1, 4)));
+        assert_eq!((sequences.count(4), sequences.count(7)), (2, 0));
+    }
+}

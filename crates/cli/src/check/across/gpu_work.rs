@@ -1,0 +1,197 @@
+//! GPU work: within the operations that were timed by it, with its launches, on locations of the right GPU.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::{Fields, Instance, Shows, Step, Trace, statement};
+use nccl_events::Kind;
+use otf2::{LocationGroupRef, LocationGroupType, LocationRef};
+use trace::vocabulary::LocationKind;
+
+use crate::check::findings::Findings;
+use crate::check::rules::Rule;
+
+/// An operation as it is written.
+struct Operation<'a> {
+    start: u64,
+    end: u64,
+    /// Its GPU; none where communicators are threads.
+    gpu: Option<LocationGroupRef>,
+    timing: Option<&'a str>,
+}
+
+/// The work of GPUs, process by process: threads and communicators come before channels and streams.
+pub(super) struct GpuWork<'a> {
+    trace: &'a Trace,
+    /// By event id.
+    operations: BTreeMap<u64, Operation<'a>>,
+    /// External ids of launches.
+    launches: BTreeSet<u64>,
+    /// The largest residual of GPU clocks; none where nothing is said of them.
+    residual_ns: Option<u64>,
+    /// Channels on GPU times.
+    channels: u64,
+    kernels: u64,
+    copies: u64,
+    without_launch: u64,
+}
+
+impl<'a> GpuWork<'a> {
+    /// Nothing seen yet.
+    pub(super) fn of(trace: &'a Trace) -> Self {
+        let said = || trace.archive.properties().iter();
+        let is_any = said().any(|(name, _)| name.starts_with("NCCL::GPU_CLOCK::"));
+        Self {
+            trace,
+            operations: BTreeMap::new(),
+            launches: BTreeSet::new(),
+            residual_ns: is_any.then(|| super::causes::gpu_residual_ns(&trace.archive)),
+            channels: 0,
+            kernels: 0,
+            copies: 0,
+            without_launch: 0,
+        }
+    }
+
+    /// The locations of the next process follow.
+    pub(super) fn next_process(&mut self) {
+        self.operations.clear();
+        self.launches.clear();
+    }
+
+    /// Takes in what an event does.
+    pub(super) fn step(&mut self, location: LocationRef, step: &Step<'a>, findings: &mut Findings) {
+        let Step::Left(instance) = step else {
+            return;
+        };
+        let Fields { event, timing, .. } = instance.fields;
+        match (instance.shows, event) {
+            (Some(Shows::Operation(_)), Some(id)) => {
+                let operation = Operation {
+                    start: instance.start,
+                    end: instance.end,
+                    gpu: self.gpu(location),
+                    timing,
+                };
+                self.operations.insert(id, operation);
+            }
+            // One with times that make no sense is shown by the host's.
+            (Some(Shows::Work(Kind::KernelCh)), _) if !instance.fields.is_suspicious => {
+                self.channel(location, instance, findings);
+            }
+            (None, _) if self.trace.location_kind(location) == Some(LocationKind::Stream) => {
+                self.work(location, instance, findings);
+                return;
+            }
+            _ => {}
+        }
+        self.launches.extend(instance.fields.external_correlation);
+    }
+
+    /// The GPU that a location is of.
+    fn gpu(&self, location: LocationRef) -> Option<LocationGroupRef> {
+        let group = self.trace.group(location);
+        let known = self.trace.definitions.location_groups.get(&group)?;
+        (known.group_type == LocationGroupType::Accelerator).then_some(group)
+    }
+
+    fn operation(&self, instance: &Instance<'_>) -> Option<&Operation<'a>> {
+        self.operations.get(&instance.fields.parent?)
+    }
+
+    fn channel(&mut self, location: LocationRef, channel: &Instance<'_>, findings: &mut Findings) {
+        let operation = self.operation(channel);
+        let Some(Operation { start, end, .. }) =
+            operation.filter(|operation| operation.timing == Some("kernelch"))
+        else {
+            return;
+        };
+        let residual_ns = self.residual_ns.unwrap_or(0);
+        let earliest = start.saturating_sub(residual_ns);
+        let latest = end.saturating_add(residual_ns);
+        if channel.start < earliest || channel.end > latest {
+            let message = format!(
+                "a channel runs from {} to {}, its operation from {start} to {end}, \
+                 and the residual of the GPU clocks is {residual_ns} ns",
+                channel.start, channel.end
+            );
+            let place = (self.trace, location);
+            findings.at(place, Some(channel.start), Rule::InsideParent, message);
+        }
+        self.channels += 1;
+    }
+
+    /// A kernel or copy.
+    fn work(&mut self, location: LocationRef, work: &Instance<'_>, findings: &mut Findings) {
+        let external = work.fields.external_correlation.unwrap_or(0);
+        if self.trace.is_copy(work.region) {
+            self.copies += 1;
+        } else {
+            self.kernels += 1;
+            // Of copies nothing is said, for collectives are copied without kernels.
+            let is_known = external == 0 || self.launches.contains(&external);
+            self.without_launch += u64::from(!is_known);
+        }
+        let Some(operation) = self.operation(work) else {
+            return;
+        };
+        let mut find = |rule, message: String| {
+            findings.at((self.trace, location), Some(work.start), rule, message);
+        };
+        let is_outside = work.start < operation.start || work.end > operation.end;
+        if operation.timing == Some("cupti") && is_outside {
+            let message = format!(
+                "it runs from {} to {}, its operation from {} to {}",
+                work.start, work.end, operation.start, operation.end
+            );
+            find(Rule::KernelTime, message);
+        }
+        if let (Some(gpu), Some(expected)) = (self.gpu(location), operation.gpu)
+            && gpu != expected
+        {
+            let [gpu, expected] = [gpu, expected].map(|group| self.trace.group_name(group));
+            find(
+                Rule::KernelGpu,
+                format!("it is on {gpu}, its operation on {expected}"),
+            );
+        }
+    }
+
+    /// Compares with what the archive says. What could not be read cannot be counted.
+    pub(super) fn end(&self, is_all_read: bool, findings: &mut Findings) {
+        if self.channels > 0 && self.residual_ns.is_none() {
+            let message = format!(
+                "{} kernel channels are on GPU times, and nothing is said of GPU clocks",
+                self.channels
+            );
+            findings.general(Rule::GpuResidual, message);
+        }
+        if !is_all_read {
+            return;
+        }
+        let said = |name: &str| {
+            let name = format!("NCCL::GPU::{name}");
+            statement::number(&self.trace.archive, &name).unwrap_or(0)
+        };
+        let kernels = [
+            "KERNELS_JOINED",
+            "KERNELS_OF_GRAPHS",
+            "KERNELS_OF_GRAPHS_UNKNOWN",
+            "KERNELS_WITHOUT_LAUNCH",
+            "KERNELS_OTHER",
+        ];
+        for (what, found, said) in [
+            ("kernels", self.kernels, kernels.map(said).iter().sum()),
+            ("copies", self.copies, said("COPIES_DRAWN")),
+            (
+                "kernels whose launch is not there",
+                self.without_launch,
+                said("KERNELS_WITHOUT_LAUNCH"),
+            ),
+        ] {
+            if found != said {
+                let message = format!("{said} {what} were written, {found} are in the archive");
+                findings.general(Rule::GpuWork, message);
+            }
+        }
+    }
+}

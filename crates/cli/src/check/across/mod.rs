@@ -1,0 +1,137 @@
+//! What takes several locations to see: one pass over all of them, each checker with what is still open.
+
+mod causes;
+mod collectives;
+mod gpu_work;
+mod members;
+mod messages;
+mod written;
+
+use std::collections::BTreeSet;
+
+use analysis::Instances;
+use otf2::{Event, EventKind, LocationRef};
+
+use super::clocks::ClockOffsets;
+use super::findings::Findings;
+use super::subject::Subject;
+use crate::archive::is_nccl;
+
+use causes::Causes;
+use collectives::Collectives;
+use gpu_work::GpuWork;
+use messages::Messages;
+use written::Written;
+
+pub(super) use causes::statements as alignment_statements;
+
+/// All checkers across locations.
+pub(super) struct Across<'a> {
+    subject: Subject<'a>,
+    instances: Instances<'a>,
+    collectives: Collectives,
+    messages: Messages,
+    /// What needs the statements of this project's writer.
+    nccl: Option<(Written, GpuWork<'a>)>,
+    causes: Option<Causes<'a>>,
+    clock_offsets: ClockOffsets<'a>,
+    unreadable: BTreeSet<LocationRef>,
+}
+
+impl<'a> Across<'a> {
+    /// Nothing seen yet.
+    pub(super) fn of(subject: Subject<'a>) -> Self {
+        let trace = subject.trace;
+        let is_nccl = is_nccl(&trace.archive);
+        Self {
+            subject,
+            instances: Instances::of(trace),
+            collectives: Collectives::default(),
+            messages: Messages::default(),
+            nccl: is_nccl.then(|| (Written::of(trace), GpuWork::of(trace))),
+            causes: is_nccl.then(|| Causes::of(subject)).flatten(),
+            clock_offsets: ClockOffsets::of(trace),
+            unreadable: BTreeSet::new(),
+        }
+    }
+
+    /// The locations of the next process follow.
+    pub(super) fn next_process(&mut self) {
+        if let Some((_, gpu_work)) = &mut self.nccl {
+            gpu_work.next_process();
+        }
+    }
+
+    /// The events of this location follow.
+    pub(super) fn next_location(&mut self, location: LocationRef, findings: &mut Findings) {
+        self.clock_offsets.next_location(location, findings);
+        self.instances.next_location();
+        if let Some((written, _)) = &mut self.nccl {
+            written.next_location();
+        }
+        if let Some(causes) = &mut self.causes {
+            causes.next_location();
+        }
+    }
+
+    /// Nothing can be said about what a location did.
+    pub(super) fn cannot_be_read(&mut self, location: LocationRef) {
+        self.unreadable.insert(location);
+    }
+
+    /// Takes in an event.
+    pub(super) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
+        self.clock_offsets.event(event.time);
+        // A location that is no member was found when its own events were checked.
+        let rank = |comm| self.subject.trace.rank(location, comm);
+        match &event.kind {
+            EventKind::MpiCollectiveEnd(collective)
+            | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
+                if let Some(rank) = rank(collective.comm) {
+                    self.collectives
+                        .add(self.subject, rank, collective, findings);
+                }
+            }
+            EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
+                if let Some(rank) = rank(message.comm) {
+                    self.messages.add(rank, message, true);
+                }
+            }
+            EventKind::MpiIrecv { message, .. } | EventKind::MpiRecv(message) => {
+                if let Some(rank) = rank(message.comm) {
+                    self.messages.add(rank, message, false);
+                }
+            }
+            _ => {}
+        }
+        let step = self.instances.step(event);
+        if let Some((written, gpu_work)) = &mut self.nccl {
+            gpu_work.step(location, &step, findings);
+            written.step(&step);
+        }
+        if let Some(causes) = &mut self.causes {
+            causes.event(location, event, &step, self.instances.open().last());
+        }
+    }
+
+    /// No more events.
+    pub(super) fn end(&mut self, findings: &mut Findings) {
+        let (subject, unreadable) = (self.subject, &self.unreadable);
+        self.collectives.end(subject, unreadable, findings);
+        self.messages.end(subject, unreadable, findings);
+        // What could not be read cannot be counted.
+        if unreadable.is_empty() {
+            members::check(subject, &self.collectives, findings);
+        }
+        if let Some(causes) = &mut self.causes {
+            causes.end(findings);
+        }
+        self.clock_offsets.end(findings);
+        if let Some((written, gpu_work)) = &self.nccl {
+            gpu_work.end(unreadable.is_empty(), findings);
+            if unreadable.is_empty() {
+                written.end(subject.account, findings);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! As many events are in the archive as it says were written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::{Completeness, Shows, Step, Trace};
+use nccl_events::Kind;
+
+use crate::check::findings::Findings;
+use crate::check::rules::Rule;
+
+/// Counts the events that regions show.
+pub(super) struct Written {
+    /// Kinds that are counted by what threads did.
+    by_calls: BTreeSet<Kind>,
+    counts: BTreeMap<Kind, u64>,
+    unfinished: u64,
+    /// The parts of one event follow each other on its location.
+    last: BTreeMap<Kind, u64>,
+}
+
+impl Written {
+    /// Nothing counted yet.
+    pub(super) fn of(trace: &Trace) -> Self {
+        let regions = trace.definitions.regions.keys();
+        let calls = regions.filter_map(|region| match trace.shows(*region)? {
+            Shows::Call(kind) => Some(kind),
+            _ => None,
+        });
+        Self {
+            by_calls: calls.collect(),
+            counts: BTreeMap::new(),
+            unfinished: 0,
+            last: BTreeMap::new(),
+        }
+    }
+
+    /// The events of the next location follow.
+    pub(super) fn next_location(&mut self) {
+        self.last.clear();
+    }
+
+    /// Takes in an event.
+    pub(super) fn step(&mut self, step: &Step<'_>) {
+        let entered = match step {
+            Step::Entered(entered) => entered,
+            Step::Left(left) => {
+                self.unfinished += u64::from(left.fields.is_unfinished);
+                return;
+            }
+            Step::Inside => return,
+        };
+        // What shows no event, such as a call put together from others, has no id.
+        let (Some(shows), Some(id)) = (entered.shows, entered.fields.event) else {
+            return;
+        };
+        // Operations are written twice: as they were enqueued, and as they ran.
+        if matches!(shows, Shows::Operation(kind) if self.by_calls.contains(&kind)) {
+            return;
+        }
+        if self.last.insert(shows.kind(), id) != Some(id) {
+            *self.counts.entry(shows.kind()).or_insert(0) += 1;
+        }
+    }
+
+    /// Compares with what the archive says.
+    pub(super) fn end(&self, account: &Completeness, findings: &mut Findings) {
+        for kind in Kind::ALL {
+            let name = kind.name();
+            let said = account.kinds.get(&name.to_ascii_lowercase());
+            let said = said.and_then(|counts| counts.get("written")).copied();
+            let (said, found) = (said.unwrap_or(0), self.counts.get(&kind).copied());
+            let found = found.unwrap_or(0);
+            if said != found {
+                let message = format!("{name}: {said} written, {found} are in the archive");
+                findings.general(Rule::Written, message);
+            }
+        }
+        if self.unfinished > 0 && account.unfinished() == 0 {
+            let number = self.unfinished;
+            let message = format!("{number} regions are marked unfinished, none is counted");
+            findings.general(Rule::UnfinishedMark, message);
+        }
+    }
+}

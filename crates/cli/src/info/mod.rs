@@ -1,0 +1,115 @@
+//! `nccl-otf2 info`: what is in an archive.
+
+mod communicators;
+mod gpus;
+mod operations;
+mod places;
+mod recording;
+mod report;
+mod text;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::archive;
+use crate::exit::Exit;
+use crate::print;
+use crate::progress::Bar;
+use trace::progress::Progress as _;
+
+use communicators::Communicators;
+use operations::Operations;
+use report::Report;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 info trace
+  nccl-otf2 info --json trace/traces.otf2 | jq '.operations[].duration_ns'
+
+Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are \
+those of the operation, not of the call. `timing` says what they were measured by:
+  cupti          the kernels, as CUPTI told
+  event          CUDA events around the launch
+  kernelch       the GPU's own times
+  kernelch-host  when the host heard of them
+  shared-kernel  while the other operations of its kernel ran
+  proxy          from the launch to the last network transfer
+  enqueue        only the time it took to queue them, not how long they ran
+
+--json prints an object:
+  format         version of this description: 1
+  anchor, creator, nccl_versions, profiler_tables, plugin_versions,
+  event_sets, commands, job
+  start_ns       first event, in ns since 1970
+  duration_ns    from there to the last one
+  locations, events
+  hosts          name, processes
+  processes      name, host, gpus, locations, events
+  communicators  name, ranks, ranks_recorded, collectives (records of all
+                 ranks by OTF2's operation), sends, receives, bytes_sent and
+                 bytes_received of messages
+  operations     function, bytes_min and bytes_max (of the class), count,
+                 unfinished, timing (count by source), duration_ns {min,
+                 median, max, total} of those that ended, algbw and busbw in
+                 bytes per second {median, max}; null where there is none
+  messages       communicator, from, to, count, bytes
+  completeness   kinds {kind: {seen, written, ...}}, other,
+                 callbacks_lost, callbacks_late (when recording had ended),
+                 problems, problem_count, parts_left_out, ranks_missing,
+                 collectives_unmatched, matching {mismatches by kind,
+                 ranks_behind, unknown: number and lines of each}
+  blind_spots    what this release of NCCL does not report, as far as it
+                 is known: nobody can find it in the archive
+  gpus           ways (how work of GPUs was recorded), notices (what was decided and
+                 what went wrong), numbers (docs/REFERENCE.md §7), clocks (a line each)
+  clock          the archive's statements on its clocks
+  recording      flight {processes, complete_from_ns (since 1970), lines},
+                 switches (a line each time recording was switched), pxn
+                 {transfers, counted, unresolved, lines}; null where there is none
+New fields may be added; `format` changes when one changes or goes.";
+
+/// What to look at.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory or the anchor file of an archive
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says what is in an archive.
+pub(crate) fn info(request: &Request) -> Result<Exit> {
+    let trace = archive::open(&request.path)?;
+    let mut operations = Operations::new(&trace);
+    let mut communicators = Communicators::of(&trace);
+    let bar = Bar::new();
+    bar.begin("locations", trace.definitions.locations.len() as u64);
+    // One location at a time: what is counted needs no order between them, and memory stays two chunks.
+    for location in trace.definitions.locations.keys().copied() {
+        operations.next_location();
+        trace
+            .archive
+            .for_each_event(&[location], |_, event| {
+                communicators.event(&trace, location, &event);
+                operations.event(&event);
+                ControlFlow::Continue(())
+            })
+            .context("the archive is damaged, `nccl-otf2 check` says more")?;
+        bar.step();
+    }
+    drop(bar);
+    let report = Report::of(&trace, operations, communicators);
+    if request.json {
+        print::json(&report)?;
+    } else {
+        print::result(&text::text(&report))?;
+    }
+    Ok(Exit::Well)
+}

@@ -1,0 +1,237 @@
+//! An archive, event by event, in the order of time over all locations.
+
+mod printer;
+mod ranks;
+mod record;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use analysis::{Completeness, Trace};
+use anyhow::{Context as _, Result, bail};
+use nccl_events::Kind;
+use otf2::{Event, EventKind, LocationRef, RegionRef};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use super::filter::Filter;
+use super::output::Output;
+use crate::archive;
+use crate::exit::Exit;
+use crate::print;
+use crate::units::plural;
+use printer::{Printer, Shown};
+use ranks::Ranks;
+
+/// Prints an archive.
+pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
+    let trace = archive::open(path)?;
+    refuse_unknown(filter)?;
+    let ranks = Ranks::of(&trace);
+    let locations = trace.definitions.locations.keys().copied();
+    let wanted: Vec<LocationRef> = locations
+        .filter(|location| trace.has_events(*location) && ranks.wanted(*location, filter))
+        .collect();
+    open_many_files();
+    let mut output = Output::new(filter.limit);
+    let mut reading = Reading {
+        filter,
+        trace: &trace,
+        clock: Clock::of(&trace),
+        open: BTreeMap::new(),
+        is_held_back: true,
+        printer: Printer::new(&trace, &ranks, &wanted, json),
+    };
+    reading.printer.head(&mut output)?;
+    let mut written = Ok(());
+    trace
+        .archive
+        .for_each_event(&wanted, |location, event| {
+            match reading.event(location, event, &mut output) {
+                Ok(true) => ControlFlow::Continue(()),
+                Ok(false) => ControlFlow::Break(()),
+                Err(error) => {
+                    written = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })
+        .context("the archive cannot be read, `nccl-otf2 check` says more")?;
+    written?;
+    if reading.is_held_back {
+        reading.release(&mut output)?;
+    }
+    output.finish()?;
+    Ok(remark(&trace))
+}
+
+/// Says what the archive does not have, by its own account.
+fn remark(trace: &Trace) -> Exit {
+    let account = Completeness::of(&trace.archive);
+    if account.lost() > 0 {
+        let calls = plural(account.lost(), "call was", "calls were");
+        print::note(format_args!(
+            "{}: {calls} not recorded",
+            trace.anchor.display()
+        ));
+    }
+    if account.problem_count > 0 {
+        let problems = plural(account.problem_count, "problem", "problems");
+        print::note(format_args!(
+            "{}: {problems} when it was written, which `nccl-otf2 info` lists",
+            trace.anchor.display()
+        ));
+    }
+    if account.lost() > 0 || account.problem_count > 0 {
+        Exit::Problems
+    } else {
+        Exit::Well
+    }
+}
+
+fn refuse_unknown(filter: &Filter) -> Result<()> {
+    let kinds = || Kind::ALL.iter().map(|kind| kind.name());
+    let unknown = filter.unknown_kinds(|single| {
+        kinds()
+            .chain(record::NAMES)
+            .any(|name| single.wants_kind(name))
+    });
+    let Some(kind) = unknown.first() else {
+        return Ok(());
+    };
+    let (nccl, otf2): (Vec<&str>, Vec<&str>) = (kinds().collect(), record::NAMES.to_vec());
+    bail!(
+        "--kind {kind}: there is no such kind; there are NCCL's {}; and OTF2's records {}",
+        nccl.join(", "),
+        otf2.join(", ")
+    );
+}
+
+/// libotf2 has a file open for every location, which are more than the usual 1024.
+fn open_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it is not allowed, libotf2's own message says what it lacks.
+    let _as_it_was = setrlimit(Resource::Nofile, limit);
+}
+
+/// The archive's clock.
+struct Clock {
+    ticks_per_second: u64,
+    begin_ns: u64,
+}
+
+impl Clock {
+    fn of(trace: &Trace) -> Self {
+        let clock = trace.definitions.clock.as_ref();
+        let mut found = Self {
+            ticks_per_second: clock.map_or(1_000_000_000, |clock| clock.timer_resolution.max(1)),
+            begin_ns: 0,
+        };
+        found.begin_ns = found.ns(clock.map_or(0, |clock| clock.global_offset));
+        found
+    }
+
+    fn ns(&self, ticks: u64) -> u64 {
+        let ns = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
+/// A region that was entered.
+struct Open {
+    region: RegionRef,
+    ns: u64,
+    /// The event of NCCL that it shows, or that the region around it shows.
+    kind: Option<Kind>,
+    /// Its ENTER, not printed yet because it is before the time that is wanted.
+    held_back: Option<Event>,
+}
+
+struct Reading<'a> {
+    filter: &'a Filter,
+    trace: &'a Trace,
+    clock: Clock,
+    open: BTreeMap<LocationRef, Vec<Open>>,
+    /// Nothing has come yet that is in the time that is wanted.
+    is_held_back: bool,
+    printer: Printer<'a>,
+}
+
+impl Reading<'_> {
+    /// Takes in an event. False when no more are wanted.
+    fn event(&mut self, location: LocationRef, event: Event, output: &mut Output) -> Result<bool> {
+        let ns = self.clock.ns(event.time);
+        let begin_ns = self.clock.begin_ns;
+        if !self.filter.wants_time(begin_ns, ns, None) {
+            return Ok(false);
+        }
+        let is_early = !self.filter.wants_time(begin_ns, ns, Some(ns));
+        if self.is_held_back && !is_early && !self.release(output)? {
+            return Ok(false);
+        }
+        let open = self.open.entry(location).or_default();
+        let around = open.last().and_then(|open| open.kind);
+        let own = |region: &RegionRef| Some(self.trace.shows(*region)?.kind());
+        let kind = match &event.kind {
+            EventKind::Enter(region) => own(region).or(around),
+            _ => around,
+        };
+        let is_wanted = self.filter.wants_kind(record::name(&event.kind))
+            || kind.is_some_and(|kind| self.filter.wants_kind(kind.name()));
+        let mut depth = open.len();
+        let mut duration_ns = None;
+        match &event.kind {
+            EventKind::Enter(region) => open.push(Open {
+                region: *region,
+                ns,
+                kind,
+                held_back: (is_early && is_wanted).then(|| event.clone()),
+            }),
+            // An archive of another writer may leave what it did not enter.
+            EventKind::Leave(region) if open.last().is_some_and(|last| last.region == *region) => {
+                duration_ns = open.pop().map(|entered| ns.saturating_sub(entered.ns));
+                depth = open.len();
+            }
+            _ => {}
+        }
+        if is_early || !is_wanted {
+            return Ok(true);
+        }
+        let shown = Shown {
+            location,
+            event: &event,
+            after_ns: ns.saturating_sub(begin_ns),
+            depth,
+            duration_ns,
+        };
+        self.printer.line(&shown, output)
+    }
+
+    /// Prints what was entered before the time that is wanted and goes on in it.
+    fn release(&mut self, output: &mut Output) -> Result<bool> {
+        self.is_held_back = false;
+        let mut held = Vec::new();
+        for (location, open) in &mut self.open {
+            for (depth, open) in open.iter_mut().enumerate() {
+                if let Some(event) = open.held_back.take() {
+                    held.push((open.ns, *location, depth, event));
+                }
+            }
+        }
+        held.sort_by_key(|(ns, location, depth, _)| (*ns, *location, *depth));
+        for (ns, location, depth, event) in held {
+            let shown = Shown {
+                location,
+                event: &event,
+                after_ns: ns.saturating_sub(self.clock.begin_ns),
+                depth,
+                duration_ns: None,
+            };
+            if !self.printer.line(&shown, output)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,64 @@
+//! Which rank of which communicator a location belongs to.
+
+use analysis::Trace;
+use otf2::LocationRef;
+
+use super::super::filter::Filter;
+
+/// The ranks of an archive's locations; threads have none.
+pub(super) struct Ranks<'a>(&'a Trace);
+
+impl<'a> Ranks<'a> {
+    pub(super) const fn of(trace: &'a Trace) -> Self {
+        Self(trace)
+    }
+
+    /// Whether a location is wanted.
+    pub(super) fn wanted(&self, location: LocationRef, filter: &Filter) -> bool {
+        let Some((comm, rank)) = self.0.rank_of(location) else {
+            return filter.wants_comm("", None) && filter.wants_rank(None);
+        };
+        let name = self.0.comm_name(comm);
+        let (base, id) = identity(&name);
+        (filter.wants_comm(&name, id) || filter.wants_comm(base, id))
+            && filter.wants_rank(Some(rank.into()))
+    }
+
+    /// Rank, and communicator where there are several; empty where there is none.
+    pub(super) fn text(&self, location: LocationRef) -> String {
+        let Some((comm, rank)) = self.0.rank_of(location) else {
+            return String::new();
+        };
+        let ranks = self.0.members(comm).len();
+        match self.0.definitions.comms.len() {
+            0 | 1 => format!("{rank}/{ranks}"),
+            _ => format!("{} {rank}/{ranks}", self.0.comm_name(comm)),
+        }
+    }
+}
+
+/// The name without the number of its repetition, and the id where the name is one.
+fn identity(name: &str) -> (&str, Option<u64>) {
+    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    let base = match name.rsplit_once(" #") {
+        Some((base, number)) if is_number(number) => base,
+        _ => name,
+    };
+    let digits = base.strip_prefix("0x");
+    (
+        base,
+        digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_a_name_are_ids() {
+        assert_eq!(identity("0x00ff #2"), ("0x00ff", Some(255)));
+        assert_eq!(identity("train #2"), ("train", None));
+        assert_eq!(identity("train #two"), ("train #two", None));
+    }
+}

@@ -1,0 +1,184 @@
+//! `nccl-otf2 print`: what was recorded, event by event, for people and for programs that look closely.
+
+mod archive;
+mod beginning;
+mod fields;
+mod filter;
+mod gpu;
+mod moment;
+mod output;
+mod recording;
+mod states;
+mod stream;
+mod text;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use nccl_events::Kind;
+use trace::JOURNAL;
+
+use crate::exit::Exit;
+use crate::place::{self, PARTS};
+use filter::Filter;
+use output::Output;
+use recording::Recording;
+
+const EXAMPLES: &str = "\
+An archive (a finished job's directory, or traces.otf2) is printed as its records, of all processes, in the order of \
+time: `enter` and `leave` of regions, indented as they nest on their location, the time in between with `leave`; \
+other records have a dot before their names.
+A journal is what NCCL told a process, and is there while it runs, when it was killed, or when it was told to keep it \
+(NCCL_OTF2_KEEP_JOURNAL=1): one line an event in the order of their starts, indented below its parent; states have a \
+dot before their names. Several journals are put together in the order of time.
+
+  nccl-otf2 print trace                            the archive
+  nccl-otf2 print trace --kind Coll,P2p --rank 3   operations of rank 3
+  nccl-otf2 print trace --kind MpiIsend,MpiIrecv   messages, by OTF2's names of records
+  nccl-otf2 print trace --from 1.5s --to 1.6s      what went on then
+  nccl-otf2 print --json trace | jq 'select(.region == \"ncclAllReduce\")'
+  nccl-otf2 print trace/parts                      the journals of all processes
+  nccl-otf2 print trace/parts/node1-4711-… --comm 0x54ea9d0c --limit 20
+                                                   the beginning of a communicator
+  nccl-otf2 print trace/parts/node1-4711-… --json > job.jsonl
+                                                   a stream of callbacks, to be replayed
+
+--kind takes NCCL's kinds of events, and Gpu for what a journal says of GPUs. In archives they stand for the regions \
+that show such events and for all records in them, and OTF2's names (Enter, MpiCollectiveEnd, RmaPut, Metric, …) for \
+records. --comm and --rank leave the locations of threads out of archives, whose calls may be for any communicator; a \
+communicator that the user named is asked for by its name there. Of a journal, communicators' beginnings and ends \
+stay whatever the kind and time, and a state is printed when its event's kind is. --from shows regions that go on \
+then with their `enter` before; @TIME is in ns since 1970 in archives, CLOCK_MONOTONIC in journals.
+
+Memory is about 1 MiB for each location of an archive that is printed: --comm and --rank help where there are very \
+many. The formats of --json are described in docs/REFERENCE.md.
+
+Exit codes: 0 all was printed, 1 it has damage or losses, which stderr names, 2 there is nothing to print.";
+
+/// What to print.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory, an archive's anchor file, DIR/parts, parts (DIR/parts/NAME), or journals
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+
+    /// Print JSON Lines, as `docs/REFERENCE.md` §10 describes
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// Prints an archive, or journals.
+pub(crate) fn print(request: &Request) -> Result<Exit> {
+    match request.paths.as_slice() {
+        [path] if is_archive(path) => archive::print(path, &request.filter, request.json),
+        paths => {
+            if let Some(path) = paths.iter().find(|path| is_archive(path)) {
+                bail!(
+                    "{}: an archive has all processes already: print it alone, or journals ({PARTS}/…) only",
+                    path.display()
+                );
+            }
+            journals(paths, request)
+        }
+    }
+}
+
+/// Prints journals, in the order of time over all of them.
+fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
+    let filter = &request.filter;
+    let unknown = filter.unknown_kinds(|single| {
+        single.wants_kind(gpu::KIND) || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
+    });
+    if let Some(kind) = unknown.first() {
+        let names = Kind::ALL.iter().map(|kind| kind.name());
+        let names: Vec<&str> = names.chain([gpu::KIND]).collect();
+        bail!(
+            "--kind {kind}: there is no such kind; there are {}",
+            names.join(", ")
+        );
+    }
+    let mut recordings = Vec::new();
+    let mut unread = Vec::new();
+    for path in paths {
+        for journal in journals_of(path)? {
+            match Recording::read(&journal) {
+                Ok(recording) => recordings.push(recording),
+                Err(error) => unread.push(error.context(journal.display().to_string())),
+            }
+        }
+    }
+    if recordings.is_empty()
+        && let Some(error) = unread.pop()
+    {
+        return Err(error);
+    }
+    beginning::share(&mut recordings);
+    for recording in &mut recordings {
+        recording.keep(filter);
+    }
+    let mut output = Output::new(filter.limit);
+    if request.json {
+        stream::print(&recordings, &mut output)?;
+    } else {
+        text::print(&recordings, &mut output)?;
+    }
+    output.finish()?;
+    for error in &unread {
+        crate::print::error(error);
+    }
+    recordings.iter().for_each(Recording::remark);
+    Ok(
+        if unread.is_empty() && recordings.iter().all(Recording::is_whole) {
+            Exit::Well
+        } else {
+            Exit::Problems
+        },
+    )
+}
+
+/// Whether the user means an archive: its anchor file, or a directory that has one.
+fn is_archive(path: &Path) -> bool {
+    path.join(place::ANCHOR).is_file()
+        || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
+}
+
+/// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
+fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
+    let has_parts = place::has_parts(path)?;
+    if path.join("0.0").is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    if path.join(JOURNAL).is_dir() {
+        return Ok(vec![path.join(JOURNAL)]);
+    }
+    let parts = if has_parts {
+        path.join(PARTS)
+    } else {
+        path.to_owned()
+    };
+    let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
+    let mut parts: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    parts.sort();
+    let journals: Vec<PathBuf> = parts.iter().map(|part| part.join(JOURNAL)).collect();
+    let journals: Vec<PathBuf> = journals.into_iter().filter(|path| path.is_dir()).collect();
+    if !journals.is_empty() {
+        return Ok(journals);
+    }
+    let is_part = |part: &&PathBuf| part.join("process.json").is_file();
+    if path.join("process.json").is_file() || parts.iter().any(|part| is_part(&part)) {
+        bail!(
+            "{}: no journal: they go when they are written, unless NCCL_OTF2_KEEP_JOURNAL=1",
+            path.display()
+        );
+    }
+    bail!(
+        "{}: no archive, no directory of a process's part, and no journal",
+        path.display()
+    )
+}

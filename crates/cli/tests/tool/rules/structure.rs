@@ -1,0 +1,119 @@
+//! Rules on structure: definitions, files, events of one location.
+
+use std::fs;
+
+use otf2::{AttributeType, MetricValue, RegionRef};
+
+use super::{Case, damaged, patch, patch_definitions, set, spoiled, timed_by_kernel};
+use crate::tool::fixture::{ALL_REDUCE, BROADCAST, Fixture, Step};
+
+/// One archive for each rule.
+pub(super) const CASES: &[Case] = &[
+    damaged("S01", |trace| {
+        fs::remove_file(trace.join("traces.def")).expect("removed");
+    }),
+    damaged("S02", |trace| {
+        patch(
+            &trace.join("traces.otf2"),
+            &[1, 1, 3, 0, 0, 0],
+            &[1, 1, 4, 0, 0, 0],
+        );
+    }),
+    // The resolution, 10⁹.
+    damaged("S03", |trace| {
+        patch_definitions(trace, &[4, 0, 0xca, 0x9a, 0x3b], &[4, 0, 0, 0, 0]);
+    }),
+    // The name of the second attribute.
+    damaged("S04", |trace| {
+        patch_definitions(trace, &[0x0b, 6, 1, 1, 1, 7], &[0x0b, 6, 1, 1, 1, 99]);
+    }),
+    // A string that nothing refers to.
+    damaged("S05", |trace| {
+        patch_definitions(trace, b"\x0a\x09\x01\x03unused", b"\x0a\x09\x01\x63unused");
+    }),
+    // A node of the system tree that is in itself.
+    damaged("S06", |trace| {
+        patch_definitions(
+            trace,
+            &[0x0c, 6, 0, 1, 4, 1, 5, 0xff],
+            &[0x0c, 6, 0, 1, 4, 1, 5, 0],
+        );
+    }),
+    // A communicator that is its own parent.
+    damaged("S07", |trace| {
+        patch_definitions(
+            trace,
+            &[0x16, 7, 0, 1, 6, 1, 1, 0xff],
+            &[0x16, 7, 0, 1, 6, 1, 1, 0],
+        );
+    }),
+    damaged("S08", |trace| {
+        let file = trace.join("traces/4294967296.evt");
+        let bytes = fs::read(&file).expect("read");
+        fs::write(&file, &bytes[..bytes.len() - 2]).expect("cut");
+    }),
+    spoiled("S09", |fixture| fixture.promised = Some(99)),
+    // Local definitions that cannot be read.
+    damaged("S10", |trace| {
+        fs::write(trace.join("traces/4294967296.def"), [7; 20]).expect("written");
+    }),
+    damaged("S11", |trace| {
+        fs::copy(trace.join("traces/0.evt"), trace.join("traces/77.evt")).expect("copied");
+    }),
+    spoiled("S12", |fixture| {
+        fixture.ranks[0].extend([
+            Step::Enter(454, ALL_REDUCE, 1),
+            Step::Enter(455, BROADCAST, 1),
+            Step::Leave(455, ALL_REDUCE),
+            Step::Leave(455, BROADCAST),
+        ]);
+    }),
+    spoiled("S13", |fixture| {
+        let region = RegionRef::new(77);
+        fixture.ranks[0].extend([Step::Enter(454, region, 1), Step::Leave(455, region)]);
+    }),
+    spoiled("S14", |fixture| fixture.attribute_type = AttributeType::F64),
+    spoiled("S15", |fixture| {
+        let value = MetricValue::F64(1.0);
+        set(
+            fixture,
+            0,
+            |step| matches!(step, Step::Metric(..)),
+            Step::Metric(452, value),
+        );
+    }),
+    spoiled("S16", |fixture| {
+        fixture.listed = vec![1, 0];
+        fixture.members = vec![1, 0];
+    }),
+    spoiled("S17", |fixture| {
+        timed_by_kernel(fixture, 300, 350);
+        fixture.two_gpus = true;
+    }),
+];
+
+/// Rules that can be broken in another way as well.
+pub(super) const OTHER_CASES: &[Case] = &[
+    // A region that is never left.
+    spoiled("S12", |fixture| {
+        fixture.ranks[0].retain(|step| !matches!(step, Step::Leave(350, _)));
+        fixture.ranks[0].push(Step::Leave(455, BROADCAST));
+        fixture.ranks[0].insert(0, Step::Enter(100, BROADCAST, 1));
+    }),
+    // Two ranks on one location.
+    spoiled("S07", |fixture| fixture.members = vec![0, 0]).with(&["C04", "C07", "C08", "C13"]),
+    // Times of offsets that do not increase: libotf2 gives none of the events. The second of rank 1 is put before the
+    // first.
+    Case {
+        rule: "S10",
+        also: &[],
+        spoil: |fixture| *fixture = Fixture::aligned(),
+        damage: |trace| {
+            patch(
+                &trace.join("traces/1.def"),
+                &1_000_000_100_u32.to_le_bytes(),
+                &50_u32.to_le_bytes(),
+            );
+        },
+    },
+];
