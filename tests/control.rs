@@ -1,5 +1,5 @@
-//! The control file: recording switched off and on while a job runs, and cut to fewer kinds of events; the archive says
-//! when, counts what was not wanted, and does not compare what cannot be compared.
+//! The control file switches recording off and on while a job runs, and limits it to some kinds. The archive has the
+//! switches and the counts of events that were not wanted; ranks are compared only where they can be.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use whole_plugin::process::{Running, run, start};
 use whole_plugin::scratch::Scratch;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Longer than the plugin takes to look at the file (a second), also on a busy machine.
+/// Longer than the plugin needs to notice the file (a second), also on a busy machine.
 const LOOKED_AT: Duration = Duration::from_millis(3000);
 
 /// Calls with a pause after each part, long enough to switch.
@@ -103,7 +103,7 @@ fn what_is_not_wanted_is_not_recorded_and_counted() {
     assert_eq!(archive.count("COLL::SEEN"), 0);
     assert_eq!(archive.count("COLLAPI::LOST"), 0);
     assert_eq!(archive.count("STARTED"), 16);
-    // What had begun before has its end.
+    // Events that had begun before have their ends.
     assert_eq!(archive.count("COLLAPI::UNFINISHED"), 0);
     assert_eq!(archive.count("STOPS_WITHOUT_START"), 0);
 
@@ -137,7 +137,7 @@ fn what_is_not_wanted_is_not_recorded_and_counted() {
 }
 
 #[test]
-fn ranks_of_which_some_was_not_recorded_are_not_compared() {
+fn ranks_with_gaps_are_not_compared() {
     let scratch = Scratch::new();
     let _whole = run(&mut scratch.script(&parts(0, 2))).with_code(0);
     let _cut = second_part_off(&scratch, 1, 2).wait(LIMIT).with_code(0);
@@ -158,7 +158,7 @@ fn ranks_of_which_some_was_not_recorded_are_not_compared() {
         judged.iter().all(|name| !properties.contains_key(*name)),
         "{properties:?}"
     );
-    // Readers would match them by their order.
+    // Without operations: readers would match them by their order.
     let events = archive.events();
     let of_ranks = events
         .lines()
@@ -229,9 +229,9 @@ fn events_can_be_cut_to_some_kinds() {
     assert!(!archive.events().contains("MEASUREMENT_ON_OFF"), "it is on");
 }
 
-/// NCCL calls for more than it was started with when more is asked for.
+/// The mask of a running NCCL is raised when the user requests more events.
 #[test]
-fn nccl_is_told_of_more_events() {
+fn more_events_raise_the_mask() {
     for version in ["2.23.4", "2.28.9", "2.32.3"] {
         let Some(library) = nccl_library(version) else {
             return;
@@ -257,7 +257,7 @@ fn nccl_is_told_of_more_events() {
         assert!(archive.count("PROXYOP::SEEN") > 0, "{version}");
         assert_eq!(archive.count("PROXYSTEP::SEEN"), 0, "{version}");
 
-        // And recording off is off, whatever NCCL is told.
+        // Recording off stays off, whatever the mask is.
         let scratch = Scratch::new();
         let mut job = scratch.command(built::nccl_host());
         job.arg("--lib").arg(&library);
@@ -279,9 +279,8 @@ fn nccl_is_told_of_more_events() {
     }
 }
 
-/// Also while it runs.
 #[test]
-fn a_running_nccl_is_told_of_more_events() {
+fn more_events_raise_the_mask_of_real_nccl() {
     for version in ["2.23.4", "2.28.9"] {
         let Some(library) = nccl_library(version) else {
             return;

@@ -1,13 +1,13 @@
-//! What programs do to themselves while they are recorded: many threads, many sessions, forks, exits.
+//! What programs do while they are recorded: many threads, many sessions, forks, exits, signals.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::process::{run, run_within};
 use whole_plugin::scratch::Scratch;
 
-/// The archive that the plugin itself has made.
+/// The archive that the plugin itself made, after a check.
 fn sound_archive(scratch: &Scratch) -> Archive {
     let archive = scratch.archive();
     archive.validate();
@@ -53,11 +53,12 @@ fn eight_threads_begin_and_end_at_once() {
     assert_eq!(archive.count("CONTEXTS_TWICE"), 0);
 }
 
+/// Making the archive costs as much as there are parts: only the first session and the exit do it.
 #[test]
-fn a_thousand_sessions() {
+fn three_hundred_sessions_make_the_archive_twice() {
     let scratch = Scratch::new();
     let script = "
-        repeat 1000 {
+        repeat 300 {
           load
           init c ranks=1 rank=0
           start g GroupApi
@@ -66,21 +67,22 @@ fn a_thousand_sessions() {
           unload
         }
     ";
-    let began = Instant::now();
-    let _ended = run_within(Duration::from_secs(120), &mut scratch.script(script));
-    let took = began.elapsed();
-    eprintln!("1000 sessions took {took:?}");
-    // 3.5 s where it was measured: two cores, a build without optimisation, the archive of all of them included.
-    assert!(took < Duration::from_secs(40), "{took:?}");
+    let mut command = scratch.script(script);
+    command.env("NCCL_OTF2_VERBOSITY", "verbose");
+    let ended = run_within(Duration::from_secs(300), &mut command).with_code(0);
+    let lines = ended.our_lines();
+    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(count(": wrote "), 2, "{ended}");
+    assert_eq!(count("is renewed at exit"), 299);
     let archive = sound_archive(&scratch);
-    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1000);
+    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 300);
     let properties = archive.properties();
     let parts: BTreeSet<&str> = properties["NCCL::PARTS"].lines().collect();
-    assert_eq!(parts.len(), 1000);
+    assert_eq!(parts.len(), 300);
 }
 
 #[test]
-fn a_forked_child_touches_nothing() {
+fn a_forked_child_records_nothing() {
     let scratch = Scratch::new();
     let script = "
         init c ranks=1 rank=0
@@ -124,7 +126,7 @@ fn a_forked_child_touches_nothing() {
 }
 
 #[test]
-fn a_child_forked_between_sessions_ends_in_peace() {
+fn a_child_forked_between_sessions_can_exit() {
     let scratch = Scratch::new();
     let script = "
         repeat 3 {
@@ -156,7 +158,7 @@ fn the_exit_code_is_the_programs_own() {
             ("", vec![]),
             "{ended}"
         );
-        // Without exit handlers there is nobody to write the archive.
+        // Without exit handlers nothing writes the archive.
         assert_eq!(
             scratch.out().join("traces.otf2").exists(),
             code == 5,
@@ -168,7 +170,7 @@ fn the_exit_code_is_the_programs_own() {
 }
 
 #[test]
-fn a_signal_is_not_caught() {
+fn a_fatal_signal_ends_the_program_and_the_records_are_there() {
     let scratch = Scratch::new();
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGABRT, libc::SIGKILL] {
         let script = format!("init c ranks=1 rank=0\nstart g GroupApi\nkill {signal}\n");

@@ -1,4 +1,4 @@
-//! Archives of jobs that run on: asked for by the tool, by a file or by a signal.
+//! Snapshots: archives of jobs that run on, requested by the tool, by a file or by a signal.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +22,7 @@ const CALLS: &str = "
     }
 ";
 
-/// A process that calls and calls, for a hundred seconds and more.
+/// A process that calls NCCL for more than a hundred seconds.
 fn calling(scratch: &Scratch, mode: &str) -> Running {
     let mut command = scratch.script(CALLS);
     command.env("NCCL_OTF2_MODE", mode);
@@ -63,7 +63,7 @@ fn signal(process: &Running, name: &str) {
     let _sent = run(&mut kill).with_code(0);
 }
 
-/// Ends a process, which must run still.
+/// Ends a process, which must still run.
 fn end(process: Running) {
     signal(&process, "KILL");
     let _killed: Ended = process.wait(LIMIT).by_signal(libc::SIGKILL);
@@ -94,7 +94,7 @@ fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     assert!(calls > 0);
     assert!(!scratch.out().join("dump").exists(), "the request is gone");
 
-    // And again: what came meanwhile is in it.
+    // A second snapshot has the events since the first.
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
     let [_, second] = &found[..] else {
@@ -148,7 +148,7 @@ fn another_signal_or_none() {
     let mut command = scratch.script(CALLS);
     let process = start(command.env("NCCL_OTF2_DUMP_SIGNAL", "none"));
     wait_for("part", || (parts(&scratch.out()) == 1).then_some(()));
-    // Nobody handles it: it does what signals do.
+    // Without a handler the signal ends the process.
     signal(&process, "USR2");
     let _ended = process.wait(LIMIT).by_signal(libc::SIGUSR2);
     assert!(!scratch.out().join("dump").exists());

@@ -11,8 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::host::hooks;
-use crate::host::{logger, mask};
+use crate::host::{logger, mask, panics};
 use crate::record;
 use nccl_events::id::EventId;
 
@@ -116,7 +115,7 @@ impl Switch {
                 let reason = reason(payload.as_ref());
                 logger::say_to_stderr(&format!(
                     "internal error in {callback}: {reason}{}; this process records no further events, the job goes on",
-                    hooks::panic_place()
+                    panics::location()
                 ));
             }
         }));

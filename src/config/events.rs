@@ -1,21 +1,21 @@
-//! Sets of event kinds: presets, and how a set is written.
+//! Sets of event kinds: presets, and how a user writes a set.
 
-use super::values::{distance, number};
+use super::values::{nearest, number};
 use nccl_events::Kind;
 pub use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
 /// Reads an event set: presets, kinds, `-kind`, numbers.
 ///
 /// # Errors
-/// Names the word that means nothing, the nearest that does, and what is used instead.
+/// Names the unknown word, the nearest known one, and the default that is used instead.
 pub fn event_mask(text: &str) -> Result<u32, String> {
     event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
 }
 
-/// [`event_mask`] for who has no default.
+/// [`event_mask`] for a caller that has no default.
 ///
 /// # Errors
-/// Names the word that means nothing, and the nearest that does.
+/// Names the unknown word and the nearest known one.
 pub fn event_kinds(text: &str) -> Result<u32, String> {
     let mut mask = 0;
     for word in text
@@ -71,14 +71,9 @@ fn event_bits(word: &str) -> Result<u32, String> {
         .find(|(name, _)| name.eq_ignore_ascii_case(plain))
     {
         Some((_, bits)) => Ok(*bits),
-        None => {
-            let nearest = known
-                .iter()
-                .min_by_key(|(name, _)| distance(plain, &name.to_ascii_lowercase()));
-            Err(format!(
-                "{word} is no preset or event kind (nearest: {})",
-                nearest.map_or("", |n| n.0)
-            ))
-        }
+        None => Err(format!(
+            "{word} is no preset or event kind (nearest: {})",
+            nearest(plain, known.iter().map(|(name, _)| *name))
+        )),
     }
 }

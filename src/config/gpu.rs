@@ -1,11 +1,11 @@
-//! What the user wants to be known of GPUs.
+//! The settings of GPU timing.
 
-/// How GPU work is to be timed (`NCCL_OTF2_GPU`).
+/// How GPU work is timed (`NCCL_OTF2_GPU`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
-    /// Nothing of CUDA's is called.
+pub enum BackendChoice {
+    /// Not at all: no function of CUDA is called.
     Off,
-    /// By CUPTI unless another tool may use it, else by events.
+    /// By CUPTI unless another tool may use it, else by CUDA events.
     #[default]
     Auto,
     /// By CUPTI.
@@ -14,9 +14,9 @@ pub enum Wish {
     Events,
 }
 
-impl Wish {
+impl BackendChoice {
     /// The values of the variable.
-    pub const CHOICES: &'static [(&'static str, Self)] = &[
+    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[
         ("off", Self::Off),
         ("auto", Self::Auto),
         ("cupti", Self::Cupti),
@@ -24,7 +24,7 @@ impl Wish {
     ];
 }
 
-/// Which kernels are written down (`NCCL_OTF2_CUPTI_KERNELS`).
+/// Which kernels are recorded (`NCCL_OTF2_CUPTI_KERNELS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CuptiKernels {
     /// NCCL's.
@@ -36,17 +36,17 @@ pub enum CuptiKernels {
 
 impl CuptiKernels {
     /// The values of the variable.
-    pub const CHOICES: &'static [(&'static str, Self)] =
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
         &[("nccl", Self::Nccl), ("all", Self::All)];
 }
 
-/// All of it.
+/// All settings of GPU timing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuSettings {
-    /// How GPU work is to be timed.
-    pub wish: Wish,
-    /// Which kernels are written down, by CUPTI.
+    /// How GPU work is timed.
+    pub backend: BackendChoice,
+    /// Which kernels CUPTI records.
     pub kernels: CuptiKernels,
-    /// The file of CUPTI's library (`NCCL_OTF2_CUPTI_LIB`).
+    /// The path of CUPTI's library (`NCCL_OTF2_CUPTI_LIB`).
     pub cupti_library: Option<String>,
 }

@@ -1,4 +1,8 @@
+use std::time::Duration;
+
+use super::values::size;
 use super::*;
+use journal::writer::Window;
 use nccl_events::Kind;
 
 fn read(pairs: &[(&str, &str)]) -> Config {
@@ -7,18 +11,6 @@ fn read(pairs: &[(&str, &str)]) -> Config {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
     )
-}
-
-#[test]
-fn every_variable_in_the_table_is_read() {
-    for variable in VARIABLES {
-        let config = read(&[(variable.name, "\u{1}nonsense")]);
-        let unknown = config
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("no such variable"));
-        assert!(!unknown, "{} is in the table but not read", variable.name);
-    }
 }
 
 #[test]
@@ -121,14 +113,14 @@ fn a_size_that_is_too_small_is_raised_and_says_so() {
 
 #[test]
 fn directories_expand() {
-    let place = Place {
+    let values = PathValues {
         host: "n1".into(),
         process_id: 7,
         job: Some("a/b".into()),
         rank: None,
     };
     assert_eq!(
-        expand("/x/%j/%h-%p-%r%%%q", &place),
+        expand("/x/%j/%h-%p-%r%%%q", &values),
         "/x/a_b/n1-7-unknown%%q"
     );
 }
@@ -149,37 +141,33 @@ fn how_the_archive_is_written_is_read_and_a_bad_word_keeps_the_default() {
 
 #[test]
 fn a_flight_has_a_size_or_a_time() {
-    let window = |pairs: &[(&str, &str)]| {
+    let kept = |pairs: &[(&str, &str)]| {
         let config = read(pairs);
         assert_eq!(config.remarks, Vec::<String>::new());
-        config.window()
+        config.flight_retention()
     };
-    assert_eq!(
-        window(&[("NCCL_OTF2_FLIGHT_SIZE", "9M")]),
-        None,
-        "no flight"
-    );
+    assert_eq!(kept(&[("NCCL_OTF2_FLIGHT_SIZE", "9M")]), None, "no flight");
     let flight = ("NCCL_OTF2_MODE", "flight");
     let of = |bytes, seconds: Option<u64>| {
         let time = seconds.map(Duration::from_secs);
         Some(Window { bytes, time })
     };
-    assert_eq!(window(&[flight]), of(64 << 20, None));
+    assert_eq!(kept(&[flight]), of(64 << 20, None));
     let size = ("NCCL_OTF2_FLIGHT_SIZE", "1G");
-    assert_eq!(window(&[flight, size]), of(1 << 30, None));
+    assert_eq!(kept(&[flight, size]), of(1 << 30, None));
     let time = ("NCCL_OTF2_FLIGHT_SECONDS", "90");
-    assert_eq!(window(&[flight, time]), of(8 << 30, Some(90)));
-    assert_eq!(window(&[flight, size, time]), of(1 << 30, Some(90)));
+    assert_eq!(kept(&[flight, time]), of(8 << 30, Some(90)));
+    assert_eq!(kept(&[flight, size, time]), of(1 << 30, Some(90)));
     let config = read(&[
         flight,
         ("NCCL_OTF2_FLIGHT_SIZE", "1M"),
         ("NCCL_OTF2_MAX_SIZE", "4M"),
     ]);
     assert_eq!(
-        (config.remarks.len(), config.window()),
+        (config.remarks.len(), config.flight_retention()),
         (1, of(8 << 20, None))
     );
-    // Room for a maintenance that is late.
+    // Room for a maintenance thread that is late.
     assert_eq!(config.limit_bytes(), 16 << 20);
 }
 

@@ -1,19 +1,16 @@
-//! Values of variables that several have: one word of a list, a size, a signal, a number.
+//! Readers of values: one word of a list, a size, a signal, a number.
 
-/// One of some words, in any case.
+/// Reads one word of a list, in upper or lower case.
 pub(super) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
     let found = choices
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(value));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let nearest = names
-            .iter()
-            .min_by_key(|name| distance(&value.to_ascii_lowercase(), name));
         format!(
             "not one of {}; nearest: {}; the default is used",
             names.join(", "),
-            nearest.unwrap_or(&"")
+            nearest(value, names.iter().copied())
         )
     })
 }
@@ -68,25 +65,9 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// How many single-letter changes lie between two words.
-pub(super) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, to) in row.iter_mut().skip(1).zip(&b) {
-            let above = *cell;
-            let best = (diagonal + usize::from(from != *to))
-                .min(above + 1)
-                .min(left + 1);
-            diagonal = above;
-            left = best;
-            *cell = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
+/// The known word that a misspelt one is closest to.
+pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+    let distance =
+        |known: &&str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    known.min_by_key(distance).unwrap_or("")
 }

@@ -1,16 +1,28 @@
-//! The table of the variables: what `docs/REFERENCE.md` and `nccl-otf2 run --help` say.
+//! The table of the variables: their values, their meaning for users, and how each is read.
+
+use std::time::Duration;
+
+use super::events::event_mask;
+use super::gpu::{BackendChoice, CuptiKernels};
+use super::settings::{Config, Finalize, ScorepMode, Verbosity};
+use super::steps::StepRanges;
+use super::values::{choice, signal, size};
+use journal::format::layout::SEGMENT_BYTES;
+use journal::part::options::{CollectiveRecords, CommLanes, Level};
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What values it takes.
+    /// The values it takes.
     pub values: &'static str,
-    /// What holds when it is not set.
+    /// The default.
     pub default: &'static str,
     /// What it does, in Markdown.
     pub doc: &'static str,
+    /// Puts a value into the settings; the error says what is wrong with it and what is used instead.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
 /// All variables that start with `NCCL_OTF2_`.
@@ -20,131 +32,258 @@ pub const VARIABLES: &[Variable] = &[
         values: "path",
         default: "`nccl-otf2-<job id>`, without a job id `nccl-otf2-<date>-<time>`",
         doc: "Where the archive goes: one directory for all processes of a job. `%h` host, `%p` process id, `%j` job id, `%r` rank, `%%` a percent sign. Without a job id in the environment each process would choose its own time: set this variable for jobs of several processes (`nccl-otf2 run` does).",
+        set: |config, value| {
+            config.directory = not_empty(value);
+            Ok(())
+        },
     },
     Variable {
         name: "NCCL_OTF2_EVENTS",
         values: "preset, kinds or number, comma-separated",
         default: "`standard`",
         doc: "What to record. `light`: GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, CeColl, CeSync, CeBatch. `standard`: light and ProxyOp. `full`: everything. Kinds by NCCL's names in any case, with `-` in front to leave one out (`standard,KernelCh,-ProxyOp`; `-KernelCh` leaves out KernelPhase as well, with which NCCL would add it again), or NCCL's mask as a number (`0x80e`). `NCCL_PROFILE_EVENT_MASK` (a number) is used when this is not set.",
+        set: |config, value| put(&mut config.mask, event_mask(value)),
     },
     Variable {
         name: "NCCL_OTF2_MODE",
         values: "`trace`, `flight` or `off`",
         default: "`trace`",
         doc: "`flight` keeps only the end of the recording ([GUIDE.md](GUIDE.md#flight-recordings)). `off` loads the plugin and records nothing.",
+        set: |config, value| {
+            let modes = [
+                ("trace", (true, false)),
+                ("flight", (true, true)),
+                ("off", (false, false)),
+            ];
+            (config.enabled, config.is_flight) = choice(value, &modes)?;
+            Ok(())
+        },
     },
     Variable {
         name: "NCCL_OTF2_FLIGHT_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`64M`; with `NCCL_OTF2_FLIGHT_SECONDS`, `NCCL_OTF2_MAX_SIZE`",
         doc: "With `NCCL_OTF2_MODE=flight`: most disk space of one process. The oldest records go first, but each recording thread keeps 1M to 2M of its own, whatever is given here. 8M at least.",
+        set: flight_size,
     },
     Variable {
         name: "NCCL_OTF2_FLIGHT_SECONDS",
         values: "seconds",
         default: "not limited",
         doc: "With `NCCL_OTF2_MODE=flight`: how long records are kept, at least; they go by the mebibyte.",
+        set: flight_seconds,
     },
     Variable {
         name: "NCCL_OTF2_DUMP_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`USR2`",
         doc: "The signal that asks for a snapshot of the job ([GUIDE.md](GUIDE.md#snapshots-of-a-running-job)), sent to any of its processes. A handler that the program had before is called, too; a default action, which would end the process, is not taken.",
+        set: |config, value| put(&mut config.dump_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_TOGGLE_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
         doc: "The signal that switches the recording of the process that gets it off, and on again ([GUIDE.md](GUIDE.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, of which it must differ.",
+        set: |config, value| put(&mut config.toggle_signal, signal(value)),
     },
     Variable {
         name: "NCCL_OTF2_WINDOW",
         values: "`100-200`, `100-`, comma-separated, or `none`",
         default: "`none`",
         doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
+        set: |config, value| {
+            let steps = StepRanges::parse(value);
+            put(
+                &mut config.steps,
+                steps.map_err(|reason| format!("{reason}; all is recorded")),
+            )
+        },
     },
     Variable {
         name: "NCCL_OTF2_JOURNAL_DIR",
         values: "path (with `%h %p %j %r`)",
         default: "inside `NCCL_OTF2_DIR`",
         doc: "Where the journals lie while the job runs, for jobs whose output directory is slow to map (some network file systems) or small: node-local storage. A journal there can be turned into an archive on its own node only.",
+        set: |config, value| {
+            config.journal_directory = not_empty(value);
+            Ok(())
+        },
     },
     Variable {
         name: "NCCL_OTF2_MAX_SIZE",
         values: "bytes, with K, M, G or T",
         default: "`8G`",
         doc: "Most disk space for the journal of one process. 3M at least: each recording thread needs 1M, the plugin's own thread another. When it is reached recording stops, the rest is counted, and the archive says so.",
+        set: max_size,
     },
     Variable {
         name: "NCCL_OTF2_FINALIZE",
         values: "`inline` or `offline`",
         default: "`inline`",
         doc: "`inline` writes the archive at the last `ncclCommDestroy` or at exit; `offline` leaves the journals to `nccl-otf2 finalize`.",
+        set: |config, value| put(&mut config.finalize, choice(value, Finalize::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_FINALIZE_TIMEOUT",
         values: "seconds",
         default: "`60`",
         doc: "Longest time that writing inline may take; then the journal stays and the closing line names the command that finishes the work.",
+        set: |config, value| {
+            let seconds = value.parse().map(Duration::from_secs);
+            let seconds = seconds.map_err(|_| "not a number of seconds; 60 is used".to_owned());
+            put(&mut config.finalize_timeout, seconds)
+        },
     },
     Variable {
         name: "NCCL_OTF2_KEEP_JOURNAL",
         values: "`0` or `1`",
         default: "`0`",
         doc: "Keep the journal when it has been written, so that it can be written again by another version. A damaged one is kept anyway.",
+        set: |config, value| {
+            put(
+                &mut config.keep_journal,
+                choice(value, &[("0", false), ("1", true)]),
+            )
+        },
     },
     Variable {
         name: "NCCL_OTF2_LEVEL",
         values: "`light`, `standard` or `full`",
         default: "`full`",
         doc: "How much of the recording goes into the archive, with the sets of `NCCL_OTF2_EVENTS`. The rest is counted, and still tells when operations ran. `nccl-otf2 finalize --level` changes it afterwards where the journals were kept.",
+        set: |config, value| put(&mut config.archive.level, choice(value, Level::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_METRICS",
         values: "`bytes-in-flight`, `bandwidth`, `network-bandwidth`, comma-separated; `all` or `none`",
         default: "`none`",
         doc: "Metrics to write. `nccl-otf2 finalize --metrics` changes it afterwards where the journals were kept.",
+        set: |config, value| {
+            let metrics = value.parse();
+            let metrics = metrics.map_err(|reason: String| format!("{reason}; none is used"));
+            put(&mut config.archive.metrics, metrics)
+        },
     },
     Variable {
         name: "NCCL_OTF2_COMM_LANES",
         values: "`stream` or `cpu`",
         default: "`stream`",
         doc: "What the locations of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-lanes` changes it afterwards.",
+        set: |config, value| {
+            put(
+                &mut config.archive.comm_lanes,
+                choice(value, CommLanes::CHOICES),
+            )
+        },
     },
     Variable {
         name: "NCCL_OTF2_COLLECTIVES",
         values: "`blocking`, `nonblocking` or `none`",
         default: "`blocking`",
         doc: "Which communication records collectives have: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards where the journals were kept.",
+        set: |config, value| {
+            put(
+                &mut config.archive.collectives,
+                choice(value, CollectiveRecords::CHOICES),
+            )
+        },
     },
     Variable {
         name: "NCCL_OTF2_GPU",
         values: "`auto`, `cupti`, `events` or `off`",
         default: "`auto`",
         doc: "How GPU work that NCCL launched is timed ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: nothing of CUDA's is called, and the trace does not say which GPUs there are either.",
+        set: |config, value| {
+            put(
+                &mut config.gpu.backend,
+                choice(value, BackendChoice::CHOICES),
+            )
+        },
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_KERNELS",
         values: "`nccl` or `all`",
         default: "`nccl`",
         doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process.",
+        set: |config, value| {
+            put(
+                &mut config.gpu.kernels,
+                choice(value, CuptiKernels::CHOICES),
+            )
+        },
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_LIB",
         values: "path",
         default: "the library that is loaded already, else the one that fits the CUDA runtime",
         doc: "With CUPTI: the file of its library.",
+        set: |config, value| {
+            config.gpu.cupti_library = not_empty(value);
+            Ok(())
+        },
     },
     Variable {
         name: "NCCL_OTF2_SCOREP",
         values: "`auto`, `on` or `off`",
         default: "`auto`",
         doc: "Whether calls and operations are shown in a measurement of Score-P that runs in the same process ([SCOREP.md](SCOREP.md)), beside our own archive. `on` warns where that cannot be done.",
+        set: |config, value| put(&mut config.scorep, choice(value, ScorepMode::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
         doc: "`normal`: one line at start and one at the end through NCCL's log (`NCCL_DEBUG=INFO` shows them), warnings on stderr as well. `quiet`: warnings only. `verbose`: both lines on stderr too, and what was decided; below NCCL 2.27, which lends plugins no log, only this shows them.",
+        set: |config, value| put(&mut config.verbosity, choice(value, Verbosity::CHOICES)),
     },
 ];
+
+fn put<T>(setting: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *setting = value?;
+    Ok(())
+}
+
+fn not_empty(value: &str) -> Option<String> {
+    Some(value.to_owned()).filter(|value| !value.is_empty())
+}
+
+/// The smallest useful flight recording: a few threads with a segment in use and one prepared.
+const SMALLEST_FLIGHT_BYTES: u64 = 8 * SEGMENT_BYTES as u64;
+
+/// The smallest useful journal: one segment each for the maintenance thread, which reads the clocks, for a thread that
+/// calls NCCL, and for a proxy thread.
+const SMALLEST_BYTES: u64 = 3 * SEGMENT_BYTES as u64;
+
+fn flight_size(config: &mut Config, value: &str) -> Result<(), String> {
+    let bytes = size(value).map_err(|_| "not a size like 64M or 1G; 64M is used".to_owned())?;
+    config.flight_bytes = Some(bytes.max(SMALLEST_FLIGHT_BYTES));
+    if bytes < SMALLEST_FLIGHT_BYTES {
+        let smallest = SMALLEST_FLIGHT_BYTES >> 20;
+        return Err(format!(
+            "less than {smallest}M, which would keep next to no old records; {smallest}M is used"
+        ));
+    }
+    Ok(())
+}
+
+fn flight_seconds(config: &mut Config, value: &str) -> Result<(), String> {
+    let seconds = value.parse().ok().filter(|&seconds: &u64| seconds > 0);
+    let seconds = seconds.ok_or("not a number of seconds; only the size counts")?;
+    config.flight_time = Some(Duration::from_secs(seconds));
+    Ok(())
+}
+
+/// A limit that is too small becomes the smallest useful one, not the default: the user asked for little.
+fn max_size(config: &mut Config, value: &str) -> Result<(), String> {
+    let bytes = size(value)?;
+    config.max_bytes = bytes.max(SMALLEST_BYTES);
+    if bytes < SMALLEST_BYTES {
+        let smallest = SMALLEST_BYTES >> 20;
+        return Err(format!(
+            "less than {smallest}M, with which next to nothing is recorded; {smallest}M is used: give 1M for each thread \
+             that calls NCCL or is NCCL's, and 1M more, or record fewer events (NCCL_OTF2_EVENTS)"
+        ));
+    }
+    Ok(())
+}

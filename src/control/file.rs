@@ -1,41 +1,41 @@
 //! The lines of a control file.
 
 use crate::config;
-use crate::config::windows::Windows;
+use crate::config::steps::StepRanges;
 
-/// A line that says something.
+/// A line that is neither empty nor a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// `recording on`, `recording off`.
     Recording(bool),
     /// `events LIST`: NCCL's mask.
     Events(u32),
-    /// `window LIST`: windows of steps; `window none`.
-    Window(Windows),
+    /// `window LIST`: step ranges; `window none`.
+    Steps(StepRanges),
 }
 
-/// The lines by number, from 1, without empty ones and comments (`#`).
+/// The lines with their numbers, from 1, without empty ones and comments (`#`).
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, Result<Line, String>)> {
     let numbered = text.lines().enumerate();
     numbered.filter_map(|(index, line)| {
-        let said = line.split('#').next().unwrap_or("").trim();
-        (!said.is_empty()).then(|| (index + 1, line_of(said)))
+        let text = line.split('#').next().unwrap_or("").trim();
+        (!text.is_empty()).then(|| (index + 1, line_of(text)))
     })
 }
 
-fn line_of(said: &str) -> Result<Line, String> {
-    let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+fn line_of(text: &str) -> Result<Line, String> {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     match (word.to_ascii_lowercase().as_str(), rest.trim()) {
         ("recording", rest) if rest.eq_ignore_ascii_case("on") => Ok(Line::Recording(true)),
         ("recording", rest) if rest.eq_ignore_ascii_case("off") => Ok(Line::Recording(false)),
         ("recording", _) => Err(format!(
-            "\"{said}\" is not `recording on` or `recording off`"
+            "\"{text}\" is not `recording on` or `recording off`"
         )),
         ("events", "") => Err("`events` without a list".to_owned()),
         ("events", list) => config::event_kinds(list).map(Line::Events),
-        ("window", list) => Windows::parse(list).map(Line::Window),
+        ("window", list) => StepRanges::parse(list).map(Line::Steps),
         _ => Err(format!(
-            "\"{said}\" is not `recording on`, `recording off`, `events LIST` or `window LIST`"
+            "\"{text}\" is not `recording on`, `recording off`, `events LIST` or `window LIST`"
         )),
     }
 }
@@ -45,15 +45,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_they_say_or_why_not() {
+    fn lines_are_read_and_errors_explained() {
         let text = "recording off # for now\n\n# events none\nRecording ON\nevents light,-Coll\nrecording perhaps\nevents\nstop\nevents Col\nwindow 3-1\nwindow 7-9, 3\n";
         let read: Vec<_> = lines(text).collect();
         assert_eq!(read[0], (1, Ok(Line::Recording(false))));
         assert_eq!(read[1], (4, Ok(Line::Recording(true))));
         let light_without = config::LIGHT & !nccl_events::Kind::Coll.mask();
         assert_eq!(read[2], (5, Ok(Line::Events(light_without))));
-        let windows = Windows::parse("3,7-9").expect("windows");
-        assert_eq!(read[8], (11, Ok(Line::Window(windows))));
+        let steps = StepRanges::parse("3,7-9").expect("two ranges");
+        assert_eq!(read[8], (11, Ok(Line::Steps(steps))));
         let reasons: Vec<_> = read[3..8]
             .iter()
             .map(|(n, line)| (*n, line.clone().unwrap_err()))

@@ -1,45 +1,46 @@
-//! Which way GPU work is timed.
+//! Chooses the backend.
 //!
-//! CUPTI tells most, but serves one tool at a time in most releases, and who comes second may lose its records without
-//! being told. So it is left alone where another tool has it or may come to want it. CUDA events disturb nobody.
+//! CUPTI reports most, but in most releases it serves one tool at a time, and the second tool can lose its records
+//! without an error. So the plugin does not use CUPTI where another tool uses it or may use it later. CUDA events
+//! disturb no tool.
 
-use super::driver::Refusal;
-use crate::config::gpu::Wish;
+use super::driver::CudaError;
+use crate::config::gpu::BackendChoice;
 use nccl_events::Kind;
-use nccl_events::gpu::Way;
+use nccl_events::gpu::Way as BackendKind;
 
-/// What there is to go by.
+/// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings<'a> {
     /// The files that the process has mapped.
     pub(super) maps: &'a [String],
     /// The environment.
     pub(super) environment: &'a [(String, String)],
-    /// What the driver says of its version; `None` where there is none.
-    pub(super) driver: Option<Result<u32, Refusal>>,
+    /// The driver's answer about its version; `None` without a driver.
+    pub(super) driver: Option<Result<u32, CudaError>>,
     /// The version of NCCL's profiler interface.
     pub(super) table: u8,
-    /// What is recorded.
+    /// The recorded kinds.
     pub(super) mask: u32,
-    /// Whether CUPTI's library is mapped because an earlier session of ours wanted it.
+    /// Whether an earlier session of the plugin loaded CUPTI.
     pub(super) is_cupti_ours: bool,
 }
 
-/// How it shall be.
+/// The choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// The way. Where [`Way::Cupti`] cannot be had, events.
-    pub(super) way: Way,
-    /// Why, in a line.
+    /// The backend. If it is CUPTI and cannot be opened, the worker uses events.
+    pub(super) backend: BackendKind,
+    /// The reason, in one line.
     pub(super) line: String,
     /// Whether every user must read it.
     pub(super) is_fault: bool,
 }
 
-/// The first interface that tells of launches: NCCL 2.28's.
+/// The first interface that reports launches: NCCL 2.28's.
 const FIRST_WITH_LAUNCHES: u8 = 5;
 
-/// Libraries whose presence says that another tool uses CUPTI, or may.
+/// Libraries of tools that use CUPTI, or may use it.
 const LIBRARIES: [(&str, &str); 10] = [
     ("libtorch_cuda", "PyTorch's profiler"),
     ("libtorch_cpu", "PyTorch's profiler"),
@@ -53,7 +54,7 @@ const LIBRARIES: [(&str, &str); 10] = [
     ("libcupti.so", "whoever has loaded libcupti"),
 ];
 
-/// Variables that say the same, unless their value says no. A name that ends with `_` is how names begin.
+/// Variables of such tools; they count unless their value is a no. A name that ends with `_` is a prefix.
 const VARIABLES: [(&str, &str); 7] = [
     ("CUDA_INJECTION64_PATH", "what is injected into CUDA"),
     ("NSYS_", "Nsight Systems"),
@@ -64,24 +65,24 @@ const VARIABLES: [(&str, &str); 7] = [
     ("LD_PRELOAD", "what is preloaded"),
 ];
 
-/// Decides.
-pub(super) fn decide(wish: Wish, there: &Surroundings<'_>) -> Decision {
+/// Chooses.
+pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decision {
     let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
     let off = |line: String| Decision {
-        way: Way::Off,
+        backend: BackendKind::Off,
         line: format!("GPU work is not timed: {line}"),
         is_fault: false,
     };
-    let wanted = matches!(wish, Wish::Cupti | Wish::Events);
+    let wanted = matches!(choice, BackendChoice::Cupti | BackendChoice::Events);
     match there.driver {
-        _ if wish == Wish::Off => return off("NCCL_OTF2_GPU=off".to_owned()),
+        _ if choice == BackendChoice::Off => return off("NCCL_OTF2_GPU=off".to_owned()),
         None => {
             return Decision {
                 is_fault: wanted,
                 ..off("no libcuda.so.1 is loaded in this process".to_owned())
             };
         }
-        Some(Err(Refusal::STUB_LIBRARY)) => {
+        Some(Err(CudaError::STUB_LIBRARY)) => {
             return Decision {
                 is_fault: true,
                 ..off("the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; take its directory out of LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off".to_owned())
@@ -100,7 +101,7 @@ pub(super) fn decide(wish: Wish, there: &Surroundings<'_>) -> Decision {
     if there.table < FIRST_WITH_LAUNCHES {
         return Decision {
             is_fault: wanted,
-            ..off("this NCCL does not tell when it launches; 2.28 and later do".to_owned())
+            ..off("this NCCL does not report its launches; 2.28 and later do".to_owned())
         };
     }
     if there.mask & launches == 0 {
@@ -109,36 +110,36 @@ pub(super) fn decide(wish: Wish, there: &Surroundings<'_>) -> Decision {
             ..off("NCCL_OTF2_EVENTS leaves out KernelLaunch".to_owned())
         };
     }
-    let (way, line) = match (wish, other_user(there)) {
-        (Wish::Events, _) => (
-            Way::Events,
+    let (backend, line) = match (choice, other_user(there)) {
+        (BackendChoice::Events, _) => (
+            BackendKind::Events,
             "GPU work is timed by CUDA events, as NCCL_OTF2_GPU=events says".to_owned(),
         ),
-        (Wish::Auto, Some((who, sign))) => (
-            Way::Events,
+        (BackendChoice::Auto, Some((who, sign))) => (
+            BackendKind::Events,
             format!(
                 "GPU work is timed by CUDA events and not by CUPTI, which {who} may want ({sign}); NCCL_OTF2_GPU=cupti takes it all the same"
             ),
         ),
-        (Wish::Cupti, Some((who, sign))) => (
-            Way::Cupti,
+        (BackendChoice::Cupti, Some((who, sign))) => (
+            BackendKind::Cupti,
             format!(
                 "GPU work is timed by CUPTI, as NCCL_OTF2_GPU=cupti says; {who} ({sign}) may get nothing from it now"
             ),
         ),
         _ => (
-            Way::Cupti,
+            BackendKind::Cupti,
             "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned(),
         ),
     };
     Decision {
-        way,
+        backend,
         line,
         is_fault: false,
     }
 }
 
-/// Who else may use CUPTI, and how that shows.
+/// Another tool that may use CUPTI, and the sign of it.
 fn other_user(there: &Surroundings<'_>) -> Option<(&'static str, String)> {
     for (library, who) in LIBRARIES {
         if library == "libcupti.so" && there.is_cupti_ours {
@@ -169,7 +170,7 @@ fn other_user(there: &Surroundings<'_>) -> Option<(&'static str, String)> {
     None
 }
 
-/// Whether a variable's value does not switch off what it is about.
+/// Whether a variable's value is not a no.
 fn is_yes(value: &str) -> bool {
     let no = ["", "0", "no", "none", "off", "false"];
     !no.contains(&value.trim().to_ascii_lowercase().as_str())
@@ -209,9 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_and_it_is_cupti() {
-        let decision = decide(Wish::Auto, &PLAIN);
-        assert_eq!((decision.way, decision.is_fault), (Way::Cupti, false));
+    fn without_another_tool_it_is_cupti() {
+        let decision = decide(BackendChoice::Auto, &PLAIN);
+        assert_eq!(
+            (decision.backend, decision.is_fault),
+            (BackendKind::Cupti, false)
+        );
         let files = [
             "/usr/lib/libcuda.so.1",
             "/opt/torch/nvidia/nccl/lib/libnccl.so.2",
@@ -219,12 +223,15 @@ mod tests {
             "/usr/lib/libcudart.so.12",
         ];
         with_files(&files, |there| {
-            assert_eq!(decide(Wish::Auto, there).way, Way::Cupti);
+            assert_eq!(
+                decide(BackendChoice::Auto, there).backend,
+                BackendKind::Cupti
+            );
         });
     }
 
     #[test]
-    fn another_user_of_cupti_is_left_alone() {
+    fn another_tool_keeps_cupti() {
         for (file, who) in [
             ("/opt/torch/lib/libtorch_cuda.so", "PyTorch"),
             ("/opt/torch/lib/libtorch_cpu.so", "PyTorch"),
@@ -239,13 +246,19 @@ mod tests {
             ("/opt/cuda/libsanitizer-collection.so", "Sanitizer"),
         ] {
             with_files(&["/usr/lib/libcuda.so.1", file], |there| {
-                let decision = decide(Wish::Auto, there);
-                assert_eq!((decision.way, decision.is_fault), (Way::Events, false));
+                let decision = decide(BackendChoice::Auto, there);
+                assert_eq!(
+                    (decision.backend, decision.is_fault),
+                    (BackendKind::Events, false)
+                );
                 let name = file.rsplit('/').next().unwrap();
                 for text in [who, name, "NCCL_OTF2_GPU=cupti"] {
                     assert!(decision.line.contains(text), "{text}: {}", decision.line);
                 }
-                assert_eq!(decide(Wish::Cupti, there).way, Way::Cupti);
+                assert_eq!(
+                    decide(BackendChoice::Cupti, there).backend,
+                    BackendKind::Cupti
+                );
             });
         }
         for (name, value) in [
@@ -258,8 +271,8 @@ mod tests {
             ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/opt/ncu"),
         ] {
             with_variable(name, value, |there| {
-                let decision = decide(Wish::Auto, there);
-                assert_eq!(decision.way, Way::Events, "{name}");
+                let decision = decide(BackendChoice::Auto, there);
+                assert_eq!(decision.backend, BackendKind::Events, "{name}");
                 assert!(decision.line.contains(name), "{}", decision.line);
             });
         }
@@ -272,27 +285,40 @@ mod tests {
             ("MY_NSYS_PATH", "/opt/nsys"),
         ] {
             with_variable(name, value, |there| {
-                assert_eq!(decide(Wish::Auto, there).way, Way::Cupti, "{name}");
+                assert_eq!(
+                    decide(BackendChoice::Auto, there).backend,
+                    BackendKind::Cupti,
+                    "{name}"
+                );
             });
         }
     }
 
     #[test]
-    fn a_cupti_that_we_loaded_is_no_sign() {
+    fn a_cupti_that_the_plugin_loaded_is_no_sign() {
         with_files(&["/usr/lib/libcupti.so.13"], |there| {
             let there = Surroundings {
                 is_cupti_ours: true,
                 ..*there
             };
-            assert_eq!(decide(Wish::Auto, &there).way, Way::Cupti);
+            assert_eq!(
+                decide(BackendChoice::Auto, &there).backend,
+                BackendKind::Cupti
+            );
         });
     }
 
     #[test]
-    fn what_is_asked_for_is_done() {
-        assert_eq!(decide(Wish::Events, &PLAIN).way, Way::Events);
-        assert_eq!(decide(Wish::Cupti, &PLAIN).way, Way::Cupti);
-        assert_eq!(decide(Wish::Off, &PLAIN).way, Way::Off);
+    fn the_variable_decides() {
+        assert_eq!(
+            decide(BackendChoice::Events, &PLAIN).backend,
+            BackendKind::Events
+        );
+        assert_eq!(
+            decide(BackendChoice::Cupti, &PLAIN).backend,
+            BackendKind::Cupti
+        );
+        assert_eq!(decide(BackendChoice::Off, &PLAIN).backend, BackendKind::Off);
     }
 
     #[test]
@@ -302,11 +328,11 @@ mod tests {
             ..PLAIN
         };
         let stub = Surroundings {
-            driver: Some(Err(Refusal::STUB_LIBRARY)),
+            driver: Some(Err(CudaError::STUB_LIBRARY)),
             ..PLAIN
         };
         let mismatch = Surroundings {
-            driver: Some(Err(Refusal(803))),
+            driver: Some(Err(CudaError(803))),
             ..PLAIN
         };
         let old = Surroundings { table: 4, ..PLAIN };
@@ -314,7 +340,7 @@ mod tests {
             mask: Kind::Coll.mask(),
             ..PLAIN
         };
-        // Who asked for it must hear that it cannot be; else only what is amiss is a warning.
+        // A user who asked for timing gets a warning; others only if something is wrong.
         for (there, text, is_fault) in [
             (no_driver, "no libcuda.so.1 is loaded", false),
             (stub, "LD_LIBRARY_PATH", true),
@@ -322,11 +348,15 @@ mod tests {
             (old, "2.28", false),
             (few, "NCCL_OTF2_EVENTS", false),
         ] {
-            for wish in [Wish::Auto, Wish::Cupti, Wish::Events] {
-                let decision = decide(wish, &there);
-                assert_eq!(decision.way, Way::Off, "{text}");
+            for choice in [
+                BackendChoice::Auto,
+                BackendChoice::Cupti,
+                BackendChoice::Events,
+            ] {
+                let decision = decide(choice, &there);
+                assert_eq!(decision.backend, BackendKind::Off, "{text}");
                 assert!(decision.line.contains(text), "{}", decision.line);
-                let is_asked_for = wish != Wish::Auto;
+                let is_asked_for = choice != BackendChoice::Auto;
                 assert_eq!(decision.is_fault, is_fault || is_asked_for, "{text}");
             }
         }
@@ -336,8 +366,8 @@ mod tests {
     fn a_line_fits_into_the_journal() {
         let long = "/usr/lib/libscorep_adapter_cuda_event_with_a_long_name.so.12.34.56";
         with_files(&[long], |there| {
-            for wish in [Wish::Auto, Wish::Cupti] {
-                let line = decide(wish, there).line;
+            for choice in [BackendChoice::Auto, BackendChoice::Cupti] {
+                let line = decide(choice, there).line;
                 assert!(line.len() <= nccl_events::Name::MAX_BYTES, "{line}");
             }
         });

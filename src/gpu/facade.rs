@@ -1,24 +1,24 @@
-//! What the recorder calls around launches.
+//! What callbacks call around launches.
 
 use std::sync::Arc;
 
-use super::way::{Launch, Timing};
+use super::backend::{Backend, Launch};
 use crate::host::shared::{self, Current, Mine, Share};
 use nccl_events::Kind;
 use nccl_events::id::EventId;
 
-/// The timing that is on.
-static TIMING: Current<Arc<dyn Timing>> = Current::none();
+/// The backend in use.
+static BACKEND: Current<Arc<dyn Backend>> = Current::none();
 
-/// A thread's hold of it.
-struct Held(Arc<dyn Timing>);
+/// A thread's share of it.
+struct Held(Arc<dyn Backend>);
 
 impl Share for Held {
-    type Whole = Arc<dyn Timing>;
-    const CURRENT: &'static Current<Self::Whole> = &TIMING;
+    type Whole = Arc<dyn Backend>;
+    const CURRENT: &'static Current<Self::Whole> = &BACKEND;
 
-    fn of(timing: Self::Whole) -> Self {
-        Self(timing)
+    fn of(backend: Self::Whole) -> Self {
+        Self(backend)
     }
 }
 
@@ -26,43 +26,42 @@ thread_local! {
     static HELD: Mine<Held> = const { Mine::new() };
 }
 
-/// Events of these kinds are launches, whose work is timed.
+/// The kinds that are launches.
 const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
 
 /// NCCL is about to launch, on this thread.
 #[inline]
 pub(crate) fn launch_begins(id: EventId, stream: u64) {
-    if TIMING.is_on() && !id.is_none() && !id.is_unrecorded() {
-        with_timing(|timing| timing.begins(Launch { id, stream }));
+    if BACKEND.is_on() && !id.is_none() && !id.is_unrecorded() {
+        with_backend(|backend| backend.begins(Launch { id, stream }));
     }
 }
 
 /// An event has ended; if it was a launch, NCCL has launched.
 #[inline]
 pub(crate) fn event_ends(id: EventId) {
-    if id.is_of(LAUNCHES) && TIMING.is_on() {
-        with_timing(|timing| timing.ends(id));
+    if id.is_of(LAUNCHES) && BACKEND.is_on() {
+        with_backend(|backend| backend.ends(id));
     }
 }
 
 #[inline(never)]
-fn with_timing(action: impl FnOnce(&dyn Timing)) {
-    // A thread that is ending launches nothing; and nothing of CUDA's calls us back.
+fn with_backend(action: impl FnOnce(&dyn Backend)) {
+    // No share on a thread that is ending, which launches nothing.
     let _done = shared::with(&HELD, |held| action(&*held.0));
 }
 
-/// From now on launches are timed this way.
-pub(super) fn open(timing: Arc<dyn Timing>) {
-    TIMING.begin(timing);
+/// Turns a backend on.
+pub(super) fn open(backend: Arc<dyn Backend>) {
+    BACKEND.begin(backend);
 }
 
-/// From now on launches are not timed.
+/// Turns the backend off.
 pub(super) fn close() {
-    // What ends with its last holder tells others so.
-    drop(TIMING.end());
+    drop(BACKEND.end());
 }
 
-/// The same without a lock: for a forked child.
+/// Turns the backend off without a lock: for a forked child.
 pub(crate) fn disable() {
-    TIMING.disable();
+    BACKEND.disable();
 }

@@ -1,15 +1,14 @@
-//! GPUs: which there are, and when they did what NCCL launched.
-//!
-//! What is found out goes into the journal as [`GpuRecord`]s; the writing half makes rows of it.
+//! Which GPUs there are, and when they did what NCCL launched (`docs/GPU.md`).
 //!
 //! ```text
-//!   launching thread   recorder ── facade ── a way (way::Timing): by CUDA events (events/), by CUPTI (cupti/)
-//!   worker thread      decides on the way, keeps it going, writes down what it finds out (book)
-//!   communicators      begin and end: the worker is told, and does what CUDA must do then
+//!   launching thread   callbacks ── facade ── backend: cupti/ (CUPTI's records) or events/ (CUDA events)
+//!   worker thread      chooses the backend, collects from it, writes its records (output)
+//!   init, finalize     send messages to the worker, and wait for a bounded time
 //! ```
 //!
-//! No call of CUDA's is made under a lock, in a forked child, or on a thread of CUDA's own. With `NCCL_OTF2_GPU=off`,
-//! and where no driver is loaded, none is made at all.
+//! The plugin calls CUDA without holding a lock, not in a forked child, and not on a thread of CUDA's own. It calls
+//! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded. This room imports `config` and `host`; others
+//! use the facade and [`Gpus`] only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,54 +17,55 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::config::Verbosity;
-use crate::host::logger;
-use journal::clock::ticks;
-use journal::writer::Registry;
-use journal::writer::SharedCursor;
-use nccl_events::Name;
-
-mod book;
+mod backend;
 mod cupti;
 mod decide;
 mod devices;
 mod driver;
 mod events;
 mod facade;
-mod way;
+mod launch_counts;
+mod mailbox;
+mod output;
 mod worker;
 
-use crate::config::gpu::{GpuSettings, Wish};
-use book::Book;
+use crate::config::Verbosity;
+use crate::config::gpu::{BackendChoice, GpuSettings};
+use crate::host::logger;
 use decide::{Decision, Surroundings, decide};
-use devices::Place;
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
-use nccl_events::gpu::{GpuRecord, Way};
-use worker::{Mailbox, Message, Work};
+use journal::clock::ticks;
+use journal::writer::{Registry, SharedCursor};
+use mailbox::{Mailbox, Message};
+use nccl_events::Name;
+use nccl_events::gpu::{GpuRecord, Way as BackendKind};
+use output::JournalOutput;
+use worker::Worker;
 
-/// How long the making of a communicator may wait for the worker, which may have to load a library.
+/// How long `init` waits for the worker, which may have to load a library.
 const LONGEST_BEGINNING: Duration = Duration::from_secs(2);
-/// How long a communicator's end may wait for launches that are under way.
+/// How long the end of a communicator waits for unfinished launches.
 const LAST_WAIT: Duration = Duration::from_millis(200);
-/// How long the session's end may: CUPTI has to be turned off.
+/// How long the end of a session waits: the worker has to turn CUPTI off.
 const LAST_WAIT_OF_ALL: Duration = Duration::from_millis(500);
-/// And so much longer for the worker's answer.
+/// How much longer both wait for the worker's answer.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What a session gives.
+/// What a session passes on.
 pub(crate) struct Options {
     pub(crate) settings: GpuSettings,
     pub(crate) verbosity: Verbosity,
     /// The version of NCCL's profiler interface.
     pub(crate) table: u8,
-    /// What is recorded.
+    /// The recorded kinds.
     pub(crate) mask: u32,
     pub(crate) registry: Arc<Registry>,
+    /// The maintenance thread's slot.
     pub(crate) notes: SharedCursor,
 }
 
-/// The recording of GPUs in one session.
+/// The GPU timing of one session.
 #[derive(Debug)]
 pub(crate) struct Gpus {
     driver: Driver,
@@ -76,7 +76,7 @@ pub(crate) struct Gpus {
 }
 
 impl Gpus {
-    /// Begins it, if it is wanted and there is a driver. Calls nothing of CUDA's: that the worker does.
+    /// Starts the worker, if the user wants timing and there is a driver. Calls nothing of CUDA.
     pub(crate) fn begin(options: Options) -> Option<Self> {
         let Options {
             settings,
@@ -86,13 +86,14 @@ impl Gpus {
             registry,
             notes,
         } = options;
-        if settings.wish == Wish::Off {
+        if settings.backend == BackendChoice::Off {
             return None;
         }
         let is_closed = Arc::new(AtomicBool::new(false));
-        let mut book = Book::new(registry, notes.clone(), verbosity, Arc::clone(&is_closed));
+        let mut output =
+            JournalOutput::new(registry, notes.clone(), verbosity, Arc::clone(&is_closed));
         let Some(driver) = Driver::of_process() else {
-            let there = Surroundings {
+            let without_driver = Surroundings {
                 maps: &[],
                 environment: &[],
                 driver: None,
@@ -101,27 +102,27 @@ impl Gpus {
                 is_cupti_ours: false,
             };
             let Decision {
-                way,
+                backend,
                 line,
                 is_fault,
-            } = decide(settings.wish, &there);
-            book.say(way, &line, is_fault);
+            } = decide(settings.backend, &without_driver);
+            output.say(backend, &line, is_fault);
             return None;
         };
         let mailbox = Arc::new(Mailbox::default());
-        let work = Work {
+        let worker = Worker {
             mailbox: Arc::clone(&mailbox),
             driver,
             settings,
             table,
             mask,
-            book,
+            output,
         };
         let thread = journal::host::without_signals(|| {
             std::thread::Builder::new()
-                .name(book::NAME.to_owned())
+                .name(output::NAME.to_owned())
                 .stack_size(512 * 1024)
-                .spawn(move || work.run())
+                .spawn(move || worker.run())
         });
         match thread {
             Ok(thread) => Some(Self {
@@ -138,18 +139,19 @@ impl Gpus {
         }
     }
 
-    /// A communicator was made, on this thread. Waits until its device is known and its launches can be timed.
+    /// This thread made a communicator. Waits until its device is recorded and its launches can be timed.
     pub(crate) fn communicator_begins(&self, communicator: u64) {
         let message = Message::Begins {
             communicator,
-            place: Place::current(&self.driver),
+            // NCCL has made the communicator's device current on this thread.
+            device: self.driver.current_device_context(),
         };
         let _hangs = self
             .mailbox
             .ask(message, Instant::now() + LONGEST_BEGINNING);
     }
 
-    /// A communicator has ended. Waits until nothing is used any more of what was made on its device.
+    /// A communicator has ended. Waits until the backend no longer uses what it made on its device.
     pub(crate) fn communicator_ends(&self, communicator: u64) {
         let deadline = Instant::now() + LAST_WAIT;
         let message = Message::Ends {
@@ -159,7 +161,7 @@ impl Gpus {
         let _hangs = self.mailbox.ask(message, deadline + GRACE);
     }
 
-    /// Ends it: afterwards nothing more is written.
+    /// Ends the timing: afterwards nothing more is written.
     pub(crate) fn end(&self) {
         let deadline = Instant::now() + LAST_WAIT_OF_ALL;
         let has_ended = self
@@ -173,7 +175,7 @@ impl Gpus {
         } else {
             let text = c"the CUDA driver did not answer at the end: times of the last launches are missing";
             let notice = GpuRecord::Notice {
-                way: Way::Off,
+                way: BackendKind::Off,
                 text: Name::from_cstr(text),
             };
             let _has_room = self.notes.put(ticks(), 0, &notice);

@@ -1,206 +1,154 @@
-//! The thread that makes all calls of CUDA's but those around launches.
+//! The worker thread, which makes all calls of CUDA but those around launches.
 //!
-//! Others ask it by messages and wait for its answer a bounded time, without a lock: a driver that hangs must not hang
-//! the program's communicators or its exit more than the program's own calls do.
+//! A driver that hangs must not hang the program's communicators or its exit for longer than the program's own calls
+//! do. So other threads send messages to the worker ([`Mailbox`]).
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cupti_sys::mapped::Mapped;
-use parking_lot::{Condvar, Mutex};
 
-use super::book::Book;
+use super::backend::{Backend, Output};
 use super::cupti::{self, NotUsed, Opened};
 use super::decide::{Decision, Surroundings, decide};
-use super::devices::{Devices, Place};
-use super::driver::{Driver, Refusal};
+use super::devices::Devices;
+use super::driver::Driver;
 use super::events::Events;
 use super::facade;
-use super::way::{Output, Timing};
-use crate::config::gpu::{CuptiKernels, GpuSettings, Wish};
+use super::mailbox::{Mailbox, Message};
+use super::output::JournalOutput;
+use crate::config::gpu::{BackendChoice, CuptiKernels, GpuSettings};
 use nccl_events::Kind;
-use nccl_events::gpu::Way;
+use nccl_events::gpu::Way as BackendKind;
 
-/// The first interface that tells of copy-engine collectives: NCCL 2.29's.
+/// The first interface that reports copy-engine collectives: NCCL 2.29's.
 const FIRST_WITH_COPIES: u8 = 6;
-/// How often counts are recorded, for a process that is killed.
+/// How often counts are written, for a process that is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the worker is asked.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Message {
-    /// A communicator was made here.
-    Begins {
-        communicator: u64,
-        place: Result<Place, Refusal>,
-    },
-    /// A communicator has ended.
-    Ends {
-        communicator: u64,
-        deadline: Instant,
-    },
-    /// The session has ended.
-    Finish { deadline: Instant },
-}
-
-/// Where it is asked.
-#[derive(Debug, Default)]
-pub(super) struct Mailbox {
-    state: Mutex<State>,
-    asked: Condvar,
-    answered: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    messages: VecDeque<Message>,
-    /// Messages that ever came, and those that were answered.
-    came: u64,
-    answered: u64,
-    /// The worker has ended.
-    is_over: bool,
-}
-
-impl Mailbox {
-    /// Asks, and waits for the answer until `until`. Whether it came.
-    pub(super) fn ask(&self, message: Message, until: Instant) -> bool {
-        let mut state = self.state.lock();
-        if state.is_over {
-            return true;
-        }
-        state.came += 1;
-        let ticket = state.came;
-        state.messages.push_back(message);
-        self.asked.notify_one();
-        while state.answered < ticket && !state.is_over {
-            if self.answered.wait_until(&mut state, until).timed_out() {
-                return state.answered >= ticket || state.is_over;
-            }
-        }
-        true
-    }
-
-    fn next(&self, until: Instant) -> Option<Message> {
-        let mut state = self.state.lock();
-        if state.messages.is_empty() {
-            self.asked.wait_until(&mut state, until);
-        }
-        state.messages.pop_front()
-    }
-
-    fn answer(&self) {
-        self.state.lock().answered += 1;
-        self.answered.notify_all();
-    }
-}
-
-/// Answers whoever waits when the worker ends, in whatever way.
+/// Answers whoever waits when the worker ends, even by a panic.
 struct Ending(Arc<Mailbox>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
         facade::close();
-        self.0.state.lock().is_over = true;
-        self.0.answered.notify_all();
+        self.0.close();
     }
 }
 
-/// What the worker is given.
-pub(super) struct Work {
+/// The worker.
+pub(super) struct Worker {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) driver: Driver,
     pub(super) settings: GpuSettings,
     pub(super) table: u8,
     pub(super) mask: u32,
-    pub(super) book: Book,
+    pub(super) output: JournalOutput,
 }
 
-impl Work {
-    /// The worker's life.
+/// The backend in use, and what the worker remembers beside it.
+struct Running {
+    kind: BackendKind,
+    /// Absent if nothing is timed.
+    backend: Option<Arc<dyn Backend>>,
+    devices: Devices,
+    has_reported_unknown_device: bool,
+}
+
+impl Worker {
+    /// Runs until the session ends.
     pub(super) fn run(mut self) {
         let _ending = Ending(Arc::clone(&self.mailbox));
-        // Refused by drivers before CUDA 10.1, which no NCCL that tells of launches runs on.
+        // Missing before CUDA 10.1, on which no NCCL runs that reports launches.
         let _old_driver = self.driver.relax_captures();
-        let (way, timing) = self.begin();
-        if let Some(timing) = &timing {
-            facade::open(Arc::clone(timing));
+        let (kind, backend) = self.begin();
+        if let Some(backend) = &backend {
+            facade::open(Arc::clone(backend));
         }
-        let mut devices = Devices::default();
-        let mut has_told = false;
+        let mut running = Running {
+            kind,
+            backend,
+            devices: Devices::default(),
+            has_reported_unknown_device: false,
+        };
         let mut counts_due = Instant::now() + COUNTS_INTERVAL;
         loop {
-            let pace = timing
-                .as_ref()
-                .map_or(Duration::from_secs(3600), |timing| timing.pace());
-            let book = &mut self.book;
-            match (self.mailbox.next(Instant::now() + pace), &timing) {
-                (None, Some(timing)) => timing.collect(book),
-                (None, None) => {}
-                (
-                    Some(Message::Begins {
-                        communicator,
-                        place: Ok(place),
-                    }),
-                    timing,
-                ) => {
-                    devices.note(&self.driver, communicator, place.ordinal, book);
-                    if let Some(timing) = timing {
-                        timing.communicator_begins(communicator, place, book);
-                    }
+            let pace = match &running.backend {
+                Some(backend) => backend.pace(),
+                None => Duration::from_secs(3600),
+            };
+            match self.mailbox.next(Instant::now() + pace) {
+                Some(message) => {
+                    let is_last = matches!(message, Message::Finish { .. });
+                    self.handle(&mut running, message);
                     self.mailbox.answer();
+                    if is_last {
+                        return;
+                    }
                 }
-                (
-                    Some(Message::Begins {
-                        place: Err(refusal),
-                        ..
-                    }),
-                    _,
-                ) => {
-                    if !std::mem::replace(&mut has_told, true) {
-                        // CUPTI times launches wherever they are.
-                        let then = match way {
-                            Way::Events => ", and its launches are not timed",
-                            Way::Off | Way::Cupti => "",
-                        };
-                        let text =
-                            format!("the device of a communicator is not known{then}: {refusal}");
-                        book.notice(way, &text);
+                None => {
+                    if let Some(backend) = &running.backend {
+                        backend.collect(&mut self.output);
                     }
-                    self.mailbox.answer();
-                }
-                (
-                    Some(Message::Ends {
-                        communicator,
-                        deadline,
-                    }),
-                    timing,
-                ) => {
-                    if let Some(timing) = timing {
-                        timing.communicator_ends(communicator, book, deadline);
-                    }
-                    self.mailbox.answer();
-                }
-                (Some(Message::Finish { deadline }), timing) => {
-                    facade::close();
-                    if let Some(timing) = timing {
-                        timing.finish(book, deadline);
-                    }
-                    book.put_counts();
-                    self.mailbox.answer();
-                    return;
                 }
             }
             if Instant::now() >= counts_due {
                 counts_due = Instant::now() + COUNTS_INTERVAL;
-                self.book.put_counts();
+                self.output.put_counts();
             }
         }
     }
 
-    /// Decides, says so, and begins what was decided: that way, and its timing.
-    fn begin(&mut self) -> (Way, Option<Arc<dyn Timing>>) {
+    fn handle(&mut self, running: &mut Running, message: Message) {
+        let output = &mut self.output;
+        match message {
+            Message::Begins {
+                communicator,
+                device: Ok(device),
+            } => {
+                let ordinal = device.ordinal;
+                running
+                    .devices
+                    .note(&self.driver, communicator, ordinal, output);
+                if let Some(backend) = &running.backend {
+                    backend.communicator_begins(communicator, device, output);
+                }
+            }
+            Message::Begins {
+                device: Err(error), ..
+            } => {
+                if !std::mem::replace(&mut running.has_reported_unknown_device, true) {
+                    // CUPTI times launches on every device.
+                    let effect = match running.kind {
+                        BackendKind::Events => ", and its launches are not timed",
+                        BackendKind::Off | BackendKind::Cupti => "",
+                    };
+                    let text =
+                        format!("the device of a communicator is not known{effect}: {error}");
+                    output.notice(running.kind, &text);
+                }
+            }
+            Message::Ends {
+                communicator,
+                deadline,
+            } => {
+                if let Some(backend) = &running.backend {
+                    backend.communicator_ends(communicator, output, deadline);
+                }
+            }
+            Message::Finish { deadline } => {
+                facade::close();
+                if let Some(backend) = &running.backend {
+                    backend.finish(output, deadline);
+                }
+                output.put_counts();
+            }
+        }
+    }
+
+    /// Chooses a backend, logs the choice, and begins it.
+    fn begin(&mut self) -> (BackendKind, Option<Arc<dyn Backend>>) {
         let environment: Vec<(String, String)> = std::env::vars_os()
             .map(|(name, value)| {
                 let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
@@ -210,11 +158,11 @@ impl Work {
         let mapped = Mapped::now();
         let maps = mapped.files().map(|file| file.display().to_string());
         let Decision {
-            way,
+            backend: kind,
             line,
             is_fault,
         } = decide(
-            self.settings.wish,
+            self.settings.backend,
             &Surroundings {
                 maps: &maps.collect::<Vec<_>>(),
                 environment: &environment,
@@ -224,26 +172,29 @@ impl Work {
                 is_cupti_ours: cupti::is_ours(),
             },
         );
-        let events = || -> Arc<dyn Timing> { Arc::new(Events::new(self.driver)) };
-        match way {
-            Way::Off => {
-                self.book.say(way, &line, is_fault);
-                (way, None)
+        let events = || -> Arc<dyn Backend> { Arc::new(Events::new(self.driver)) };
+        match kind {
+            BackendKind::Off => {
+                self.output.say(kind, &line, is_fault);
+                (kind, None)
             }
-            Way::Events => {
-                self.book.say(way, &line, is_fault);
-                (way, Some(events()))
+            BackendKind::Events => {
+                self.output.say(kind, &line, is_fault);
+                (kind, Some(events()))
             }
-            Way::Cupti => match self.begin_cupti(&environment) {
-                Ok(Opened { timing, which }) => {
-                    self.book.notice(way, &format!("{line}: {which}"));
-                    (way, Some(timing))
+            BackendKind::Cupti => match self.begin_cupti(&environment) {
+                Ok(Opened {
+                    backend,
+                    description,
+                }) => {
+                    self.output.notice(kind, &format!("{line}: {description}"));
+                    (kind, Some(backend))
                 }
                 Err(why) => {
                     let text = format!("GPU work is timed by CUDA events, not by CUPTI: {why}");
-                    let is_fault = self.settings.wish == Wish::Cupti;
-                    self.book.say(Way::Events, &text, is_fault);
-                    (Way::Events, Some(events()))
+                    let is_fault = self.settings.backend == BackendChoice::Cupti;
+                    self.output.say(BackendKind::Events, &text, is_fault);
+                    (BackendKind::Events, Some(events()))
                 }
             },
         }
@@ -256,7 +207,7 @@ impl Work {
             cuda_home: cuda_home.map(|(_, folder)| PathBuf::from(folder)),
             all_kernels: self.settings.kernels == CuptiKernels::All,
             copies: self.table >= FIRST_WITH_COPIES && self.mask & Kind::CeColl.mask() != 0,
-            yields: self.settings.wish == Wish::Auto,
+            yields: self.settings.backend == BackendChoice::Auto,
         };
         cupti::open(settings, self.driver)
     }

@@ -1,13 +1,13 @@
 //! Counts the communicators between `init` and `finalize`.
 //!
-//! While there is one, libnccl is mapped and what it lent us (mask, logger) may be used. After the last
-//! `finalize` the program may unload it, and at exit its own destructors may have run.
+//! While there is one, libnccl is mapped and its mask and logger may be used. After the last `finalize` the program may
+//! unload it, and at exit its destructors may have run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static COMMUNICATORS: AtomicUsize = AtomicUsize::new(0);
 
-/// A communicator begins. What it lends has been stored before.
+/// A communicator begins. Its mask and logger have been stored before.
 pub(crate) fn enter() {
     COMMUNICATORS.fetch_add(1, Ordering::Release);
 }

@@ -1,7 +1,7 @@
-//! NCCL's logger as the place for our messages, so that they stand where NCCL's own do (`NCCL_DEBUG`,
-//! `NCCL_DEBUG_FILE`).
+//! Messages of the plugin: to NCCL's log, where NCCL's own messages are (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`), and warnings
+//! to stderr as well.
 //!
-//! Only for `init`, `finalize` and threads of ours: NCCL's logger takes a lock and asks CUDA for the device,
+//! Only for `init`, `finalize` and the plugin's own threads: NCCL's logger takes a lock and asks CUDA for the device,
 //! so start, stop and state callbacks must not call it. Up to v3 NCCL hands out no logger.
 
 use std::ffi::{CString, c_int};
@@ -14,6 +14,7 @@ use super::live;
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static LENT: AtomicBool = AtomicBool::new(false);
 
+/// NCCL's type of the function.
 pub(crate) type Logger = unsafe extern "C" fn(
     std::ffi::c_uint,
     std::ffi::c_ulong,
@@ -43,20 +44,20 @@ pub fn forget() {
     LOGGER.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// Whether this NCCL lends a logger at all (v4 and later): else what is said by [`info`] is never heard.
+/// Whether this NCCL lends a logger at all (v4 and later); if not, nobody sees what [`info`] writes.
 #[must_use]
 pub fn was_lent() -> bool {
     LENT.load(Ordering::Relaxed)
 }
 
-/// Says something that a user who asks for it (`NCCL_DEBUG=INFO`) wants to read.
+/// Writes a line for users who ask for it (`NCCL_DEBUG=INFO`).
 pub fn info(message: &str) {
     say_to_nccl(message);
 }
 
-/// Says something that every user must read: on stderr, and to NCCL's log.
+/// Writes a line that every user must read: to stderr, and to NCCL's log.
 ///
-/// NCCL's log gets it as INFO, because a WARN becomes the text of `ncclGetLastError`.
+/// NCCL's log gets it as INFO, because a WARN would become the text of `ncclGetLastError`.
 pub fn warn(message: &str) {
     say_to_stderr(message);
     say_to_nccl(message);

@@ -1,8 +1,8 @@
 //! NCCL's activation mask: one `int` of libnccl, shared by all communicators of the process.
 //!
-//! Every `init` is given its address and writes it. NCCL reads it again later: in 2.23–2.25 at each group, in
-//! 2.26 and 2.27 at each operation, from 2.28 at each API call; so a later store switches recording for
-//! the operations that begin after it. Captured graphs keep the mask of their capture.
+//! Every `init` gets its address and writes it. NCCL reads it again later: in 2.23–2.25 for each group, in 2.26 and
+//! 2.27 for each operation, from 2.28 on for each API call. So a later store takes effect for operations that begin
+//! after it. Captured graphs keep the mask of their capture.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -19,7 +19,7 @@ pub(crate) fn remember(mask: *mut c_int) {
     }
 }
 
-/// Sets the mask for all communicators. Does nothing, and says so with `false`, when no communicator lives.
+/// Sets the mask for all communicators. Does nothing and returns `false` if no communicator lives.
 pub fn set_mask(events: u32) -> bool {
     let mask = MASK.load(Ordering::Acquire);
     if mask.is_null() || !live::any() {

@@ -1,8 +1,15 @@
-//! The process around the plugin: what libnccl lends while a communicator lives, and exit, fork, signals and threads.
+//! The process around the plugin: what libnccl lends while a communicator lives (logger, mask, version), and exit,
+//! fork, signals, panics and loaded objects.
+//!
+//! `shared` gives every thread its share of the state that is on; callbacks use it. The rest runs in `init` and
+//! `finalize`, at exit, and on the plugin's own threads. This room imports no other one.
 
-pub(crate) mod hooks;
 pub(crate) mod live;
 pub mod logger;
 pub mod mask;
+pub(crate) mod objects;
+pub(crate) mod panics;
+pub(crate) mod process;
 pub(crate) mod shared;
+pub(crate) mod signals;
 pub mod version;

@@ -1,7 +1,8 @@
-//! What is on in the process, one after the other, and what every thread holds of it.
+//! State that begins and ends in the process, with a share of it in every thread.
 //!
-//! Threads ask in every callback, with one relaxed load and a look at what they hold. A thread takes its share on its
-//! first call, and drops it when it finds that another is on: only then, and when what is on changes, there is a lock.
+//! At most one instance is on at a time. A callback asks for its thread's share with one relaxed load and a comparison.
+//! A thread takes its share in its first call, and drops it when it sees that another instance is on. Only then, and
+//! when an instance begins or ends, is there a lock.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +10,13 @@ use std::thread::LocalKey;
 
 use parking_lot::Mutex;
 
-/// What is on, at most one at a time.
+/// The instance that is on, if any.
 pub(crate) struct Current<T> {
-    /// Which one is on: 0 for none. Read first.
+    /// The number of the instance that is on, 0 for none. Threads read it first.
     epoch: AtomicU64,
-    /// Epochs are never used twice, so a thread notices that what it holds is of an earlier one.
+    /// Epochs are never used twice, so a thread notices that its share belongs to an earlier instance.
     last_epoch: AtomicU64,
-    /// The one that is on. Locked on a thread's first call and when one begins and ends.
+    /// The instance. Locked in a thread's first call, and when an instance begins or ends.
     whole: Mutex<Option<Held<T>>>,
 }
 
@@ -25,26 +26,26 @@ struct Held<T> {
     value: T,
 }
 
-/// A thread's share of what is on.
+/// A thread's share of an instance.
 pub(crate) trait Share: Sized + 'static {
-    /// What it is a share of.
+    /// The type of the instance.
     type Whole: Clone + 'static;
 
-    /// Where that one is.
+    /// Where the instance is.
     const CURRENT: &'static Current<Self::Whole>;
 
-    /// On a thread's first call.
+    /// Makes the share, in a thread's first call.
     fn of(whole: Self::Whole) -> Self;
 
-    /// On a thread that ends while the whole is still on: not in a forked child, nor when it is over.
+    /// Called when a thread ends while the instance is still on; not in a forked child.
     fn leave(self) {}
 }
 
-/// Where a thread holds its share: in a `thread_local!`, borrowed while it is used.
+/// A thread's place for its share: in a `thread_local!`, borrowed while it is used.
 pub(crate) struct Mine<S: Share>(RefCell<Option<Held<S>>>);
 
 impl<S: Share> Mine<S> {
-    /// Nothing yet.
+    /// No share yet.
     pub(crate) const fn new() -> Self {
         Self(RefCell::new(None))
     }
@@ -61,7 +62,7 @@ impl<S: Share> Drop for Mine<S> {
 }
 
 impl<T> Current<T> {
-    /// None is on.
+    /// No instance is on.
     pub(crate) const fn none() -> Self {
         Self {
             epoch: AtomicU64::new(0),
@@ -70,33 +71,34 @@ impl<T> Current<T> {
         }
     }
 
-    /// Whether one is on.
+    /// Whether an instance is on.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.epoch.load(Ordering::Relaxed) != 0
     }
 
-    /// From now on this one is.
+    /// Turns an instance on.
     pub(crate) fn begin(&self, value: T) {
         let epoch = self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1;
         *self.whole.lock() = Some(Held { epoch, value });
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// From now on none is. The one that was, for its end, which is not to be under this lock: it may take others.
+    /// Turns the instance off and returns it. The caller drops it outside of this lock, because that can take other
+    /// locks.
     pub(crate) fn end(&self) -> Option<T> {
         self.disable();
         self.whole.lock().take().map(|held| held.value)
     }
 
-    /// From now on none is, without a lock: for a forked child, and for the guard after a panic.
+    /// Turns the instance off without a lock: for a forked child, and for the guard after a panic.
     pub(crate) fn disable(&self) {
         self.epoch.store(0, Ordering::Release);
     }
 }
 
-/// Runs `action` with the calling thread's share. Not when none is on, on a thread that is ending, or inside of another
-/// `action` on this thread, which only a signal handler can be.
+/// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if the thread is ending, or
+/// inside another `action` on this thread, which only a signal handler can be.
 #[inline]
 pub(crate) fn with<S: Share, R>(
     mine: &'static LocalKey<Mine<S>>,
@@ -106,11 +108,11 @@ pub(crate) fn with<S: Share, R>(
     let done = mine.try_with(|mine| {
         let mut mine = mine.0.try_borrow_mut().ok()?;
         if mine.as_ref().is_none_or(|held| held.epoch != epoch) {
-            // None has the number 0: whether one is on is asked for only here.
+            // No instance has the number 0, so whether one is on needs to be checked only here.
             if epoch == 0 {
                 return None;
             }
-            take_part(&mut mine);
+            take_share(&mut mine);
         }
         Some(action(&mut mine.as_mut()?.value))
     });
@@ -118,7 +120,7 @@ pub(crate) fn with<S: Share, R>(
 }
 
 #[cold]
-fn take_part<S: Share>(mine: &mut Option<Held<S>>) {
+fn take_share<S: Share>(mine: &mut Option<Held<S>>) {
     *mine = None;
     let whole = S::CURRENT.whole.lock().clone();
     *mine = whole.map(|Held { epoch, value }| Held {
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_holds_what_is_on_and_leaves_nothing_else() {
+    fn a_share_follows_the_instance_that_is_on() {
         let wholes = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
         let [first, second] = &wholes;
         assert_eq!(say("before"), None);

@@ -1,18 +1,20 @@
 //! Which NCCL is calling.
 //!
-//! Asked of the very libnccl that lent us the mask or the logger: a program can have several, and Python
-//! loads it into a local scope.
+//! The plugin asks the library that contains the mask or the logger: a program can have several copies of libnccl, and
+//! Python loads it into a local scope.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::objects::Object;
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
 /// The first release with v7 (2.31). Forks export other structures under the name v7 before it.
 pub(crate) const FIRST_WITH_V7: u32 = 23_100;
 
-/// The version of the calling NCCL as `ncclGetVersion` says it (22809 is 2.28.9); 0 when it cannot be asked.
+/// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if it is not known.
 #[inline]
 #[must_use]
 pub fn current() -> u32 {
@@ -27,10 +29,10 @@ pub(crate) fn learn(addresses: [*const c_void; 2]) {
 }
 
 fn ask(address: *const c_void) -> Option<u32> {
-    let home = object_of(address)?;
+    let home = Object::of(address)?;
     // SAFETY: the path is a string of the dynamic linker, valid while the object is loaded, which it is since
     // it is calling us. With RTLD_NOLOAD nothing is loaded and no constructor runs.
-    let handle = unsafe { libc::dlopen(home.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+    let handle = unsafe { libc::dlopen(home.path, libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     // A program with NCCL linked into it has no handle of its own; its symbols are in the global scope.
     let scope = if handle.is_null() {
         libc::RTLD_DEFAULT
@@ -39,8 +41,8 @@ fn ask(address: *const c_void) -> Option<u32> {
     };
     // SAFETY: the scope is a handle of dlopen or RTLD_DEFAULT, the name is a string.
     let symbol = unsafe { libc::dlsym(scope, GET_VERSION.as_ptr()) };
-    let version = object_of(symbol)
-        .filter(|object| object.dli_fbase == home.dli_fbase)
+    let version = Object::of(symbol)
+        .filter(|object| object.base == home.base)
         .and_then(|_| call(symbol));
     if !handle.is_null() {
         // SAFETY: gives back the reference that dlopen took above.
@@ -50,19 +52,6 @@ fn ask(address: *const c_void) -> Option<u32> {
 }
 
 const GET_VERSION: &CStr = c"ncclGetVersion";
-
-/// The loaded object that contains an address.
-fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
-    if address.is_null() {
-        return None;
-    }
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr only compares the address and fills the structure.
-    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
-    // SAFETY: zeroed pointers are valid values, whether or not dladdr filled them.
-    let info = unsafe { info.assume_init() };
-    (found != 0 && !info.dli_fname.is_null()).then_some(info)
-}
 
 /// Calls `ncclGetVersion`.
 fn call(symbol: *mut c_void) -> Option<u32> {

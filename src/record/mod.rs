@@ -11,6 +11,7 @@ mod fault;
 
 use crate::control::{self, Answer, Switch};
 use crate::gpu;
+use crate::host::process::thread_name;
 use crate::host::shared::{self, Current, Mine, Share};
 use crate::scorep;
 use journal::clock::ticks;
@@ -215,18 +216,6 @@ const fn late_place(what: Lost) -> usize {
         Lost::State(_) => LATE_STATES,
         Lost::Communicator => LATE_COMMUNICATORS,
     }
-}
-
-/// The thread's name as the system knows it (at most 15 bytes).
-pub(crate) fn thread_name() -> String {
-    let mut name = [0_u8; 16];
-    // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
-    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    let length = name
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(name.len());
-    String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned()
 }
 
 /// Begins to record into `registry`.

@@ -1,19 +1,18 @@
-//! What a thread calls: regions on its own row.
+//! Calls of NCCL, as regions on the location of the calling thread.
 //!
-//! A region is entered and left inside of one call of NCCL's, never across a return to the program: there the program's
-//! own regions begin and end as it likes, and Score-P ends a program whose regions do not nest. So of a group only its end
-//! is shown, which does the work: NCCL tells of implicit groups and the user's alike, and not which one it is where
-//! groups are nested. There are two levels, what is called and what that does; a region that NCCL did not report the
-//! end of is closed by the next of its level or above.
+//! A region is entered and left inside one call of NCCL, never across a return to the program: the program enters and
+//! leaves its own regions there, and Score-P ends a program whose regions do not nest. So only the end of a group
+//! becomes a region, which does the work: NCCL reports implicit groups like the user's, and does not say which one it
+//! is where groups are nested. There are two levels: the call, and what it does. If NCCL does not report the end of a
+//! region, the next region of its level or above closes it.
 
-use nccl_events::{Name, event};
 use std::cell::Cell;
 
 use super::guard::Measured;
 use super::presence::Tier;
 use super::regions::{Attribute, CallRegion, Function, Other, element_bytes};
-use super::setup::Ready;
-use nccl_events::Body;
+use super::setup::Setup;
+use nccl_events::{Body, Name, event};
 
 /// A region to enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl Call {
         bytes: 0,
     };
 
-    /// The call that an event stands for. None for what is no call, and for a group, which lasts until its end.
+    /// The call of an event; `None` for an event that is no call, and for a group, of which only the end is a region.
     pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
         let other = |other| Self {
             region: CallRegion::Other(other),
@@ -61,14 +60,14 @@ impl Call {
                 level: Level::Outer,
                 bytes: count.saturating_mul(element_bytes(datatype.bytes())),
             },
-            Body::KernelLaunch(event::KernelLaunch { .. }) => other(Other::Launch),
-            Body::Group(event::Group {}) => other(Other::Plan),
+            Body::KernelLaunch(_) => other(Other::Launch),
+            Body::Group(_) => other(Other::Plan),
             _ => return None,
         })
     }
 }
 
-/// The regions of this thread that are open.
+/// The open regions of this thread.
 #[derive(Clone, Copy)]
 struct Open {
     outer: Option<Entered>,
@@ -96,18 +95,18 @@ thread_local! {
     };
 }
 
-/// Whether the event is a region of the calling thread that is open.
+/// Whether the event is an open region of the calling thread.
 pub(super) fn is_open(event: u64) -> bool {
     let open = OPEN.get();
     Entered::is(open.inner, event) || Entered::is(open.outer, event)
 }
 
-/// Enters a region. How many had to be closed for that, their end being unknown.
-pub(super) fn enter(measured: &Measured<'_>, ready: &Ready, event: u64, call: Call) -> u64 {
+/// Enters a region; returns the number of regions that had to be closed for it because their end is unknown.
+pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Call) -> u64 {
     let mut open = OPEN.get();
-    let mut closed = u64::from(close(measured, ready, open.inner.take()));
+    let mut closed = u64::from(close(measured, setup, open.inner.take()));
     if call.level == Level::Outer {
-        closed += u64::from(close(measured, ready, open.outer.take()));
+        closed += u64::from(close(measured, setup, open.outer.take()));
     }
     let region = call.region;
     let entered = Some(Entered { event, region });
@@ -115,40 +114,41 @@ pub(super) fn enter(measured: &Measured<'_>, ready: &Ready, event: u64, call: Ca
         Level::Outer => open.outer = entered,
         Level::Inner => open.inner = entered,
     }
-    // Before it is entered: this is asked again should Score-P call us back.
+    // Before it is entered, because Score-P may call back.
     OPEN.set(open);
     match measured.tier() {
         Tier::Internal(_) => {
-            if let (Some(functions), Some(made)) = (measured.internal(), &ready.internal) {
+            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) {
                 if call.bytes > 0 {
-                    functions.add_number(made.attribute(Attribute::Bytes), call.bytes);
+                    functions.add_number(definitions.attribute(Attribute::Bytes), call.bytes);
                 }
-                functions.enter(made.call(region));
+                functions.enter(definitions.call(region));
             }
         }
         Tier::User(user) => {
-            let (handle, name) = ready.user(region);
+            let (handle, name) = setup.user(region);
             measured.user_begin(user, handle, name);
         }
     }
     closed
 }
 
-/// Leaves the region of an event. How many inside of it had to be closed, their end being unknown.
-pub(super) fn leave(measured: &Measured<'_>, ready: &Ready, event: u64) -> u64 {
+/// Leaves the region of an event; returns the number of regions inside it that had to be closed because their end is
+/// unknown.
+pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
     let mut open = OPEN.get();
     let mut closed = 0;
     if Entered::is(open.inner, event) {
-        close(measured, ready, open.inner.take());
+        close(measured, setup, open.inner.take());
     } else if Entered::is(open.outer, event) {
-        closed = u64::from(close(measured, ready, open.inner.take()));
-        close(measured, ready, open.outer.take());
+        closed = u64::from(close(measured, setup, open.inner.take()));
+        close(measured, setup, open.outer.take());
     }
     OPEN.set(open);
     closed
 }
 
-/// Takes a region for closed that cannot be left any more.
+/// Marks a region as closed that cannot be left any more.
 pub(super) fn forget(event: u64) {
     let mut open = OPEN.get();
     if Entered::is(open.outer, event) {
@@ -160,17 +160,17 @@ pub(super) fn forget(event: u64) {
     OPEN.set(open);
 }
 
-fn close(measured: &Measured<'_>, ready: &Ready, entered: Option<Entered>) -> bool {
+fn close(measured: &Measured<'_>, setup: &Setup, entered: Option<Entered>) -> bool {
     let Some(Entered { region, .. }) = entered else {
         return false;
     };
     match measured.tier() {
         Tier::Internal(_) => {
-            if let (Some(functions), Some(made)) = (measured.internal(), &ready.internal) {
-                functions.exit(made.call(region));
+            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) {
+                functions.exit(definitions.call(region));
             }
         }
-        Tier::User(user) => measured.user_end(user, ready.user(region).0),
+        Tier::User(user) => measured.user_end(user, setup.user(region).0),
     }
     true
 }

@@ -1,36 +1,45 @@
-//! Operations that have ended become regions on the row of the process, in time order and without overlap.
+//! Forwards operations that have ended, as regions on the location of the process, in time order and without overlap.
 //!
-//! Only one thread at a time is at it, and only one that Score-P knows: a full buffer of Score-P's is written out on the
-//! row of the thread that filled it.
+//! One thread at a time does this, and only one that Score-P knows: Score-P writes out a full buffer on the location of
+//! the thread that filled it.
 
-use super::Depth;
 use super::guard::{Functions, Measured};
 use super::operations::{Ended, Operations, Patience};
 use super::regions::Attribute;
 use super::report::{Count, Counts};
-use super::setup::{Made, Ready};
+use super::setup::{Definitions, Setup};
 use super::timer::Conversion;
 use journal::clock;
 
-/// How many operations a callback forwards at most.
+/// The largest number of operations that a callback forwards.
 const AT_ONCE: usize = 16;
-/// How many communicators' ids are remembered.
+/// The largest number of communicator ids that are kept.
 const COMMUNICATORS: usize = 1024;
 
-/// How long after its last part an operation counts as ended.
+/// How long after its last part an operation counts as ended: another part may come.
 const AFTER_PARTS_NS: u64 = 1_000_000;
-/// How long parts may take to appear.
+/// How long after its start an operation without parts counts as ended.
 const WITHOUT_PARTS_NS: u64 = 50_000_000;
-/// How long an operation that shows no sign holds up those behind it.
+/// How long an operation without any event delays those behind it.
 const GIVEN_UP_NS: u64 = 2_000_000_000;
 
+/// How much is forwarded at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Operations that have surely ended, and few of them: a callback must not take long.
+    Settled,
+    /// All operations, ended or not.
+    Everything,
+}
+
+/// The state of forwarding.
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// Score-P's time of the last LEAVE, and the communicator it was of.
+    /// Score-P's time of the last LEAVE, and the context of that operation.
     last: (u64, u64),
-    /// Contexts and what NCCL calls their communicators.
+    /// Contexts and the ids of their communicators.
     communicators: Vec<(u64, u64)>,
-    /// Our ticks and nanoseconds when this began: the rate.
+    /// Ticks and nanoseconds at the beginning, for the rate of the ticks.
     began: (u64, u64),
     is_closed: bool,
 }
@@ -50,21 +59,23 @@ impl Drain {
         self.is_closed = true;
     }
 
+    /// Keeps the id of a communicator.
     pub(super) fn communicator(&mut self, context: u64, id: u64) {
         if id == 0 {
             return;
         }
-        // Those of before are the least likely to be asked for.
+        // The oldest is the least likely to be needed.
         if self.communicators.len() == COMMUNICATORS {
             self.communicators.remove(0);
         }
         self.communicators.push((context, id));
     }
 
+    /// Forwards operations, the oldest first.
     pub(super) fn run(
         &mut self,
         measured: &Measured<'_>,
-        ready: &Ready,
+        setup: &Setup,
         operations: &Operations,
         counts: &Counts,
         depth: Depth,
@@ -83,16 +94,17 @@ impl Drain {
             let Some(ended) = operations.take(patience.as_ref()) else {
                 return;
             };
-            let (Some(functions), Some(made)) = (measured.internal(), &ready.internal) else {
+            let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
+            else {
                 counts.add(Count::OperationsNotPlaced);
                 continue;
             };
-            let Some(timer) = &made.timer else {
+            let Some(timer) = &definitions.timer else {
                 counts.add(Count::OperationsNotPlaced);
                 continue;
             };
             let conversion = conversion.get_or_insert_with(|| timer.until_now());
-            self.draw(&functions, made, &ended, conversion, counts);
+            self.forward(&functions, definitions, &ended, conversion, counts);
         }
     }
 
@@ -113,18 +125,19 @@ impl Drain {
         }
     }
 
-    fn draw(
+    fn forward(
         &mut self,
         functions: &Functions<'_>,
-        made: &Made,
+        definitions: &Definitions,
         ended: &Ended,
         conversion: &Conversion,
         counts: &Counts,
     ) {
-        let start = conversion.theirs(ended.begin_ticks);
-        let end = conversion.theirs(ended.end_ticks).max(start);
+        let start = conversion.scorep_time(ended.begin_ticks);
+        let end = conversion.scorep_time(ended.end_ticks).max(start);
         let (last_end, last_context) = self.last;
-        // The kernels of a communicator run one after the other; those of two may run at once, which one row cannot show.
+        // A communicator's kernels run one after the other. Those of two can run at once, which one location cannot
+        // show.
         let overlaps = start < last_end;
         if overlaps && (last_context != ended.facts.context || end <= last_end) {
             counts.add(Count::OperationsOverlapping);
@@ -137,9 +150,9 @@ impl Drain {
         if ended.is_unfinished {
             counts.add(Count::OperationsUnfinished);
         }
-        let location = made.location.get();
+        let location = definitions.location.get();
         let number = |attribute, value| {
-            functions.location_add_number(location, made.attribute(attribute), value);
+            functions.location_add_number(location, definitions.attribute(attribute), value);
         };
         let facts = &ended.facts;
         if facts.bytes > 0 {
@@ -160,12 +173,19 @@ impl Drain {
         if ended.is_unfinished {
             number(Attribute::Unfinished, 1);
         }
-        if let Some(name) = facts.algorithm.and_then(|place| made.algorithm(place)) {
-            functions.location_add_string(location, made.attribute(Attribute::Algorithm), name);
+        if let Some(name) = facts
+            .algorithm
+            .and_then(|index| definitions.algorithm(index))
+        {
+            functions.location_add_string(
+                location,
+                definitions.attribute(Attribute::Algorithm),
+                name,
+            );
         }
-        let timing = made.timing(ended.timing);
-        functions.location_add_string(location, made.attribute(Attribute::Timing), timing);
-        let region = made.operation(facts.function);
+        let timing = definitions.timing(ended.timing);
+        functions.location_add_string(location, definitions.attribute(Attribute::Timing), timing);
+        let region = definitions.operation(facts.function);
         functions.location_enter(location, begin, region);
         functions.location_exit(location, end, region);
         self.last = (end, facts.context);

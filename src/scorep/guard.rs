@@ -1,37 +1,30 @@
-//! Leave to call Score-P: on a thread that it knows, while it measures.
+//! Permission to call Score-P: on a thread that it knows, while it measures.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::presence::{Presence, Tier};
 use super::report::Count;
-use super::symbols::{Inside, Internal, User};
-
-/// A location of Score-P's.
-#[repr(C)]
-#[derive(Debug)]
-pub(super) struct Location {
-    opaque: [u8; 0],
-}
+use super::symbols::{Inside, Internal, Location, User};
 
 /// `SCOREP_MEASUREMENT_PHASE_WITHIN`.
 const WITHIN: i32 = 0;
 
-/// Why Score-P must not be called just now.
+/// Why Score-P must not be called now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It has not begun, or it has ended.
     Phase,
     /// It does not know the calling thread.
     Thread,
-    /// This thread is inside of it.
+    /// This thread is inside a call of Score-P.
     Inside,
 }
 
 impl Refusal {
-    /// Where a call is counted that was not forwarded for this reason.
+    /// The counter of calls that were not forwarded for this reason.
     pub(super) const fn count(self) -> Count {
         match self {
             Self::Phase => Count::CallsOutside,
@@ -41,17 +34,17 @@ impl Refusal {
     }
 }
 
-/// The proof that the calling thread may call Score-P, as long as it lives. Meanwhile Score-P takes the thread for one
-/// of its own that is at work, and records nothing else of it.
+/// Proves that the calling thread may call Score-P, as long as it lives. Meanwhile Score-P treats the thread as being
+/// inside the measurement system, and records nothing else of it.
 pub(super) struct Measured<'a> {
     presence: &'a Presence,
     inside: Option<InMeasurement>,
-    /// Of this thread only.
+    /// For this thread only.
     not_send: PhantomData<*const ()>,
 }
 
 impl<'a> Measured<'a> {
-    /// Leave, or why not.
+    /// Permission, or why not.
     pub(super) fn here(presence: &'a Presence) -> Result<Self, Refusal> {
         if presence.phase.get() != WITHIN {
             return Err(Refusal::Phase);
@@ -86,7 +79,7 @@ impl<'a> Measured<'a> {
     /// Whether the user has not switched Score-P's recording off.
     pub(super) fn is_recording(&self) -> bool {
         self.presence.recording.is_none_or(|recording| {
-            // SAFETY: asks for a flag; Score-P measures, as `self` proves.
+            // SAFETY: reads a flag; Score-P measures, as `self` proves.
             unsafe { (recording.is_enabled)() }
         })
     }
@@ -118,19 +111,19 @@ fn is_known(presence: &Presence) -> bool {
 }
 
 fn is_main_thread() -> bool {
-    // SAFETY: asks for a number, touches no memory.
+    // SAFETY: returns a number, touches no memory.
     let process = unsafe { libc::getpid() };
     // SAFETY: as above.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     thread == libc::c_long::from(process)
 }
 
-/// Score-P's number for the calling thread of how deep inside of it this one is.
+/// Score-P's nesting depth of the calling thread.
 struct InMeasurement(*mut c_int);
 
 impl InMeasurement {
     fn of_thread(inside: Inside) -> Self {
-        // SAFETY: gives the address of a variable of the calling thread.
+        // SAFETY: returns the address of a variable of the calling thread.
         Self(unsafe { (inside.depth)() })
     }
 
@@ -145,35 +138,18 @@ impl InMeasurement {
 
     fn change(&self, by: c_int) {
         let depth = self.depth() + by;
-        // SAFETY: as for `depth`; nobody else writes it but this thread.
+        // SAFETY: as for `depth`; only this thread writes it.
         unsafe { self.0.write_volatile(depth) };
     }
 }
 
-/// `scorep_measurement_phase`, which lies in the program.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Phase(pub(super) ptr::NonNull<AtomicI32>);
-
-// SAFETY: an int of the program, which is there until the process is gone, read with relaxed loads.
-unsafe impl Send for Phase {}
-// SAFETY: as above.
-unsafe impl Sync for Phase {}
-
-impl Phase {
-    fn get(self) -> i32 {
-        // SAFETY: `probe` found the int; the program is not unloaded.
-        let phase = unsafe { self.0.as_ref() };
-        phase.load(Ordering::Acquire)
-    }
-}
-
-/// The functions of Score-P 8 and later, with leave to call them.
+/// The functions of Score-P 8 and later, with permission to call them.
 pub(super) struct Functions<'a> {
     internal: &'a Internal,
 }
 
 impl Measured<'_> {
-    /// The internal functions, where they are what we know.
+    /// The internal functions, if this Score-P has those of 8.0 and later.
     pub(super) const fn internal(&self) -> Option<Functions<'_>> {
         match self.tier() {
             Tier::Internal(internal) => Some(Functions { internal }),
@@ -183,8 +159,8 @@ impl Measured<'_> {
 
     /// Enters a region of the user adapter, which keeps its handle in `handle`.
     pub(super) fn user_begin(&self, user: &User, handle: &AtomicPtr<c_void>, name: &CStr) {
-        // SAFETY: leave is proven by `self`. The handle is NULL or what this function stored there; Score-P changes it
-        // under its own lock. Names are static; no file is remembered.
+        // SAFETY: `self` proves permission. The handle is NULL or what this function stored there; Score-P changes it
+        // under its own lock. Names are static; no file is given.
         unsafe {
             (user.begin)(
                 handle.as_ptr(),
@@ -202,7 +178,7 @@ impl Measured<'_> {
     pub(super) fn user_end(&self, user: &User, handle: &AtomicPtr<c_void>) {
         let handle = handle.load(Ordering::Acquire);
         if !handle.is_null() {
-            // SAFETY: leave is proven by `self`; the handle is one that `begin` made, and its region was entered.
+            // SAFETY: `self` proves permission; `begin` made the handle, and its region was entered.
             unsafe { (user.end)(handle) };
         }
     }
@@ -210,7 +186,7 @@ impl Measured<'_> {
 
 impl Functions<'_> {
     pub(super) fn enter(&self, region: u32) {
-        // SAFETY: leave is proven by the `Measured` this comes from; the region is one that `new_region` gave.
+        // SAFETY: the `Measured` that this comes from proves permission; `new_region` returned the region.
         unsafe { (self.internal.enter)(region) }
     }
 
@@ -220,7 +196,8 @@ impl Functions<'_> {
     }
 
     pub(super) fn location_enter(&self, location: *mut Location, ticks: u64, region: u32) {
-        // SAFETY: as for `enter`; the location is our own, and only who holds the drain writes to it, in time order.
+        // SAFETY: as for `enter`; the plugin made the location, and only the thread that holds the drain writes to it,
+        // in time order.
         unsafe { (self.internal.location_enter)(location, ticks, region) }
     }
 
@@ -229,67 +206,67 @@ impl Functions<'_> {
         unsafe { (self.internal.location_exit)(location, ticks, region) }
     }
 
-    /// Puts a number on the next region that this thread enters.
+    /// Adds a number to the next region that this thread enters.
     pub(super) fn add_number(&self, attribute: u32, value: u64) {
-        // SAFETY: leave as above; an attribute of type UINT64 is read through a pointer to one.
+        // SAFETY: permission as above; Score-P reads an attribute of type UINT64 through a pointer to one.
         unsafe { (self.internal.add_attribute)(attribute, (&raw const value).cast()) }
     }
 
-    /// Puts a number on the next region of a location.
+    /// Adds a number to the next region of a location.
     pub(super) fn location_add_number(&self, location: *mut Location, attribute: u32, value: u64) {
-        // SAFETY: as for `add_number`; the location is our own.
+        // SAFETY: as for `add_number`; the plugin made the location.
         unsafe {
             (self.internal.location_add_attribute)(location, attribute, (&raw const value).cast());
         }
     }
 
-    /// Puts a string that Score-P knows on the next region of a location.
+    /// Adds a string that Score-P knows to the next region of a location.
     pub(super) fn location_add_string(&self, location: *mut Location, attribute: u32, string: u32) {
-        // SAFETY: as for `add_number`; an attribute of type STRING is read through a pointer to its handle.
+        // SAFETY: as for `add_number`; Score-P reads an attribute of type STRING through a pointer to its handle.
         unsafe {
             (self.internal.location_add_attribute)(location, attribute, (&raw const string).cast());
         }
     }
 
     pub(super) fn new_source_file(&self, name: &CStr) -> u32 {
-        // SAFETY: leave as above; Score-P copies the name.
+        // SAFETY: permission as above; Score-P copies the name.
         unsafe { (self.internal.new_source_file)(name.as_ptr()) }
     }
 
     pub(super) fn new_region(&self, name: &CStr, file: u32, paradigm: c_int, role: c_int) -> u32 {
-        // SAFETY: leave as above; Score-P copies the name, takes NULL for no other one, and 0 for no line.
+        // SAFETY: permission as above; Score-P copies the name; NULL stands for no other name, and 0 for no line.
         unsafe {
             (self.internal.new_region)(name.as_ptr(), ptr::null(), file, 0, 0, paradigm, role)
         }
     }
 
     pub(super) fn new_attribute(&self, name: &CStr, about: &CStr, value_type: c_int) -> u32 {
-        // SAFETY: leave as above; Score-P copies both.
+        // SAFETY: permission as above; Score-P copies both.
         unsafe { (self.internal.new_attribute)(name.as_ptr(), about.as_ptr(), value_type) }
     }
 
     pub(super) fn new_string(&self, text: &CStr) -> u32 {
-        // SAFETY: leave as above; Score-P copies it.
+        // SAFETY: permission as above; Score-P copies it.
         unsafe { (self.internal.new_string)(text.as_ptr()) }
     }
 
     /// A group of accelerators of this process, on its node.
     pub(super) fn new_accelerator_group(&self, name: &CStr) -> u32 {
         const ACCELERATOR: c_int = 1;
-        // SAFETY: leave as above; asks for a handle.
+        // SAFETY: permission as above; returns a handle.
         let node = unsafe { (self.internal.node)() };
         // SAFETY: as above.
         let process = unsafe { (self.internal.process)() };
-        // SAFETY: leave as above; the handles are Score-P's, the name is copied.
+        // SAFETY: permission as above; the handles are Score-P's, the name is copied.
         unsafe { (self.internal.new_location_group)(name.as_ptr(), node, ACCELERATOR, process) }
     }
 
-    /// A location for what no thread does. Its memory comes from that of the calling thread's location, which is why
-    /// only a known thread may ask.
+    /// A location that is no thread. Its memory comes from that of the calling thread's location, so only a known
+    /// thread may call this.
     pub(super) fn new_location(&self, name: &CStr, paradigm: c_int, group: u32) -> *mut Location {
         const GPU: c_int = 1;
         let parent = self.current_location();
-        // SAFETY: leave as above; the group is Score-P's, the name is copied.
+        // SAFETY: permission as above; the group is Score-P's, the name is copied.
         unsafe { (self.internal.new_location)(parent, GPU, paradigm, name.as_ptr(), group) }
     }
 

@@ -1,39 +1,41 @@
-//! What runs asynchronously: operations from their start to the last stop of what they consist of.
+//! Asynchronous operations, from their start to the last stop of their parts (proxy operations, kernel channels).
 //!
-//! A ring of fixed size, in the order of starts. Any thread begins an operation and its parts and ends them, without a
-//! lock; who holds the drain takes the oldest out. When it is full, what comes is not kept: counted.
+//! A ring of fixed size, in the order of starts. Any thread begins and ends operations and their parts, without a lock.
+//! The thread that holds the drain takes out the oldest. When the ring is full, new operations are counted as dropped.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::index::Index;
+mod index;
+
 use super::regions::{ALGORITHMS, Function, Timing, element_bytes};
+use index::Index;
 use nccl_events::{Body, Name, Start};
 
-/// How many operations can be on their way at once: a tape of small collectives that nobody waits for.
+/// The capacity: enough for a program that enqueues many small collectives without waiting.
 const OPERATIONS: usize = 4096;
-/// How many events can be: each operation and its parts.
+/// The capacity of the index: each operation and its parts.
 const EVENTS: usize = 4 * OPERATIONS;
-/// For an algorithm that is none of those known.
+/// Stands for an unknown algorithm.
 const NO_ALGORITHM: u8 = u8::MAX;
-/// For a peer that there is not.
+/// Stands for no peer.
 const NO_PEER: u32 = u32::MAX;
 
-/// What is known of an operation when it starts.
+/// The properties of an operation that its start reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) function: Function,
-    /// NCCL's, as the plugin gave it.
+    /// The communicator's context.
     pub(super) context: u64,
-    /// None for sends and receives.
+    /// `None` for sends and receives.
     pub(super) sequence: Option<u64>,
     pub(super) bytes: u64,
     pub(super) peer: Option<u32>,
-    /// A place in the list of algorithms.
+    /// An index into [`ALGORITHMS`].
     pub(super) algorithm: Option<usize>,
 }
 
 impl Facts {
-    /// Those of a Coll or P2p.
+    /// The properties of a Coll or P2p.
     pub(super) fn of(event: &Start<Name<'_>>) -> Self {
         let mut facts = Self {
             function: Function::named(b""),
@@ -68,7 +70,7 @@ impl Facts {
     }
 }
 
-/// An operation that is taken out.
+/// An operation that was taken out of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) facts: Facts,
@@ -82,27 +84,27 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) now_ticks: u64,
-    /// So long after its last part: another one may come.
+    /// This long after its last part: another part may come.
     pub(super) after_parts_ticks: u64,
-    /// So long after its start when there were no parts: they may be late.
+    /// This long after its start if it has no parts: they may be late.
     pub(super) without_parts_ticks: u64,
-    /// So long after the last sign of it, whatever is open: what never stops must not hold up the rest.
+    /// This long after its last event, even if parts are open: an operation that never stops must not delay the rest.
     pub(super) given_up_ticks: u64,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// 0 until all below is there.
+    /// 0 until all other fields are stored.
     id: AtomicU64,
-    /// The how-manieth operation it is.
-    place: AtomicU64,
+    /// The operation's zero-based number.
+    number: AtomicU64,
     begin_ticks: AtomicU64,
     context: AtomicU64,
     sequence: AtomicU64,
     bytes: AtomicU64,
-    /// Function, algorithm and whether there is a sequence number, in bytes; the peer in the upper half.
+    /// Function, algorithm, and whether there is a sequence number, in one byte each; the peer in the upper half.
     packed: AtomicU64,
-    /// When it was enqueued; 0 before that.
+    /// The end of the enqueueing; 0 before that.
     enqueued_ticks: AtomicU64,
     /// Last start or stop of a part.
     seen_ticks: AtomicU64,
@@ -113,13 +115,14 @@ struct Slot {
     open: AtomicU32,
 }
 
+/// The ring.
 #[derive(Debug)]
 pub(super) struct Operations {
     slots: Box<[Slot]>,
     index: Index,
-    /// How many began.
+    /// The number of operations that began.
     head: AtomicU64,
-    /// How many were taken out.
+    /// The number of operations that were taken out.
     tail: AtomicU64,
 }
 
@@ -133,31 +136,31 @@ impl Operations {
         }
     }
 
-    /// How many are in it.
+    /// The number of operations in the ring.
     pub(super) fn waiting(&self) -> u64 {
         let tail = self.tail.load(Ordering::Acquire);
         self.head.load(Ordering::Acquire).saturating_sub(tail)
     }
 
-    fn slot(&self, place: u64) -> Option<&Slot> {
-        let place = usize::try_from(place % OPERATIONS as u64).ok()?;
-        self.slots.get(place)
+    fn slot(&self, number: u64) -> Option<&Slot> {
+        let index = usize::try_from(number % OPERATIONS as u64).ok()?;
+        self.slots.get(index)
     }
 
-    /// An operation starts. Not kept when there is no room.
+    /// An operation starts. False if the ring is full.
     pub(super) fn begin(&self, id: u64, ticks: u64, facts: &Facts) -> bool {
-        let Some(place) = self.take_place() else {
+        let Some(number) = self.next_number() else {
             return false;
         };
-        let Some(slot) = self.slot(place) else {
+        let Some(slot) = self.slot(number) else {
             return false;
         };
-        let algorithm = facts.algorithm.and_then(|place| u8::try_from(place).ok());
+        let algorithm = facts.algorithm.and_then(|index| u8::try_from(index).ok());
         let packed = u64::from(facts.function.number())
             | u64::from(algorithm.unwrap_or(NO_ALGORITHM)) << 8
             | u64::from(facts.sequence.is_some()) << 16
             | u64::from(facts.peer.unwrap_or(NO_PEER)) << 32;
-        slot.place.store(place, Ordering::Relaxed);
+        slot.number.store(number, Ordering::Relaxed);
         slot.begin_ticks.store(ticks, Ordering::Relaxed);
         slot.context.store(facts.context, Ordering::Relaxed);
         slot.sequence
@@ -172,8 +175,8 @@ impl Operations {
             zero.store(0, Ordering::Relaxed);
         }
         slot.id.store(id, Ordering::Release);
-        // Without an entry it is shown as far as it was enqueued: its parts do not find it.
-        self.index.put(id, place, self.oldest());
+        // Without an entry its parts do not find it, and it lasts until the end of its enqueueing.
+        self.index.put(id, number, self.oldest());
         true
     }
 
@@ -181,8 +184,8 @@ impl Operations {
         self.tail.load(Ordering::Acquire)
     }
 
-    /// A place in the ring.
-    fn take_place(&self) -> Option<u64> {
+    /// Reserves a slot in the ring.
+    fn next_number(&self) -> Option<u64> {
         let taken = self
             .head
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |head| {
@@ -192,19 +195,19 @@ impl Operations {
         taken.ok()
     }
 
-    /// The slot of an operation that is in the ring.
+    /// The number and the slot of an operation in the ring.
     fn of(&self, id: u64) -> Option<(u64, &Slot)> {
-        let place = self.index.get(id)?;
-        let slot = self.slot(place)?;
-        (slot.id.load(Ordering::Acquire) == id).then_some((place, slot))
+        let number = self.index.get(id)?;
+        let slot = self.slot(number)?;
+        (slot.id.load(Ordering::Acquire) == id).then_some((number, slot))
     }
 
-    /// A part of an operation starts. False where the operation is not in the ring.
+    /// A part of an operation starts. False if the operation is not in the ring.
     pub(super) fn child_begins(&self, id: u64, parent: u64, is_channel: bool) -> bool {
-        let Some((place, slot)) = self.of(parent) else {
+        let Some((number, slot)) = self.of(parent) else {
             return false;
         };
-        if !self.index.put(id, place, self.oldest()) {
+        if !self.index.put(id, number, self.oldest()) {
             return false;
         }
         slot.open.fetch_add(1, Ordering::AcqRel);
@@ -215,21 +218,21 @@ impl Operations {
         true
     }
 
-    /// An operation is enqueued, or a part of one stops. False where the event is neither.
+    /// An operation is enqueued, or a part of one stops. False if the event is neither.
     pub(super) fn stops(&self, id: u64, ticks: u64) -> bool {
         if let Some((_, slot)) = self.of(id) {
             slot.enqueued_ticks.store(ticks, Ordering::Release);
             slot.seen_ticks.fetch_max(ticks, Ordering::AcqRel);
             return true;
         }
-        let Some(place) = self.index.take(id) else {
+        let Some(number) = self.index.take(id) else {
             return false;
         };
-        let slot = self.slot(place).filter(|slot| {
-            let is_there = slot.id.load(Ordering::Acquire) != 0;
-            is_there && slot.place.load(Ordering::Relaxed) == place
+        let slot = self.slot(number).filter(|slot| {
+            let is_in_use = slot.id.load(Ordering::Acquire) != 0;
+            is_in_use && slot.number.load(Ordering::Relaxed) == number
         });
-        // Of an operation that was not waited for.
+        // The operation was taken out before its part stopped.
         let Some(slot) = slot else {
             return true;
         };
@@ -242,7 +245,8 @@ impl Operations {
         true
     }
 
-    /// Takes out the oldest operation, if it has ended as far as one can tell. Only who holds the drain may ask.
+    /// Takes out the oldest operation, if it has ended or has waited long enough. Only for the thread that holds the
+    /// drain.
     pub(super) fn take(&self, patience: Option<&Patience>) -> Option<Ended> {
         let tail = self.tail.load(Ordering::Acquire);
         if tail == self.head.load(Ordering::Acquire) {
@@ -250,7 +254,7 @@ impl Operations {
         }
         let slot = self.slot(tail)?;
         let id = slot.id.load(Ordering::Acquire);
-        // Just being put in.
+        // A thread is filling the slot.
         if id == 0 {
             return None;
         }
@@ -269,7 +273,7 @@ impl Operations {
     }
 }
 
-/// A slot as it is just now.
+/// A copy of a slot's state.
 #[derive(Clone, Copy, Debug)]
 struct SlotState {
     begin_ticks: u64,
@@ -311,7 +315,7 @@ impl SlotState {
             slot.packed.load(Ordering::Relaxed).to_le_bytes();
         let peer = u32::try_from(slot.packed.load(Ordering::Relaxed) >> 32).unwrap_or(NO_PEER);
         let sequence = slot.sequence.load(Ordering::Relaxed);
-        // A shared kernel's channels end after the network's work, or there is none.
+        // If there are channels, they end last.
         let timing = match (self.stopped_ticks, self.channels) {
             (0, _) => Timing::Enqueue,
             (_, 0) => Timing::Proxy,

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::guard::Phase;
 use super::symbols::{AtExit, Inside, Internal, Recording, Threads, User, find, library_of};
 
-/// What can be forwarded.
+/// What can be forwarded, and by which functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tier {
     /// Calls, operations, attributes.
@@ -15,16 +15,33 @@ pub(super) enum Tier {
     User(User),
 }
 
+/// `scorep_measurement_phase`, a variable of the program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phase(NonNull<AtomicI32>);
+
+// SAFETY: an int of the program, which exists until the process ends, read with atomic loads.
+unsafe impl Send for Phase {}
+// SAFETY: as above.
+unsafe impl Sync for Phase {}
+
+impl Phase {
+    pub(super) fn get(self) -> i32 {
+        // SAFETY: `probe` found the variable; the program is never unloaded.
+        let phase = unsafe { self.0.as_ref() };
+        phase.load(Ordering::Acquire)
+    }
+}
+
 /// Score-P as it is in this process.
 #[derive(Clone, Debug)]
 pub(super) struct Presence {
     pub(super) phase: Phase,
     pub(super) tier: Tier,
-    /// Absent without a thread model: only the main thread is known then.
+    /// Absent without a thread model: then Score-P knows only the main thread.
     pub(super) threads: Option<Threads>,
     pub(super) inside: Option<Inside>,
     pub(super) recording: Option<Recording>,
-    /// Absent where there is only one place for it and it may be taken.
+    /// Absent if another component may have registered its function: there can be only one.
     pub(super) at_exit: Option<AtExit>,
     library: String,
     thread_model: &'static str,
@@ -33,9 +50,9 @@ pub(super) struct Presence {
 /// Why nothing can be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Absence {
-    /// There is no Score-P, or one that is linked statically, which shows no symbols.
+    /// There is no Score-P, or one that is linked statically, which has no visible symbols.
     NotThere,
-    /// There is one that lacks what is needed.
+    /// There is one without the functions that are needed.
     Incomplete(String),
 }
 
@@ -54,7 +71,7 @@ impl fmt::Display for Absence {
 }
 
 impl Presence {
-    /// Which one it is.
+    /// A description, for messages.
     pub(super) fn name(&self) -> String {
         let tier = match self.tier {
             Tier::Internal(_) => "internal functions",
@@ -64,7 +81,7 @@ impl Presence {
     }
 }
 
-/// Looks for Score-P among what the program and its libraries show.
+/// Looks for Score-P among the symbols of the program and its libraries.
 pub(super) fn probe() -> Result<Presence, Absence> {
     let phase = find(c"scorep_measurement_phase").ok_or(Absence::NotThere)?;
     Ok(Presence {
@@ -81,7 +98,7 @@ pub(super) fn probe() -> Result<Presence, Absence> {
 }
 
 fn tier() -> Result<Tier, Absence> {
-    // New in 8.0, when the functions that we need got their arguments of today.
+    // New in 8.0, where the needed functions got their present arguments.
     let missing = if find(c"SCOREP_AcceleratorMgmt_CreateContext").is_some() {
         match Internal::find() {
             Ok(internal) => return Ok(Tier::Internal(internal)),
@@ -101,8 +118,8 @@ fn tier() -> Result<Tier, Absence> {
     }
 }
 
-/// Whether the user adapter is among the subsystems that the program was linked with: one that was only loaded is never
-/// initialised, and ends the program when it is called.
+/// Whether the program was linked with the user adapter. One that was only loaded is never initialised, and ends the
+/// program when it is called.
 fn is_user_adapter_initialised() -> bool {
     let (Some(adapter), Some(subsystems), Some(number)) = (
         find(c"SCOREP_Subsystem_UserAdapter"),
@@ -115,10 +132,10 @@ fn is_user_adapter_initialised() -> bool {
     // SAFETY: Score-P declares it as a constant size_t.
     let number = unsafe { number.read() };
     let subsystems: NonNull<*const std::ffi::c_void> = subsystems.cast();
-    (0..number.min(MOST_SUBSYSTEMS)).any(|place| {
-        // SAFETY: Score-P declares an array of so many pointers.
-        let subsystem = unsafe { subsystems.add(place) };
-        // SAFETY: in the array, see above.
+    (0..number.min(MOST_SUBSYSTEMS)).any(|index| {
+        // SAFETY: Score-P declares an array of `number` pointers.
+        let subsystem = unsafe { subsystems.add(index) };
+        // SAFETY: inside the array, see above.
         let subsystem = unsafe { subsystem.read() };
         std::ptr::eq(subsystem, adapter.as_ptr())
     })
@@ -127,8 +144,8 @@ fn is_user_adapter_initialised() -> bool {
 /// Score-P has two dozen.
 const MOST_SUBSYSTEMS: usize = 256;
 
-/// There is one place for a callback, and who takes a second one ends the program: TAU and Score-P's own CUDA adapter may
-/// have it.
+/// Score-P accepts one callback, and ends the program when a second is registered. TAU and Score-P's own CUDA adapter
+/// may have registered theirs.
 fn free_exit_callback() -> Option<AtExit> {
     let has_tau = find(c"Tau_init").is_some() || find(c"Tau_start").is_some();
     if has_tau || has_cuda_adapter() {

@@ -1,8 +1,8 @@
-//! What is forwarded, in Score-P's words: regions, roles, attributes. Names are those of our own archive.
+//! The definitions in Score-P: regions, roles, attributes. Names are those of the archive.
 
 use std::ffi::{CStr, c_int};
 
-/// `SCOREP_PARADIGM_USER`: NCCL has none, and that of CUDA has a meaning for Score-P.
+/// `SCOREP_PARADIGM_USER`: NCCL has no paradigm of its own, and Score-P treats that of CUDA in a special way.
 pub(super) const PARADIGM: c_int = 1;
 const FUNCTION: c_int = 1;
 const ONE_TO_ALL: c_int = 11;
@@ -12,7 +12,7 @@ const COLLECTIVE: c_int = 14;
 const POINT_TO_POINT: c_int = 15;
 const KERNEL_LAUNCH: c_int = 45;
 
-/// A function of NCCL: a place in the tables here.
+/// A function of NCCL: an index into `FUNCTIONS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function(u8);
 
@@ -33,19 +33,19 @@ const FUNCTIONS: [(&[u8], &CStr, &CStr, c_int); 11] = [
     (b"Gather", c"ncclGather", c"Gather", ALL_TO_ONE),
     (b"Send", c"ncclSend", c"Send", POINT_TO_POINT),
     (b"Recv", c"ncclRecv", c"Recv", POINT_TO_POINT),
-    // The last one stands for all that this version does not know.
+    // The last entry stands for all functions that this version does not know.
     (b"", c"nccl function", c"NCCL operation", COLLECTIVE),
 ];
 
 impl Function {
-    /// How many there are.
+    /// The number of functions.
     pub(super) const NUMBER: usize = FUNCTIONS.len();
 
-    /// The one that NCCL calls so.
+    /// The function with this name.
     pub(super) fn named(name: &[u8]) -> Self {
         let known = FUNCTIONS.iter().position(|(known, ..)| *known == name);
-        let place = known.unwrap_or(Self::NUMBER - 1);
-        Self(u8::try_from(place).unwrap_or(0))
+        let index = known.unwrap_or(Self::NUMBER - 1);
+        Self(u8::try_from(index).unwrap_or(0))
     }
 
     pub(super) const fn from_number(number: u8) -> Self {
@@ -56,19 +56,19 @@ impl Function {
         self.0
     }
 
-    pub(super) const fn place(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a thread calls that has no function.
+/// A call that is no function of NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Other {
-    /// The end of a group, which does the work of the calls in it: `ncclGroupEnd`, or the call itself outside of groups.
+    /// The end of a group, which does the work of its calls: `ncclGroupEnd`, or the call itself outside of groups.
     GroupEnd,
     /// The launch of a kernel.
     Launch,
-    /// The enqueueing of what one kernel does.
+    /// The enqueueing of the work of one kernel.
     Plan,
 }
 
@@ -78,38 +78,38 @@ const OTHERS: [(&CStr, c_int); 3] = [
     (c"ncclLaunchPlan", FUNCTION),
 ];
 
-/// A region on the row of a thread.
+/// A region on the location of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRegion {
     Of(Function),
     Other(Other),
 }
 
-/// How many regions of calls there are.
+/// The number of regions of calls.
 pub(super) const CALLS: usize = FUNCTIONS.len() + OTHERS.len();
 
 impl CallRegion {
-    /// Its place among the regions of calls.
-    pub(super) const fn place(self) -> usize {
+    /// Its index among the regions of calls.
+    pub(super) const fn index(self) -> usize {
         match self {
-            Self::Of(function) => function.place(),
+            Self::Of(function) => function.index(),
             Self::Other(other) => FUNCTIONS.len() + other as usize,
         }
     }
 }
 
-/// Name and role of the regions of calls, by place.
+/// Name and role of the regions of calls, by index.
 pub(super) fn calls() -> impl Iterator<Item = (&'static CStr, c_int)> {
     let functions = FUNCTIONS.iter().map(|(_, call, _, role)| (*call, *role));
     functions.chain(OTHERS)
 }
 
-/// Name and role of the regions of operations, by place.
+/// Name and role of the regions of operations, by index.
 pub(super) fn operations() -> impl Iterator<Item = (&'static CStr, c_int)> {
     FUNCTIONS.iter().map(|(_, _, name, role)| (*name, *role))
 }
 
-/// A word that operations carry, of a list that is made known beforehand; NCCL has no others.
+/// NCCL's algorithms, which are defined in Score-P beforehand.
 pub(super) const ALGORITHMS: [&CStr; 7] = [
     c"TREE",
     c"RING",
@@ -120,24 +120,24 @@ pub(super) const ALGORITHMS: [&CStr; 7] = [
     c"PAT",
 ];
 
-/// What the interval of an operation was measured by.
+/// What measured the end of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timing {
-    /// To the last kernel channel's stop, as the host was told.
+    /// The last kernel channel's stop, as reported to the host.
     Channels,
-    /// To the last proxy operation's stop.
+    /// The last proxy operation's stop.
     Proxy,
-    /// The enqueueing only.
+    /// The end of the enqueueing.
     Enqueue,
 }
 
-/// Their names, in their order: as in our archive.
+/// The names of [`Timing`], in order, as in the archive.
 pub(super) const TIMINGS: [&CStr; 3] = [c"kernelch-host", c"proxy", c"enqueue"];
 
 const UINT64: c_int = 7;
 const STRING: c_int = 10;
 
-/// An attribute.
+/// An attribute of a call or an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attribute {
     Bytes,
@@ -150,8 +150,8 @@ pub(super) enum Attribute {
     Unfinished,
 }
 
-/// Name, meaning, type; in their order. On ENTER, in the trace only: a profile would have a node for each value of a
-/// parameter.
+/// Name, description and type of [`Attribute`], in order. They go into traces only: a profile would get a node for each
+/// value of a parameter.
 pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     (
         c"nccl.bytes",
@@ -168,22 +168,22 @@ pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     (c"nccl.algo", c"Algorithm", STRING),
     (
         c"nccl.timing",
-        c"What tells the end: kernelch-host, proxy, or enqueue (then it is the enqueueing)",
+        c"What measured the end: kernelch-host, proxy, or enqueue (then only the enqueueing is shown)",
         STRING,
     ),
     (
         c"nccl.start_moved_ticks",
-        c"Time from its start to the one shown here: the operation before it on this row had not ended, in ticks of this archive's clock",
+        c"Time from the start to the one shown here, in ticks of this archive's clock: the previous operation on this location had not ended",
         UINT64,
     ),
     (
         c"nccl.unfinished",
-        c"1: its end was not seen; shown up to the last time seen",
+        c"1: the end is not known; shown up to the last known time",
         UINT64,
     ),
 ];
 
-/// Bytes of an element by NCCL's name of the type; 0 for one that this version does not know.
+/// The size of an element by NCCL's name of the type; 0 for a type that this version does not know.
 pub(super) fn element_bytes(datatype: &[u8]) -> u64 {
     let name = datatype.strip_prefix(b"nccl").unwrap_or(datatype);
     match name {

@@ -1,4 +1,4 @@
-//! What became of everything that could be forwarded: counted, and said in our own archive.
+//! Counts what was forwarded and what was not, for the archive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,36 +19,37 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Regions of calls.
+    /// Forwarded calls.
     Calls "CALLS",
-    /// Of those: left for NCCL, which did not report their end.
+    /// Of these: closed by the plugin, because NCCL did not report their end.
     CallsClosed "CALLS_CLOSED",
     /// Calls on threads that Score-P does not know.
     CallsUnknownThread "CALLS_UNKNOWN_THREAD",
-    /// Calls before Score-P's measurement or after it.
+    /// Calls before or after Score-P's measurement.
     CallsOutside "CALLS_OUTSIDE",
-    /// Calls while the user had switched Score-P's recording off, inside of Score-P's own work, or while another thread
-    /// asked it for what all need.
+    /// Calls while the user had switched Score-P's recording off, inside Score-P's own work, or while another thread
+    /// made the definitions.
     CallsNotRecorded "CALLS_NOT_RECORDED",
-    /// Operations. Those that started are these and the dropped, overlapping, not placed and waiting ones.
+    /// Forwarded operations. All operations that started are these and the dropped, overlapping, not placed and waiting
+    /// ones.
     Operations "OPERATIONS",
-    /// Of those: shown from the end of the one before.
+    /// Of these: begin at the end of the previous operation, because they overlapped it.
     OperationsMoved "OPERATIONS_MOVED",
-    /// Of those: their end was not seen.
+    /// Of these: their end is not known.
     OperationsUnfinished "OPERATIONS_UNFINISHED",
-    /// Operations for which there was no room, too many being on their way.
+    /// Operations that came while the ring was full.
     OperationsDropped "OPERATIONS_DROPPED",
-    /// Operations at the time of those of another communicator, or inside of the one before.
+    /// Operations during one of another communicator, or inside the previous one.
     OperationsOverlapping "OPERATIONS_OVERLAPPING",
-    /// Operations of which Score-P could not be told: it has no functions for that, or an unknown clock.
+    /// Operations that Score-P has no functions for, or no known clock.
     OperationsNotPlaced "OPERATIONS_NOT_PLACED",
-    /// Operations that were left for the end of Score-P's measurement when this was written.
+    /// Operations that were left for the end of Score-P's measurement when the report was written.
     OperationsWaiting "OPERATIONS_WAITING",
-    /// Parts whose operation was forwarded already, or is another process's.
+    /// Parts whose operation was forwarded already, or belongs to another process.
     ChildrenAlone "PARTS_ALONE",
 }
 
-/// Running numbers, of the session that is on.
+/// The counters of the current session.
 #[derive(Debug)]
 pub(super) struct Counts([AtomicU64; Count::ALL.len()]);
 
@@ -80,7 +81,7 @@ impl Counts {
     }
 }
 
-/// What was counted, for the part.
+/// The report for the part.
 pub(super) fn report(target: String, counts: &Counts) -> ScorepReport {
     let named = Count::ALL.iter().filter_map(|&(count, name)| {
         let number = counts.0.get(count as usize)?.load(Ordering::Relaxed);

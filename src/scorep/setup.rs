@@ -1,49 +1,51 @@
-//! What Score-P gives us, asked for once: regions, attributes, the location for operations, its clock.
+//! The definitions that the plugin makes in Score-P, once: regions, attributes, the location of operations. And
+//! Score-P's clock.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use super::at_end_of_measurement;
-use super::guard::{Functions, Location, Measured};
+use super::guard::{Functions, Measured};
 use super::regions::{
     self, ALGORITHMS, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, TIMINGS, Timing,
 };
+use super::substrate;
+use super::symbols::Location;
 use super::timer::Timer;
 
-/// The row's name.
+/// The name of the location of operations.
 const LOCATION: &CStr = c"NCCL operations";
-/// The group that the row is in: a process can have several GPUs, and which one an operation ran on is not known here.
+/// Its location group. A process can have several GPUs, and the one that an operation ran on is not known here.
 const GROUP: &CStr = c"NCCL";
 
-/// Everything that calls and operations refer to.
+/// The handles that calls and operations use.
 #[derive(Debug)]
-pub(super) struct Ready {
-    /// Where the internal functions are used.
-    pub(super) internal: Option<Made>,
-    /// Where the user adapter is: a handle for each region of a call.
+pub(super) struct Setup {
+    /// With the internal functions.
+    pub(super) internal: Option<Definitions>,
+    /// With the user adapter: a handle for each region of a call.
     handles: [AtomicPtr<c_void>; CALLS],
 }
 
-/// What the internal functions made.
+/// The definitions made by the internal functions.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct Definitions {
     calls: [u32; CALLS],
     operations: [u32; Function::NUMBER],
     attributes: [u32; ATTRIBUTES.len()],
     algorithms: [u32; ALGORITHMS.len()],
     timings: [u32; TIMINGS.len()],
-    /// The row of operations.
+    /// The location of operations.
     pub(super) location: OwnLocation,
-    /// Absent where the clock is none that we know.
+    /// Absent if Score-P's clock is unknown.
     pub(super) timer: Option<Timer>,
 }
 
-/// The location that we made: Score-P's memory, which stays until its measurement is over.
+/// The location that the plugin made. Score-P keeps it until its measurement is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnLocation(*mut Location);
 
-// SAFETY: only handed to Score-P, by who holds the drain.
+// SAFETY: only passed to Score-P, by the thread that holds the drain.
 unsafe impl Send for OwnLocation {}
 // SAFETY: as above.
 unsafe impl Sync for OwnLocation {}
@@ -54,11 +56,14 @@ impl OwnLocation {
     }
 }
 
-impl Ready {
-    pub(super) fn new(measured: &Measured<'_>) -> Self {
-        let internal = measured.internal().map(|functions| Made::new(&functions));
+impl Setup {
+    /// Makes the definitions; Score-P calls `at_end` at the end of its measurement.
+    pub(super) fn new(measured: &Measured<'_>, at_end: extern "C" fn() -> c_int) -> Self {
+        let internal = measured
+            .internal()
+            .map(|functions| Definitions::new(&functions));
         if internal.is_some() {
-            ask_for_the_end(measured);
+            register_end(measured, at_end);
         }
         Self {
             internal,
@@ -69,15 +74,15 @@ impl Ready {
     /// The user adapter's handle and the name of a region.
     pub(super) fn user(&self, region: CallRegion) -> (&AtomicPtr<c_void>, &'static CStr) {
         static SPARE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-        let place = region.place();
+        let index = region.index();
         let name = regions::calls()
-            .nth(place)
+            .nth(index)
             .map_or(c"NCCL", |(name, _)| name);
-        (self.handles.get(place).unwrap_or(&SPARE), name)
+        (self.handles.get(index).unwrap_or(&SPARE), name)
     }
 }
 
-impl Made {
+impl Definitions {
     fn new(functions: &Functions<'_>) -> Self {
         let file = functions.new_source_file(c"NCCL");
         let mut calls = regions::calls();
@@ -101,11 +106,11 @@ impl Made {
     }
 
     pub(super) fn call(&self, region: CallRegion) -> u32 {
-        self.calls.get(region.place()).copied().unwrap_or(0)
+        self.calls.get(region.index()).copied().unwrap_or(0)
     }
 
     pub(super) fn operation(&self, function: Function) -> u32 {
-        self.operations.get(function.place()).copied().unwrap_or(0)
+        self.operations.get(function.index()).copied().unwrap_or(0)
     }
 
     pub(super) fn attribute(&self, attribute: Attribute) -> u32 {
@@ -115,8 +120,8 @@ impl Made {
             .unwrap_or(0)
     }
 
-    pub(super) fn algorithm(&self, place: usize) -> Option<u32> {
-        self.algorithms.get(place).copied()
+    pub(super) fn algorithm(&self, index: usize) -> Option<u32> {
+        self.algorithms.get(index).copied()
     }
 
     pub(super) fn timing(&self, timing: Timing) -> u32 {
@@ -124,20 +129,14 @@ impl Made {
     }
 }
 
-/// Lets Score-P call us at its end, unless it does so for the substrate plugin anyway.
-fn ask_for_the_end(measured: &Measured<'_>) {
-    if super::substrate::is_active() {
+/// Registers `at_end` with Score-P, unless it calls the substrate plugin at the end anyway.
+fn register_end(measured: &Measured<'_>, at_end: extern "C" fn() -> c_int) {
+    if substrate::is_active() {
         return;
     }
     if let Some(at_exit) = measured.presence().at_exit {
-        // SAFETY: leave is proven by `measured`. The place is free (`free_exit_callback`) and this runs once a process;
-        // the function stays mapped (`-z nodelete`) and does not unwind.
-        unsafe { (at_exit.register)(end_of_measurement) };
+        // SAFETY: `measured` proves that the call is allowed. No other callback is registered (`free_exit_callback`),
+        // and this runs once in a process; the function stays mapped (`-z nodelete`) and does not unwind.
+        unsafe { (at_exit.register)(at_end) };
     }
-}
-
-extern "C" fn end_of_measurement() -> c_int {
-    // A panic must not get into Score-P.
-    let _caught = std::panic::catch_unwind(at_end_of_measurement);
-    0
 }

@@ -1,8 +1,8 @@
-//! The plugin as a substrate plugin of Score-P's (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
-//! name, so one copy of it in the process.
+//! The plugin as a substrate plugin of Score-P (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
+//! name, so that the process has one copy of it.
 //!
-//! Score-P tells us then what it only shows else: the experiment directory, the rank, and the end of the program while
-//! that directory still has its name. It writes no events for us; that is what [`super`] does.
+//! Score-P then reports the experiment directory, the rank, and the end of the program while that directory still has
+//! its name. Events do not go this way: the rest of this room forwards them.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,11 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::at_end_of_measurement;
-
 /// Version of the interface, the same in 7.1, 8.4 and 9.0.
 const VERSION: u32 = 3;
-/// Functions that later versions may add.
+/// The number of functions that later versions may add.
 const UNDECLARED: usize = 99;
 /// `SCOREP_EVENT_PROGRAM_END`.
 const PROGRAM_END: usize = 64;
@@ -65,40 +63,40 @@ pub struct Callbacks {
     rank: Option<unsafe extern "C" fn() -> c_int>,
 }
 
-/// What Score-P told.
+/// The experiment as Score-P describes it.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Experiment {
     directory: Option<PathBuf>,
     rank: Option<u32>,
     size: Option<u32>,
 }
 
 static CALLBACKS: Mutex<Option<Callbacks>> = Mutex::new(None);
-static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+static EXPERIMENT: Mutex<Option<Experiment>> = Mutex::new(None);
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// Whether Score-P loaded us as its plugin.
+/// Whether Score-P loaded the library as its plugin.
 pub(super) fn is_active() -> bool {
     ACTIVE.load(Ordering::Acquire)
 }
 
-/// Where archives go when nobody says otherwise: into the experiment directory.
+/// Where the archive goes by default: into the experiment directory.
 pub(crate) fn archive_directory() -> Option<PathBuf> {
-    let told = TOLD.lock();
-    let directory = told.as_ref()?.directory.as_ref()?;
+    let experiment = EXPERIMENT.lock();
+    let directory = experiment.as_ref()?.directory.as_ref()?;
     Some(directory.join("nccl-otf2"))
 }
 
-/// The rank of this process and how many there are. None where there is one: Score-P without MPI says so of every process
-/// of a job.
+/// The rank of this process and the number of ranks. `None` if there is one rank: Score-P without MPI says so in every
+/// process of a job.
 pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
-    let told = TOLD.lock();
-    let told = told.as_ref()?;
-    let (rank, size) = (told.rank?, told.size?);
+    let experiment = EXPERIMENT.lock();
+    let experiment = experiment.as_ref()?;
+    let (rank, size) = (experiment.rank?, experiment.size?);
     (size > 1).then_some((rank, size))
 }
 
-/// What Score-P asks a substrate plugin for, by this name.
+/// The entry point that Score-P looks for in a substrate plugin.
 #[unsafe(no_mangle)]
 pub extern "C" fn SCOREP_SubstratePlugin_nccl_otf2_get_info() -> SubstratePluginInfo {
     SubstratePluginInfo {
@@ -138,13 +136,13 @@ unsafe extern "C" fn set_callbacks(callbacks: *const Callbacks, size: usize) {
     ACTIVE.store(true, Ordering::Release);
 }
 
-/// Called when ranks are known, which without MPI is at the start.
+/// Called when ranks are known; without MPI this is at the start.
 extern "C" fn init_mpp() {
     let Some(callbacks) = *CALLBACKS.lock() else {
         return;
     };
     let directory = callbacks.experiment_directory.map_or(ptr::null(), |ask| {
-        // SAFETY: Score-P lets this be called from here on.
+        // SAFETY: Score-P allows this call from here on.
         unsafe { ask() }
     });
     let directory = (!directory.is_null()).then(|| {
@@ -159,17 +157,17 @@ extern "C" fn init_mpp() {
             u32::try_from(number).ok()
         })
     };
-    *TOLD.lock() = Some(Told {
+    *EXPERIMENT.lock() = Some(Experiment {
         directory: directory.and_then(|directory| std::path::absolute(directory).ok()),
         rank: number(callbacks.rank),
         size: number(callbacks.size),
     });
 }
 
-/// Which events we want, for both modes of recording: the end of the program.
+/// Which events the plugin gets, for both modes of recording: the end of the program.
 ///
 /// # Safety
-/// `functions` is where the address of a list goes.
+/// `functions` is NULL or points to a variable for the address of a list.
 unsafe extern "C" fn get_event_functions(
     _mode: c_int,
     functions: *mut *mut EventFunction,
@@ -179,25 +177,25 @@ unsafe extern "C" fn get_event_functions(
         return 0;
     }
     // From C's allocator: Score-P may free it.
-    // SAFETY: asks for zeroed memory, which is a list of no functions.
+    // SAFETY: allocates zeroed memory, which is a list of no functions.
     let list: *mut EventFunction =
         unsafe { libc::calloc(LENGTH, size_of::<EventFunction>()) }.cast();
     if list.is_null() {
         return 0;
     }
-    // SAFETY: the list has one place more than this.
+    // SAFETY: the list has one entry more than this index.
     let last = unsafe { list.add(PROGRAM_END) };
     // SAFETY: in the list.
     unsafe { last.write(Some(program_end)) };
-    // SAFETY: not NULL, so Score-P waits for the address there (contract).
+    // SAFETY: not NULL, so it points to Score-P's variable (contract).
     unsafe { functions.write(list) };
     LENGTH
 }
 
-/// What is to be done when Score-P says that the program ends.
+/// Called when Score-P reports the end of the program.
 static AT_PROGRAM_END: OnceLock<fn()> = OnceLock::new();
 
-/// Has `action` called when Score-P says that the program ends. Only the first call counts.
+/// Calls `action` when Score-P reports the end of the program. Only the first call has an effect.
 pub(crate) fn at_program_end(action: fn()) {
     AT_PROGRAM_END.get_or_init(|| action);
 }
@@ -206,11 +204,10 @@ extern "C" fn get_requirement(flag: c_int) -> bool {
     flag == NEEDS_DIRECTORY
 }
 
-/// The program ends: events can still be written, and the directory has its name. In a forked child it is not our program.
+/// The program ends: Score-P still accepts events, and the directory still has its name.
 extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _region: u32) {
     // A panic must not get into Score-P.
     let _caught = catch_unwind(|| {
-        at_end_of_measurement();
         if let Some(end) = AT_PROGRAM_END.get() {
             end();
         }

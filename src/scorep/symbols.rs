@@ -3,12 +3,19 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use super::guard::Location;
+use crate::host::objects::Object;
 
-/// Where a symbol of this name is, among all that the program and its libraries show.
+/// A location of Score-P.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Location {
+    opaque: [u8; 0],
+}
+
+/// The address of a symbol in the global scope.
 ///
-/// Never through a handle of a library: variables of Score-P are copied into the program, and a library's own copy
-/// is dead.
+/// Not through a handle of a library: variables of Score-P are copied into the program, and the library's own copy is
+/// not used.
 pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
     // SAFETY: a name with a NUL; RTLD_DEFAULT loads nothing.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -18,18 +25,8 @@ pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
 /// The file of the library that a symbol is in.
 pub(super) fn library_of(name: &CStr) -> Option<String> {
     let symbol = find(name)?;
-    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr only compares the address, and fills the structure when it knows the object.
-    let known = unsafe { libc::dladdr(symbol.as_ptr(), found.as_mut_ptr()) } != 0;
-    // SAFETY: zeroed pointers are valid values, whether or not dladdr filled them.
-    let found = unsafe { found.assume_init() };
-    if !known || found.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: not NULL, so dladdr set it to a string that lives as long as the object is loaded: Score-P's are not unloaded.
-    let path = unsafe { CStr::from_ptr(found.dli_fname) };
-    let path = path.to_string_lossy();
-    Some(path.rsplit('/').next().unwrap_or(&path).to_owned())
+    // Score-P's libraries are never unloaded.
+    Some(Object::of(symbol.as_ptr())?.file_name())
 }
 
 macro_rules! functions {
@@ -46,13 +43,13 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// All of them, or the name of the first that is not there.
+            /// All of them, or the name of the first that is missing.
             pub(super) fn find() -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
                         let found = find($symbol).ok_or($symbol.to_str().unwrap_or("?"))?;
-                        // SAFETY: Score-P declares the function of this name so (checked for 7.1, 8.4 and 9.0; those
-                        // that differ in 7.1 are only looked for where a function of 8.0 is there).
+                        // SAFETY: Score-P declares the function of this name like this (checked for 7.1, 8.4 and 9.0;
+                        // functions that differ in 7.1 are only used if a function of 8.0 is there).
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -67,7 +64,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What calls, operations and attributes need: Score-P 8.0 and later.
+    /// For calls, operations and attributes: Score-P 8.0 and later.
     Internal {
         enter = c"SCOREP_EnterRegion"(u32);
         exit = c"SCOREP_ExitRegion"(u32);
@@ -89,7 +86,7 @@ functions! {
 }
 
 functions! {
-    /// What calls need: the user adapter, the same since 7.1.
+    /// For calls: the user adapter, the same since 7.1.
     User {
         begin = c"SCOREP_User_RegionBegin"(*mut *mut c_void, *mut *const c_char, *mut u32, *const c_char, u32, *const c_char, u32);
         end = c"SCOREP_User_RegionEnd"(*mut c_void);
@@ -97,7 +94,7 @@ functions! {
 }
 
 functions! {
-    /// Which threads Score-P knows: NULL on one that it does not. Not there without a thread model.
+    /// Returns NULL on a thread that Score-P does not know. Missing without a thread model.
     Threads {
         private_data = c"scorep_thread_get_private_data"() -> *mut c_void;
     }
@@ -111,14 +108,14 @@ functions! {
 }
 
 functions! {
-    /// Whether the user has not switched recording off.
+    /// Whether Score-P's recording is on; the user can switch it off.
     Recording {
         is_enabled = c"SCOREP_RecordingEnabled"() -> bool;
     }
 }
 
 functions! {
-    /// One call before the end of the measurement.
+    /// Registers one function to be called before the end of the measurement.
     AtExit {
         register = c"SCOREP_RegisterExitCallback"(extern "C" fn() -> c_int);
     }

@@ -1,13 +1,13 @@
-//! Score-P's clock: which one it is, and what it shows at a tick of ours.
+//! Score-P's clock: which one it is, and the conversion of ticks to its time.
 
 use journal::clock::{self, ClockPair, TickSource};
 
-/// A clock that Score-P can have.
+/// A clock that Score-P can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The counter that we read, too.
+    /// The counter that the plugin reads too.
     Same,
-    /// The processor's counter, where we read the system's clock.
+    /// The processor's counter, while the plugin reads the system's clock.
     Counter,
     /// CLOCK_REALTIME in microseconds.
     RealtimeUs,
@@ -15,21 +15,21 @@ enum Kind {
     MonotonicRawNs,
 }
 
-/// Score-P's clock against ours.
+/// Score-P's clock, with a reading of both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
     kind: Kind,
     anchor: Anchor,
 }
 
-/// Both clocks at one instant.
+/// A reading of both clocks at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Anchor {
-    ours: u64,
-    theirs: u64,
+    ticks: u64,
+    scorep: u64,
 }
 
-/// The conversion between two instants.
+/// The conversion from ticks to Score-P's time, by two readings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conversion {
     from: Anchor,
@@ -37,8 +37,8 @@ pub(super) struct Conversion {
 }
 
 impl Timer {
-    /// The clock that showed `last_timestamp` a while ago: of those that are later now, the one that is closest. They
-    /// count from different events, years apart or since boot in different units.
+    /// Finds the clock by an earlier reading: of the clocks that are later now, the one that is closest. The clocks
+    /// count from different events, or in different units, so they differ by far more than the time since the reading.
     pub(super) fn of(last_timestamp: u64) -> Option<Self> {
         let pair = ClockPair::read();
         let mut candidates = vec![
@@ -52,17 +52,17 @@ impl Timer {
         let later = candidates
             .into_iter()
             .filter(|(_, now)| *now >= last_timestamp);
-        let (kind, theirs) = later
+        let (kind, scorep) = later
             .filter(|(_, now)| last_timestamp > 0 && now - last_timestamp < MOST_TICKS)
             .min_by_key(|(_, now)| now - last_timestamp)?;
         let anchor = Anchor {
-            ours: pair.ticks,
-            theirs,
+            ticks: pair.ticks,
+            scorep,
         };
         Some(Self { kind, anchor })
     }
 
-    /// The conversion for times since this was made until now.
+    /// The conversion for times from the construction until now.
     pub(super) fn until_now(&self) -> Conversion {
         Conversion {
             from: self.anchor,
@@ -72,37 +72,37 @@ impl Timer {
 
     fn now(&self) -> Anchor {
         let pair = ClockPair::read();
-        let theirs = match self.kind {
+        let scorep = match self.kind {
             Kind::Same => pair.ticks,
-            Kind::Counter => counter().unwrap_or(self.anchor.theirs),
+            Kind::Counter => counter().unwrap_or(self.anchor.scorep),
             Kind::RealtimeUs => pair.realtime_ns / 1000,
             Kind::MonotonicRawNs => pair.monotonic_raw_ns,
         };
         Anchor {
-            ours: pair.ticks,
-            theirs,
+            ticks: pair.ticks,
+            scorep,
         }
     }
 }
 
-/// No measurement is this long: a day of the fastest counter there is.
+/// More than the length of any measurement: a day of the fastest counter.
 const MOST_TICKS: u64 = 86_400 * 10_000_000_000;
 
-/// The processor's counter, whether we trust it or not.
+/// The processor's counter, even if the plugin does not use it as its clock.
 fn counter() -> Option<u64> {
     clock::processor_counter()
 }
 
 impl Conversion {
-    /// What Score-P's clock showed when ours showed this.
-    pub(super) fn theirs(&self, ours: u64) -> u64 {
+    /// Score-P's time at a tick.
+    pub(super) fn scorep_time(&self, ticks: u64) -> u64 {
         let (from, to) = (self.from, self.to);
-        let length = i128::from(to.ours) - i128::from(from.ours);
-        let since = i128::from(ours) - i128::from(from.ours);
-        let rise = i128::from(to.theirs) - i128::from(from.theirs);
-        // Right after the setup there is no rate yet; then everything is now.
+        let length = i128::from(to.ticks) - i128::from(from.ticks);
+        let since = i128::from(ticks) - i128::from(from.ticks);
+        let rise = i128::from(to.scorep) - i128::from(from.scorep);
+        // Right after the setup there is no rate yet.
         let passed = since.saturating_mul(rise).checked_div(length).unwrap_or(0);
-        u64::try_from(i128::from(from.theirs) + passed).unwrap_or(0)
+        u64::try_from(i128::from(from.scorep) + passed).unwrap_or(0)
     }
 }
 
@@ -127,18 +127,18 @@ mod tests {
 
     #[test]
     fn times_are_converted_by_both_ends() {
-        let anchor = |ours, theirs| Anchor { ours, theirs };
+        let anchor = |ticks, scorep| Anchor { ticks, scorep };
         let conversion = Conversion {
             from: anchor(1000, 50),
             to: anchor(3000, 150),
         };
-        assert_eq!(conversion.theirs(1000), 50);
-        assert_eq!(conversion.theirs(2000), 100);
-        assert_eq!(conversion.theirs(900), 45);
+        assert_eq!(conversion.scorep_time(1000), 50);
+        assert_eq!(conversion.scorep_time(2000), 100);
+        assert_eq!(conversion.scorep_time(900), 45);
         let same = Conversion {
             from: anchor(7, 7),
             to: anchor(1 << 60, 1 << 60),
         };
-        assert_eq!(same.theirs(123_456_789_012), 123_456_789_012);
+        assert_eq!(same.scorep_time(123_456_789_012), 123_456_789_012);
     }
 }

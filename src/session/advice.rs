@@ -1,14 +1,13 @@
-//! What asking for kernel channels costs or risks, by NCCL release. Nothing in a callback can prevent it, so
-//! the user hears of it once, before it matters.
+//! What recording kernel channels costs or risks, by NCCL release. The plugin cannot prevent it, so it warns once.
 
-/// What to tell a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown).
+/// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown).
 pub(crate) fn kernel_channels(nccl_version: u32) -> &'static str {
     match nccl_version {
         // NVIDIA/nccl #2039, mended in 2.28.3; 2.26.2 also hangs after graph capture.
         22_600..22_800 => {
             "NCCL 2.26 and 2.27 can fail with \"Proxy append out of bounds\" in all-to-all with more than 64 peers, and 2.26.2 can hang after graph capture"
         }
-        // Seen with the real libraries: works that are counted on the device and not on the host.
+        // Seen with the real libraries: the device counts works that the host does not.
         22_900..23_100 => {
             "NCCL 2.29 and 2.30 can hang in ncclCommDestroy after grouped broadcasts, or after a send to oneself and then a broadcast"
         }
@@ -27,7 +26,7 @@ mod tests {
     use super::kernel_channels;
 
     #[test]
-    fn each_release_hears_of_its_own_trouble() {
+    fn each_release_has_its_own_warning() {
         assert!(kernel_channels(22_707).contains("Proxy append"));
         assert!(kernel_channels(22_809).contains("proxy thread"));
         assert!(kernel_channels(23_007).contains("ncclCommDestroy"));

@@ -1,37 +1,28 @@
-//! Dates for the names of directories.
+//! Dates in names of directories.
 
-/// `20261121-100312` in UTC. Days to a civil date by counting from 1 March 0000, as the calendar repeats
-/// every 400 years of 146 097 days.
-pub(crate) fn date_and_time(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    let year = year + era * 400 + carry;
+use crate::host::process::utc;
+
+/// `20261121-100312`, in UTC, for a number of seconds since 1970.
+pub(super) fn date_and_time(seconds: u64) -> String {
+    let time = utc(seconds);
     format!(
-        "{year:04}{month:02}{date:02}-{:02}{:02}{:02}",
-        second / 3600,
-        second / 60 % 60,
-        second % 60
+        "{:04}{:02}{:02}-{:02}{:02}{:02}",
+        time.tm_year + 1900,
+        time.tm_mon + 1,
+        time.tm_mday,
+        time.tm_hour,
+        time.tm_min,
+        time.tm_sec
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::date_and_time;
 
     #[test]
-    fn dates_are_civil() {
+    fn names_sort_by_time() {
         assert_eq!(date_and_time(0), "19700101-000000");
-        assert_eq!(date_and_time(951_782_399), "20000228-235959");
-        assert_eq!(date_and_time(951_782_400), "20000229-000000");
         assert_eq!(date_and_time(1_795_255_392), "20261121-100312");
     }
 }

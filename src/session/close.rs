@@ -1,4 +1,5 @@
-//! The end of a session: stop recording, write, say what there is.
+//! The end of a session: stops recording, writes the part, makes the archive if this process is the last.
+//! The one place of the recording half that uses the writing half.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::{Session, describe, say};
+use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
 use crate::{record, scorep};
@@ -27,7 +28,7 @@ static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// The part of the session that closed last.
 static LAST_PART: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Where the process stands when a session ends.
+/// When a session ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// NCCL's last communicator has ended; another may come.
@@ -39,7 +40,7 @@ pub(super) enum Moment {
 /// Ends the session. Runs inside the host's last `finalize` or its exit.
 pub(super) fn close(session: Session, moment: Moment) {
     record::end();
-    let forwarded = scorep::end();
+    let scorep_report = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
     let Session {
         config,
@@ -54,10 +55,10 @@ pub(super) fn close(session: Session, moment: Moment) {
         gpus.end();
     }
     maintenance.stop();
-    if let Some(report) = forwarded {
+    if let Some(report) = scorep_report {
         if let Err(error) = report.write(&part) {
             logger::warn(&format!(
-                "{}: {error}; the archive does not say what Score-P got",
+                "{}: {error}; the archive does not say what was shown to Score-P",
                 part.display()
             ));
         }
@@ -106,10 +107,10 @@ pub(super) fn close(session: Session, moment: Moment) {
     }
 }
 
-/// Makes the archive if this process is the one to do it.
+/// Makes the archive if this process is the last one.
 ///
-/// A program that ends and begins all its communicators again and again closes a session each time. Only the
-/// first of them and the exit make an archive: making it costs as much as there are parts.
+/// A program that destroys and makes all its communicators again and again closes a session each time. Only the first
+/// of these and the exit make an archive, because its cost grows with the number of parts.
 fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     let again = CLOSED.fetch_add(1, Ordering::Relaxed) > 0;
     if again && moment == Moment::LastFinalize {
@@ -128,7 +129,7 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     unify_if_last(config, out, &format!("{} events written", summary.events));
 }
 
-/// Makes the archive that earlier sessions left to the end of the process.
+/// Makes the archive that earlier sessions left for the exit.
 pub(super) fn at_exit() {
     let left = LEFT_FOR_EXIT.lock().take();
     if let Some(out) = left {
@@ -136,8 +137,8 @@ pub(super) fn at_exit() {
     }
 }
 
-/// Writes down what came after the session that closed last, and says how much that was. Before the next session
-/// begins, and at exit.
+/// Writes the number of callbacks that came after the session that closed last, and returns it. Called before the next
+/// session begins, and at exit.
 pub(super) fn account_for_late() -> u64 {
     let late = record::take_late();
     let part = LAST_PART.lock().take();
@@ -160,7 +161,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
     });
     match made {
         Ok(Some(archive)) => say(config, &describe_archive(&archive)),
-        Ok(None) => say_of_open_end(
+        Ok(None) => say_unfinished(
             config,
             &format!(
                 "{done}; the process that finishes last makes the archive in {0}, or `nccl-otf2 finalize {0}`",
@@ -212,7 +213,7 @@ fn lost(counts: &Counts) -> u64 {
         + counts.communicators_lost
 }
 
-/// Loss is a warning: the user must hear of it without asking.
+/// Loss is a warning: every user must read it.
 fn say_loss(summary: &PartSummary) {
     let lost = lost(&summary.counts);
     if lost > 0 {
@@ -225,9 +226,9 @@ fn say_loss(summary: &PartSummary) {
     }
 }
 
-/// Says that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a
-/// communicator is, so that nobody can know to be the last: there the user must hear of it on stderr.
-fn say_of_open_end(config: &Config, line: &str) {
+/// Logs that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a communicator is, so
+/// that no process knows that it is the last: then the line goes to stderr.
+fn say_unfinished(config: &Config, line: &str) {
     if config.verbosity == Verbosity::Normal && !logger::was_lent() {
         logger::warn(line);
     } else {

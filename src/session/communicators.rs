@@ -1,10 +1,10 @@
 //! The communicators of this process: their contexts, and the identity that all ranks agree on.
 //!
-//! NCCL gives every communicator a hash (`commId`) that is equal on all its ranks but may come again when an
-//! application uses an id twice. The identity is (commId, number of ranks, repetition), where the
-//! repetition counts earlier `init` calls of the same rank with the same pair in this process. A communicator
-//! is created by all its ranks in the same order, so all compute the same value without talking; counting
-//! per rank keeps that true when several ranks share a process.
+//! NCCL gives every communicator a hash (`commId`) that is equal on all its ranks, but can come again when an
+//! application uses an id twice. The identity is (commId, number of ranks, repetition). The repetition counts earlier
+//! `init` calls of the same rank with the same pair in this process. All ranks create their communicators in the same
+//! order, so all compute the same value without communication. Counting for each rank keeps that true when ranks share
+//! a process.
 
 use std::collections::BTreeMap;
 

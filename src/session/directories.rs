@@ -2,21 +2,68 @@
 
 use std::path::{Path, PathBuf};
 
+use super::calendar::date_and_time;
 use super::foreign;
-use crate::config::{self, Config, Place};
+use crate::config::{self, Config, PathValues};
 use crate::scorep::substrate;
-use crate::session::calendar::date_and_time;
+use journal::part::process::ProcessInfo;
 use journal::private;
 
-/// The job's directory, made with its `parts`.
-pub(super) fn output(config: &Config, place: &Place, now_ns: u64) -> Result<PathBuf, String> {
-    let relative = match (&config.directory, &place.job) {
-        (Some(template), _) => config::expand(template, place).into(),
-        (None, job) => match (substrate::archive_directory(), job) {
-            (Some(directory), _) => directory,
-            (None, Some(_)) => config::expand("nccl-otf2-%j", place).into(),
-            (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)).into(),
-        },
+/// The directories of one session.
+pub(super) struct Directories {
+    /// The job's directory.
+    pub(super) out: PathBuf,
+    /// The session's part of it.
+    pub(super) part: PathBuf,
+    /// The part's journal.
+    pub(super) journal: PathBuf,
+}
+
+impl Directories {
+    /// Makes the directories.
+    ///
+    /// # Errors
+    /// Which one cannot be made, why, and the variable that names another.
+    pub(super) fn make(config: &Config, process: &ProcessInfo) -> Result<Self, String> {
+        let values = PathValues {
+            host: process.host.clone(),
+            process_id: process.pid,
+            job: process.environment.job.clone(),
+            rank: process.environment.rank,
+        };
+        let started_ns = process.session_start_realtime_ns;
+        let out = output(config, &values, started_ns)?;
+        let name = format!("{}-{}-{started_ns}", process.host, process.pid);
+        let part = out.join("parts").join(&name);
+        private::directory(&part).map_err(|error| {
+            format!(
+                "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
+                part.display()
+            )
+        })?;
+        match journal(config, &values, &part, &name) {
+            Ok(journal) => Ok(Self { out, part, journal }),
+            Err(reason) => {
+                let _best_effort = std::fs::remove_dir_all(&part);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Removes the part of a session that could not begin.
+    pub(super) fn remove(&self) {
+        let _best_effort = std::fs::remove_dir_all(&self.journal);
+        let _best_effort = std::fs::remove_dir_all(&self.part);
+    }
+}
+
+/// Makes the job's directory with its `parts`.
+fn output(config: &Config, values: &PathValues, now_ns: u64) -> Result<PathBuf, String> {
+    let relative = match (&config.directory, substrate::archive_directory()) {
+        (Some(template), _) => config::expand(template, values).into(),
+        (None, Some(directory)) => directory,
+        (None, None) if values.job.is_some() => config::expand("nccl-otf2-%j", values).into(),
+        (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)).into(),
     };
     let path = std::path::absolute(&relative)
         .map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
@@ -32,10 +79,10 @@ pub(super) fn output(config: &Config, place: &Place, now_ns: u64) -> Result<Path
     Ok(path)
 }
 
-/// The directory of a part's journal, made; elsewhere if the user wants it so, with a link to it.
-pub(super) fn journal(
+/// Makes the directory of a part's journal: in the part, or where the user wants it, with a link to it in the part.
+fn journal(
     config: &Config,
-    place: &Place,
+    values: &PathValues,
     part: &Path,
     name: &str,
 ) -> Result<PathBuf, String> {
@@ -44,20 +91,14 @@ pub(super) fn journal(
         private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
         return Ok(inside);
     };
-    let outside = PathBuf::from(config::expand(template, place)).join(name);
+    let outside = PathBuf::from(config::expand(template, values)).join(name);
     let outside = std::path::absolute(&outside).unwrap_or(outside);
     let parent = outside.parent().unwrap_or(&outside);
     foreign::refuse(parent, "NCCL_OTF2_JOURNAL_DIR")?;
     let made = private::directories(parent).and_then(|()| private::directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
-    // The part points to its journal, so that whoever reads the part needs to know no variable.
+    // A reader of the part finds the journal without knowing the variable.
     std::os::unix::fs::symlink(&outside, &inside)
         .map_err(|error| format!("{}: {error}", inside.display()))?;
     Ok(outside)
-}
-
-/// A part that could not be begun leaves nothing behind.
-pub(super) fn remove_unused(part: &Path, journal: &Path) {
-    let _best_effort = std::fs::remove_dir_all(journal);
-    let _best_effort = std::fs::remove_dir_all(part);
 }

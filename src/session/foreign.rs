@@ -1,17 +1,17 @@
-//! Directories that another user has put where this one is going to write.
+//! Refuses directories that another user has put where this process is going to write.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::host::hooks;
+use crate::host::process;
 
-/// Permissions of a directory like `/tmp`: everybody can write, nobody can take away what is another's.
+/// Permissions of a directory like `/tmp`: all users can write, none can remove the files of others.
 const STICKY_FOR_ALL: u32 = 0o1002;
 
-/// Refuses a path that another user made in a directory where everybody can, any link of another user, and what is reached
-/// through a link that another user made where everybody can. Other directories of others are as good as what gives access to
-/// them: a colleague's in a project, a user's in a container.
+/// Refuses a path that another user made in a directory where all users can write, any link of another user, and a path
+/// through a link that another user made where all can write. Other directories of other users are accepted: a
+/// colleague's in a project, a user's in a container.
 ///
 /// # Errors
 /// What is wrong with it, as a sentence with the path.
@@ -24,34 +24,34 @@ pub(super) fn refuse(path: &Path, variable: &str) -> Result<(), String> {
         return Err(because(link, "is a link of", variable));
     }
     let Ok(data) = fs::symlink_metadata(path) else {
-        return Ok(()); // not there: it will be ours
+        return Ok(()); // it does not exist, so this process makes it
     };
-    if data.uid() == hooks::effective_user() {
+    if data.uid() == process::effective_user() {
         return Ok(());
     }
     if data.is_symlink() {
         return Err(because(path, "is a link of", variable));
     }
-    if lies_where_all_can_write(path) {
+    if is_where_all_can_write(path) {
         return Err(because(path, "belongs to", variable));
     }
     Ok(())
 }
 
-/// Whether a path is a link that neither this user made, nor root, nor whoever the directory belongs to that it lies in: the
-/// rule by which Linux follows links (`fs.protected_symlinks`), where that is switched on.
+/// Whether a path is a link in a directory where all can write, which was made neither by this user, nor by root, nor
+/// by the owner of the directory. Linux has the same rule for following links (`fs.protected_symlinks`).
 fn is_planted_link(path: &Path) -> bool {
     let owner = |path: &Path| fs::metadata(path).map(|data| data.uid()).ok();
     let Ok(data) = fs::symlink_metadata(path) else {
         return false;
     };
     data.is_symlink()
-        && lies_where_all_can_write(path)
-        && ![0, hooks::effective_user()].contains(&data.uid())
+        && is_where_all_can_write(path)
+        && ![0, process::effective_user()].contains(&data.uid())
         && path.parent().and_then(owner) != Some(data.uid())
 }
 
-fn lies_where_all_can_write(path: &Path) -> bool {
+fn is_where_all_can_write(path: &Path) -> bool {
     let parent = path.parent().and_then(|parent| fs::metadata(parent).ok());
     parent.is_some_and(|parent| parent.mode() & STICKY_FOR_ALL == STICKY_FOR_ALL)
 }

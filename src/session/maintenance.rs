@@ -1,5 +1,5 @@
-//! The maintenance thread: one a process. Prepares segments before they are needed, lets go of used ones,
-//! reads the system's clocks so that ticks can be turned into time, makes snapshots, and follows the control file.
+//! The maintenance thread, one in each process: prepares segments before they are needed, releases used ones, reads the
+//! system's clocks so that ticks can be converted to time, makes snapshots, and follows the control file.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,32 +7,31 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::snapshot::Maker;
+use super::test_clock::TestClock;
 use crate::control::{self, Control};
-use crate::host::hooks;
-use crate::host::logger;
-use crate::session::snapshot::Maker;
-use crate::session::test_clock::TestClock;
+use crate::host::{logger, panics};
 use journal::clock::{self, ClockPair};
 use journal::writer::{Cursor, Registry, SharedCursor};
 use nccl_events::CommInit;
 
-/// The maintenance's name in its own slot of the journal.
+/// The maintenance thread's name in its slot of the journal.
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
-/// Clock pairs are read every second, and twice soon after the start: so a process that is killed in its
-/// first second has the rate of its ticks.
+/// Clock pairs are read every second, and twice soon after the start, so that the rate of the ticks is known of a
+/// process that is killed in its first second.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
-/// A callback must not wake the maintenance (a system call), so it looks by itself: often while segments fill
-/// up, seldom in a quiet job.
+/// How long the thread sleeps. Callbacks cannot wake it, which takes a system call, so it polls: often while segments
+/// fill up, seldom in a quiet job.
 const SHORTEST: Duration = Duration::from_micros(500);
 const LONGEST: Duration = Duration::from_millis(64);
 
-/// The running maintenance.
+/// The running maintenance thread.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
-    /// Absent when the system refused a thread: then recording threads prepare their own segments.
+    /// Absent if the system refused a thread: then recording threads prepare their own segments.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -45,7 +44,7 @@ struct Shared {
 }
 
 impl Maintenance {
-    /// Records a first clock pair into `cursor`, the maintenance's own slot, and starts the thread.
+    /// Records a first clock pair into `cursor`, the thread's own slot, and starts the thread.
     pub(crate) fn start(
         registry: Arc<Registry>,
         cursor: Cursor,
@@ -68,14 +67,14 @@ impl Maintenance {
                 .name("nccl-otf2".to_owned())
                 .stack_size(256 * 1024);
             builder
-                .spawn(move || keep(&registry, &for_thread, snapshots, control))
+                .spawn(move || run(&registry, &for_thread, snapshots, control))
                 .ok()
         });
         Self { shared, thread }
     }
 
-    /// Records a communicator where it is kept as long as the session: in a flight recording the record of its
-    /// beginning is removed some day.
+    /// Records a communicator in the slot that a flight recording keeps. The record of its beginning is removed with
+    /// old segments.
     pub(crate) fn communicator(
         &self,
         context: u64,
@@ -87,7 +86,7 @@ impl Maintenance {
         cursor.comm_known(context, begin_ticks, repetition, comm);
     }
 
-    /// Where others may write what is to be kept as long as the session.
+    /// The slot that a flight recording keeps, for records that must last as long as the session.
     pub(crate) fn notes(&self) -> SharedCursor {
         self.shared.cursor.clone()
     }
@@ -101,7 +100,7 @@ impl Maintenance {
         {
             logger::warn(&format!(
                 "internal error in the maintenance thread{}; threads made their own segments",
-                hooks::panic_place()
+                panics::location()
             ));
         }
         self.shared.record_clocks();
@@ -118,7 +117,7 @@ impl Shared {
         self.cursor.lock().clock_pair(&pair);
     }
 
-    /// Does what the control file says, and records that.
+    /// Obeys the control file, and records its switches.
     fn follow(&self, control: &mut Control) {
         let begin_ticks = clock::ticks();
         for switch in control.poll() {
@@ -126,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// So that a process that is killed has its counts up to the last second.
+    /// Records the counts, so that they are known up to the last second of a process that is killed.
     fn record_not_wanted(&self) {
         if let Some(counts) = control::take_refused() {
             self.cursor.lock().not_wanted(counts);
@@ -134,7 +133,7 @@ impl Shared {
     }
 }
 
-fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control: Control) {
+fn run(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control: Control) {
     let mut pause = SHORTEST;
     let mut first_intervals = FIRST_INTERVALS.into_iter();
     let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
@@ -161,7 +160,7 @@ fn keep(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control:
         }
         shared.follow(&mut control);
         if let Some(request) = snapshots.wanted() {
-            // So that the snapshot knows its clock to its end.
+            // So that the snapshot has the clock up to its end.
             shared.record_clocks();
             shared.record_not_wanted();
             snapshots.answer(request, registry);

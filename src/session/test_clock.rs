@@ -1,16 +1,15 @@
-//! For tests only: a process that plays another host, with clocks of its own.
+//! For tests only: lets a process play another host, with clocks of its own.
 //!
-//! `NCCL_OTF2_TEST_CLOCK=offset_ns,drift_ppb,boot-id`, read once when a session begins, shifts what the system's
-//! clocks are recorded to show: CLOCK_REALTIME is ahead by `offset_ns`, all of them gain `drift_ppb` since the boot of
-//! the machine, and the host has been up for another time. The boot id is also the host's name. The ticks of events
-//! are as they are: the process differs in nothing else.
+//! `NCCL_OTF2_TEST_CLOCK=offset_ns,drift_ppb,boot-id`, read once when a session begins, shifts the recorded readings of
+//! the system's clocks: CLOCK_REALTIME is ahead by `offset_ns`, all clocks gain `drift_ppb` since the boot of the
+//! machine, and the host has another uptime. The boot id is also the host's name. The ticks of events do not change.
 
 use journal::clock::ClockPair;
 
 /// The variable.
 pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
 
-/// The clocks of the host that is played.
+/// The clocks of the played host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestClock {
     offset_ns: i64,
@@ -20,10 +19,10 @@ pub(crate) struct TestClock {
 }
 
 impl TestClock {
-    /// What the environment asks for.
+    /// Reads the variable.
     ///
     /// # Errors
-    /// It is asked for, and cannot be read.
+    /// The variable is set and cannot be read.
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
         match std::env::var(VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {
@@ -46,7 +45,7 @@ impl TestClock {
         })
     }
 
-    /// What the host's clocks show when this machine's show `pair`.
+    /// The reading of the played host's clocks when this machine's clocks show `pair`.
     pub(crate) fn shift(&self, pair: ClockPair) -> ClockPair {
         let gained = i128::from(pair.monotonic_ns) * i128::from(self.drift_ppb) / 1_000_000_000;
         let gained = i64::try_from(gained).unwrap_or(0);
@@ -63,7 +62,7 @@ impl TestClock {
         }
     }
 
-    /// How much longer than this machine it is up: up to a day, by its name.
+    /// How much longer than this machine the host has been up: less than a day, derived from its name.
     fn up_ns(&self) -> u64 {
         let bytes = self.boot_id.bytes();
         let mixed = bytes.fold(7_u64, |mixed, byte| {

@@ -1,4 +1,4 @@
-//! Launches timed by CUDA events: a real NCCL on the stand-in for a GPU, whose driver answers as a real one does.
+//! Launches timed by CUDA events: a real NCCL on the emulated GPU, whose driver answers as a real one does.
 
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::Way;
@@ -9,7 +9,7 @@ use run::{Process, Run, run};
 
 const TIMED: (&str, &str) = ("NCCL_OTF2_GPU", "events");
 
-/// Every launch has its times, but for those that a graph captured; and nothing was called where it must not be.
+/// Every launch has its times, except captured ones; and no function was called where CUDA forbids it.
 fn every_launch_is_timed(run: &Run) {
     for process in &run.processes {
         assert!(!process.launches.is_empty(), "NCCL launches");
@@ -52,13 +52,13 @@ fn every_launch_is_timed(run: &Run) {
     }
 }
 
-/// No launch's work ran before NCCL launched it, or after its end was known, by more than clocks are known to.
-fn times_are_where_they_can_be(process: &Process) {
+/// The work of a launch ran after NCCL launched it and before its end was known, within the uncertainty of the clocks.
+fn times_are_possible(process: &Process) {
     for (id, (time, known)) in &process.times {
         let launched = &process.launches[id];
         let (start, start_off) = process.ticks_of(time.ordinal, time.start_ns);
         let (end, end_off) = process.ticks_of(time.ordinal, time.end_ns);
-        // Samples are good to their uncertainty; what is between them to the steadiness of the host's own clocks.
+        // Between samples the precision depends on the host's own clocks.
         const SLACK: f64 = 200_000.0;
         #[expect(clippy::cast_precision_loss, reason = "differences count")]
         let (begin, known) = (launched.begin as f64, *known as f64);
@@ -77,8 +77,8 @@ fn times_are_where_they_can_be(process: &Process) {
 }
 
 #[test]
-fn launches_are_timed_and_captures_left_alone() {
-    // A clock that is slow by a twentieth, or fast: what is placed as if it were the host's would be far off.
+fn launches_are_timed_and_captures_are_not() {
+    // A GPU clock that is slow or fast by a twentieth: times on the host's clock would be far off.
     for (version, ppm) in [("2.28.9", "-50000"), ("2.32.3", "50000")] {
         let variables = [
             TIMED,
@@ -97,7 +97,7 @@ fn launches_are_timed_and_captures_left_alone() {
         };
         assert!(process.count(GpuCount::Captured) >= 4, "graphs");
         assert!(process.times.len() >= 10, "{}", process.times.len());
-        times_are_where_they_can_be(process);
+        times_are_possible(process);
         assert!(
             matches!(&process.notices[..], [(Way::Events, line)] if line.contains("NCCL_OTF2_GPU=events")),
             "{:?}",
@@ -158,9 +158,9 @@ fn a_process_that_does_not_end_its_communicators_has_its_times() {
     );
 }
 
-/// The job runs and the trace is written, whatever the driver does; and a line says what is missing, and the way out.
+/// The job runs and the trace is written, whatever the driver does; a line says what is missing and what to do.
 #[test]
-fn a_driver_that_fails_is_survived_and_said() {
+fn the_job_survives_a_driver_that_fails() {
     let of_events = ["cuEventCreate", "cuEventRecord"];
     for (version, variables, said, not_called) in [
         (
@@ -230,7 +230,7 @@ fn a_driver_that_fails_is_survived_and_said() {
     }
 }
 
-/// A device that hangs: the end of the job waits a bounded time, and the count says what is missing.
+/// A device that hangs: the end of the job waits for a bounded time, and missing launches are counted.
 #[test]
 fn launches_that_never_end_are_counted() {
     let variables = [("FAKEGPU_EVENTS", "never-done"), TIMED];

@@ -1,4 +1,4 @@
-//! A run of a real NCCL on the stand-in for a GPU, and what its journals say of launches.
+//! A run of a real NCCL on the emulated GPU, and the launches in its journals.
 
 use nccl_events::event;
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ use whole_plugin::machine::nccl_library;
 use whole_plugin::process::{Ended, run_within};
 use whole_plugin::scratch::Scratch;
 
-/// What was run.
+/// A finished run.
 pub(crate) struct Run {
     pub(crate) ended: Ended,
     pub(crate) scratch: Scratch,
-    /// How often which function of the driver was called, and what the stand-in saw amiss.
+    /// The number of calls of each driver function, and of forbidden calls.
     pub(crate) calls: BTreeMap<String, u64>,
     pub(crate) processes: Vec<Process>,
 }
 
-/// What one process recorded.
+/// The records of one process.
 #[derive(Default)]
 pub(crate) struct Process {
-    /// Launches by id: when they began and ended, in ticks, and their stream.
+    /// Launches by id: begin and end in ticks, and the stream.
     pub(crate) launches: BTreeMap<u64, Launched>,
-    /// Their times, and when these were known, in ticks.
+    /// Their times, and the ticks when these were known.
     pub(crate) times: BTreeMap<u64, (LaunchTime, u64)>,
     /// Samples of each device's clock, with their ticks.
     pub(crate) samples: BTreeMap<u32, Vec<(u64, ClockSample)>>,
@@ -48,7 +48,7 @@ pub(crate) struct Launched {
     pub(crate) context: u64,
 }
 
-/// Two ranks, with what the variables say. None where there is no such NCCL here.
+/// Runs two ranks with these variables. `None` if this NCCL is not there.
 pub(crate) fn run(version: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
     let library = nccl_library(version)?;
     let scratch = Scratch::new();
@@ -158,7 +158,7 @@ impl Process {
         self.counts.get(&count).copied().unwrap_or(0)
     }
 
-    /// When a device's clock showed a time, in ticks, and how far that may be off.
+    /// The ticks at a time of a device's clock, with their uncertainty.
     pub(crate) fn ticks_of(&self, ordinal: u32, gpu_ns: u64) -> (f64, f64) {
         #[expect(
             clippy::cast_precision_loss,

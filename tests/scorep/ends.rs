@@ -1,12 +1,12 @@
-//! Where the order of things is another one: the end of the measurement, calls that never end, too much at once.
+//! Unusual orders: the end of the measurement, calls that never end, more operations than there is room for.
 
 use fake_scorep::{Threads, Variant};
 
 use crate::job::{Job, ROW, all_reduces};
 
-/// In a program with MPI, Score-P is gone when our own handler at exit runs: what is left is forwarded before.
+/// In a program with MPI, Score-P is gone when the plugin's exit handler runs, so the rest is forwarded before.
 #[test]
-fn what_is_left_is_forwarded_at_the_end_of_the_measurement() {
+fn the_rest_is_forwarded_at_the_end_of_the_measurement() {
     let script = all_reduces(20).replace("sleep 5ms\nfinalize c\n", "");
     for register_at in ["2", "-1"] {
         let job = Job::script(Variant::USUAL, &script)
@@ -19,7 +19,7 @@ fn what_is_left_is_forwarded_at_the_end_of_the_measurement() {
     }
 }
 
-/// The measurement is over, and NCCL goes on.
+/// NCCL goes on after the end of the measurement.
 #[test]
 fn after_the_measurement_nothing_is_forwarded() {
     for (end_at, threads) in [
@@ -60,7 +60,7 @@ fn a_users_pause_is_respected() {
     job.assert_whole();
 }
 
-/// A group spans the user's code, where regions of the user's end: only its end is shown.
+/// A group spans the user's code, where the user's regions end. So only its end is forwarded.
 #[test]
 fn a_group_is_shown_by_its_end() {
     let script = "init c id=1 ranks=1 rank=0
@@ -92,7 +92,7 @@ finalize c
     assert_eq!(calls, expected);
 }
 
-/// NCCL that fails in the middle reports no end; the next call must find things in order.
+/// An NCCL that fails reports no end; the next call must not be affected.
 #[test]
 fn calls_without_an_end_are_closed() {
     let script = "init c id=1 ranks=1 rank=0
@@ -125,7 +125,7 @@ finalize c
     );
 }
 
-/// Two communicators at once cannot both be on one row; sends and receives of one kernel are shown one after the other.
+/// One location cannot show two communicators at once; sends and receives of one kernel are shown one after the other.
 #[test]
 fn operations_do_not_overlap() {
     let script = "init c id=1 ranks=1 rank=0
@@ -172,9 +172,10 @@ finalize c
     );
 }
 
-/// More than there is room for, by a thread that Score-P does not know, so that nothing can be forwarded meanwhile.
+/// More operations than there is room for, by a thread that Score-P does not know, so that nothing is forwarded
+/// meanwhile.
 #[test]
-fn what_has_no_room_is_counted() {
+fn operations_without_room_are_counted() {
     let script = "init c id=1 ranks=1 rank=0
 thread foreign {
 repeat 5000 {
@@ -204,9 +205,9 @@ finalize c
     }
 }
 
-/// Operations whose parts never stop, as some transports', do not hold up the others, and say so.
+/// Operations whose parts never stop, as with some transports, do not delay the others, and are marked.
 #[test]
-fn what_never_ends_is_unfinished() {
+fn an_operation_that_never_ends_is_unfinished() {
     let script = "init c id=1 ranks=1 rank=0
 start x Coll ctx=c func=AllReduce sequence=0 count=1 datatype=ncclInt8
 stop x
@@ -220,7 +221,7 @@ finalize c
     assert_eq!(job.counts()["OPERATIONS_UNFINISHED"], 1);
 }
 
-/// A child shares its parent's Score-P as little as its journal.
+/// A forked child forwards nothing.
 #[test]
 fn a_forked_child_is_silent() {
     let script = "init c id=1 ranks=1 rank=0
@@ -236,7 +237,7 @@ finalize c
     assert_eq!(job.log().on("Master thread").count(), 1);
 }
 
-/// The callbacks of a process that ends and begins all its communicators again.
+/// A process that destroys all its communicators and makes new ones.
 #[test]
 fn a_second_session_goes_on() {
     let script = all_reduces(10).repeat(2);

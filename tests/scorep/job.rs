@@ -15,7 +15,7 @@ pub(crate) struct Job {
     pub(crate) command: Command,
 }
 
-/// The row of operations.
+/// The location of operations.
 pub(crate) const ROW: &str = "NCCL operations";
 
 impl Job {
@@ -42,7 +42,7 @@ impl Job {
         self
     }
 
-    /// Runs it to a good end.
+    /// Runs it; it must succeed.
     pub(crate) fn run(mut self) -> Outcome {
         let ended = run(&mut self.command).with_code(0);
         assert!(!ended.stderr.contains("Fatal"), "{ended}");
@@ -71,12 +71,12 @@ impl Outcome {
         log
     }
 
-    /// The numbers that our archive says.
+    /// The counts in the plugin's archive.
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         counts(&self.scratch.archive())
     }
 
-    /// Our archive is whole, whatever Score-P got.
+    /// The plugin's archive is complete, whatever was forwarded.
     pub(crate) fn assert_whole(&self) {
         let archive = self.scratch.archive();
         let report = archive.check();
@@ -95,7 +95,7 @@ pub(crate) fn counts(archive: &Archive) -> BTreeMap<String, u64> {
     ours.collect()
 }
 
-/// So many all-reduces as NCCL 2.28 and later reports them, over the network; the proxy is a thread of its own.
+/// All-reduces over the network as NCCL 2.28 and later reports them; the proxy is a thread of its own.
 pub(crate) fn all_reduces(number: u32) -> String {
     format!(
         "init c id=0x77 name=world ranks=1 rank=0
@@ -133,7 +133,7 @@ finalize c
     )
 }
 
-/// Where the built plugin is found under the name that Score-P looks for.
+/// A directory with the plugin under the name that Score-P looks for.
 pub(crate) fn substrate_folder(scratch: &Scratch) -> PathBuf {
     let folder = scratch.path().join("lib");
     std::fs::create_dir(&folder).expect("a directory");

@@ -1,5 +1,5 @@
-//! The live bridge to Score-P: the built plugin in processes with a stand-in for Score-P in them (`tests/doubles/fake-scorep`),
-//! which ends a program where Score-P would; and with a real one where there is one.
+//! Forwarding to Score-P: the built plugin in processes with a double of Score-P (`tests/doubles/fake-scorep`), which
+//! ends a program where Score-P would; and with a real Score-P if there is one.
 
 mod ends;
 mod job;

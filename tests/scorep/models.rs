@@ -14,7 +14,7 @@ fn variant(version: u8, threads: Threads, user: bool) -> Variant {
     }
 }
 
-/// Calls and operations, as they must be of so many all-reduces.
+/// Checks the calls and operations of a number of all-reduces.
 fn assert_all_there(log: &Log, number: usize, context: &str) {
     let master: Vec<_> = log.on("Master thread").collect();
     let named = |name| master.iter().filter(|call| call.region == name).count();
@@ -27,7 +27,7 @@ fn assert_all_there(log: &Log, number: usize, context: &str) {
         assert_eq!(named(name), number, "{name}, {context}");
     }
     for call in &master {
-        // Inside of the group's end is what it does.
+        // The group's end contains its work.
         let is_inside = matches!(call.region.as_str(), "ncclKernelLaunch" | "ncclLaunchPlan");
         let expected = usize::from(is_inside);
         assert_eq!(call.depth, expected, "{call:?}");
@@ -49,7 +49,7 @@ fn assert_all_there(log: &Log, number: usize, context: &str) {
         assert_eq!(says("nccl.unfinished"), None);
         assert_eq!(operation.depth, 0);
     }
-    // What was called is over before its operation is.
+    // A call ends before its operation.
     let last = |name| master.iter().rev().find(|call| call.region == name);
     let group = last("ncclGroupEnd").expect("a group");
     let operation = row.last().expect("an operation");
@@ -67,7 +67,7 @@ fn calls_and_operations_arrive_in_all_thread_models() {
             let log = job.log();
             let context = format!("{threads:?}, user {user}: {}", job.ended);
             assert_all_there(log, 20, &context);
-            // Foreign threads leave no trace.
+            // Threads that Score-P does not know are not in the trace.
             let expected = ["Master thread", ROW].map(str::to_owned);
             assert!(
                 log.locations
@@ -126,7 +126,7 @@ fn of_7_1_only_the_user_adapter_is_used() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_alone_and_said() {
+fn an_incomplete_score_p_is_not_called() {
     let job = Job::script(variant(7, Threads::Pthread, false), &all_reduces(2)).run();
     assert_eq!(job.log().intervals.len(), 0);
     assert!(

@@ -30,7 +30,7 @@ fn run(version: &str, variant: Variant) {
     command.env("NCCL_PROFILER_PLUGIN", built::plugin());
     let job = Job::with(variant, scratch, command).run();
     let context = format!("{version}, {variant:?}: {}", job.ended);
-    // Up to 2.26 nobody knows to be the last.
+    // Up to 2.26 no process knows that it is the last.
     let _archive = job.scratch.finalize().with_code(0);
     let archive = job.scratch.archive();
     let report = archive.check();

@@ -1,4 +1,4 @@
-//! A real Score-P, where there is one.
+//! A real Score-P, if there is one.
 
 use std::process::Command;
 
@@ -12,9 +12,9 @@ use crate::job::{ROW, all_reduces};
 
 /// `scorep-preload-init` and the libraries that it names need a shared build.
 #[test]
-fn a_real_score_p_takes_what_it_is_shown() {
+fn a_real_score_p_records_calls_and_operations() {
     if !has("scorep-config") || !has("scorep-preload-init") {
-        // No package of it to install: not having it is no failure anywhere.
+        // There is no package of it, so a machine without it is no failure.
         eprintln!(
             "skipped: there is no scorep-config on PATH (Score-P, built with --enable-shared)"
         );
@@ -51,7 +51,7 @@ fn a_real_score_p_takes_what_it_is_shown() {
         };
         assert_eq!((entered("ncclAllReduce"), entered("AllReduce")), (200, 200));
         assert_eq!(scratch.archive().check()["faults"], 0);
-        // The same process recorded both, with the same counter: they go together without a word.
+        // The same process recorded both with the same counter, so merging reports nothing.
         let mut merge = scratch.plain(built::nccl_otf2());
         merge.arg("merge").arg("experiment").arg(scratch.out());
         let merged = run(merge.args(["-o", "merged"])).with_code(0);

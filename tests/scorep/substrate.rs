@@ -1,4 +1,4 @@
-//! The plugin as a substrate plugin of Score-P's.
+//! The plugin as a substrate plugin of Score-P.
 
 use fake_scorep::Variant;
 use whole_plugin::archive::Archive;
@@ -24,21 +24,21 @@ fn the_archive_lies_in_the_experiment_directory() {
     assert_eq!(job.log().on(ROW).count(), 20);
 }
 
-/// Score-P gives its directory another name at the end of the program, before our own handler at exit runs.
+/// Score-P renames its directory at the end of the program, before the plugin's exit handler runs.
 #[test]
 fn the_archive_is_made_before_the_directory_is_renamed() {
     let script = all_reduces(20).replace("sleep 5ms\nfinalize c\n", "");
     let job = job(&script).env("FAKE_SCOREP_REGISTER_AT", "2").run();
     let archive = Archive::open(&job.scratch.path().join("scorep-finished/nccl-otf2"));
     assert_eq!(archive.check()["faults"], 0);
-    // Without a callback at exit of our own: the end of the program is told.
+    // The plugin registers no callback: Score-P reports the end of the program.
     assert_eq!(counts(&archive)["OPERATIONS"], 20);
     assert_eq!(job.log().on(ROW).count(), 20);
     assert!(!job.scratch.path().join("scorep-measurement-tmp").exists());
 }
 
 #[test]
-fn who_says_where_the_archive_goes_is_obeyed() {
+fn the_variable_decides_where_the_archive_goes() {
     let job = job(&all_reduces(2));
     let out = job.scratch.out();
     let job = job.env("NCCL_OTF2_DIR", &out.display().to_string()).run();
@@ -46,7 +46,7 @@ fn who_says_where_the_archive_goes_is_obeyed() {
 }
 
 #[test]
-fn the_rank_is_score_ps() {
+fn the_rank_comes_from_score_p() {
     let job = job(&all_reduces(2)).env("FAKE_SCOREP_RANKS", "3 4").run();
     let parts = job.scratch.path().join("scorep-finished/nccl-otf2/parts");
     let part = std::fs::read_dir(parts)

@@ -1,41 +1,41 @@
-//! The memory that CUPTI writes its records into, and the two functions by which it asks for some and gives it back.
+//! The buffers into which CUPTI writes its records, and the callbacks by which it requests and returns them.
 //!
 //! ```text
 //!            request (launching thread)        complete (any thread)         worker
 //!  EMPTY ──▶ FREE ────────────────────▶ GIVEN ───────────────────▶ FULL ──▶ READING ──▶ FREE
 //! ```
 //!
-//! A buffer is a place in a fixed table, and every step is one exchange of its state: the callbacks take no lock,
-//! search no list that changes, and know by the table which buffers are ours. One that CUPTI has is never freed.
-//! There is one table for the process, since CUPTI's global callbacks carry no data of ours.
+//! The buffers are in a fixed table, and every step is one exchange of a buffer's state. So the callbacks take no lock,
+//! and recognise the plugin's buffers by the table. A buffer that CUPTI has is never freed. There is one table for the
+//! process, because CUPTI's global callbacks carry no user data.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::calls;
+use super::fork;
 
-/// Bytes of a buffer.
+/// The size of a buffer.
 pub(super) const BYTES: usize = 4 << 20;
-/// Buffers that are ready when recording begins. Memory comes with the first use of each page.
+/// The number of buffers when recording begins. A page takes memory when it is first used.
 const READY_AT_FIRST: usize = 16;
-/// The worker keeps at least this many ready.
+/// The number of free buffers that the worker keeps.
 const READY: usize = 8;
-/// Where CUPTI may be refused a buffer, it is refused more than this many: 512 MiB.
+/// The limit if CUPTI accepts that there is no buffer: 512 MiB.
 const MOST: usize = 128;
-/// Where it may not, this is the end: 4 GiB.
-const PLACES: usize = 1024;
+/// The limit if it does not: 4 GiB.
+const MOST_EVER: usize = 1024;
 
 const EMPTY: u8 = 0;
 const FREE: u8 = 1;
 const GIVEN: u8 = 2;
 const FULL: u8 = 3;
 const READING: u8 = 4;
-/// Being mapped.
+/// A thread is mapping it, or changing its state.
 const TAKEN: u8 = 5;
 
-struct Place {
+struct Buffer {
     state: AtomicU8,
     base: AtomicPtr<u8>,
     valid: AtomicUsize,
@@ -43,20 +43,20 @@ struct Place {
 
 /// The table.
 pub(super) struct Pool {
-    places: [Place; PLACES],
-    /// Places from here on were never used.
+    buffers: [Buffer; MOST_EVER],
+    /// Buffers from this index on were never used.
     used: AtomicUsize,
-    /// Whether this CUPTI can be told that there is no buffer.
+    /// Whether this CUPTI accepts that there is no buffer.
     may_refuse: AtomicBool,
-    /// Whether what comes back is read.
+    /// Whether returned buffers are read.
     is_read: AtomicBool,
     refused: AtomicU64,
     foreign: AtomicU64,
 }
 
-/// A buffer that came back, for this thread alone.
+/// A returned buffer, for this thread alone.
 pub(super) struct Full<'a> {
-    place: &'a Place,
+    buffer: &'a Buffer,
 }
 
 static POOL: Pool = Pool::new();
@@ -69,13 +69,13 @@ pub(super) fn pool() -> &'static Pool {
 impl Pool {
     const fn new() -> Self {
         Self {
-            places: [const {
-                Place {
+            buffers: [const {
+                Buffer {
                     state: AtomicU8::new(EMPTY),
                     base: AtomicPtr::new(ptr::null_mut()),
                     valid: AtomicUsize::new(0),
                 }
-            }; PLACES],
+            }; MOST_EVER],
             used: AtomicUsize::new(0),
             may_refuse: AtomicBool::new(false),
             is_read: AtomicBool::new(false),
@@ -84,99 +84,99 @@ impl Pool {
         }
     }
 
-    /// Gets ready for a session with a CUPTI that can, or cannot, be refused a buffer.
+    /// Prepares for a session. `may_refuse`: whether this CUPTI accepts that there is no buffer.
     pub(super) fn open(&self, may_refuse: bool) {
         self.may_refuse.store(may_refuse, Ordering::Relaxed);
         self.is_read.store(true, Ordering::Relaxed);
         while self.count(FREE) < READY_AT_FIRST && self.add(FREE).is_some() {}
     }
 
-    /// From here on what comes back is emptied unread.
+    /// Discards the records of buffers that come back from now on.
     pub(super) fn close(&self) {
         self.is_read.store(false, Ordering::Relaxed);
     }
 
-    /// Sees to it that some are ready, so that a launching thread need not map one.
+    /// Keeps some buffers free, so that launching threads do not have to map memory.
     pub(super) fn top_up(&self) {
         while self.count(FREE) < READY && self.used() < MOST && self.add(FREE).is_some() {}
     }
 
-    /// How many CUPTI has.
+    /// The number of buffers that CUPTI has.
     pub(super) fn outstanding(&self) -> usize {
         self.count(GIVEN)
     }
 
-    /// How often there was none since this was asked last.
+    /// The number of requests without a buffer since the last call.
     pub(super) fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
     }
 
-    /// How many came back that are not ours, or that we had back already, since this was asked last.
+    /// The number of returned buffers that CUPTI did not have from the plugin, since the last call.
     pub(super) fn take_foreign(&self) -> u64 {
         self.foreign.swap(0, Ordering::Relaxed)
     }
 
-    /// A buffer that came back.
+    /// Takes a returned buffer.
     pub(super) fn take_full(&self) -> Option<Full<'_>> {
-        let place = self
-            .used_places()
+        let buffer = self
+            .used_buffers()
             .iter()
-            .find(|place| place.moves(FULL, READING))?;
-        Some(Full { place })
+            .find(|buffer| buffer.moves(FULL, READING))?;
+        Some(Full { buffer })
     }
 
     fn used(&self) -> usize {
-        self.used.load(Ordering::Acquire).min(PLACES)
+        self.used.load(Ordering::Acquire).min(MOST_EVER)
     }
 
-    fn used_places(&self) -> &[Place] {
-        self.places.get(..self.used()).unwrap_or(&self.places)
+    fn used_buffers(&self) -> &[Buffer] {
+        self.buffers.get(..self.used()).unwrap_or(&self.buffers)
     }
 
     fn count(&self, state: u8) -> usize {
-        let is = |place: &&Place| place.state.load(Ordering::Relaxed) == state;
-        self.used_places().iter().filter(is).count()
+        let is = |buffer: &&Buffer| buffer.state.load(Ordering::Relaxed) == state;
+        self.used_buffers().iter().filter(is).count()
     }
 
-    /// Maps one more buffer, which is then in `state`.
+    /// Maps one more buffer, and puts it into `state`.
     fn add(&self, state: u8) -> Option<*mut u8> {
-        // A place that was reserved when the system had no memory comes before a new one.
+        // First an entry that was reserved when the system had no memory.
         let retry = self
-            .used_places()
+            .used_buffers()
             .iter()
-            .find(|place| place.moves(EMPTY, TAKEN));
-        let place = match retry {
-            Some(place) => place,
+            .find(|buffer| buffer.moves(EMPTY, TAKEN));
+        let buffer = match retry {
+            Some(buffer) => buffer,
             None => {
-                let next = |used| (used < PLACES).then_some(used + 1);
+                let next = |used| (used < MOST_EVER).then_some(used + 1);
                 let index = self
                     .used
                     .fetch_update(Ordering::AcqRel, Ordering::Relaxed, next)
                     .ok()?;
-                let place = self.places.get(index)?;
-                if !place.moves(EMPTY, TAKEN) {
+                let buffer = self.buffers.get(index)?;
+                if !buffer.moves(EMPTY, TAKEN) {
                     return None;
                 }
-                place
+                buffer
             }
         };
         let base = map();
-        place.base.store(base, Ordering::Release);
+        buffer.base.store(base, Ordering::Release);
         let state = if base.is_null() { EMPTY } else { state };
-        place.state.store(state, Ordering::Release);
+        buffer.state.store(state, Ordering::Release);
         (!base.is_null()).then_some(base)
     }
 
-    /// A clean buffer for CUPTI, or NULL. On an application's thread, inside of a CUDA call.
+    /// A clean buffer for CUPTI, or NULL. Runs on a thread of the program, inside a call of CUDA.
     fn give(&self) -> *mut u8 {
-        if let Some(place) = self
-            .used_places()
+        if let Some(buffer) = self
+            .used_buffers()
             .iter()
-            .find(|place| place.moves(FREE, GIVEN))
+            .find(|buffer| buffer.moves(FREE, GIVEN))
         {
-            return place.base.load(Ordering::Acquire);
+            return buffer.base.load(Ordering::Acquire);
         }
-        // The worker keeps some ready, so this is a burst of new threads: one system call, no lock of ours.
+        // The worker keeps some free, so this is a burst of new threads. Mapping takes a system call and no lock.
         let may_refuse = self.may_refuse.load(Ordering::Relaxed);
         if !(may_refuse && self.used() >= MOST)
             && let Some(base) = self.add(GIVEN)
@@ -187,37 +187,36 @@ impl Pool {
         ptr::null_mut()
     }
 
-    /// A buffer comes back. On any thread.
+    /// CUPTI returns a buffer, on any thread.
     fn take_back(&self, base: *mut u8, valid: usize) {
-        let ours = |place: &&Place| ptr::eq(place.base.load(Ordering::Acquire), base);
-        let place = self.used_places().iter().find(ours);
-        let Some(place) = place.filter(|place| place.moves(GIVEN, TAKEN)) else {
-            // Another tool's, which our callback got since there is one pair of callbacks in the process: its memory
-            // is not ours to read, and not ours to free.
+        let ours = |buffer: &&Buffer| ptr::eq(buffer.base.load(Ordering::Acquire), base);
+        let buffer = self.used_buffers().iter().find(ours);
+        let Some(buffer) = buffer.filter(|buffer| buffer.moves(GIVEN, TAKEN)) else {
+            // Another tool's buffer: the process has one pair of callbacks. The plugin must neither read nor free it.
             self.foreign.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        place.valid.store(valid.min(BYTES), Ordering::Relaxed);
+        buffer.valid.store(valid.min(BYTES), Ordering::Relaxed);
         if self.is_read.load(Ordering::Relaxed) {
-            place.state.store(FULL, Ordering::Release);
+            buffer.state.store(FULL, Ordering::Release);
         } else {
-            place.clean();
+            buffer.clean();
         }
     }
 }
 
-impl Place {
+impl Buffer {
     fn moves(&self, from: u8, to: u8) -> bool {
         self.state
             .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Makes all bytes zero and the buffer free.
+    /// Zeroes the buffer and frees it.
     fn clean(&self) {
         let base = self.base.load(Ordering::Acquire);
-        // Not by writing zeros: this leaves the pages that the next use does not reach unused.
-        // SAFETY: pages of a mapping of ours that is never unmapped; nobody uses them in this state.
+        // Instead of writing zeros: pages that the next use does not reach take no memory.
+        // SAFETY: pages of the plugin's own mapping, which is never unmapped; nobody uses them in this state.
         let emptied = unsafe { libc::madvise(base.cast(), BYTES, libc::MADV_DONTNEED) } == 0;
         if !emptied {
             // SAFETY: the mapping has this many bytes, and nobody uses them in this state.
@@ -228,28 +227,28 @@ impl Place {
 }
 
 impl Full<'_> {
-    /// Where it begins.
+    /// Its address.
     pub(super) fn base(&self) -> *mut u8 {
-        self.place.base.load(Ordering::Acquire)
+        self.buffer.base.load(Ordering::Acquire)
     }
 
-    /// The bytes that have records.
+    /// The bytes with records.
     pub(super) fn bytes(&self) -> &[u8] {
-        let valid = self.place.valid.load(Ordering::Relaxed);
-        // SAFETY: CUPTI gave the buffer back, which has at least that many bytes; this thread alone has it (READING).
+        let valid = self.buffer.valid.load(Ordering::Relaxed);
+        // SAFETY: CUPTI returned the buffer, which has at least that many bytes; only this thread uses it (READING).
         unsafe { std::slice::from_raw_parts(self.base(), valid) }
     }
 }
 
 impl Drop for Full<'_> {
     fn drop(&mut self) {
-        self.place.clean();
+        self.buffer.clean();
     }
 }
 
-/// Memory of zeros, aligned to a page; NULL when the system has none.
+/// Zeroed memory, aligned to a page; NULL if the system has none.
 fn map() -> *mut u8 {
-    // SAFETY: a new mapping, of no file, where the system likes.
+    // SAFETY: a new anonymous mapping at an address that the system chooses.
     let base = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -267,10 +266,10 @@ fn map() -> *mut u8 {
     }
 }
 
-/// Runs a callback; a panic in it must not reach CUPTI.
+/// Runs a callback. A panic must not reach CUPTI.
 fn guarded(callback: impl FnOnce()) {
-    if !calls::is_dead() {
-        // What a panic left half-done is a buffer that is out of use.
+    if !fork::is_child() {
+        // After a panic the buffer is not used any more.
         let _panicked = catch_unwind(AssertUnwindSafe(callback));
     }
 }
@@ -286,7 +285,7 @@ fn request(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
         let bytes = if base.is_null() { 0 } else { BYTES };
         // SAFETY: CUPTI's variable, not NULL.
         unsafe { size.write(bytes) };
-        // As many as go in.
+        // 0: as many records as fit.
         // SAFETY: CUPTI's variable, not NULL.
         unsafe { records.write(0) };
     });

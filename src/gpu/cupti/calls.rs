@@ -1,27 +1,22 @@
-//! The calls into CUPTI: one method per call, whichever of CUPTI's two families is in use.
+//! The calls of CUPTI: one method for each, over CUPTI's two families of functions.
 //!
-//! The global family is there in all releases; the family of a subscriber, from CUDA 13.3 on, is for processes in which
+//! All releases have the global family. The family of a subscriber, from CUDA 13.3 on, is for processes in which
 //! several tools use CUPTI. In one process they exclude each other.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::Code;
 use cupti_sys::functions::{Functions, Subscriber, SubscriberParams};
 
-use super::buffers;
+use super::{buffers, fork};
 
-/// Set in forked children, where CUPTI is dead: its threads are not there.
-static IN_CHILD: AtomicBool = AtomicBool::new(false);
-
-/// Which family.
+/// The family in use.
 #[derive(Clone, Copy, Debug)]
 enum Family {
-    /// One for the process; the subscriber is only held against others.
+    /// The global functions; the subscription only keeps other tools out.
     Global(Subscriber),
-    /// A subscriber's own.
+    /// The functions of a subscriber.
     Own(Subscriber),
 }
 
@@ -32,18 +27,18 @@ pub(super) struct Calls {
     family: Family,
 }
 
-// SAFETY: CUPTI's functions may be called on every thread, with the same subscriber; the handle is only handed back.
+// SAFETY: CUPTI allows calls on every thread with the same subscriber; the handle is only passed back to CUPTI.
 unsafe impl Send for Calls {}
 // SAFETY: as above.
 unsafe impl Sync for Calls {}
 
-/// One call, if the release has the function and this is not a forked child.
+/// Calls a function, if the release has it and this is no forked child.
 macro_rules! call {
     ($function:expr $(, $argument:expr)*) => {
         match $function {
-            Some(function) if !is_dead() => {
-                // SAFETY: `cupti_sys` found the function under its name in CUPTI, which stays loaded, and there is a
-                // driver. Pointers among the arguments are NULL or to variables of the caller's.
+            Some(function) if !fork::is_child() => {
+                // SAFETY: `cupti_sys` found the function by its name in CUPTI, which stays loaded, and there is a
+                // driver. Pointers among the arguments are NULL or point to variables of the caller.
                 Code(unsafe { function($($argument),*) })
             }
             Some(_) => Code::DISABLED,
@@ -52,7 +47,7 @@ macro_rules! call {
     };
 }
 
-/// A call of the family that is in use.
+/// Calls a function of the family in use.
 macro_rules! by_family {
     ($self:ident, $global:ident, $own:ident $(, $argument:expr)*) => {
         match $self.family {
@@ -62,30 +57,10 @@ macro_rules! by_family {
     };
 }
 
-/// Whether this process is a forked child of the one that called CUPTI.
-#[inline]
-pub(super) fn is_dead() -> bool {
-    IN_CHILD.load(Ordering::Relaxed)
-}
-
-extern "C" fn in_child() {
-    IN_CHILD.store(true, Ordering::Relaxed);
-}
-
-/// Makes forked children stay away from CUPTI.
-pub(super) fn watch_forks() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let handler: unsafe extern "C" fn() = in_child;
-        // SAFETY: the handler stores an atomic, and stays mapped (`-z nodelete`).
-        let _failed = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
-    });
-}
-
-/// The callback that a subscription needs: no events are asked for, so it is never called.
+/// The callback that a subscription needs. CUPTI never calls it, because no callbacks are enabled.
 extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *const c_void) {}
 
-/// The version, as `cuptiGetVersion` gives it.
+/// The version, as `cuptiGetVersion` returns it.
 pub(super) fn version(functions: &Functions) -> Result<u32, Code> {
     let mut version = 0;
     match call!(functions.get_version, &raw mut version) {
@@ -94,13 +69,13 @@ pub(super) fn version(functions: &Functions) -> Result<u32, Code> {
     }
 }
 
-/// Whether somebody traces with CUPTI now, as far as the release can tell.
+/// Whether a tool traces with CUPTI now, if the release has the function.
 pub(super) fn is_session_running(functions: &Functions) -> bool {
     let mut running = 0;
     call!(functions.is_tracing_session_running, &raw mut running).is_success() && running != 0
 }
 
-/// Whether all functions of a subscriber's own family that are needed are there.
+/// Whether the release has all needed functions of a subscriber.
 pub(super) const fn has_own_family(functions: &Functions) -> bool {
     functions.subscribe_v2.is_some()
         && functions.register_callbacks_v2.is_some()
@@ -114,7 +89,7 @@ pub(super) const fn has_own_family(functions: &Functions) -> bool {
 }
 
 impl Calls {
-    /// Becomes one subscriber of several. On failure also who holds CUPTI, if CUPTI says so.
+    /// Subscribes as one of several tools. An error has the name of the tool that holds CUPTI, if CUPTI reports it.
     pub(super) fn subscribe_own(functions: Functions) -> Result<Self, (Code, String)> {
         let mut subscriber: Subscriber = ptr::null_mut();
         let mut holder = [0_u8; cupti_sys::functions::OLD_SUBSCRIBER_NAME_BYTES + 64];
@@ -143,7 +118,7 @@ impl Calls {
         Err((code, String::from_utf8_lossy(&name).into_owned()))
     }
 
-    /// Becomes the one subscriber of the process.
+    /// Subscribes as the only tool of the process.
     pub(super) fn subscribe_global(functions: Functions) -> Result<Self, Code> {
         let mut subscriber: Subscriber = ptr::null_mut();
         match call!(
@@ -170,7 +145,7 @@ impl Calls {
         call!(self.functions.unsubscribe, subscriber)
     }
 
-    /// Says that buffers come from [`buffers`] and go back there, and that they are clean.
+    /// Registers the callbacks of [`buffers`].
     pub(super) fn register_buffers(&self) -> Code {
         match self.family {
             Family::Global(_) => call!(
@@ -218,25 +193,25 @@ impl Calls {
         }
     }
 
-    /// Records calls of one driver function, or no longer.
+    /// Starts or stops recording calls of one driver function.
     pub(super) fn driver_function(&self, cbid: u32, on: bool) -> Code {
         let on = u8::from(on);
         by_family!(self, enable_driver_api, enable_driver_api_v2, cbid, on)
     }
 
-    /// Records calls of one runtime function, or no longer.
+    /// Starts or stops recording calls of one runtime function.
     pub(super) fn runtime_function(&self, cbid: u32, on: bool) -> Code {
         let on = u8::from(on);
         by_family!(self, enable_runtime_api, enable_runtime_api_v2, cbid, on)
     }
 
-    /// From here on what this thread calls belongs to `id`.
+    /// Pushes an id, to which the following calls of this thread belong.
     #[inline]
     pub(super) fn push(&self, kind: u32, id: u64) -> Code {
         by_family!(self, push, push_v2, kind, id)
     }
 
-    /// Takes the last id of this thread away, and gives it.
+    /// Pops the last id of this thread.
     #[inline]
     pub(super) fn pop(&self, kind: u32) -> Result<u64, Code> {
         let mut last = 0;
@@ -246,7 +221,7 @@ impl Calls {
         }
     }
 
-    /// Blocks until CUPTI has given back what it has. Never from a callback, never with a lock held.
+    /// Blocks until CUPTI has given back its buffers. Never from a callback, never with a lock held.
     pub(super) fn flush(&self, flag: u32) -> Code {
         call!(self.functions.flush_all, flag)
     }
@@ -275,7 +250,7 @@ impl Calls {
         }
     }
 
-    /// How many records CUPTI lost since this was asked last.
+    /// The number of records that CUPTI dropped since the last call.
     pub(super) fn dropped(&self) -> u64 {
         let mut dropped: usize = 0;
         let code = by_family!(
@@ -293,7 +268,7 @@ impl Calls {
         }
     }
 
-    /// What the clock shows that times of records are on.
+    /// The time on the clock of the records.
     pub(super) fn timestamp_ns(&self) -> Option<u64> {
         let mut timestamp = 0;
         let code = by_family!(self, get_timestamp, get_timestamp_v2, &raw mut timestamp);

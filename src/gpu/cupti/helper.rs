@@ -1,7 +1,7 @@
-//! A thread for calls that may not come back.
+//! A thread for calls that may not return.
 //!
-//! `cuptiActivityFlushAll` waits for CUPTI's own threads, and turning kinds off for contexts. Whoever waits for them here
-//! does so for a bounded time, and goes on without them after it.
+//! `cuptiActivityFlushAll` waits for CUPTI's own threads, and disabling a kind waits for contexts. The worker waits for
+//! these calls for a bounded time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use parking_lot::{Condvar, Mutex};
 type Task = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Desk {
+struct State {
     task: Option<Task>,
-    given: u64,
+    started: u64,
     done: u64,
     is_over: bool,
 }
 
 struct Shared {
-    desk: Mutex<Desk>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
-/// The thread, from the outside.
+/// The handle of the thread.
 pub(super) struct Helper {
     shared: Arc<Shared>,
-    /// False when the system refused a thread: then tasks run on the thread that gives them.
+    /// False if the system refused a thread: then tasks run on the caller's.
     has_thread: bool,
 }
 
 impl Helper {
     pub(super) fn start() -> Self {
         let shared = Arc::new(Shared {
-            desk: Mutex::new(Desk::default()),
+            state: Mutex::new(State::default()),
             changed: Condvar::new(),
         });
         let for_thread = Arc::clone(&shared);
@@ -50,69 +50,69 @@ impl Helper {
         }
     }
 
-    /// Has `task` done, and waits for that until `deadline`. False when it is not done by then, or was not even begun
-    /// since an earlier one is not.
+    /// Runs `task`, and waits for it until `deadline`. False if it has not returned by then, or did not begin because
+    /// an earlier one has not returned.
     pub(super) fn run(&self, deadline: Instant, task: impl FnOnce() + Send + 'static) -> bool {
         if !self.has_thread {
             task();
             return true;
         }
-        let mut desk = self.shared.desk.lock();
-        while desk.done < desk.given {
+        let mut state = self.shared.state.lock();
+        while state.done < state.started {
             if self
                 .shared
                 .changed
-                .wait_until(&mut desk, deadline)
+                .wait_until(&mut state, deadline)
                 .timed_out()
             {
                 return false;
             }
         }
-        desk.task = Some(Box::new(task));
-        desk.given += 1;
+        state.task = Some(Box::new(task));
+        state.started += 1;
         self.shared.changed.notify_all();
-        while desk.done < desk.given {
+        while state.done < state.started {
             if self
                 .shared
                 .changed
-                .wait_until(&mut desk, deadline)
+                .wait_until(&mut state, deadline)
                 .timed_out()
             {
-                return desk.done >= desk.given;
+                return state.done >= state.started;
             }
         }
         true
     }
 
-    /// Whether a task is not done yet.
+    /// Whether a task has not returned.
     pub(super) fn is_busy(&self) -> bool {
-        let desk = self.shared.desk.lock();
-        desk.done < desk.given
+        let state = self.shared.state.lock();
+        state.done < state.started
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // The thread is not waited for: it may hang in a task.
-        self.shared.desk.lock().is_over = true;
+        // Does not join the thread, which may hang in a task.
+        self.shared.state.lock().is_over = true;
         self.shared.changed.notify_all();
     }
 }
 
 fn work(shared: &Shared) {
-    let mut desk = shared.desk.lock();
+    let mut state = shared.state.lock();
     loop {
-        if let Some(task) = desk.task.take() {
-            drop(desk);
-            // A task that panics is done.
+        if let Some(task) = state.task.take() {
+            drop(state);
+            // A task that panics counts as done.
             let _panicked = catch_unwind(AssertUnwindSafe(task));
-            desk = shared.desk.lock();
-            desk.done += 1;
+            state = shared.state.lock();
+            state.done += 1;
             shared.changed.notify_all();
-        } else if desk.is_over {
+        } else if state.is_over {
             return;
         } else {
-            shared.changed.wait(&mut desk);
+            shared.changed.wait(&mut state);
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_done_one_after_the_other() {
+    fn tasks_run_one_after_the_other() {
         let helper = Helper::start();
         let (sender, receiver) = mpsc::channel();
         for number in 0..3 {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_hangs_is_waited_for_only_so_long() {
+    fn the_wait_for_a_hanging_task_is_bounded() {
         let helper = Helper::start();
         let (let_go, hang) = mpsc::channel::<()>();
         let begun = Instant::now();

@@ -1,8 +1,8 @@
-//! Becoming a user of CUPTI, and ceasing to be one.
+//! Finds CUPTI, subscribes to it, and enables activity kinds.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::constants::{
     ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_OF_BATCHES, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES,
@@ -13,38 +13,47 @@ use cupti_sys::{Code, Functions, LoadError, Search};
 
 use super::buffers;
 use super::calls::{self, Calls};
+use super::fork;
 
-/// What is asked for.
+/// Whether CUPTI is in this process because the plugin loaded it.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+
+/// Whether an earlier session of the plugin loaded CUPTI's library.
+pub(in crate::gpu) fn is_ours() -> bool {
+    IS_OURS.load(Ordering::Relaxed)
+}
+
+/// What the user wants.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Settings {
+pub(in crate::gpu) struct Settings {
     /// `NCCL_OTF2_CUPTI_LIB`.
-    pub(crate) library: Option<PathBuf>,
+    pub(in crate::gpu) library: Option<PathBuf>,
     /// `CUDA_HOME`.
-    pub(crate) cuda_home: Option<PathBuf>,
-    /// Kernels of others are written down, too.
-    pub(crate) all_kernels: bool,
-    /// Copies of copy-engine collectives are recorded.
-    pub(crate) copies: bool,
-    /// Another user of CUPTI who is at work goes first.
-    pub(crate) yields: bool,
+    pub(in crate::gpu) cuda_home: Option<PathBuf>,
+    /// Whether kernels of others are recorded too.
+    pub(in crate::gpu) all_kernels: bool,
+    /// Whether copies of copy-engine collectives are recorded.
+    pub(in crate::gpu) copies: bool,
+    /// Whether another tool that traces has precedence.
+    pub(in crate::gpu) yields: bool,
 }
 
 /// Why CUPTI is not used.
 #[derive(Debug)]
-pub(crate) enum NotUsed {
-    /// There is none, or no driver.
+pub(in crate::gpu) enum NotUsed {
+    /// There is no CUPTI, or no driver.
     Load(LoadError),
-    /// It does not even say its version.
+    /// It does not return its version.
     Version(PathBuf, Code),
-    /// Somebody else traces.
+    /// Another tool traces.
     Busy(PathBuf),
-    /// It could not be subscribed to; who holds it, where that is known.
+    /// The subscription failed; `holder` is the tool that has it, if known.
     Subscribe {
         path: PathBuf,
         code: Code,
         holder: String,
     },
-    /// Something that is needed could not be turned on.
+    /// A needed activity kind could not be enabled.
     Setup {
         path: PathBuf,
         what: &'static str,
@@ -67,7 +76,7 @@ impl fmt::Display for NotUsed {
             Self::Subscribe { path, code, holder } => (path, "subscribing", code, holder.as_str()),
             Self::Setup { path, what, code } => (path, *what, code, ""),
         };
-        // In the archive lines are cut at 255 bytes: what helps most comes first.
+        // The archive cuts lines at 255 bytes, so the most helpful part comes first.
         write!(f, "{what}: {code}")?;
         if !holder.is_empty() {
             write!(f, ", held by \"{holder}\"")?;
@@ -80,27 +89,27 @@ impl fmt::Display for NotUsed {
     }
 }
 
-/// CUPTI, recording for us.
+/// CUPTI, subscribed and recording.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) calls: Calls,
     pub(super) version: u32,
     pub(super) path: PathBuf,
-    /// Whether calls of all driver functions are recorded, not only of those that launch.
+    /// Whether calls of all driver functions are recorded, not only launches.
     pub(super) has_all_driver_calls: bool,
-    on: On,
+    enabled: Enabled,
 }
 
-/// What was turned on, to be turned off.
+/// What the session enabled and has to disable.
 #[derive(Clone, Debug, Default)]
-pub(super) struct On {
+pub(super) struct Enabled {
     kinds: Vec<u32>,
     driver_functions: Vec<u32>,
     runtime_functions: Vec<u32>,
 }
 
-impl On {
-    /// Turns it off, the last first.
+impl Enabled {
+    /// Disables everything, the last first.
     pub(super) fn turn_off(&self, calls: &Calls) {
         for kind in self.kinds.iter().rev() {
             calls.disable(*kind);
@@ -115,7 +124,7 @@ impl On {
 }
 
 impl Session {
-    /// Finds CUPTI, subscribes to it, and turns on what is needed; what fails leaves nothing turned on.
+    /// Finds CUPTI, subscribes to it, and enables what is needed. A failure leaves nothing enabled.
     pub(super) fn open(settings: &Settings) -> Result<Self, NotUsed> {
         let search = Search {
             explicit: settings.library.clone(),
@@ -123,11 +132,11 @@ impl Session {
         };
         let library = cupti_sys::load(&search).map_err(NotUsed::Load)?;
         if !library.was_mapped {
-            super::IS_OURS.store(true, Ordering::Relaxed);
+            IS_OURS.store(true, Ordering::Relaxed);
         }
         let (functions, path) = (library.functions, library.path);
-        // Before the first thread of CUPTI's there is.
-        calls::watch_forks();
+        // Before CUPTI starts its first thread.
+        fork::watch();
         let version =
             calls::version(&functions).map_err(|code| NotUsed::Version(path.clone(), code))?;
         if settings.yields && calls::is_session_running(&functions) {
@@ -139,17 +148,17 @@ impl Session {
             holder,
         })?;
         buffers::pool().open(version >= VERSION_BUFFER_MAY_BE_REFUSED);
-        let mut on = On::default();
-        match turn_on(&calls, settings.copies, &mut on) {
+        let mut enabled = Enabled::default();
+        match turn_on(&calls, settings.copies, &mut enabled) {
             Ok(has_all_driver_calls) => Ok(Self {
                 calls,
                 version,
                 path,
                 has_all_driver_calls,
-                on,
+                enabled,
             }),
             Err((what, code)) => {
-                on.turn_off(&calls);
+                enabled.turn_off(&calls);
                 calls.unsubscribe();
                 buffers::pool().close();
                 Err(NotUsed::Setup { path, what, code })
@@ -157,7 +166,7 @@ impl Session {
         }
     }
 
-    /// One that nothing was turned on for.
+    /// A session with nothing enabled.
     #[cfg(test)]
     pub(super) fn of(calls: Calls) -> Self {
         Self {
@@ -165,18 +174,18 @@ impl Session {
             version: 24,
             path: PathBuf::new(),
             has_all_driver_calls: false,
-            on: On::default(),
+            enabled: Enabled::default(),
         }
     }
 
-    /// What was turned on.
-    pub(super) fn on(&self) -> On {
-        self.on.clone()
+    /// What the session enabled.
+    pub(super) fn enabled(&self) -> Enabled {
+        self.enabled.clone()
     }
 
-    /// CUDA's release, as people write it.
+    /// The name of CUDA's release.
     pub(super) fn release(&self) -> String {
-        // Before CUDA 13 the versions are numbers of their own.
+        // Before CUDA 13 CUPTI's versions do not follow CUDA's.
         let by_number = match self.version {
             0..=18 => "11.8 to 12.1",
             19..=20 => "12.2",
@@ -192,13 +201,14 @@ impl Session {
     }
 }
 
-/// The family of a subscriber where it is whole, for then other tools can use CUPTI too; else the global one.
+/// Uses the functions of a subscriber if all are there, because then other tools can use CUPTI too; else the global
+/// ones.
 fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)> {
     let mut holder = String::new();
     if version >= VERSION_SUBSCRIBER_FUNCTIONS && calls::has_own_family(&functions) {
         match Calls::subscribe_own(functions) {
             Ok(calls) => return Ok(calls),
-            // Another tool uses the global family, or the driver is too old for several subscribers.
+            // Another tool uses the global functions, or the driver is too old for several subscribers.
             Err((
                 Code::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
                 | Code::NOT_COMPATIBLE
@@ -212,42 +222,52 @@ fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)
     Calls::subscribe_global(functions).map_err(|code| (code, holder))
 }
 
-/// In the order that CUPTI's documentation gives. Whether all driver calls are recorded.
-fn turn_on(calls: &Calls, copies: bool, on: &mut On) -> Result<bool, (&'static str, Code)> {
-    // Not needed: without it CUPTI cleans buffers itself, on the launching thread.
+/// Enables what is needed, in the order of CUPTI's documentation. Returns whether all driver calls are recorded.
+fn turn_on(
+    calls: &Calls,
+    copies: bool,
+    enabled: &mut Enabled,
+) -> Result<bool, (&'static str, Code)> {
+    // Optional: without it CUPTI clears buffers itself, on the launching thread.
     calls.set_attribute_u8(ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, 1);
     succeeded("registering buffers", calls.register_buffers())?;
-    enable(calls, "external correlation", KIND_EXTERNAL_CORRELATION, on)?;
-    // External ids come with the records of calls, so those of launches are needed.
+    enable(
+        calls,
+        "external correlation",
+        KIND_EXTERNAL_CORRELATION,
+        enabled,
+    )?;
+    // External ids come with the records of calls, so calls that launch must be recorded.
     let has_single = CBIDS_OF_LAUNCHES.iter().all(|cbid| {
         let is_on = calls.driver_function(*cbid, true).is_success();
         if is_on {
-            on.driver_functions.push(*cbid);
+            enabled.driver_functions.push(*cbid);
         }
         is_on
     });
     if !has_single {
-        enable(calls, "driver functions", KIND_DRIVER, on)?;
+        enable(calls, "driver functions", KIND_DRIVER, enabled)?;
     }
     if copies {
         let has_single = CBIDS_OF_COPIES.iter().all(|cbid| {
             let is_on = calls.runtime_function(*cbid, true).is_success();
             if is_on {
-                on.runtime_functions.push(*cbid);
+                enabled.runtime_functions.push(*cbid);
             }
             is_on
         });
         if has_single {
-            // What a release does not have, it refuses.
+            // CUPTI rejects functions that the release does not have.
             let batches = CBIDS_OF_BATCHES.iter();
-            on.runtime_functions
+            enabled
+                .runtime_functions
                 .extend(batches.filter(|cbid| calls.runtime_function(**cbid, true).is_success()));
         } else {
-            enable(calls, "runtime functions", KIND_RUNTIME, on)?;
+            enable(calls, "runtime functions", KIND_RUNTIME, enabled)?;
         }
-        enable(calls, "copies", KIND_MEMCPY, on)?;
+        enable(calls, "copies", KIND_MEMCPY, enabled)?;
     }
-    enable(calls, "kernels", KIND_CONCURRENT_KERNEL, on)?;
+    enable(calls, "kernels", KIND_CONCURRENT_KERNEL, enabled)?;
     Ok(!has_single)
 }
 
@@ -255,10 +275,10 @@ fn enable(
     calls: &Calls,
     what: &'static str,
     kind: u32,
-    on: &mut On,
+    enabled: &mut Enabled,
 ) -> Result<(), (&'static str, Code)> {
     succeeded(what, calls.enable(kind))?;
-    on.kinds.push(kind);
+    enabled.kinds.push(kind);
     Ok(())
 }
 

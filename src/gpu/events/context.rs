@@ -1,140 +1,140 @@
-//! What the worker keeps of a context in which communicators were made.
+//! A CUDA context in which communicators were made: its events, and the times of its launches.
 
 use std::time::{Duration, Instant};
 
 use super::pool::{Left, Pool};
 use super::reference::{References, nanoseconds};
-use crate::gpu::devices::Place;
-use crate::gpu::driver::{Driver, Refusal};
-use crate::gpu::way::Output;
+use crate::gpu::backend::Output;
+use crate::gpu::driver::{CudaError, DeviceContext, Driver};
 use journal::clock::ticks;
 use nccl_events::gpu::{GpuRecord, LaunchTime};
 use nccl_events::id::EventId;
 
-/// Pairs of events to begin with; doubled when more than half are in use.
+/// The first number of pairs of events; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;
-/// How long is waited at first for the device to come to a reference.
+/// How long the worker waits for the first reference event.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// How often it is looked for launches that are still under way, when it is the last time.
-const LAST_LOOKS: Duration = Duration::from_micros(500);
+/// The pause between two looks at unfinished launches, at the end.
+const LAST_PAUSE: Duration = Duration::from_micros(500);
 
-/// A context.
+/// The worker's state of a context.
 #[derive(Debug)]
 pub(super) struct Context {
-    pub(super) place: Place,
-    /// Its number in the table of the launching threads.
+    pub(super) device: DeviceContext,
+    /// Its index in the launching threads' table.
     pub(super) entry: usize,
-    /// The communicators that were made in it and have not ended.
+    /// The living communicators of the context.
     pub(super) communicators: Vec<u64>,
-    /// Whether launching threads find it.
+    /// Whether launching threads use it.
     pub(super) is_open: bool,
-    /// Whether it is its device's primary context, as those of the CUDA runtime are.
+    /// Whether it is its device's primary context, which the CUDA runtime uses.
     is_primary: bool,
     references: References,
 }
 
-/// What a look at a context found.
+/// What one collection found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// Launches that were written down.
-    pub(super) placed: u64,
-    /// Launches that are still under way.
-    pub(super) under_way: u64,
+pub(super) struct Collected {
+    /// Launches that were recorded.
+    pub(super) recorded: u64,
+    /// Launches that have not finished.
+    pub(super) unfinished: u64,
 }
 
 impl Context {
-    /// Makes what it takes in a context. It is current afterwards as before: not, on the worker.
+    /// Makes events and references in a context.
     pub(super) fn new(
         driver: &Driver,
-        place: Place,
+        device: DeviceContext,
         entry: usize,
         pool: &Pool,
         first_ns: u64,
         out: &mut dyn Output,
-    ) -> Result<Self, Refusal> {
-        inside(driver, place, || {
-            let mut references = References::new(driver, place.ordinal, first_ns)?;
+    ) -> Result<Self, CudaError> {
+        inside(driver, device, || {
+            let mut references = References::new(driver, device.ordinal, first_ns)?;
             add(driver, pool, FIRST_PAIRS)?;
             let until = Instant::now() + FIRST_WAIT;
             references.renew(driver, out)?;
             while !references.has_one() && Instant::now() < until {
-                std::thread::sleep(LAST_LOOKS);
+                std::thread::sleep(LAST_PAUSE);
                 references.renew(driver, out)?;
             }
             Ok(Self {
-                place,
+                device,
                 entry,
                 communicators: Vec::new(),
                 is_open: false,
-                is_primary: driver.has_primary(place.ordinal) == Ok(true),
+                is_primary: driver.has_primary(device.ordinal) == Ok(true),
                 references,
             })
         })
     }
 
-    /// Whether there is a reference: before that no launch may be taken on, for it might lie before the clock's zero.
+    /// Whether there is a reference. Launches before the first one are not timed: they might lie before the clock's
+    /// zero.
     pub(super) fn is_ready(&self) -> bool {
         self.references.has_one()
     }
 
-    /// The device's clock when it was last looked at.
+    /// The device's clock at the last reference.
     pub(super) fn newest_ns(&self) -> Option<u64> {
         self.references.newest_ns()
     }
 
-    /// Whether the program has reset the device under the communicators: then nothing made in the context may be
-    /// touched again.
+    /// Whether the program has reset the device under the communicators. Then the plugin must not touch anything that
+    /// it made in the context.
     pub(super) fn is_gone(&self, driver: &Driver) -> bool {
-        self.is_primary && driver.has_primary(self.place.ordinal) == Ok(false)
+        self.is_primary && driver.has_primary(self.device.ordinal) == Ok(false)
     }
 
-    /// Renews the reference when it is time to, writes down what is through, and makes more events when they run short.
-    pub(super) fn look(
+    /// Makes a reference when it is due, records finished launches, and makes more events when they run short.
+    pub(super) fn collect(
         &mut self,
         driver: &Driver,
         pool: &Pool,
         out: &mut dyn Output,
-    ) -> Result<Seen, Refusal> {
-        let place = self.place;
-        inside(driver, place, || {
+    ) -> Result<Collected, CudaError> {
+        let device = self.device;
+        inside(driver, device, || {
             self.references.renew_if_due(driver, out)?;
-            let seen = self.write_down(driver, pool, out)?;
+            let collected = self.record(driver, pool, out)?;
             let (made, free) = pool.size();
             if free < made / 2 {
                 add(driver, pool, made)?;
             }
-            Ok(seen)
+            Ok(collected)
         })
     }
 
-    /// The last look: waits for what is under way until `deadline`.
-    pub(super) fn last_look(
+    /// The last collection: waits for unfinished launches until `deadline`, and returns the number of recorded ones.
+    pub(super) fn collect_last(
         &mut self,
         driver: &Driver,
         pool: &Pool,
         out: &mut dyn Output,
         deadline: Instant,
-    ) -> Result<u64, Refusal> {
-        let place = self.place;
-        inside(driver, place, || {
+    ) -> Result<u64, CudaError> {
+        let device = self.device;
+        inside(driver, device, || {
             self.references.renew(driver, out)?;
-            let mut seen = self.write_down(driver, pool, out)?;
-            let mut placed = seen.placed;
-            while seen.under_way > 0 && Instant::now() < deadline {
-                std::thread::sleep(LAST_LOOKS);
-                seen = self.write_down(driver, pool, out)?;
-                placed += seen.placed;
+            let mut collected = self.record(driver, pool, out)?;
+            let mut recorded = collected.recorded;
+            while collected.unfinished > 0 && Instant::now() < deadline {
+                std::thread::sleep(LAST_PAUSE);
+                collected = self.record(driver, pool, out)?;
+                recorded += collected.recorded;
             }
             // So that the last launches lie between two samples of the clock.
             self.references.renew(driver, out)?;
-            Ok(placed)
+            Ok(recorded)
         })
     }
 
-    /// Ends all that was made in the context, if it still answers. Nobody launches in it any more.
-    pub(super) fn destroy(self, driver: &Driver, pool: &Pool) -> Result<(), Refusal> {
-        let place = self.place;
-        inside(driver, place, || {
+    /// Destroys everything that the plugin made in the context, which nobody launches in any more.
+    pub(super) fn destroy(self, driver: &Driver, pool: &Pool) -> Result<(), CudaError> {
+        let device = self.device;
+        inside(driver, device, || {
             for event in pool.empty() {
                 driver.destroy_event(event)?;
             }
@@ -148,44 +148,45 @@ impl Context {
         renewed.expect("a driver that answers");
     }
 
-    fn write_down(
+    /// Records the times of finished launches.
+    fn record(
         &self,
         driver: &Driver,
         pool: &Pool,
         out: &mut dyn Output,
-    ) -> Result<Seen, Refusal> {
-        let mut seen = Seen::default();
+    ) -> Result<Collected, CudaError> {
+        let mut collected = Collected::default();
         let mut left: Vec<Left> = pool.left().collect();
-        // A stream comes to the launches of one thread in their order: behind one that it has not come to, none is
-        // asked for.
+        // A stream runs the launches of one thread in order, so the driver is not asked about those behind an
+        // unfinished one.
         left.sort_unstable_by_key(|left| (left.stream, left.launch));
-        let line = |left: &Left| (left.stream, EventId::from_raw(left.launch).slot());
+        let order = |left: &Left| (left.stream, EventId::from_raw(left.launch).slot());
         let mut waits_in = None;
         for left in left {
-            if waits_in != Some(line(&left))
+            if waits_in != Some(order(&left))
                 && driver.is_past(left.pair.after)?
                 && let Some(time) = self.time(driver, &left)?
             {
                 out.record(ticks(), left.launch, &GpuRecord::LaunchTime(time));
                 pool.put_back(left.pair);
-                seen.placed += 1;
+                collected.recorded += 1;
             } else {
-                waits_in = Some(line(&left));
-                seen.under_way += 1;
+                waits_in = Some(order(&left));
+                collected.unfinished += 1;
             }
         }
-        Ok(seen)
+        Ok(collected)
     }
 
-    fn time(&self, driver: &Driver, left: &Left) -> Result<Option<LaunchTime>, Refusal> {
-        let Some(start) = self.references.place(driver, left.pair.before)? else {
+    fn time(&self, driver: &Driver, left: &Left) -> Result<Option<LaunchTime>, CudaError> {
+        let Some(start) = self.references.locate(driver, left.pair.before)? else {
             return Ok(None);
         };
-        // From one event to the other, not to the reference: a short time is told finely.
+        // Between the two events, not from the reference: the resolution is finer for short times.
         let lasted_ms = driver.elapsed_ms(left.pair.before, left.pair.after)?;
         let lasted_ns = u64::try_from(nanoseconds(lasted_ms)).unwrap_or(0);
         Ok(Some(LaunchTime {
-            ordinal: self.place.ordinal,
+            ordinal: self.device.ordinal,
             uncertainty_ns: start.uncertainty_ns,
             stream: left.stream,
             start_ns: start.gpu_ns,
@@ -194,19 +195,20 @@ impl Context {
     }
 }
 
-/// Does something with a context current on the worker.
+/// Runs `action` with the context current on the worker.
 fn inside<T>(
     driver: &Driver,
-    place: Place,
-    action: impl FnOnce() -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
-    driver.push(place.context)?;
+    device: DeviceContext,
+    action: impl FnOnce() -> Result<T, CudaError>,
+) -> Result<T, CudaError> {
+    driver.push(device.context)?;
     let result = action();
     driver.pop();
     result
 }
 
-fn add(driver: &Driver, pool: &Pool, pairs: u32) -> Result<(), Refusal> {
+/// Adds pairs of events to a pool.
+fn add(driver: &Driver, pool: &Pool, pairs: u32) -> Result<(), CudaError> {
     for _ in 0..pairs {
         if pool.is_full() {
             break;

@@ -1,19 +1,19 @@
-//! Pairs of events, prepared for launches.
+//! Pairs of events for launches.
 //!
-//! A launching thread takes a pair from the list of free ones, and leaves it to the worker with the launch's id; the
-//! worker finds it by looking through all pairs, and puts it back. So nobody ever waits for anybody: the list is a
-//! stack of indices, whose head changes by compare-and-swap and carries a number that no two heads share.
+//! A launching thread takes a pair from the list of free pairs, and leaves it to the worker with the launch's id. The
+//! worker finds it by scanning all pairs, and puts it back. No thread waits for another: the list is a stack of
+//! indices, whose head changes by compare-and-swap and carries a change counter.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::gpu::driver::Event;
 
-/// Most pairs of a context: what half a second of launches at 8000 a second takes.
+/// The largest number of pairs of a context: enough for half a second of 8000 launches a second.
 pub(super) const MOST_PAIRS: u32 = 4096;
 
-/// A pair that nobody has given to the worker.
+/// No launch: the pair is not left to the worker.
 const NOT_LEFT: u64 = 0;
-/// Ends the list.
+/// The end of the list.
 const END: u32 = 0;
 
 /// The pairs of one context.
@@ -22,7 +22,7 @@ pub(super) struct Pool {
     pairs: Box<[Pair]>,
     /// Pairs that have events.
     made: AtomicU32,
-    /// The free pair that is next, plus one, and above it how often the list has changed.
+    /// The index of the first free pair, plus one; in the upper half the number of changes.
     head: AtomicU64,
     free: AtomicU32,
 }
@@ -31,7 +31,7 @@ pub(super) struct Pool {
 struct Pair {
     before: AtomicU64,
     after: AtomicU64,
-    /// The free pair below it in the list, plus one.
+    /// The index of the next free pair, plus one.
     next: AtomicU32,
     stream: AtomicU64,
     /// The launch's id once both events are in the stream, else [`NOT_LEFT`].
@@ -41,18 +41,16 @@ struct Pair {
 /// A pair that was taken from a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Which.
     index: u32,
-    /// Goes into the stream before the launch.
+    /// For the stream before the launch.
     pub(super) before: Event,
-    /// Goes into the stream behind it.
+    /// For the stream behind the launch.
     pub(super) after: Event,
 }
 
-/// A pair that a launching thread is through with.
+/// A pair that a launching thread left to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
-    /// The pair.
     pub(super) pair: Taken,
     /// The launch's event id.
     pub(super) launch: u64,
@@ -71,7 +69,7 @@ impl Pool {
         }
     }
 
-    /// Adds a pair; by the worker. False when there are [`MOST_PAIRS`].
+    /// Adds a pair; only for the worker. False if there are [`MOST_PAIRS`].
     pub(super) fn add(&self, before: Event, after: Event) -> bool {
         let index = self.made.load(Ordering::Relaxed);
         let Some(pair) = self.pair(index) else {
@@ -95,7 +93,7 @@ impl Pool {
         loop {
             let index = low(head).checked_sub(1)?;
             let pair = self.pair(index)?;
-            // Of a pair that another takes meanwhile it may be anything: then the head has changed.
+            // If another thread takes the pair meanwhile, this value is wrong, and the head has changed.
             let next = pair.next.load(Ordering::Relaxed);
             match self.change(head, next) {
                 Ok(()) => {
@@ -124,7 +122,7 @@ impl Pool {
         }
     }
 
-    /// Leaves a pair to the worker: both its events are in the stream.
+    /// Leaves a pair to the worker. Both events are in the stream.
     #[inline]
     pub(super) fn leave(&self, taken: Taken, launch: u64, stream: u64) {
         if let Some(pair) = self.pair(taken.index) {
@@ -152,19 +150,19 @@ impl Pool {
         self.made.load(Ordering::Relaxed) == MOST_PAIRS
     }
 
-    /// Pairs with events, and of these the free ones.
+    /// The number of pairs, and of free ones.
     pub(super) fn size(&self) -> (u32, u32) {
         let made = self.made.load(Ordering::Relaxed);
         (made, self.free.load(Ordering::Relaxed))
     }
 
-    /// How many of the pairs are free, in percent.
+    /// The share of free pairs, in percent.
     pub(super) fn free_percent(&self) -> u32 {
         let (made, free) = self.size();
         free * 100 / made.max(1)
     }
 
-    /// Forgets all pairs, whose events come back. When nobody launches in the context any more.
+    /// Removes all pairs, and returns their events. Only when nobody launches in the context any more.
     pub(super) fn empty(&self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(taken) = self.take() {
@@ -188,12 +186,12 @@ impl Pool {
         self.pairs.get(usize::try_from(index).ok()?)
     }
 
-    /// Makes another pair the head, if `head` still is. The current one else.
+    /// Makes another pair the head, if `head` is unchanged; else returns the current head.
     #[inline]
     fn change(&self, head: u64, next: u32) -> Result<(), u64> {
         let changes = (head >> 32).wrapping_add(1);
         let new = changes << 32 | u64::from(next);
-        // Whoever takes the pair next sees what was stored in it before.
+        // The next thread that takes the pair sees everything that was stored in it before.
         self.head
             .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire)
             .map(|_| ())

@@ -1,27 +1,27 @@
-//! The clock that times of events are on: reference events, each in a stream of its own, one a second.
+//! The clock of events: reference events in a stream of their own, one each second.
 //!
-//! The driver tells no event's time, only the milliseconds between two, as a 32-bit float: the farther apart, the
-//! coarser. So the nearest reference counts. What a reference showed is known by adding up from the first; when it
-//! happened lies between two readings of the host's ticks.
+//! The driver returns no event's time, only the milliseconds between two events, as a 32-bit float, which is coarser
+//! the farther they are apart. So the time of an event is measured from the nearest reference. The time of a reference
+//! is the sum of the distances from the first one. Two readings of the host's ticks bound when the reference happened.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::gpu::driver::{Driver, Event, Refusal, Stream};
-use crate::gpu::way::Output;
+use crate::gpu::backend::Output;
+use crate::gpu::driver::{CudaError, Driver, Event, Stream};
 use journal::clock::ticks;
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 
-/// How often a reference is made. Up to half of it away from one, the float has steps of 31 ns.
+/// The time between two references. At half of this distance the float has steps of 31 ns.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// References that are kept, for launches that ran long before it is asked for them.
+/// The number of references that are kept, for launches that ran long before they are collected.
 const KEPT: usize = 16;
-/// Of so many references at a time the one that was bracketed best is kept.
+/// The number of attempts for a reference, of which the most precise is kept.
 const TRIES: usize = 3;
-/// How long is waited for one. A device that is busy, in a process whose streams share one queue
-/// (`CUDA_DEVICE_MAX_CONNECTIONS=1`), takes longer: then it is looked for the next time.
+/// How long the worker waits for a reference. A busy device takes longer in a process whose streams share one queue
+/// (`CUDA_DEVICE_MAX_CONNECTIONS=1`); then the worker looks again at the next collection.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// As long it is asked for without a pause: most take this long.
+/// How long the worker polls without a pause, which is enough for most references.
 const SPIN: Duration = Duration::from_micros(100);
 const PAUSE: Duration = Duration::from_micros(50);
 /// "Resolution of approximately 0.5 microseconds" (`cuEventElapsedTime`).
@@ -32,7 +32,7 @@ const RESOLUTION_NS: u32 = 500;
 pub(super) struct References {
     ordinal: u32,
     stream: Stream,
-    /// What the first one will be said to show.
+    /// The clock's time at the first reference.
     first_ns: u64,
     /// Oldest first.
     kept: VecDeque<Reference>,
@@ -47,14 +47,14 @@ struct Reference {
     gpu_ns: u64,
 }
 
-/// An event that was put into the stream.
+/// A reference event that the stream has not reached.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     event: Event,
     before_ticks: u64,
 }
 
-/// An event that the stream came to between two ticks.
+/// An event that the stream reached between two ticks.
 #[derive(Clone, Copy, Debug)]
 struct Bracketed {
     event: Event,
@@ -68,16 +68,16 @@ impl Bracketed {
     }
 }
 
-/// When something was, on the device's clock.
+/// A time on the device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct GpuTime {
     pub(super) gpu_ns: u64,
     pub(super) uncertainty_ns: u32,
 }
 
 impl References {
-    /// Makes the stream and the events in the current context.
-    pub(super) fn new(driver: &Driver, ordinal: u32, first_ns: u64) -> Result<Self, Refusal> {
+    /// Makes stream and events in the current context.
+    pub(super) fn new(driver: &Driver, ordinal: u32, first_ns: u64) -> Result<Self, CudaError> {
         let stream = driver.create_stream()?;
         let spare: Result<_, _> = (0..KEPT + TRIES).map(|_| driver.create_event()).collect();
         Ok(Self {
@@ -91,22 +91,22 @@ impl References {
         })
     }
 
-    /// Whether there is one: else nothing can be placed.
+    /// Whether there is a reference; without one, no time is known.
     pub(super) fn has_one(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// What the newest one showed.
+    /// The clock's time at the newest reference.
     pub(super) fn newest_ns(&self) -> Option<u64> {
         self.kept.back().map(|newest| newest.gpu_ns)
     }
 
-    /// Makes a reference when it is time to.
+    /// Makes a reference if it is due.
     pub(super) fn renew_if_due(
         &mut self,
         driver: &Driver,
         out: &mut dyn Output,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), CudaError> {
         if self.pending.is_some() || Instant::now() >= self.due {
             self.renew(driver, out)?;
         }
@@ -114,7 +114,7 @@ impl References {
     }
 
     /// Makes a reference.
-    pub(super) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), Refusal> {
+    pub(super) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
         if let Some(Attempt {
             event,
             before_ticks,
@@ -163,7 +163,7 @@ impl References {
                 });
                 break;
             } else {
-                // Recorded anew it forgets that it was under way.
+                // Recording the event again discards the pending recording.
                 self.spare.insert(0, event);
                 break;
             }
@@ -174,12 +174,13 @@ impl References {
         }
     }
 
+    /// Adds a reference, and records its clock sample.
     fn keep(
         &mut self,
         driver: &Driver,
         reference: Bracketed,
         out: &mut dyn Output,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), CudaError> {
         let gpu_ns = match self.kept.back() {
             Some(last) => {
                 let elapsed_ms = driver.elapsed_ms(last.event, reference.event)?;
@@ -208,12 +209,16 @@ impl References {
         Ok(())
     }
 
-    /// When an event was that its stream is past. `None` before there is a reference.
-    pub(super) fn place(&self, driver: &Driver, event: Event) -> Result<Option<Placed>, Refusal> {
+    /// The time of an event that its stream has passed. `None` before there is a reference.
+    pub(super) fn locate(
+        &self,
+        driver: &Driver,
+        event: Event,
+    ) -> Result<Option<GpuTime>, CudaError> {
         let Some(newest) = self.kept.back() else {
             return Ok(None);
         };
-        let roughly = placed(newest, driver.elapsed_ms(newest.event, event)?);
+        let roughly = from_reference(newest, driver.elapsed_ms(newest.event, event)?);
         let nearest = self
             .kept
             .iter()
@@ -221,14 +226,14 @@ impl References {
         match nearest {
             Some(nearest) if nearest.event != newest.event => {
                 let elapsed_ms = driver.elapsed_ms(nearest.event, event)?;
-                Ok(Some(placed(nearest, elapsed_ms)))
+                Ok(Some(from_reference(nearest, elapsed_ms)))
             }
             _ => Ok(Some(roughly)),
         }
     }
 
-    /// Ends what [`Self::new`] made. The context answers.
-    pub(super) fn destroy(self, driver: &Driver) -> Result<(), Refusal> {
+    /// Destroys everything that [`Self::new`] made. The context must exist.
+    pub(super) fn destroy(self, driver: &Driver) -> Result<(), CudaError> {
         let pending = self.pending.map(|attempt| attempt.event);
         let kept = self.kept.iter().map(|reference| reference.event);
         for event in kept.chain(pending).chain(self.spare) {
@@ -238,8 +243,8 @@ impl References {
     }
 }
 
-/// When the stream was seen past the event; `None` when it takes too long.
-fn wait(driver: &Driver, event: Event) -> Result<Option<u64>, Refusal> {
+/// The tick when the stream had passed the event; `None` if that takes too long.
+fn wait(driver: &Driver, event: Event) -> Result<Option<u64>, CudaError> {
     let begin = Instant::now();
     loop {
         if driver.is_past(event)? {
@@ -253,8 +258,9 @@ fn wait(driver: &Driver, event: Event) -> Result<Option<u64>, Refusal> {
     }
 }
 
-fn placed(reference: &Reference, elapsed_ms: f32) -> Placed {
-    // Half of the float's last place.
+/// The time of an event at a distance from a reference.
+fn from_reference(reference: &Reference, elapsed_ms: f32) -> GpuTime {
+    // Half a unit in the last place.
     let coarseness_ns = elapsed_ms.abs() * (f32::EPSILON / 2.0) * 1e6;
     #[expect(
         clippy::cast_possible_truncation,
@@ -262,7 +268,7 @@ fn placed(reference: &Reference, elapsed_ms: f32) -> Placed {
         reason = "not negative; the conversion saturates"
     )]
     let coarseness_ns = coarseness_ns.ceil() as u32;
-    Placed {
+    GpuTime {
         gpu_ns: reference
             .gpu_ns
             .saturating_add_signed(nanoseconds(elapsed_ms)),

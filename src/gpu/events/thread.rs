@@ -1,20 +1,20 @@
-//! What a launching thread remembers.
+//! The open launches of a launching thread.
 
 use std::cell::RefCell;
 
 use super::pool::Taken;
 use crate::gpu::driver::Stream;
-use crate::record;
+use crate::host::process::thread_name;
 use nccl_events::id::EventId;
 
-/// Launches that a thread has begun and not ended: one, but for those that never end.
+/// The largest number of open launches: a thread has one, and perhaps others that never end.
 const MOST_OPEN: usize = 4;
 
 thread_local! {
     static THREAD: RefCell<Thread> = const { RefCell::new(Thread::NEW) };
 }
 
-/// Does something with what the calling thread remembers; nothing when the thread is ending.
+/// Runs `action` with the state of the calling thread; not if the thread is ending.
 pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     THREAD
         .try_with(|thread| Some(action(&mut *thread.try_borrow_mut().ok()?)))
@@ -22,27 +22,27 @@ pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
         .flatten()
 }
 
-/// What a launching thread remembers.
+/// The state of a launching thread.
 pub(super) struct Thread {
-    whose: Whose,
+    owner: Owner,
     open: [Option<Open>; MOST_OPEN],
     next: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    NotAsked,
-    Programs,
-    Cudas,
+enum Owner {
+    Unknown,
+    Program,
+    Cuda,
 }
 
 /// A launch that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
-    /// Of which session.
+    /// The session's serial number.
     pub(super) serial: u64,
     pub(super) id: EventId,
-    /// The context's place in the table.
+    /// The context's index in the table.
     pub(super) entry: usize,
     pub(super) pair: Taken,
     pub(super) stream: Stream,
@@ -50,45 +50,45 @@ pub(super) struct Open {
 
 impl Thread {
     const NEW: Self = Self {
-        whose: Whose::NotAsked,
+        owner: Owner::Unknown,
         open: [None; MOST_OPEN],
         next: 0,
     };
 
-    /// Whether it is one of CUDA's own threads, which run host functions of streams and may call nothing of CUDA.
-    /// NCCL launches from none; asked once a thread.
-    pub(super) fn is_cudas(&mut self) -> bool {
-        if self.whose == Whose::NotAsked {
-            self.whose = if is_name_of_cudas(&record::thread_name()) {
-                Whose::Cudas
+    /// Whether it is one of CUDA's own threads, which run host functions of streams and must not call CUDA. NCCL never
+    /// launches from one. Determined once for each thread.
+    pub(super) fn is_cuda_thread(&mut self) -> bool {
+        if self.owner == Owner::Unknown {
+            self.owner = if is_cuda_name(&thread_name()) {
+                Owner::Cuda
             } else {
-                Whose::Programs
+                Owner::Program
             };
         }
-        self.whose == Whose::Cudas
+        self.owner == Owner::Cuda
     }
 
-    /// A launch that never ended loses its place, and its events are not used again.
+    /// Keeps an open launch. It replaces the oldest, which never ended and whose events are not used again.
     pub(super) fn keep(&mut self, open: Open) {
-        if let Some(place) = self.open.get_mut(self.next) {
-            *place = Some(open);
+        if let Some(slot) = self.open.get_mut(self.next) {
+            *slot = Some(open);
         }
         self.next = (self.next + 1) % MOST_OPEN;
     }
 
-    /// The launch with this id, if it was begun here.
+    /// Removes the launch with this id, if it began on this thread.
     pub(super) fn take(&mut self, serial: u64, id: EventId) -> Option<Open> {
         let is_it = |open: &Open| open.serial == serial && open.id == id;
-        let place = self
+        let slot = self
             .open
             .iter_mut()
-            .find(|place| place.as_ref().is_some_and(is_it))?;
-        place.take()
+            .find(|slot| slot.as_ref().is_some_and(is_it))?;
+        slot.take()
     }
 }
 
-/// As the driver calls its threads: `cuda-EvtHandlr`, or `cuda` and digits.
-fn is_name_of_cudas(name: &str) -> bool {
+/// Whether the driver names its threads like this: `cuda-EvtHandlr`, or `cuda` and digits.
+fn is_cuda_name(name: &str) -> bool {
     name.strip_prefix("cuda").is_some_and(|rest| {
         rest == "-EvtHandlr" || rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
@@ -99,9 +99,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cudas_own_threads_are_known_by_name() {
+    fn cuda_threads_are_known_by_name() {
         for name in ["cuda-EvtHandlr", "cuda00001400006"] {
-            assert!(is_name_of_cudas(name), "{name}");
+            assert!(is_cuda_name(name), "{name}");
         }
         for name in [
             "cuda",
@@ -111,7 +111,7 @@ mod tests {
             "pt_autograd_0",
             "",
         ] {
-            assert!(!is_name_of_cudas(name), "{name}");
+            assert!(!is_cuda_name(name), "{name}");
         }
     }
 }

@@ -1,21 +1,20 @@
-//! Makes this process's part of a snapshot. Runs on the maintenance thread only.
+//! Copies this process's part into a snapshot. Runs on the maintenance thread.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Request, standing};
-use crate::host::hooks;
-use crate::host::logger;
+use super::request::{Request, standing};
+use crate::host::{logger, signals};
 use journal::clock;
 use journal::part::process::ProcessInfo;
 use journal::private;
 use journal::writer::Registry;
 use trace::{JOURNAL, PROCESS, part_name};
 
-/// How often the maintenance looks for the file.
+/// How often the maintenance thread looks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a new file is left alone: a shell makes it first and sets its time then, which is the snapshot's name.
+/// How long a new file is left alone: a tool may make it first and then set its time, which is the snapshot's name.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// Looks for requests and answers them.
@@ -24,7 +23,7 @@ pub(crate) struct Maker {
     out: PathBuf,
     part: PathBuf,
     due: Instant,
-    /// Seen, to be looked at again.
+    /// A new request, which is answered if it is the same at the next look.
     settling: Option<Request>,
     answered: Option<Request>,
     has_failed: bool,
@@ -43,9 +42,9 @@ impl Maker {
         }
     }
 
-    /// Whether it is time to answer a request: the caller records a clock pair before.
+    /// The request to answer now. The caller records a clock pair first.
     pub(crate) fn wanted(&mut self) -> Option<Request> {
-        if hooks::DUMP.take()
+        if signals::DUMP.take()
             && let Err(error) = Request::make(&self.out)
         {
             self.fail(&error);
@@ -67,14 +66,14 @@ impl Maker {
         None
     }
 
-    /// Puts this process's part into the snapshot.
+    /// Copies this process's part into the snapshot.
     pub(crate) fn answer(&mut self, request: Request, registry: &Registry) {
         if let Err(error) = self.put_part(&request, registry) {
             self.fail(&error);
         }
         let is_last =
             standing(&self.out, &request).is_ok_and(|standing| standing.awaited.is_empty());
-        if is_last && let Err(error) = request.set_aside(&self.out) {
+        if is_last && let Err(error) = request.close(&self.out) {
             self.fail(&error);
         }
         self.answered = Some(request);
@@ -104,7 +103,7 @@ impl Maker {
         private::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
     }
 
-    /// Says once that something does not work: the job's log is not to fill up with it.
+    /// Warns once that there is no snapshot.
     fn fail(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
             logger::warn(&format!(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use journal::part::environment::JobEnvironment;
-use nccl_profiler_otf2::config::{self, Place};
+use nccl_profiler_otf2::config::{self, PathValues};
 use rustix::system::uname;
 
 use crate::calendar;
@@ -185,7 +185,7 @@ fn expand(template: &str, job: &JobEnvironment) -> Result<String> {
     let host = uname().nodename().to_string_lossy().into_owned();
     Ok(config::expand(
         template,
-        &Place {
+        &PathValues {
             host,
             process_id: 0,
             job: job.job.clone(),

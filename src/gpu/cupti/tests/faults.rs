@@ -1,4 +1,4 @@
-//! What can go wrong with CUPTI goes wrong, one line says so, the rest is recorded.
+//! Faults of CUPTI: one line reports each, and the rest is recorded.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::rig::{Launched, Rig, refusal, scenario, settings};
 use crate::gpu::cupti::Settings;
 use nccl_events::gpu::GpuCount;
 
-/// Launches, collects in between, and ends.
+/// A session with a number of launches.
 fn session(launches: u32) -> (Rig, Vec<Launched>) {
     let mut rig = Rig::open();
     let mut launched = Vec::new();
@@ -22,19 +22,19 @@ fn session(launches: u32) -> (Rig, Vec<Launched>) {
 }
 
 #[test]
-fn kernels_without_times_are_counted_and_not_drawn() {
+fn kernels_without_times_are_counted() {
     scenario(
-        "faults::kernels_without_times_are_counted_and_not_drawn",
+        "faults::kernels_without_times_are_counted",
         &[("FAKECUPTI_ZERO_TIMES", "10")],
         || {
             let (rig, launched) = session(500);
-            assert_eq!((rig.book.kernels.len(), launched.len()), (450, 500));
-            assert_eq!(rig.book.get(GpuCount::KernelsWithoutTimes), 50);
+            assert_eq!((rig.output.kernels.len(), launched.len()), (450, 500));
+            assert_eq!(rig.output.get(GpuCount::KernelsWithoutTimes), 50);
             assert_eq!(
-                rig.book.get(GpuCount::Unmatched) + rig.book.get(GpuCount::Unfinished),
+                rig.output.get(GpuCount::Unmatched) + rig.output.get(GpuCount::Unfinished),
                 0
             );
-            rig.book.one_fault("without times");
+            rig.output.one_fault("without times");
         },
     );
 }
@@ -48,7 +48,7 @@ fn kernels_without_names_are_joined_all_the_same() {
             let (rig, launched) = session(200);
             rig.all_are_joined(&launched);
             assert!(
-                rig.book
+                rig.output
                     .kernels
                     .iter()
                     .all(|(_, kernel)| kernel.name.is_empty())
@@ -64,10 +64,10 @@ fn dropped_records_are_counted() {
         &[("FAKECUPTI_DROP", "30")],
         || {
             let (rig, _) = session(200);
-            assert_eq!(rig.book.kernels.len(), 170);
-            assert_eq!(rig.book.get(GpuCount::DroppedByCupti), 30);
-            assert_eq!(rig.book.get(GpuCount::Unmatched), 30);
-            rig.book.one_fault("dropped");
+            assert_eq!(rig.output.kernels.len(), 170);
+            assert_eq!(rig.output.get(GpuCount::DroppedByCupti), 30);
+            assert_eq!(rig.output.get(GpuCount::Unmatched), 30);
+            rig.output.one_fault("dropped");
         },
     );
 }
@@ -82,10 +82,10 @@ fn half_a_record_at_the_end_of_a_buffer_is_not_read() {
             || {
                 let (rig, launched) = session(200);
                 rig.all_are_joined(&launched);
-                assert!(rig.book.get(GpuCount::BadRecords) > 0);
-                rig.book.one_fault("CUPTI_ERROR_INVALID_KIND (21)");
+                assert!(rig.output.get(GpuCount::BadRecords) > 0);
+                rig.output.one_fault("CUPTI_ERROR_INVALID_KIND (21)");
                 assert!(
-                    rig.book
+                    rig.output
                         .kernels
                         .iter()
                         .all(|(_, kernel)| kernel.source_graph_node == 0)
@@ -103,23 +103,23 @@ fn a_buffer_of_another_tool_is_neither_read_nor_freed() {
         || {
             let (rig, launched) = session(200);
             rig.all_are_joined(&launched);
-            assert_eq!(rig.book.get(GpuCount::ForeignBuffers), 1);
-            rig.book.one_fault("buffers of another component");
+            assert_eq!(rig.output.get(GpuCount::ForeignBuffers), 1);
+            rig.output.one_fault("buffers of another component");
         },
     );
 }
 
 #[test]
-fn another_tool_that_takes_over_is_noticed() {
+fn a_takeover_by_another_tool_is_reported() {
     let variables = [("FAKECUPTI_API", "24"), ("FAKECUPTI_TAKEOVER_AFTER", "150")];
     scenario(
-        "faults::another_tool_that_takes_over_is_noticed",
+        "faults::a_takeover_by_another_tool_is_reported",
         &variables,
         || {
             let mut rig = Rig::open();
             let began = Instant::now();
             // Two calls a launch.
-            while began.elapsed() < Duration::from_secs(7) && rig.book.faults.is_empty() {
+            while began.elapsed() < Duration::from_secs(7) && rig.output.faults.is_empty() {
                 for _ in 0..40 {
                     rig.launch(652, 0);
                 }
@@ -128,24 +128,24 @@ fn another_tool_that_takes_over_is_noticed() {
                 std::thread::sleep(Duration::from_millis(100));
             }
             rig.finish();
-            rig.book.one_fault("taken over");
+            rig.output.one_fault("taken over");
             let (kernels, launches) = (
-                rig.book.get(GpuCount::Kernels),
-                rig.book.get(GpuCount::Launches),
+                rig.output.get(GpuCount::Kernels),
+                rig.output.get(GpuCount::Launches),
             );
-            // What was in the buffer that CUPTI had then went to the other tool, with the buffer.
-            assert!((40..80).contains(&kernels), "{:?}", rig.book.counts);
-            assert_eq!(rig.book.get(GpuCount::LateBuffers), 1);
-            let lost = rig.book.get(GpuCount::Unfinished) + rig.book.get(GpuCount::Unmatched);
+            // The records in the buffer that CUPTI had then went to the other tool.
+            assert!((40..80).contains(&kernels), "{:?}", rig.output.counts);
+            assert_eq!(rig.output.get(GpuCount::LateBuffers), 1);
+            let lost = rig.output.get(GpuCount::Unfinished) + rig.output.get(GpuCount::Unmatched);
             assert_eq!(lost, launches - kernels);
         },
     );
 }
 
 #[test]
-fn another_tool_that_turns_kinds_off_is_noticed() {
+fn disabled_kinds_are_reported() {
     scenario(
-        "faults::another_tool_that_turns_kinds_off_is_noticed",
+        "faults::disabled_kinds_are_reported",
         &[("FAKECUPTI_API", "24")],
         || {
             let mut rig = Rig::open();
@@ -154,7 +154,7 @@ fn another_tool_that_turns_kinds_off_is_noticed() {
             rig.collect();
             assert_eq!(rig.double.other_tool(2), 0);
             let began = Instant::now();
-            while began.elapsed() < Duration::from_secs(7) && rig.book.faults.is_empty() {
+            while began.elapsed() < Duration::from_secs(7) && rig.output.faults.is_empty() {
                 for _ in 0..40 {
                     rig.launch(652, 0);
                 }
@@ -162,16 +162,16 @@ fn another_tool_that_turns_kinds_off_is_noticed() {
                 std::thread::sleep(Duration::from_millis(100));
             }
             rig.finish();
-            rig.book.one_fault("taken over");
-            assert_eq!(rig.book.kernels.len(), 1);
+            rig.output.one_fault("taken over");
+            assert_eq!(rig.output.kernels.len(), 1);
         },
     );
 }
 
 #[test]
-fn a_clock_of_another_tool_is_noticed_and_sampled() {
+fn a_clock_of_another_tool_is_reported_and_sampled() {
     scenario(
-        "faults::a_clock_of_another_tool_is_noticed_and_sampled",
+        "faults::a_clock_of_another_tool_is_reported_and_sampled",
         &[("FAKECUPTI_CLOCK", "foreign")],
         || {
             let mut rig = Rig::open();
@@ -182,12 +182,12 @@ fn a_clock_of_another_tool_is_noticed_and_sampled() {
             }
             rig.finish();
             rig.all_are_joined(&[launched]);
-            assert_eq!(rig.book.notices.len(), 1, "{:?}", rig.book.notices);
-            assert!(rig.book.notices[0].contains("a clock of its own"));
-            assert_eq!(rig.book.faults, [""; 0]);
+            assert_eq!(rig.output.notices.len(), 1, "{:?}", rig.output.notices);
+            assert!(rig.output.notices[0].contains("a clock of its own"));
+            assert_eq!(rig.output.faults, [""; 0]);
             let (first, last) = (
-                rig.book.clocks[0],
-                rig.book.clocks[rig.book.clocks.len() - 1],
+                rig.output.clocks[0],
+                rig.output.clocks[rig.output.clocks.len() - 1],
             );
             assert!(
                 last.gpu_ns - first.gpu_ns > 11_000_000_000,
@@ -198,7 +198,7 @@ fn a_clock_of_another_tool_is_noticed_and_sampled() {
 }
 
 #[test]
-fn a_refusal_to_begin_says_why() {
+fn an_error_of_the_subscription_is_explained() {
     for (variables, words) in [
         (
             vec![("FAKECUPTI_API", "24"), ("FAKECUPTI_INIT", "15")],
@@ -225,10 +225,14 @@ fn a_refusal_to_begin_says_why() {
             "held by \"CUPTI for Another\"",
         ),
     ] {
-        scenario("faults::a_refusal_to_begin_says_why", &variables, || {
-            let refused = refusal(&settings());
-            assert!(refused.contains(words), "{refused}");
-        });
+        scenario(
+            "faults::an_error_of_the_subscription_is_explained",
+            &variables,
+            || {
+                let refused = refusal(&settings());
+                assert!(refused.contains(words), "{refused}");
+            },
+        );
     }
 }
 
@@ -245,34 +249,38 @@ fn tools_that_share_cupti_both_get_their_records() {
         || {
             let (rig, launched) = session(300);
             rig.all_are_joined(&launched);
-            assert_eq!(rig.book.faults, [""; 0]);
+            assert_eq!(rig.output.faults, [""; 0]);
         },
     );
 }
 
 #[test]
-fn a_driver_that_serves_one_tool_only_is_enough() {
+fn a_driver_that_serves_only_one_tool_is_enough() {
     let variables = [("FAKECUPTI_API", "130500"), ("FAKECUPTI_OLD_DRIVER", "1")];
     scenario(
-        "faults::a_driver_that_serves_one_tool_only_is_enough",
+        "faults::a_driver_that_serves_only_one_tool_is_enough",
         &variables,
         || {
             let (rig, launched) = session(300);
             rig.all_are_joined(&launched);
-            assert!(rig.which.contains("no other tool can use"), "{}", rig.which);
+            assert!(
+                rig.description.contains("no other tool can use"),
+                "{}",
+                rig.description
+            );
         },
     );
 }
 
 #[test]
-fn a_tool_that_traces_goes_first_where_it_is_not_insisted() {
+fn by_default_a_tool_that_traces_has_precedence() {
     let variables = [
         ("FAKECUPTI_API", "130500"),
         ("FAKECUPTI_TAKEN", "Another"),
         ("FAKECUPTI_TAKEN_BY", "v2-shared"),
     ];
     scenario(
-        "faults::a_tool_that_traces_goes_first_where_it_is_not_insisted",
+        "faults::by_default_a_tool_that_traces_has_precedence",
         &variables,
         || {
             let yielding = Settings {

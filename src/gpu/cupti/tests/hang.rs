@@ -1,4 +1,4 @@
-//! Calls that do not come back. The double has none: here functions of the test's own stand in CUPTI's place.
+//! Calls that do not return, played by functions of the test.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use cupti_sys::Functions;
 use cupti_sys::functions::{Callback, Subscriber};
 
-use super::rig::{Book, launch_of, next_id};
+use super::rig::{Recorded, launch_of, next_id};
+use crate::gpu::backend::Backend as _;
+use crate::gpu::cupti::Settings;
+use crate::gpu::cupti::backend::Cupti;
 use crate::gpu::cupti::calls::Calls;
 use crate::gpu::cupti::session::Session;
-use crate::gpu::cupti::{Cupti, Settings};
 use crate::gpu::driver::{self, Driver};
-use crate::gpu::way::Timing as _;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 
@@ -37,7 +38,7 @@ extern "C" fn hang(_: u32) -> c_int {
 }
 
 #[test]
-fn a_flush_that_hangs_holds_nobody_up() {
+fn a_flush_that_hangs_delays_nothing() {
     let functions = Functions {
         subscribe: Some(subscribe),
         unsubscribe: Some(unsubscribe),
@@ -51,16 +52,16 @@ fn a_flush_that_hangs_holds_nobody_up() {
         Settings::default(),
         Driver::new(driver::Functions::default()),
     );
-    let mut book = Book::default();
+    let mut output = Recorded::default();
     cupti.begins(launch_of(next_id(Kind::KernelLaunch)));
     let began = Instant::now();
-    cupti.collect(&mut book);
+    cupti.collect(&mut output);
     assert!(began.elapsed() < Duration::from_secs(5));
     let began = Instant::now();
-    cupti.finish(&mut book, began + Duration::from_millis(300));
+    cupti.finish(&mut output, began + Duration::from_millis(300));
     assert!(began.elapsed() < Duration::from_secs(5));
-    book.one_fault("has not given its records back");
-    assert_eq!(book.get(GpuCount::Unfinished), 1);
-    // What hangs in CUPTI may still need the subscription.
+    output.one_fault("has not given its records back");
+    assert_eq!(output.get(GpuCount::Unfinished), 1);
+    // The hanging call may still need the subscription.
     assert_eq!(UNSUBSCRIBED.load(Ordering::Relaxed), 0);
 }

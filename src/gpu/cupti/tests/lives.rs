@@ -1,12 +1,12 @@
-//! Beginnings and ends: sessions after each other, threads that end wrongly, forks, processes without a driver.
+//! Beginnings and ends: several sessions, stops on other threads, forks, processes without a driver.
 
 use std::time::{Duration, Instant};
 
 use super::rig::{
     NCCL, OTHER, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings,
 };
+use crate::gpu::backend::Backend as _;
 use crate::gpu::cupti::Settings;
-use crate::gpu::way::Timing as _;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 
@@ -22,9 +22,9 @@ fn sessions_follow_each_other() {
                     let launched = [rig.launch(652, 0), rig.launch(307, 1)];
                     rig.finish();
                     rig.all_are_joined(&launched);
-                    assert_eq!(rig.book.faults, [""; 0]);
+                    assert_eq!(rig.output.faults, [""; 0]);
                     assert_eq!(rig.double.count(c"unsubscribed"), session);
-                    // After the end CUPTI is not called any more.
+                    // After the end the plugin does not call CUPTI.
                     rig.launch(652, 0);
                     assert_eq!(rig.double.count(c"pushes"), session * 2);
                 }
@@ -45,17 +45,17 @@ fn kernels_that_still_run_at_the_end_are_counted() {
                 rig.double.drain();
                 let id = next_id(Kind::KernelLaunch);
                 let now = journal::clock::realtime_ns();
-                rig.timing.begins(launch_of(id));
+                rig.backend.begins(launch_of(id));
                 rig.double.launch_at(3, NCCL, now, now + 3_600_000_000_000);
-                rig.timing.ends(id);
+                rig.backend.ends(id);
                 let began = Instant::now();
                 rig.finish_at_once();
                 assert!(began.elapsed() < Duration::from_secs(5));
                 rig.all_are_joined(&[done]);
-                let lost = rig.book.get(GpuCount::KernelsWithoutTimes)
-                    + rig.book.get(GpuCount::Unmatched)
-                    + rig.book.get(GpuCount::Unfinished);
-                assert_eq!(lost, 1, "{:?}", rig.book.counts);
+                let lost = rig.output.get(GpuCount::KernelsWithoutTimes)
+                    + rig.output.get(GpuCount::Unmatched)
+                    + rig.output.get(GpuCount::Unfinished);
+                assert_eq!(lost, 1, "{:?}", rig.output.counts);
             },
         );
     }
@@ -69,13 +69,13 @@ fn a_stop_on_another_thread_does_nothing_there() {
         || {
             let mut rig = Rig::open();
             let id = next_id(Kind::KernelLaunch);
-            rig.timing.begins(launch_of(id));
+            rig.backend.begins(launch_of(id));
             let correlation = rig.double.launch(652, 0, NCCL);
             std::thread::scope(|scope| {
-                scope.spawn(|| rig.timing.ends(id));
+                scope.spawn(|| rig.backend.ends(id));
             });
             assert_eq!(rig.double.count(c"pops"), 0);
-            // The next ones have their own ids all the same, and the stack does not grow without end.
+            // Later launches have their own ids, and the stack does not grow without limit.
             let mut launched = vec![super::rig::Launched {
                 id: id.get(),
                 correlation,
@@ -83,14 +83,14 @@ fn a_stop_on_another_thread_does_nothing_there() {
             launched.push(rig.launch(652, 0));
             for _ in 0..20 {
                 let id = next_id(Kind::KernelLaunch);
-                rig.timing.begins(launch_of(id));
+                rig.backend.begins(launch_of(id));
                 let correlation = rig.double.launch(652, 0, NCCL);
                 launched.push(super::rig::Launched {
                     id: id.get(),
                     correlation,
                 });
                 std::thread::scope(|scope| {
-                    scope.spawn(|| rig.timing.ends(id));
+                    scope.spawn(|| rig.backend.ends(id));
                 });
             }
             rig.finish();
@@ -103,17 +103,17 @@ fn a_stop_on_another_thread_does_nothing_there() {
 }
 
 #[test]
-fn a_forked_child_leaves_cupti_alone() {
-    // The double ends a child that calls it.
-    scenario("lives::a_forked_child_leaves_cupti_alone", &[], || {
+fn a_forked_child_does_not_call_cupti() {
+    // The double aborts a child that calls it.
+    scenario("lives::a_forked_child_does_not_call_cupti", &[], || {
         let mut rig = Rig::open();
         let launched = rig.launch(652, 0);
         let id = next_id(Kind::KernelLaunch);
-        // SAFETY: the child calls nothing but what is tested, and ends by `_exit`.
+        // SAFETY: the child only calls the tested functions and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            rig.timing.begins(launch_of(id));
-            rig.timing.ends(id);
+            rig.backend.begins(launch_of(id));
+            rig.backend.ends(id);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(7) };
         }
@@ -130,21 +130,21 @@ fn a_forked_child_leaves_cupti_alone() {
 }
 
 #[test]
-fn ids_of_other_tools_are_left_alone() {
-    scenario("lives::ids_of_other_tools_are_left_alone", &[], || {
+fn kernels_between_launches_have_no_id() {
+    scenario("lives::kernels_between_launches_have_no_id", &[], || {
         let mut rig = Rig::open();
         let launched = rig.launch(652, 0);
-        // Between launches: kernels of others have no id of ours.
+        // Between launches: kernels of others get no id.
         rig.double.launch(652, 0, OTHER);
         rig.finish();
         rig.all_are_joined(&[launched]);
-        assert_eq!(rig.book.get(GpuCount::ForeignKernels), 1);
+        assert_eq!(rig.output.get(GpuCount::ForeignKernels), 1);
     });
 }
 
 #[test]
-fn without_a_driver_cupti_is_not_touched() {
-    scenario_without_driver("lives::without_a_driver_cupti_is_not_touched", || {
+fn without_a_driver_cupti_is_not_loaded() {
+    scenario_without_driver("lives::without_a_driver_cupti_is_not_loaded", || {
         let refused = refusal(&settings());
         assert!(refused.contains("libcuda.so.1 is not loaded"), "{refused}");
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -153,9 +153,9 @@ fn without_a_driver_cupti_is_not_touched() {
 }
 
 #[test]
-fn with_a_stub_of_a_driver_cupti_is_not_touched() {
+fn with_a_stub_driver_cupti_is_not_loaded() {
     scenario(
-        "lives::with_a_stub_of_a_driver_cupti_is_not_touched",
+        "lives::with_a_stub_driver_cupti_is_not_loaded",
         &[("FAKEGPU_DRIVER", "stub")],
         || {
             let refused = refusal(&settings());
@@ -167,8 +167,8 @@ fn with_a_stub_of_a_driver_cupti_is_not_touched() {
 }
 
 #[test]
-fn a_library_that_is_not_there_is_named() {
-    scenario("lives::a_library_that_is_not_there_is_named", &[], || {
+fn a_missing_library_is_named() {
+    scenario("lives::a_missing_library_is_named", &[], || {
         let named = Settings {
             library: Some("/nowhere/libcupti.so.12".into()),
             ..Settings::default()

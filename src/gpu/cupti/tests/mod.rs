@@ -1,5 +1,5 @@
-//! The way by CUPTI against the double of libcupti (`tests/doubles/fake-cupti`), each scenario in a process of its own: the
-//! double, like CUPTI, can be used once in a process, and is told by variables what to play.
+//! The backend against the double of libcupti (`tests/doubles/fake-cupti`). Each scenario runs in a child process,
+//! because the double, like CUPTI, can be used once in a process; variables say what it plays.
 
 mod faults;
 mod hang;

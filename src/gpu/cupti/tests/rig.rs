@@ -1,4 +1,4 @@
-//! A process that launches kernels, with the double in CUPTI's place and the stand-in in the driver's.
+//! A process that launches kernels, with doubles of CUPTI and of the driver.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
@@ -9,33 +9,31 @@ use std::time::{Duration, Instant};
 
 use whole_plugin::built;
 
+use crate::gpu::backend::{Backend, Launch, Output};
+use crate::gpu::cupti::backend::Cupti;
 use crate::gpu::cupti::session::Session;
-use crate::gpu::cupti::{Cupti, NotUsed, Settings, open};
+use crate::gpu::cupti::{NotUsed, Settings, open};
 use crate::gpu::driver::Driver;
-use crate::gpu::way::{Launch, Output, Timing};
-use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{ClockSample, Copy, GpuRecord, Kernel, Way};
+use nccl_events::gpu::{ClockSample, Copy, GpuCount, GpuRecord, Kernel, Way as BackendKind};
 use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Kind, Name};
 
-/// Says to a child which scenario it is to run.
+/// The variable that names a child's scenario.
 const INNER: &str = "CUPTI_SCENARIO";
 
-/// Every level that the double knows and that is of a release.
-pub(super) const LEVELS: [u32; 15] = [
-    18, 20, 21, 22, 23, 24, 26, 27, 28, 130_001, 130_101, 130_202, 130_301, 130_401, 130_500,
-];
+/// The first level with each size of records and each set of functions.
+pub(super) const LEVELS: [u32; 9] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500];
 
-/// A name of NCCL's.
+/// The name of a kernel of NCCL.
 pub(super) const NCCL: &CStr =
     c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-/// A name of another library's.
+/// The name of another library's kernel.
 pub(super) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
 
 /// `cuLaunchKernel`, `cuLaunchKernelEx`.
 pub(super) const LAUNCHES: [u32; 2] = [307, 652];
 
-/// Runs `body` in a child process with these variables; it must end well.
+/// Runs `body` in a child process with these variables; it must succeed.
 pub(super) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     scenario_in(name, variables, true, body);
 }
@@ -49,7 +47,7 @@ fn scenario_in(name: &str, variables: &[(&str, &str)], has_driver: bool, body: i
     let name = format!("gpu::cupti::tests::{name}");
     let own = format!("{name} {variables:?}");
     if let Ok(inner) = std::env::var(INNER) {
-        // A test with several scenarios: the child was started for one.
+        // A test can have several scenarios; the child runs one.
         if inner == own {
             body();
         }
@@ -79,7 +77,7 @@ fn scenario_in(name: &str, variables: &[(&str, &str)], has_driver: bool, body: i
     );
 }
 
-/// The settings of these tests: the double is named.
+/// Settings that name the double.
 pub(super) fn settings() -> Settings {
     Settings {
         library: Some(built::fake_cupti()),
@@ -92,9 +90,9 @@ pub(super) fn refusal(settings: &Settings) -> String {
     Session::open(settings).err().unwrap().to_string()
 }
 
-/// What was written down.
+/// The records of the backend.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Recorded {
     pub(super) kernels: Vec<(u64, Kernel<String>)>,
     pub(super) copies: Vec<(u64, Copy)>,
     pub(super) clocks: Vec<ClockSample>,
@@ -103,7 +101,7 @@ pub(super) struct Book {
     pub(super) faults: Vec<String>,
 }
 
-impl Output for Book {
+impl Output for Recorded {
     fn record(&mut self, _ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) {
         match *record {
             GpuRecord::Kernel(kernel) => {
@@ -123,16 +121,16 @@ impl Output for Book {
         }
     }
 
-    fn notice(&mut self, _way: Way, text: &str) {
+    fn notice(&mut self, _backend: BackendKind, text: &str) {
         self.notices.push(whole(text));
     }
 
-    fn fault(&mut self, _way: Way, text: &str) {
+    fn fault(&mut self, _backend: BackendKind, text: &str) {
         self.faults.push(whole(text));
     }
 }
 
-/// The line, which the archive keeps only so much of.
+/// The line, which the archive must not cut.
 fn whole(text: &str) -> String {
     assert!(
         text.len() <= Name::MAX_BYTES,
@@ -142,7 +140,7 @@ fn whole(text: &str) -> String {
     text.to_owned()
 }
 
-impl Book {
+impl Recorded {
     pub(super) fn get(&self, count: GpuCount) -> u64 {
         self.counts.get(&count).copied().unwrap_or(0)
     }
@@ -155,14 +153,14 @@ impl Book {
             .collect()
     }
 
-    /// There was one fault, with these words in it.
+    /// Fails unless there was one fault, with these words.
     pub(super) fn one_fault(&self, words: &str) {
         assert_eq!(self.faults.len(), 1, "{:?}", self.faults);
         assert!(self.faults[0].contains(words), "{:?}", self.faults);
     }
 }
 
-/// A launch: its event's id, and the correlation id that CUPTI gave it.
+/// A launch: its event id and CUPTI's correlation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Launched {
     pub(super) id: u64,
@@ -173,17 +171,17 @@ pub(super) struct Launched {
 #[derive(Clone, Copy)]
 pub(super) struct Double(*mut c_void);
 
-// SAFETY: a handle of the loader's, which any thread may use.
+// SAFETY: a handle of the loader, which any thread may use.
 unsafe impl Send for Double {}
 // SAFETY: as above.
 unsafe impl Sync for Double {}
 
 macro_rules! control {
     ($double:expr, $name:literal, ($($type:ty),*) -> $result:ty, $($argument:expr),*) => {{
-        // SAFETY: a handle that is not closed, and a string that ends.
+        // SAFETY: an open handle and a NUL-terminated string.
         let found = unsafe { libc::dlsym($double.0, $name.as_ptr()) };
         assert!(!found.is_null(), "{:?}", $name);
-        // SAFETY: the type is that of the table in the double's README.
+        // SAFETY: the double's README has this type.
         let function = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(found)
         };
@@ -196,13 +194,13 @@ impl Double {
     pub(super) fn mapped() -> Self {
         let path = built::fake_cupti();
         let path = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: a string that ends; the double's initialiser hides names.
+        // SAFETY: a NUL-terminated string; the double's initialiser hides names.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null());
         Self(handle)
     }
 
-    /// A driver function is called; it runs nothing.
+    /// Calls a driver function that runs nothing.
     pub(super) fn call(self, cbid: u32) -> u32 {
         control!(self, c"fake_cupti_api", (u32, u32) -> u32, 4, cbid)
     }
@@ -253,10 +251,10 @@ impl Double {
 
 /// A session with the double.
 pub(super) struct Rig {
-    pub(super) timing: Arc<Cupti>,
-    pub(super) which: String,
+    pub(super) backend: Arc<Cupti>,
+    pub(super) description: String,
     pub(super) double: Double,
-    pub(super) book: Book,
+    pub(super) output: Recorded,
 }
 
 impl Rig {
@@ -269,21 +267,21 @@ impl Rig {
         let driver = Driver::of_process().unwrap();
         let opened = open(settings, driver)?;
         Ok(Self {
-            timing: opened.timing,
-            which: opened.which,
+            backend: opened.backend,
+            description: opened.description,
             double: Double::mapped(),
-            book: Book::default(),
+            output: Recorded::default(),
         })
     }
 
     /// NCCL launches a kernel on this thread.
     pub(super) fn launch(&self, cbid: u32, stream: u32) -> Launched {
         let id = next_id(Kind::KernelLaunch);
-        self.timing.begins(launch_of(id));
-        // What NCCL asks first, which launches nothing.
+        self.backend.begins(launch_of(id));
+        // NCCL first calls a function that launches nothing.
         self.double.call(371);
         let correlation = self.double.launch(cbid, stream, NCCL);
-        self.timing.ends(id);
+        self.backend.ends(id);
         Launched {
             id: id.get(),
             correlation,
@@ -291,10 +289,10 @@ impl Rig {
     }
 
     pub(super) fn collect(&mut self) {
-        self.timing.collect(&mut self.book);
+        self.backend.collect(&mut self.output);
     }
 
-    /// Ends the session after all that was launched has run.
+    /// Ends the session after all launches have run.
     pub(super) fn finish(&mut self) {
         self.double.drain();
         self.finish_at_once();
@@ -302,14 +300,14 @@ impl Rig {
 
     pub(super) fn finish_at_once(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(20);
-        self.timing.finish(&mut self.book, deadline);
+        self.backend.finish(&mut self.output, deadline);
     }
 
-    /// Every launch has its kernel, and no kernel another id.
+    /// Fails unless every launch has its kernel, and no kernel has another id.
     pub(super) fn all_are_joined(&self, launched: &[Launched]) {
         let mut expected: Vec<_> = launched.to_vec();
         expected.sort();
-        let of_launches = self.book.kernels.iter().filter(|(id, _)| *id != 0);
+        let of_launches = self.output.kernels.iter().filter(|(id, _)| *id != 0);
         let mut found: Vec<_> = of_launches
             .map(|(id, kernel)| Launched {
                 id: *id,
@@ -317,7 +315,7 @@ impl Rig {
             })
             .collect();
         found.sort();
-        assert_eq!(found.len(), expected.len(), "{:?}", self.book.counts);
+        assert_eq!(found.len(), expected.len(), "{:?}", self.output.counts);
         assert!(found == expected);
     }
 }

@@ -1,10 +1,4 @@
-//! Snapshots: archives of what a job has recorded so far, or of its last moments, while it runs on.
-//!
-//! Who wants one makes the file `dump` in the job's directory, which a signal to any of its processes does as well.
-//! Every process looks for it about once a second and puts a copy of its part into `snapshots/<when>/parts/`; `<when>`
-//! is the time of the file, and so the same for all. The process that finds that all have done so moves the file to
-//! `snapshots/<when>/request`. Then the snapshot is a job's directory like any other, of which `nccl-otf2 finalize` makes
-//! an archive; `nccl-otf2 dump` does all of it.
+//! Requests for snapshots, and how far the processes of a job are with one.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,29 +12,25 @@ use journal::private;
 use trace::part_directories;
 use trace::{is_done, part_name, read_process};
 
-mod maker;
-
-pub(crate) use maker::Maker;
-
-/// The file in the job's directory that asks for a snapshot.
+/// The file in the job's directory that requests a snapshot.
 pub const REQUEST: &str = "dump";
 /// The directory of a job's snapshots.
 pub const SNAPSHOTS: &str = "snapshots";
 
-/// A snapshot that was asked for.
+/// A request for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it is called: the time of the file.
+    /// The snapshot's name: the time of the file.
     pub name: String,
-    /// The file's number: a file that is made anew is another request.
+    /// The file's inode: a new file is a new request.
     inode: u64,
 }
 
 impl Request {
-    /// The request that waits in a job's directory.
+    /// The open request in a job's directory, if there is one.
     ///
     /// # Errors
-    /// Whether there is one cannot be told, or it is no file.
+    /// The directory entry cannot be read, or it is no file.
     pub fn find(out: &Path) -> io::Result<Option<Self>> {
         let file = match std::fs::symlink_metadata(out.join(REQUEST)) {
             Ok(file) => file,
@@ -62,7 +52,7 @@ impl Request {
         }))
     }
 
-    /// Asks for a snapshot; joins in a request that is there.
+    /// Requests a snapshot, or joins the open request.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -76,18 +66,18 @@ impl Request {
         Self::find(out)?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Where the snapshot is put together: a job's directory.
+    /// The snapshot's directory, laid out like a job's.
     #[must_use]
     pub fn directory(&self, out: &Path) -> PathBuf {
         out.join(SNAPSHOTS).join(&self.name)
     }
 
-    /// Puts the request aside: nobody else is to join in.
+    /// Closes the request: later requests are for another snapshot.
     ///
     /// # Errors
     /// The file is there and cannot be moved.
-    pub fn set_aside(&self, out: &Path) -> io::Result<()> {
-        // Somebody else may have asked again.
+    pub fn close(&self, out: &Path) -> io::Result<()> {
+        // There may be a new request already.
         if Self::find(out)?.as_ref() != Some(self) {
             return Ok(());
         }
@@ -98,18 +88,18 @@ impl Request {
     }
 }
 
-/// How far the processes of a job are with a snapshot, by name of the part.
+/// How far the processes of a job are with a snapshot, by name of their parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Have put in their part.
+    /// Have copied their part.
     pub there: Vec<String>,
-    /// Record, or may record on another host, and have not.
+    /// Have not, and record or may record on another host.
     pub awaited: Vec<(String, ProcessInfo)>,
-    /// Had finished before, or died.
+    /// Had finished before the request, or died.
     pub over: Vec<String>,
 }
 
-/// Looks how far the processes of a job are.
+/// Looks how far the processes of a job are with a snapshot.
 ///
 /// # Errors
 /// The job's directory cannot be read.

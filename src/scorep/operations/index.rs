@@ -1,88 +1,93 @@
-//! From the id of an event to the place of its operation: a table of fixed size, shared by all threads without a lock.
+//! A hash table from the id of an event to the number of its operation, of fixed size, shared by all threads without a
+//! lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many places are looked at for an id.
+/// The number of entries that are searched for an id.
 const REACH: usize = 16;
-/// Nothing is here.
+/// The entry is free.
 const FREE: u64 = 0;
-/// Somebody is just putting something here. No id of an event has this value: there is a tag in its upper bits.
+/// A thread is filling the entry. No event id has this value, because ids have a tag in their upper bits.
 const TAKEN: u64 = 1;
 
 #[derive(Debug)]
 struct Entry {
     id: AtomicU64,
-    place: AtomicU64,
+    operation: AtomicU64,
 }
 
 impl Entry {
-    /// Changes who it is for, unless another thread was first.
-    fn turn(&self, from: u64, to: u64) -> bool {
+    /// Replaces the id, unless another thread was first.
+    fn replace(&self, from: u64, to: u64) -> bool {
         self.id
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 }
 
+/// The table.
 #[derive(Debug)]
 pub(super) struct Index {
     entries: Box<[Entry]>,
 }
 
 impl Index {
-    /// One with so many entries, a power of two.
+    /// A table with this number of entries, rounded up to a power of two.
     pub(super) fn new(entries: usize) -> Self {
         let entry = |_| Entry {
             id: AtomicU64::new(FREE),
-            place: AtomicU64::new(0),
+            operation: AtomicU64::new(0),
         };
         Self {
             entries: (0..entries.next_power_of_two()).map(entry).collect(),
         }
     }
 
-    /// Puts an id in. Not when all entries for it are taken by what has a place from `oldest` on: what is older was never
-    /// taken out, and never will.
-    pub(super) fn put(&self, id: u64, place: u64, oldest: u64) -> bool {
-        let free = |entry: &&Entry| entry.turn(FREE, TAKEN);
+    /// Inserts an id. False if all entries for it are in use by operations from `oldest` on; entries of older
+    /// operations are reused.
+    pub(super) fn put(&self, id: u64, operation: u64, oldest: u64) -> bool {
+        let free = |entry: &&Entry| entry.replace(FREE, TAKEN);
         let old = |entry: &&Entry| {
             let id = entry.id.load(Ordering::Acquire);
-            id > TAKEN && entry.place.load(Ordering::Relaxed) < oldest && entry.turn(id, TAKEN)
+            id > TAKEN
+                && entry.operation.load(Ordering::Relaxed) < oldest
+                && entry.replace(id, TAKEN)
         };
-        let entry = self.places_for(id).find(free);
-        let Some(entry) = entry.or_else(|| self.places_for(id).find(old)) else {
+        let entry = self.entries_for(id).find(free);
+        let Some(entry) = entry.or_else(|| self.entries_for(id).find(old)) else {
             return false;
         };
-        entry.place.store(place, Ordering::Relaxed);
+        entry.operation.store(operation, Ordering::Relaxed);
         entry.id.store(id, Ordering::Release);
         true
     }
 
+    /// The operation of an id.
     pub(super) fn get(&self, id: u64) -> Option<u64> {
         let entry = self.find(id)?;
-        let place = entry.place.load(Ordering::Relaxed);
-        // Taken out meanwhile, and used again: what was read may be another's.
-        (entry.id.load(Ordering::Acquire) == id).then_some(place)
+        let operation = entry.operation.load(Ordering::Relaxed);
+        // If the entry was reused meanwhile, the number belongs to another id.
+        (entry.id.load(Ordering::Acquire) == id).then_some(operation)
     }
 
-    /// Takes an id out.
+    /// Removes an id, and returns its operation.
     pub(super) fn take(&self, id: u64) -> Option<u64> {
         let entry = self.find(id)?;
-        let place = entry.place.load(Ordering::Relaxed);
-        entry.turn(id, FREE).then_some(place)
+        let operation = entry.operation.load(Ordering::Relaxed);
+        entry.replace(id, FREE).then_some(operation)
     }
 
     fn find(&self, id: u64) -> Option<&Entry> {
         if id <= TAKEN {
             return None;
         }
-        self.places_for(id)
+        self.entries_for(id)
             .find(|entry| entry.id.load(Ordering::Acquire) == id)
     }
 
-    fn places_for(&self, id: u64) -> impl Iterator<Item = &Entry> {
+    fn entries_for(&self, id: u64) -> impl Iterator<Item = &Entry> {
         let mask = self.entries.len() - 1;
-        // Ids differ in their lower bits, of which the last five are the kind.
+        // Ids differ in their lower bits; the last five are the kind.
         let hash = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let first = usize::try_from(hash).unwrap_or(0);
         (0..REACH).filter_map(move |step| self.entries.get((first + step) & mask))
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_is_found_until_it_is_taken_out() {
+    fn an_id_is_found_until_it_is_removed() {
         let index = Index::new(64);
         for id in 100..120 {
             assert!(index.put(id, id * 2, 0), "{id}");
@@ -107,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn a_full_index_says_so() {
+    fn a_full_index_reuses_only_old_entries() {
         let index = Index::new(REACH);
         let put = (100..200).filter(|&id| index.put(id, id, 0)).count();
         assert_eq!(put, REACH);
-        assert!(index.put(200, 7, 101), "the place of 100, which is too old");
+        assert!(index.put(200, 7, 101), "the entry of 100, which is too old");
         assert_eq!((index.get(100), index.get(200)), (None, Some(7)));
         assert!(!index.put(201, 8, 7), "nothing is too old");
     }

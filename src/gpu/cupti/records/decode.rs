@@ -1,4 +1,4 @@
-//! From CUPTI's records to ours, by fixed offsets.
+//! Converts CUPTI's records, by fixed offsets.
 
 use cupti_sys::constants::{
     EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY,
@@ -8,14 +8,14 @@ use cupti_sys::record::{self, api, copy, external, kernel, peer_copy};
 
 use nccl_events::gpu::{Copy, Kernel};
 
-/// Where a kernel's name lies, in CUPTI's memory; 0 for none.
+/// The address of a kernel's name in CUPTI's memory; 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameAddress(pub(super) u64);
 
-/// A record that concerns us.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// A call of CUDA's was made under an id of ours.
+pub(super) enum Decoded {
+    /// A call of CUDA was made under an id of the plugin.
     External { correlation: u32, id: u64 },
     /// A driver function was called.
     DriverCall { correlation: u32, cbid: u32 },
@@ -23,30 +23,30 @@ pub(super) enum Seen {
     Kernel(Kernel<NameAddress>),
     /// Something was copied.
     Copy(Copy),
-    /// Any other.
+    /// Any other record.
     Other,
 }
 
-/// Reads a record; `None` when it ends before its fields.
-pub(super) fn decode(bytes: &[u8]) -> Option<Seen> {
+/// Decodes a record; `None` if it ends before its fields.
+pub(super) fn decode(bytes: &[u8]) -> Option<Decoded> {
     Some(match record::KIND.of(bytes)? {
         KIND_EXTERNAL_CORRELATION => {
             if external::EXTERNAL_KIND.of(bytes)? != EXTERNAL_CUSTOM2 {
-                return Some(Seen::Other);
+                return Some(Decoded::Other);
             }
-            Seen::External {
+            Decoded::External {
                 correlation: external::CORRELATION.of(bytes)?,
                 id: external::EXTERNAL.of(bytes)?,
             }
         }
-        KIND_DRIVER => Seen::DriverCall {
+        KIND_DRIVER => Decoded::DriverCall {
             correlation: api::CORRELATION.of(bytes)?,
             cbid: api::CBID.of(bytes)?,
         },
-        KIND_CONCURRENT_KERNEL => Seen::Kernel(kernel_of(bytes)?),
-        KIND_MEMCPY => Seen::Copy(copy_of(bytes)?),
-        KIND_MEMCPY2 => Seen::Copy(peer_copy_of(bytes)?),
-        _ => Seen::Other,
+        KIND_CONCURRENT_KERNEL => Decoded::Kernel(kernel_of(bytes)?),
+        KIND_MEMCPY => Decoded::Copy(copy_of(bytes)?),
+        KIND_MEMCPY2 => Decoded::Copy(peer_copy_of(bytes)?),
+        _ => Decoded::Other,
     })
 }
 
@@ -73,7 +73,7 @@ fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
         registers_per_thread: kernel::REGISTERS_PER_THREAD.of(bytes)?,
         graph: kernel::GRAPH.of(bytes)?,
         graph_node: kernel::GRAPH_NODE.of(bytes)?,
-        // From 13.4 on records are long enough. What is read here is this record's: its bytes end where it does.
+        // From 13.4 on records have this field. `bytes` ends with the record.
         source_graph_node: kernel::SOURCE_GRAPH_NODE.of(bytes).unwrap_or(0),
         name: NameAddress(kernel::NAME.of(bytes)?),
     })
@@ -123,7 +123,7 @@ fn peer_copy_of(bytes: &[u8]) -> Option<Copy> {
 mod tests {
     use super::*;
 
-    /// A record of `size` bytes, every byte of which says where it is, of this kind.
+    /// A record of this kind, whose bytes are their own offsets.
     fn record(kind: u32, size: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..size)
             .map(|at| u8::try_from(at % 251).unwrap())
@@ -145,7 +145,8 @@ mod tests {
     fn kernels_of_all_sizes_are_read_alike() {
         // CUDA 11.8, 12, 13.0, 13.1, 13.3, 13.4, and one to come.
         for size in [200, 208, 216, 224, 232, 248, 320] {
-            let Some(Seen::Kernel(kernel)) = decode(&record(KIND_CONCURRENT_KERNEL, size)) else {
+            let Some(Decoded::Kernel(kernel)) = decode(&record(KIND_CONCURRENT_KERNEL, size))
+            else {
                 panic!("{size}");
             };
             let source_graph_node = if size >= 248 { long(240) } else { 0 };
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn copies_of_all_sizes_are_read_alike() {
         for size in [88, 96, 112, 128] {
-            let Some(Seen::Copy(copy)) = decode(&record(KIND_MEMCPY, size)) else {
+            let Some(Decoded::Copy(copy)) = decode(&record(KIND_MEMCPY, size)) else {
                 panic!("{size}");
             };
             let count = if size >= 96 { u32::MAX } else { 1 };
@@ -183,7 +184,7 @@ mod tests {
             );
             assert_eq!((copy.source_device, copy.graph_node), (word(32), long(64)));
         }
-        let Some(Seen::Copy(copy)) = decode(&record(KIND_MEMCPY2, 96)) else {
+        let Some(Decoded::Copy(copy)) = decode(&record(KIND_MEMCPY2, 96)) else {
             panic!();
         };
         assert_eq!((copy.correlation, copy.graph_node), (word(60), long(72)));
@@ -194,12 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_other_tools_are_none_of_ours() {
+    fn ids_of_other_tools_are_ignored() {
         let mut bytes = record(KIND_EXTERNAL_CORRELATION, 24);
         bytes[4..8].copy_from_slice(&3_u32.to_ne_bytes());
-        assert_eq!(decode(&bytes), Some(Seen::Other));
+        assert_eq!(decode(&bytes), Some(Decoded::Other));
         bytes[4..8].copy_from_slice(&5_u32.to_ne_bytes());
-        let ours = Seen::External {
+        let ours = Decoded::External {
             correlation: word(16),
             id: long(8),
         };
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_cut_short_is_none() {
+    fn a_record_that_is_cut_short_is_rejected() {
         for (kind, size) in [
             (KIND_CONCURRENT_KERNEL, 200),
             (KIND_MEMCPY, 88),

@@ -1,4 +1,4 @@
-//! Windows of steps: from one collective of the largest communicator to another, the same on all ranks.
+//! Step ranges: from one collective of the largest communicator to another, the same on all ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,11 +11,11 @@ use whole_plugin::process::{Ended, run, run_within, start};
 use whole_plugin::scratch::Scratch;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const WINDOW: &str = "NCCL_OTF2_WINDOW";
+const VARIABLE: &str = "NCCL_OTF2_WINDOW";
 
-/// The sequence numbers of what ran on the rows of communicators, by row.
+/// The sequence numbers of operations, by location.
 fn sequences(archive: &Archive, region: &str) -> BTreeMap<u64, Vec<u64>> {
-    let mut of_row: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    let mut by_location: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let events = archive.events();
     let mut lines = events.lines();
     while let Some(line) = lines.next() {
@@ -24,15 +24,15 @@ fn sequences(archive: &Archive, region: &str) -> BTreeMap<u64, Vec<u64>> {
             let (_, rest) = line.split_once("(\"nccl.seq\"")?;
             rest.split([' ', ')']).find_map(|word| word.parse().ok())
         });
-        let row = line
+        let location = line
             .split_whitespace()
             .nth(1)
-            .and_then(|row| row.parse().ok());
-        if let (Some(sequence), Some(row)) = (sequence, row) {
-            of_row.entry(row).or_default().push(sequence);
+            .and_then(|location| location.parse().ok());
+        if let (Some(sequence), Some(location)) = (sequence, location) {
+            by_location.entry(location).or_default().push(sequence);
         }
     }
-    of_row
+    by_location
 }
 
 fn no_faults(archive: &Archive) {
@@ -41,8 +41,8 @@ fn no_faults(archive: &Archive) {
     assert_eq!(report["faults"], 0, "{report}");
 }
 
-/// Nothing is said of ranks that differ, or of which it is not known.
-fn nothing_unknown(archive: &Archive) {
+/// All ranks were compared, and none differs.
+fn ranks_are_equal(archive: &Archive) {
     let properties = archive.properties();
     let judged = ["MATCHING_UNKNOWN", "RANKS_BEHIND", "MISMATCH"];
     let found = properties
@@ -52,14 +52,14 @@ fn nothing_unknown(archive: &Archive) {
 }
 
 /// Real NCCL: two processes of two ranks each.
-fn job(scratch: &Scratch, library: &Path, arguments: &[&str], window: &str) -> Ended {
+fn job(scratch: &Scratch, library: &Path, arguments: &[&str], steps: &str) -> Ended {
     let mut job = scratch.command(built::nccl_host());
     job.arg("--lib").arg(library);
     job.args(["--procs", "2", "--threads", "2", "--exact", "--count", "64"]);
     job.args(arguments);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
     job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-    job.env(WINDOW, window);
+    job.env(VARIABLE, steps);
     let ended = run_within(LIMIT, &mut job).with_code(0);
     let _finalized = scratch.finalize().with_code(0);
     ended
@@ -77,7 +77,7 @@ fn all_ranks_record_the_same_collectives() {
         let _ended = job(&scratch, &library, &arguments, "100-200");
         let archive = scratch.archive();
         no_faults(&archive);
-        nothing_unknown(&archive);
+        ranks_are_equal(&archive);
         let rows = sequences(&archive, "ncclAllReduce");
         assert_eq!(rows.len() as u64, RANKS, "{version}: {rows:?}");
         // NCCL counts from 0.
@@ -111,18 +111,19 @@ fn all_ranks_record_the_same_collectives() {
         let ends: Vec<u64> = contents
             .collectives
             .values()
-            .flat_map(|of_row| of_row.values().copied())
+            .flat_map(|by_location| by_location.values().copied())
             .collect();
         assert_eq!(ends, [101; 4], "{version}: {:?}", contents.collectives);
     }
 }
 
-/// What a CUDA graph captures counts once, and all its replays are there or none; NCCL before 2.28 tells of replays only, and each
-/// counts. The graph has one all-reduce and is launched three times, then come three all-reduces.
+/// The calls that a CUDA graph captures count once, and all its replays are recorded or none. NCCL before 2.28 reports
+/// replays only, and each counts. The graph has one all-reduce and is launched three times, then come three
+/// all-reduces.
 #[test]
-fn what_a_graph_captures_counts_as_nccl_tells_it() {
+fn captured_calls_count_as_nccl_reports_them() {
     const RANKS: u64 = 4;
-    for (version, window, calls, ran) in [
+    for (version, steps, calls, ran) in [
         ("2.32.3", "1-1", Some(1), 3),
         ("2.32.3", "2-2", Some(1), 1),
         ("2.32.3", "1-2", Some(2), 4),
@@ -134,10 +135,10 @@ fn what_a_graph_captures_counts_as_nccl_tells_it() {
         };
         let scratch = Scratch::new();
         let arguments = ["--ops", "graph,repeat", "--iterations", "3"];
-        let _ended = job(&scratch, &library, &arguments, window);
+        let _ended = job(&scratch, &library, &arguments, steps);
         let archive = scratch.archive();
         no_faults(&archive);
-        let about = format!("{version}, window {window}");
+        let about = format!("{version}, steps {steps}");
         assert_eq!(archive.count("COLL::SEEN"), ran * RANKS, "{about}");
         if let Some(calls) = calls {
             assert_eq!(archive.count("COLLAPI::SEEN"), calls * RANKS, "{about}");
@@ -145,7 +146,7 @@ fn what_a_graph_captures_counts_as_nccl_tells_it() {
     }
 }
 
-/// Communicators of which the processes are in several at once: the first of the largest counts, on all ranks.
+/// The processes have several communicators: the first of the largest counts, on all ranks.
 #[test]
 fn one_of_several_communicators_is_counted() {
     for version in ["2.23.4", "2.32.3"] {
@@ -184,7 +185,7 @@ fn one_of_several_communicators_is_counted() {
     }
 }
 
-/// Calls in groups of so many, and what NCCL makes of them.
+/// Calls in groups of these sizes, and NCCL's operations for them.
 fn script(rank: u32, groups: &[u32]) -> String {
     let mut script = format!("init c id=0x1234 name=train ranks=2 rank={rank}\n");
     for &calls in groups {
@@ -207,19 +208,19 @@ fn script(rank: u32, groups: &[u32]) -> String {
 }
 
 #[test]
-fn a_window_begins_and_ends_within_groups() {
+fn a_range_begins_and_ends_within_groups() {
     for table in ["4", "7"] {
         let scratch = Scratch::new();
         for rank in 0..2 {
             let script = script(rank, &[1, 3, 2, 4, 1]);
             let mut command = scratch.script(&script);
-            command.args(["--table", table]).env(WINDOW, "3-8");
+            command.args(["--table", table]).env(VARIABLE, "3-8");
             let _ended = run(&mut command).with_code(0);
         }
         let _finalized = scratch.finalize().with_code(0);
         let archive = scratch.archive();
         no_faults(&archive);
-        nothing_unknown(&archive);
+        ranks_are_equal(&archive);
         let counts = |kind: &str| {
             ["SEEN", "NOT_WANTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")))
         };
@@ -227,7 +228,7 @@ fn a_window_begins_and_ends_within_groups() {
         assert_eq!(counts("PROXYOP")[0], 12, "table {table}");
         if table == "7" {
             assert_eq!(counts("COLLAPI"), [12, 10, 0]);
-            // A group counts as what comes first in it; its launch as what comes last.
+            // A group counts as its first call; its launch as the last one.
             assert_eq!(counts("GROUPAPI"), [4, 6, 0]);
             assert_eq!(counts("KERNELLAUNCH"), [4, 6, 0]);
         } else {
@@ -242,11 +243,11 @@ fn a_window_begins_and_ends_within_groups() {
 }
 
 #[test]
-fn ranks_of_other_windows_are_not_compared() {
+fn ranks_with_different_ranges_are_not_compared() {
     let scratch = Scratch::new();
-    for (rank, window) in [(0, "3-8"), (1, "2-8")] {
+    for (rank, steps) in [(0, "3-8"), (1, "2-8")] {
         let mut command = scratch.script(&script(rank, &[1; 12]));
-        let _ended = run(command.env(WINDOW, window)).with_code(0);
+        let _ended = run(command.env(VARIABLE, steps)).with_code(0);
     }
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
@@ -265,12 +266,12 @@ fn ranks_of_other_windows_are_not_compared() {
 }
 
 #[test]
-fn what_differs_in_a_window_is_told_by_its_number() {
+fn a_difference_between_ranks_has_its_number() {
     let scratch = Scratch::new();
     for rank in 0..2 {
         let mut script = script(rank, &[1; 12]);
         if rank == 1 {
-            // The 7th call, and what it becomes.
+            // The 7th call, and its operation.
             let lines: Vec<String> = script.lines().map(str::to_owned).collect();
             let mut calls = 0;
             let lines = lines.into_iter().map(|line| {
@@ -285,7 +286,7 @@ fn what_differs_in_a_window_is_told_by_its_number() {
             script.push('\n');
         }
         let mut command = scratch.script(&script);
-        let _ended = run(command.env(WINDOW, "1-2,5-9")).with_code(0);
+        let _ended = run(command.env(VARIABLE, "1-2,5-9")).with_code(0);
     }
     let _finalized = scratch.finalize();
     let properties = scratch.archive().properties();
@@ -294,7 +295,7 @@ fn what_differs_in_a_window_is_told_by_its_number() {
 }
 
 #[test]
-fn the_control_file_says_windows_too() {
+fn the_control_file_sets_ranges_too() {
     // There from the beginning: as if the job had been started with it.
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.out()).expect("made");
@@ -304,10 +305,10 @@ fn the_control_file_says_windows_too() {
     }
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
-    nothing_unknown(&archive);
+    ranks_are_equal(&archive);
     assert_eq!(archive.count("COLL::SEEN"), 12);
 
-    // While it runs: the number is counted from the first call, also of those that were not recorded.
+    // While it runs: calls that were not recorded count too.
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.out()).expect("made");
     let control = scratch.out().join("control");
@@ -333,13 +334,13 @@ fn the_control_file_says_windows_too() {
         list.contains(": on, ") && list.contains("by window 6-8 of rank 0"),
         "{list}"
     );
-    // When the file was seen differs from rank to rank.
+    // The ranks see the file at different times.
     let records = archive.events();
     assert!(!records.contains("MPI_COLLECTIVE_END"), "{records}");
 }
 
 #[test]
-fn a_larger_communicator_takes_over() {
+fn a_larger_communicator_becomes_the_counted_one() {
     let scratch = Scratch::new();
     let calls = |context: &str, calls: u32| {
         let call =
@@ -355,12 +356,12 @@ fn a_larger_communicator_takes_over() {
         calls("small", 5),
     );
     let mut command = scratch.script(&script);
-    let _ended = run(command.env(WINDOW, "2-3,10-")).with_code(0);
+    let _ended = run(command.env(VARIABLE, "2-3,10-")).with_code(0);
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     archive.validate();
-    // The 2nd of the small one; the 2nd of the large one, and what was called until its window ended: all 3 of the small
-    // one; then the small one counts again: of the 6th to 10th the last.
+    // The 2nd of the small one; the 2nd of the large one, and the calls until its range ended: all 3 of the small one;
+    // then the small one counts again: the last of the 6th to 10th.
     assert_eq!(archive.count("COLLAPI::SEEN"), 1 + 1 + 3 + 1);
     assert!(
         !archive.events().contains("MPI_COLLECTIVE_END"),
@@ -369,10 +370,10 @@ fn a_larger_communicator_takes_over() {
 }
 
 #[test]
-fn what_is_no_window_is_said() {
+fn a_value_that_is_no_range_is_reported() {
     let scratch = Scratch::new();
     let mut command = scratch.script(&script(0, &[1; 3]));
-    let ended = run(command.env(WINDOW, "200-100")).with_code(0);
+    let ended = run(command.env(VARIABLE, "200-100")).with_code(0);
     assert!(
         ended.stderr.contains(
             "NCCL_OTF2_WINDOW=200-100: \"200-100\" ends before it begins; all is recorded"

@@ -1,4 +1,4 @@
-//! Names of kernels: CUPTI's strings, kept by content.
+//! Names of kernels, copied from CUPTI's strings.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -7,12 +7,12 @@ use std::ptr;
 use super::decode::NameAddress;
 use nccl_events::Name;
 
-/// What the names of NCCL's kernels contain, in all releases with a profiler interface; they are mangled.
+/// Parts of the mangled names of NCCL's kernels, in all releases with a profiler interface.
 const OF_NCCL: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRankReduce"];
-/// More names than this are not kept: a job that makes kernels on the fly has no end of them.
+/// The largest number of names: a job that generates kernels has no limit.
 const MOST: usize = 1 << 14;
 
-/// A name of the table.
+/// An index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameId(usize);
 
@@ -30,13 +30,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// No name: CUPTI gave none, or there are too many.
+    /// No name: CUPTI gave none, or there are too many names.
     pub(super) const NONE: NameId = NameId(usize::MAX);
 
-    /// Keeps the name of a record.
+    /// Copies the name of a record.
     ///
     /// # Safety
-    /// The address is 0 or that of a string of CUPTI's that is there now: of a record whose buffer is being read.
+    /// The address is 0, or that of a string in CUPTI's memory: of a record whose buffer is being read.
     pub(super) unsafe fn of_record(&mut self, address: NameAddress) -> NameId {
         #[expect(
             clippy::cast_possible_truncation,
@@ -46,7 +46,7 @@ impl Names {
         if pointer.is_null() {
             return Self::NONE;
         }
-        // SAFETY: not NULL, so a string that ends (contract).
+        // SAFETY: not NULL, so a NUL-terminated string (contract).
         let text = unsafe { CStr::from_ptr(pointer) };
         self.keep(text)
     }
@@ -68,12 +68,12 @@ impl Names {
         id
     }
 
-    /// Whether it is the name of a kernel of NCCL's.
+    /// Whether it is the name of a kernel of NCCL.
     pub(super) fn is_nccl(&self, id: NameId) -> bool {
         self.all.get(id.0).is_some_and(|known| known.is_nccl)
     }
 
-    /// The name itself.
+    /// The name.
     pub(super) fn get(&self, id: NameId) -> Name<'_> {
         let known = self.all.get(id.0);
         known.map_or(Name::NONE, |known| Name::from_cstr(&known.text))
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_by_content_and_not_without_end() {
+    fn names_are_kept_once_and_their_number_is_limited() {
         let mut names = Names::default();
         let one = CString::new("ncclDevKernel_X").unwrap();
         let other = one.clone();

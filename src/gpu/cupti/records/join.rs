@@ -1,50 +1,50 @@
-//! Which launch a kernel is of.
+//! Finds the launch of each kernel.
 //!
-//! CUPTI tells of a launch in two records: that some call of CUDA's, by its correlation id, was made under our external
-//! id; and that a kernel with that correlation id ran. They come in any order, in different buffers, minutes apart. A
-//! kernel that has no external id is NCCL's if its name says so (a replay of a graph has none), else another's.
+//! CUPTI reports a launch in two records: a call of CUDA with a correlation id was made under an external id of the
+//! plugin; and a kernel with that correlation id ran. They come in any order, in different buffers, minutes apart. A
+//! kernel without an external id is NCCL's if its name says so (replays of graphs have none), else another's.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// Something that ran.
+/// GPU work that ran.
 pub(super) trait Work {
-    /// Whether it is NCCL's by its name.
+    /// Whether its name is of a kernel of NCCL.
     fn is_nccl_by_name(&self) -> bool;
-    /// Whether it ran as a part of a graph: then no call was made for it alone.
+    /// Whether it ran as a node of a graph: then it has no call of its own.
     fn is_of_graph(&self) -> bool;
 }
 
-/// What was found out about a piece of work.
+/// To what a piece of work belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
-    /// Of the launch with this event id.
+pub(super) enum Owner {
+    /// To the launch with this event id.
     Launch(u64),
-    /// NCCL's by its name; of which launch is not known.
+    /// To NCCL, by its name; the launch is not known.
     Nccl,
-    /// Another's.
+    /// To another component.
     Foreign,
 }
 
-/// Work whose owner is known.
+/// Work with its owner.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decided<W> {
-    pub(super) whose: Whose,
+pub(super) struct Joined<W> {
+    pub(super) owner: Owner,
     pub(super) work: W,
 }
 
-/// A launch whose work has come is remembered for as long, for other calls were made under its id.
+/// How long a launch is kept after its work came, because other calls were made under its id.
 const KEEP_MATCHED: Duration = Duration::from_secs(5);
-/// A launch without work, and work of NCCL's without a launch, wait for as long.
+/// How long a launch without work waits, and work of NCCL without a launch.
 const KEEP: Duration = Duration::from_secs(60);
-/// Other work waits for as long: buffers that were handed out at the same time are back within two flushes.
+/// How long other work waits: buffers that CUPTI requested at the same time come back within two flushes.
 const KEEP_OTHERS: Duration = Duration::from_secs(2);
-/// More work than this does not wait; the oldest is let go.
+/// The largest number of pieces of work that wait.
 const MOST_WAITING: usize = 1 << 16;
 
-/// That work came at this time, and waits for the call with this correlation unless that has come.
+/// Work that came at a time and waits for the call with its correlation id.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct Waiting {
     since: Duration,
     key: u64,
 }
@@ -52,8 +52,8 @@ struct Turn {
 #[derive(Debug)]
 struct Launch {
     matched: bool,
-    /// Copy-engine collectives have several pieces of work.
-    of_many: bool,
+    /// Whether it has several pieces of work, as copy-engine collectives do.
+    has_many: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,23 +63,23 @@ struct Call {
     id: u64,
 }
 
-/// Joins the two.
+/// Joins calls and work.
 #[derive(Debug)]
 pub(super) struct Join<W> {
-    /// The highest correlation id seen, with what it lost by running over.
+    /// The highest correlation id so far, with the count of its overflows in the upper half.
     newest: Option<u64>,
     /// By correlation: the external id.
     calls: HashMap<u64, u64>,
     /// By external id.
     launches: HashMap<u64, Launch>,
-    /// In the order in which they came; those that are still there when it is their turn are looked at.
+    /// Calls in order of arrival; the first wait for [`KEEP_MATCHED`], then for [`KEEP`].
     young: VecDeque<Call>,
     old: VecDeque<Call>,
-    /// By correlation: what came before its call.
+    /// By correlation: work that came before its call.
     waiting: HashMap<u64, Vec<W>>,
-    nccls_turns: VecDeque<Turn>,
-    others_turns: VecDeque<Turn>,
-    /// Whether there can be external ids at all.
+    nccl_waits: VecDeque<Waiting>,
+    other_waits: VecDeque<Waiting>,
+    /// Whether there can be external ids.
     expects_ids: bool,
     matched: u64,
     unmatched: u64,
@@ -94,30 +94,30 @@ impl<W: Work> Join<W> {
             young: VecDeque::new(),
             old: VecDeque::new(),
             waiting: HashMap::new(),
-            nccls_turns: VecDeque::new(),
-            others_turns: VecDeque::new(),
+            nccl_waits: VecDeque::new(),
+            other_waits: VecDeque::new(),
             expects_ids: false,
             matched: 0,
             unmatched: 0,
         }
     }
 
-    /// From now on there can be external ids; before, no work needs to wait for one.
+    /// From now on there can be external ids, and work waits for them.
     pub(super) fn expect_ids(&mut self) {
         self.expects_ids = true;
     }
 
-    /// Launches whose work came, since this was asked last.
+    /// The number of launches whose work came, since the last call.
     pub(super) fn take_matched(&mut self) -> u64 {
         std::mem::take(&mut self.matched)
     }
 
-    /// Launches that were given up, since this was asked last.
+    /// The number of launches that were given up, since the last call.
     pub(super) fn take_unmatched(&mut self) -> u64 {
         std::mem::take(&mut self.unmatched)
     }
 
-    /// Launches that were seen and whose work was not.
+    /// The number of launches whose work has not come.
     #[cfg(test)]
     fn open(&self) -> usize {
         self.launches
@@ -126,7 +126,7 @@ impl<W: Work> Join<W> {
             .count()
     }
 
-    /// Correlation ids have 32 bits and run over: those close to the newest are of its round.
+    /// Extends a correlation id, which has 32 bits and overflows: ids close to the newest have its overflow count.
     fn key(&mut self, correlation: u32) -> u64 {
         const ROUND: u64 = 1 << 32;
         let Some(newest) = self.newest else {
@@ -147,21 +147,21 @@ impl<W: Work> Join<W> {
         key
     }
 
-    /// A call was made under `id`, at `now`; `of_many`: for a collective that makes several.
+    /// A call was made under `id`, at `now`; `has_many`: for a collective with several pieces of work.
     pub(super) fn call(
         &mut self,
         now: Duration,
         correlation: u32,
         id: u64,
-        of_many: bool,
-        out: &mut Vec<Decided<W>>,
+        has_many: bool,
+        out: &mut Vec<Joined<W>>,
     ) {
         self.expects_ids = true;
         let key = self.key(correlation);
         self.calls.insert(key, id);
         self.launches.entry(id).or_insert(Launch {
             matched: false,
-            of_many,
+            has_many,
         });
         self.young.push_back(Call {
             since: now,
@@ -169,49 +169,49 @@ impl<W: Work> Join<W> {
             id,
         });
         if let Some(waited) = self.waiting.remove(&key) {
-            out.extend(waited.into_iter().map(|work| Decided {
-                whose: Whose::Launch(id),
+            out.extend(waited.into_iter().map(|work| Joined {
+                owner: Owner::Launch(id),
                 work,
             }));
             self.has_matched(key, id);
         }
     }
 
-    /// The call with this correlation launches nothing, whatever id it was made under.
+    /// The call with this correlation launches nothing.
     pub(super) fn launches_nothing(&mut self, correlation: u32) {
         let key = self.key(correlation);
-        // Not of a copy-engine collective, whose copies are calls of the runtime's: the driver functions that these call
-        // may have their correlation ids.
+        // Calls of a copy-engine collective stay: its copies are calls of the runtime, and the driver functions below
+        // them can have the same correlation ids.
         let launch = self.calls.get(&key).and_then(|id| self.launches.get(id));
-        if launch.is_some_and(|launch| !launch.of_many) {
+        if launch.is_some_and(|launch| !launch.has_many) {
             self.calls.remove(&key);
         }
     }
 
-    /// Work that ran.
+    /// GPU work ran.
     pub(super) fn work(
         &mut self,
         now: Duration,
         correlation: u32,
         work: W,
-        out: &mut Vec<Decided<W>>,
+        out: &mut Vec<Joined<W>>,
     ) {
         let key = self.key(correlation);
         if let Some(&id) = self.calls.get(&key) {
             self.has_matched(key, id);
-            out.push(Decided {
-                whose: Whose::Launch(id),
+            out.push(Joined {
+                owner: Owner::Launch(id),
                 work,
             });
         } else if work.is_of_graph() || !self.expects_ids {
-            out.push(decided_by_name(work));
+            out.push(owned_by_name(work));
         } else {
-            let turns = if work.is_nccl_by_name() {
-                &mut self.nccls_turns
+            let waits = if work.is_nccl_by_name() {
+                &mut self.nccl_waits
             } else {
-                &mut self.others_turns
+                &mut self.other_waits
             };
-            turns.push_back(Turn { since: now, key });
+            waits.push_back(Waiting { since: now, key });
             self.waiting.entry(key).or_default().push(work);
         }
     }
@@ -224,14 +224,14 @@ impl<W: Work> Join<W> {
             launch.matched = true;
             self.matched += 1;
         }
-        if !launch.of_many {
-            // One kernel a call: nothing else comes.
+        if !launch.has_many {
+            // A call has one kernel: nothing else comes.
             self.calls.remove(&key);
         }
     }
 
-    /// Lets go of what has waited long enough.
-    pub(super) fn sweep(&mut self, now: Duration, out: &mut Vec<Decided<W>>) {
+    /// Gives up calls and work that have waited long enough.
+    pub(super) fn sweep(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
         self.sweep_calls(now);
         self.sweep_work(now, out);
     }
@@ -242,7 +242,7 @@ impl<W: Work> Join<W> {
             .pop_front_if(|call| has_passed(now, call.since, KEEP_MATCHED))
         {
             match self.launches.get(&call.id) {
-                Some(launch) if launch.matched && !launch.of_many => {
+                Some(launch) if launch.matched && !launch.has_many => {
                     self.launches.remove(&call.id);
                     self.calls.remove(&call.key);
                 }
@@ -271,30 +271,26 @@ impl<W: Work> Join<W> {
         }
     }
 
-    fn sweep_work(&mut self, now: Duration, out: &mut Vec<Decided<W>>) {
-        for (turns, keep) in [
-            (&mut self.nccls_turns, KEEP),
-            (&mut self.others_turns, KEEP_OTHERS),
+    fn sweep_work(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
+        for (waits, keep) in [
+            (&mut self.nccl_waits, KEEP),
+            (&mut self.other_waits, KEEP_OTHERS),
         ] {
-            while let Some(turn) = {
+            while let Some(entry) = {
                 let is_full = self.waiting.len() > MOST_WAITING;
-                turns.pop_front_if(|turn| is_full || has_passed(now, turn.since, keep))
+                waits.pop_front_if(|entry| is_full || has_passed(now, entry.since, keep))
             } {
-                let waited = self.waiting.remove(&turn.key).unwrap_or_default();
-                out.extend(waited.into_iter().map(decided_by_name));
+                let waited = self.waiting.remove(&entry.key).unwrap_or_default();
+                out.extend(waited.into_iter().map(owned_by_name));
             }
         }
     }
 
-    /// Nothing more comes.
-    pub(super) fn end(&mut self, out: &mut Vec<Decided<W>>) {
-        for turn in self
-            .nccls_turns
-            .drain(..)
-            .chain(self.others_turns.drain(..))
-        {
-            let waited = self.waiting.remove(&turn.key).unwrap_or_default();
-            out.extend(waited.into_iter().map(decided_by_name));
+    /// Nothing more comes: gives up everything that waits.
+    pub(super) fn end(&mut self, out: &mut Vec<Joined<W>>) {
+        for entry in self.nccl_waits.drain(..).chain(self.other_waits.drain(..)) {
+            let waited = self.waiting.remove(&entry.key).unwrap_or_default();
+            out.extend(waited.into_iter().map(owned_by_name));
         }
         for call in std::mem::take(&mut self.young)
             .into_iter()
@@ -309,13 +305,13 @@ fn has_passed(now: Duration, since: Duration, time: Duration) -> bool {
     now.saturating_sub(since) >= time
 }
 
-fn decided_by_name<W: Work>(work: W) -> Decided<W> {
-    let whose = if work.is_nccl_by_name() {
-        Whose::Nccl
+fn owned_by_name<W: Work>(work: W) -> Joined<W> {
+    let owner = if work.is_nccl_by_name() {
+        Owner::Nccl
     } else {
-        Whose::Foreign
+        Owner::Foreign
     };
-    Decided { whose, work }
+    Joined { owner, work }
 }
 
 #[cfg(test)]

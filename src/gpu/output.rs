@@ -1,40 +1,41 @@
-//! Where the worker writes: its own slot of the journal, and the maintenance's.
+//! Writes the records of a backend: to the worker's slot of the journal, and to the maintenance thread's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::way::Output;
+use super::backend::Output;
 use crate::config::Verbosity;
 use crate::host::logger;
 use journal::clock::ticks;
-use journal::writer::SharedCursor;
-use journal::writer::{Cursor, Registry};
+use journal::writer::{Cursor, Registry, SharedCursor};
 use nccl_events::Name;
-use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{GpuRecord, Way};
+use nccl_events::gpu::{GpuCount, GpuRecord, Way as BackendKind};
 
-/// The worker's thread and its slot.
+/// The name of the worker's thread and slot.
 pub(super) const NAME: &str = "nccl-otf2-gpu";
 
-pub(super) struct Book {
+/// The output to the journal and the log.
+pub(super) struct JournalOutput {
     registry: Arc<Registry>,
+    /// The maintenance thread's slot.
     notes: SharedCursor,
     verbosity: Verbosity,
-    /// Gotten with the first record: most of a mebibyte stays unused in a process that times nothing.
+    /// Requested with the first record: a process that times nothing needs no slot, which takes a mebibyte.
     slot: Slot,
     counts: [u64; GpuCount::COUNT],
+    /// Whether the counts have been written since they changed.
     is_counted: bool,
-    /// The session has ended without waiting any longer.
+    /// Set when the session has ended without waiting for the worker.
     is_closed: Arc<AtomicBool>,
 }
 
 enum Slot {
-    NotAsked,
+    None,
     Refused,
-    Has(Box<Cursor>),
+    Open(Box<Cursor>),
 }
 
-impl Book {
+impl JournalOutput {
     pub(super) fn new(
         registry: Arc<Registry>,
         notes: SharedCursor,
@@ -45,14 +46,14 @@ impl Book {
             registry,
             notes,
             verbosity,
-            slot: Slot::NotAsked,
+            slot: Slot::None,
             counts: [0; GpuCount::COUNT],
             is_counted: true,
             is_closed,
         }
     }
 
-    /// Records the counts, if they have changed since.
+    /// Writes the counts, if they have changed.
     pub(super) fn put_counts(&mut self) {
         if !std::mem::replace(&mut self.is_counted, true) && !self.is_closed() {
             self.notes.put(ticks(), 0, &GpuRecord::Counts(self.counts));
@@ -64,27 +65,27 @@ impl Book {
     }
 
     fn slot(&mut self) -> Option<&mut Cursor> {
-        if matches!(self.slot, Slot::NotAsked) {
+        if matches!(self.slot, Slot::None) {
             self.slot = match self.registry.register(NAME) {
-                Ok(cursor) => Slot::Has(Box::new(cursor)),
+                Ok(cursor) => Slot::Open(Box::new(cursor)),
                 Err(_) => Slot::Refused,
             };
         }
         match &mut self.slot {
-            Slot::Has(cursor) => Some(cursor),
-            Slot::NotAsked | Slot::Refused => None,
+            Slot::Open(cursor) => Some(cursor),
+            Slot::None | Slot::Refused => None,
         }
     }
 
-    /// Says a line.
-    pub(super) fn say(&mut self, way: Way, text: &str, is_fault: bool) {
+    /// Writes a line to the log and to the journal.
+    pub(super) fn say(&mut self, backend: BackendKind, text: &str, is_fault: bool) {
         if self.is_closed() {
             return;
         }
         let cut = text.chars().filter(|character| *character != '\0');
         let line = std::ffi::CString::new(cut.collect::<String>()).unwrap_or_default();
         let record = GpuRecord::Notice {
-            way,
+            way: backend,
             text: Name::from_cstr(&line),
         };
         self.notes.put(ticks(), 0, &record);
@@ -97,7 +98,7 @@ impl Book {
     }
 }
 
-impl Output for Book {
+impl Output for JournalOutput {
     fn record(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) {
         if self.is_closed() {
             return;
@@ -122,11 +123,11 @@ impl Output for Book {
         }
     }
 
-    fn notice(&mut self, way: Way, text: &str) {
-        self.say(way, text, false);
+    fn notice(&mut self, backend: BackendKind, text: &str) {
+        self.say(backend, text, false);
     }
 
-    fn fault(&mut self, way: Way, text: &str) {
-        self.say(way, text, true);
+    fn fault(&mut self, backend: BackendKind, text: &str) {
+        self.say(backend, text, true);
     }
 }

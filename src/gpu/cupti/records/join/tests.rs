@@ -32,28 +32,28 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn whose(out: &[Decided<Piece>], number: u32) -> Option<Whose> {
+fn owner(out: &[Joined<Piece>], number: u32) -> Option<Owner> {
     let mut found = out.iter().filter(|one| one.work.number == number);
-    let first = found.next().map(|one| one.whose);
+    let first = found.next().map(|one| one.owner);
     assert!(found.next().is_none(), "{number} came out twice");
     first
 }
 
-/// What CUPTI may tell.
+/// A record of CUPTI.
 #[derive(Debug, Clone, Copy)]
-enum Told {
+enum Record {
     Call { correlation: u32, id: u64 },
     Work { correlation: u32, work: Piece },
 }
 
-/// Launches of ours under ids from 1 on, others' kernels, and replays, with correlation ids from `first` on.
-fn told(first: u32, launches: u32, others: u32, replays: u32) -> Vec<Told> {
+/// Launches of NCCL under ids from 1 on, kernels of others, and replays, with correlation ids from `first` on.
+fn records(first: u32, launches: u32, others: u32, replays: u32) -> Vec<Record> {
     let mut all = Vec::new();
     for number in 0..launches + others + replays {
         let correlation = first.wrapping_add(number * 3);
         let is_ours = number < launches;
         if is_ours {
-            all.push(Told::Call {
+            all.push(Record::Call {
                 correlation,
                 id: u64::from(number) + 1,
             });
@@ -63,7 +63,7 @@ fn told(first: u32, launches: u32, others: u32, replays: u32) -> Vec<Told> {
             is_nccl: number < launches || number >= launches + others,
             is_of_graph: number >= launches + others,
         };
-        all.push(Told::Work { correlation, work });
+        all.push(Record::Work { correlation, work });
     }
     all
 }
@@ -76,7 +76,7 @@ proptest! {
         order in any::<prop::sample::Index>().prop_map(|index| index.index(usize::MAX)),
         turns in 1_usize..4,
     ) {
-        let mut all = told(first, launches, others, replays);
+        let mut all = records(first, launches, others, replays);
         // A permutation by a small generator.
         let mut state = order as u64 | 1;
         for at in (1..all.len()).rev() {
@@ -89,8 +89,8 @@ proptest! {
         for (at, one) in all.iter().enumerate() {
             let now = seconds((at / turns) as u64 / 40);
             match *one {
-                Told::Call { correlation, id } => join.call(now, correlation, id, false, &mut out),
-                Told::Work { correlation, work } => join.work(now, correlation, work, &mut out),
+                Record::Call { correlation, id } => join.call(now, correlation, id, false, &mut out),
+                Record::Work { correlation, work } => join.work(now, correlation, work, &mut out),
             }
             join.sweep(now, &mut out);
         }
@@ -98,13 +98,13 @@ proptest! {
         prop_assert_eq!(out.len(), (launches + others + replays) as usize);
         for number in 0..launches + others + replays {
             let expected = if number < launches {
-                Whose::Launch(u64::from(number) + 1)
+                Owner::Launch(u64::from(number) + 1)
             } else if number < launches + others {
-                Whose::Foreign
+                Owner::Foreign
             } else {
-                Whose::Nccl
+                Owner::Nccl
             };
-            prop_assert_eq!(whose(&out, number), Some(expected));
+            prop_assert_eq!(owner(&out, number), Some(expected));
         }
         prop_assert_eq!((join.take_matched(), join.take_unmatched()), (u64::from(launches), 0));
     }
@@ -120,10 +120,10 @@ fn a_launch_whose_work_never_comes_is_counted_once() {
     assert_eq!((join.open(), join.take_unmatched()), (1, 0));
     join.sweep(seconds(60), &mut out);
     assert_eq!((join.open(), join.take_unmatched()), (0, 1));
-    // Too late: it is NCCL's, but of nobody.
+    // Too late: it is NCCL's, but its launch is not known.
     join.work(seconds(61), 10, piece(1, true), &mut out);
     join.end(&mut out);
-    assert_eq!(whose(&out, 1), Some(Whose::Nccl));
+    assert_eq!(owner(&out, 1), Some(Owner::Nccl));
     assert_eq!((join.take_matched(), join.take_unmatched()), (0, 0));
 }
 
@@ -138,17 +138,17 @@ fn other_calls_under_the_id_of_a_launch_do_not_make_it_unmatched() {
         join.sweep(seconds(now), &mut out);
     }
     join.end(&mut out);
-    assert_eq!(whose(&out, 1), Some(Whose::Launch(7)));
+    assert_eq!(owner(&out, 1), Some(Owner::Launch(7)));
     assert_eq!((join.take_matched(), join.take_unmatched()), (1, 0));
 }
 
 #[test]
-fn all_copies_of_a_collective_are_its() {
+fn all_copies_of_a_collective_belong_to_it() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     for correlation in [10, 11, 12] {
         join.call(seconds(0), correlation, 7, true, &mut out);
     }
-    // By a driver function that the runtime's called.
+    // A driver function below the runtime's.
     join.launches_nothing(10);
     // Two pieces of one batch, and one that takes long.
     join.work(seconds(1), 10, piece(1, false), &mut out);
@@ -156,14 +156,14 @@ fn all_copies_of_a_collective_are_its() {
     join.sweep(seconds(20), &mut out);
     join.work(seconds(21), 12, piece(3, false), &mut out);
     for number in [1, 2, 3] {
-        assert_eq!(whose(&out, number), Some(Whose::Launch(7)));
+        assert_eq!(owner(&out, number), Some(Owner::Launch(7)));
     }
     join.end(&mut out);
     assert_eq!((join.take_matched(), join.take_unmatched()), (1, 0));
 }
 
 #[test]
-fn work_of_others_waits_shortly_and_nccls_longer() {
+fn work_of_others_waits_for_a_shorter_time() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     join.expect_ids();
     join.work(seconds(0), 10, piece(1, false), &mut out);
@@ -171,21 +171,21 @@ fn work_of_others_waits_shortly_and_nccls_longer() {
     assert!(out.is_empty());
     join.sweep(seconds(2), &mut out);
     assert_eq!(
-        (whose(&out, 1), whose(&out, 2)),
-        (Some(Whose::Foreign), None)
+        (owner(&out, 1), owner(&out, 2)),
+        (Some(Owner::Foreign), None)
     );
     join.sweep(seconds(60), &mut out);
-    assert_eq!(whose(&out, 2), Some(Whose::Nccl));
+    assert_eq!(owner(&out, 2), Some(Owner::Nccl));
 }
 
 #[test]
-fn where_no_ids_can_be_nothing_waits() {
+fn without_ids_nothing_waits() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     join.work(seconds(0), 10, piece(1, true), &mut out);
     join.work(seconds(0), 11, piece(2, false), &mut out);
     assert_eq!(
-        (whose(&out, 1), whose(&out, 2)),
-        (Some(Whose::Nccl), Some(Whose::Foreign))
+        (owner(&out, 1), owner(&out, 2)),
+        (Some(Owner::Nccl), Some(Owner::Foreign))
     );
 }
 
@@ -201,34 +201,34 @@ fn replays_of_graphs_wait_for_nothing() {
         join.work(seconds(0), 10, replayed, &mut out);
     }
     assert_eq!(
-        (whose(&out, 1), whose(&out, 2)),
-        (Some(Whose::Nccl), Some(Whose::Foreign))
+        (owner(&out, 1), owner(&out, 2)),
+        (Some(Owner::Nccl), Some(Owner::Foreign))
     );
 }
 
 #[test]
-fn correlation_ids_of_another_round_are_others() {
+fn correlation_ids_overflow() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     join.call(seconds(0), 5, 7, false, &mut out);
     for (number, correlation) in [(1, 0x7000_0000), (2, 0xe000_0000), (3, 5), (4, 0xffff_ffff)] {
         join.work(seconds(0), correlation, piece(number, false), &mut out);
     }
-    // The first round's, late.
+    // A late record from before the overflow.
     join.call(seconds(0), 0xffff_ffff, 8, false, &mut out);
     join.end(&mut out);
     let expected = [
-        Whose::Foreign,
-        Whose::Foreign,
-        Whose::Foreign,
-        Whose::Launch(8),
+        Owner::Foreign,
+        Owner::Foreign,
+        Owner::Foreign,
+        Owner::Launch(8),
     ];
     for (number, expected) in (1..).zip(expected) {
-        assert_eq!(whose(&out, number), Some(expected), "{number}");
+        assert_eq!(owner(&out, number), Some(expected), "{number}");
     }
 }
 
 #[test]
-fn what_waits_has_a_bound() {
+fn the_number_of_waiting_pieces_is_limited() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     join.expect_ids();
     let most = u32::try_from(MOST_WAITING).unwrap();
@@ -237,5 +237,5 @@ fn what_waits_has_a_bound() {
     }
     join.sweep(seconds(0), &mut out);
     assert_eq!(out.len(), 10);
-    assert_eq!(whose(&out, 0), Some(Whose::Nccl), "the oldest first");
+    assert_eq!(owner(&out, 0), Some(Owner::Nccl), "the oldest first");
 }

@@ -1,26 +1,26 @@
-//! The clock that the times of CUPTI's records are on, against ticks.
+//! Samples of CUPTI's clock, which the times in its records are on.
 //!
-//! It is `CLOCK_REALTIME` unless another tool of the process put its own in its place, at any time: PyTorch's profiler
-//! does. So nothing is assumed of it, and it is sampled as long as the session lasts.
+//! It is `CLOCK_REALTIME`, unless another tool of the process replaces it, at any time: PyTorch's profiler does. So the
+//! plugin assumes nothing about it, and samples it as long as the session lasts.
 
 use std::time::Duration;
 
 use journal::clock;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock};
 
-/// A clock that runs off by more than this is none of the system's.
+/// A clock whose rate differs by more than this is none of the system's.
 const ODD_PPM: u64 = 1000;
-/// Samples that are closer than this say little about a rate.
+/// Samples that are closer than this give no useful rate.
 const SHORTEST: Duration = Duration::from_millis(900);
 
-/// What it showed, and at which ticks.
+/// A reading, and its ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) ticks: u64,
     pub(super) sample: ClockSample,
 }
 
-/// Takes the best of a few samples; `None` where CUPTI does not answer.
+/// Takes the best of a few samples; `None` if CUPTI does not answer.
 pub(super) fn sample(timestamp_ns: impl Fn() -> Option<u64>) -> Option<Sample> {
     let mut best: Option<Sample> = None;
     for _ in 0..5 {
@@ -43,17 +43,17 @@ pub(super) fn sample(timestamp_ns: impl Fn() -> Option<u64>) -> Option<Sample> {
     best
 }
 
-/// Watches whether the clock runs as one of the system's does.
+/// Checks whether the clock has the rate of the system's clocks.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     last: Option<(u64, u64)>,
     odd_in_a_row: u8,
-    was_said: bool,
+    is_reported: bool,
 }
 
 impl Rate {
-    /// Takes a reading beside one of `CLOCK_MONOTONIC`; true once, when the clock is another one. A step of the system's
-    /// clock is odd only once.
+    /// Takes a reading beside one of `CLOCK_MONOTONIC`. True once, when the rate shows that the clock is another one;
+    /// two odd rates are needed, because a step of the system's clock makes one.
     pub(super) fn is_foreign(&mut self, monotonic_ns: u64, gpu_ns: u64) -> bool {
         let Some((last_monotonic, last_gpu)) = self.last else {
             self.last = Some((monotonic_ns, gpu_ns));
@@ -71,8 +71,8 @@ impl Rate {
         } else {
             self.odd_in_a_row = 0;
         }
-        let is_odd = self.odd_in_a_row >= 2 && !self.was_said;
-        self.was_said |= is_odd;
+        let is_odd = self.odd_in_a_row >= 2 && !self.is_reported;
+        self.is_reported |= is_odd;
         is_odd
     }
 }
@@ -91,20 +91,20 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_of_its_own_rate_is_noticed_once() {
+    fn a_clock_with_another_rate_is_reported_once() {
         let readings: Vec<_> = (0..6).map(|n| (n * SECOND, n * SECOND * 29 / 10)).collect();
         assert_eq!(foreign_at(&readings), [2]);
     }
 
     #[test]
-    fn a_step_of_the_systems_clock_is_not() {
+    fn a_step_of_the_systems_clock_is_not_reported() {
         let step = |n| if n >= 3 { 5 * SECOND } else { 0 };
         let readings: Vec<_> = (0..8).map(|n| (n * SECOND, n * SECOND + step(n))).collect();
         assert_eq!(foreign_at(&readings), [0_usize; 0]);
     }
 
     #[test]
-    fn a_clock_that_is_slewed_is_not() {
+    fn a_slewed_clock_is_not_reported() {
         // NTP slews by at most 500 ppm.
         let readings: Vec<_> = (0..8)
             .map(|n| (n * SECOND, n * SECOND * 10_005 / 10_000))
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reading_that_took_the_shortest_counts() {
+    fn the_shortest_reading_counts() {
         let calls = std::cell::Cell::new(0);
         let sample = sample(|| {
             calls.set(calls.get() + 1);

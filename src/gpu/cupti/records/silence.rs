@@ -1,24 +1,24 @@
-//! Watches whether records come at all: another user of CUPTI in the process can switch off what we switched on, or get
-//! our buffers in our place, and CUPTI tells nobody.
+//! Detects that no records come. Another tool in the process can disable the activity kinds, or get the plugin's
+//! buffers, and CUPTI reports neither.
 
 use std::time::Duration;
 
-/// Fewer launches than this say nothing.
+/// Fewer launches without records prove nothing.
 const LAUNCHES: u64 = 64;
-/// Records come late: a buffer with a kernel that still runs is not given back.
+/// Records can be late: CUPTI keeps a buffer while a kernel in it runs.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Launches without records.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct Silence {
     launches: u64,
     since: Option<Duration>,
-    was_said: bool,
+    is_reported: bool,
 }
 
-impl Watch {
-    /// After a flush, at `now`: so many more launches were made, and so many more records came. True once, when it has
-    /// become clear that none come.
+impl Silence {
+    /// Takes the numbers of new launches and records after a flush, at `now`. True once, when it is clear that no
+    /// records come.
     pub(super) fn is_silent(&mut self, now: Duration, launches: u64, records: u64) -> bool {
         if records > 0 {
             (self.launches, self.since) = (0, None);
@@ -29,8 +29,8 @@ impl Watch {
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        let is_silent = now.saturating_sub(since) >= PATIENCE && !self.was_said;
-        self.was_said |= is_silent;
+        let is_silent = now.saturating_sub(since) >= PATIENCE && !self.is_reported;
+        self.is_reported |= is_silent;
         is_silent
     }
 }
@@ -40,25 +40,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_is_said_once_and_only_after_many_launches() {
-        let mut watch = Watch::default();
-        let mut said = Vec::new();
+    fn silence_is_reported_once_and_only_after_many_launches() {
+        let mut silence = Silence::default();
+        let mut reported = Vec::new();
         for second in 0..20 {
             let launches = if second < 10 { 6 } else { 10 };
-            if watch.is_silent(Duration::from_secs(second), launches, 0) {
-                said.push(second);
+            if silence.is_silent(Duration::from_secs(second), launches, 0) {
+                reported.push(second);
             }
         }
         // 60 launches until second 9; 64 are passed in second 10, and the patience ends in second 14.
-        assert_eq!(said, [14]);
+        assert_eq!(reported, [14]);
     }
 
     #[test]
     fn a_record_ends_the_silence() {
-        let mut watch = Watch::default();
+        let mut silence = Silence::default();
         for second in 0..20 {
             let records = u64::from(second % 4 == 3);
-            assert!(!watch.is_silent(Duration::from_secs(second), 100, records));
+            assert!(!silence.is_silent(Duration::from_secs(second), 100, records));
         }
     }
 }

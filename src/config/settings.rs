@@ -1,0 +1,153 @@
+//! The settings of one process, with their defaults.
+
+use std::time::Duration;
+
+use super::gpu::GpuSettings;
+use super::steps::StepRanges;
+use journal::part::options::ArchiveOptions;
+use journal::writer::Window;
+use nccl_events::STANDARD;
+
+/// Whether calls and operations are shown to Score-P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScorepMode {
+    /// If Score-P is in the process.
+    Auto,
+    /// If Score-P is in the process; a warning if it is not.
+    On,
+    /// Never.
+    Off,
+}
+
+impl ScorepMode {
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+}
+
+/// When the archive is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finalize {
+    /// At the end of the process's recording.
+    Inline,
+    /// By `nccl-otf2 finalize`.
+    Offline,
+}
+
+impl Finalize {
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+        &[("inline", Self::Inline), ("offline", Self::Offline)];
+}
+
+/// How much the plugin logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Warnings only.
+    Quiet,
+    /// One line at start, one at the end, warnings.
+    Normal,
+    /// These lines on stderr too, and decisions.
+    Verbose,
+}
+
+impl Verbosity {
+    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[
+        ("quiet", Self::Quiet),
+        ("normal", Self::Normal),
+        ("verbose", Self::Verbose),
+    ];
+}
+
+/// The settings of one process.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Template of the output directory; see [`super::expand`].
+    pub directory: Option<String>,
+    /// Template of the journal directory.
+    pub journal_directory: Option<String>,
+    /// NCCL's activation mask.
+    pub mask: u32,
+    /// Whether anything is recorded.
+    pub enabled: bool,
+    /// Whether only the end of the recording is kept.
+    pub is_flight: bool,
+    /// The disk space of a flight recording, if the user limits it.
+    pub flight_bytes: Option<u64>,
+    /// How long a flight recording keeps records, if the user limits that.
+    pub flight_time: Option<Duration>,
+    /// The signal that requests a snapshot.
+    pub dump_signal: Option<i32>,
+    /// The signal that switches recording off and on.
+    pub toggle_signal: Option<i32>,
+    /// The collectives that are recorded.
+    pub steps: StepRanges,
+    /// The disk space of the journal.
+    pub max_bytes: u64,
+    /// When the archive is written.
+    pub finalize: Finalize,
+    /// How long writing inline may take.
+    pub finalize_timeout: Duration,
+    /// Whether the journal stays after the archive is written.
+    pub keep_journal: bool,
+    /// What goes into the archive, and how.
+    pub archive: ArchiveOptions,
+    /// How GPU work is timed.
+    pub gpu: GpuSettings,
+    /// Whether calls and operations are shown to Score-P.
+    pub scorep: ScorepMode,
+    /// How much the plugin logs.
+    pub verbosity: Verbosity,
+    /// What was wrong with the variables: one line each.
+    pub remarks: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            journal_directory: None,
+            mask: STANDARD,
+            enabled: true,
+            is_flight: false,
+            flight_bytes: None,
+            flight_time: None,
+            dump_signal: Some(libc::SIGUSR2),
+            toggle_signal: None,
+            steps: StepRanges::default(),
+            max_bytes: 8 << 30,
+            finalize: Finalize::Inline,
+            finalize_timeout: Duration::from_secs(60),
+            keep_journal: false,
+            archive: ArchiveOptions::default(),
+            gpu: GpuSettings::default(),
+            scorep: ScorepMode::Auto,
+            verbosity: Verbosity::Normal,
+            remarks: Vec::new(),
+        }
+    }
+}
+
+/// The disk space of a flight recording that the user does not limit.
+const DEFAULT_FLIGHT_BYTES: u64 = 64 << 20;
+
+impl Config {
+    /// What a flight recording keeps; `None` where everything is kept.
+    #[must_use]
+    pub fn flight_retention(&self) -> Option<Window> {
+        let by_default = match self.flight_time {
+            Some(_) => self.max_bytes,
+            None => DEFAULT_FLIGHT_BYTES,
+        };
+        self.is_flight.then(|| Window {
+            bytes: self.flight_bytes.unwrap_or(by_default),
+            time: self.flight_time,
+        })
+    }
+
+    /// The size limit of the journal. A flight recording gets room above its retention, because the maintenance thread
+    /// can be late to remove old segments.
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        let retained = self.flight_retention().map_or(0, |kept| kept.bytes);
+        self.max_bytes.max(retained.saturating_mul(2))
+    }
+}

@@ -1,0 +1,48 @@
+//! What callbacks ask for every start, and what the maintenance thread sets: the kinds that are recorded now.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::kinds::EVERY_KIND;
+use super::refused;
+use super::steps::{Answer, STEPS, Verdict};
+use nccl_events::{Kind, Name, Start};
+
+/// The kinds that are recorded without a further question.
+static PLAIN: AtomicU32 = AtomicU32::new(EVERY_KIND);
+/// The kinds that are wanted, inside step ranges if there are any.
+static WANTED: AtomicU32 = AtomicU32::new(EVERY_KIND);
+
+/// Whether starts of this kind are recorded without a further question.
+#[inline]
+pub(crate) fn is_plain(kind: Kind) -> bool {
+    PLAIN.load(Ordering::Relaxed) & (1 << kind as u32) != 0
+}
+
+/// Decides on a start that is not [`is_plain`]. Counts the start if it is not recorded.
+pub(crate) fn consider(event: &Start<Name<'_>>) -> Verdict {
+    let kind = event.body.kind();
+    let is_wanted = WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0;
+    let verdict = STEPS.decide(event, is_wanted);
+    if matches!(verdict.answer, Answer::Refuse | Answer::StandIn) {
+        refused::count(kind);
+    }
+    verdict
+}
+
+/// Sets the wanted kinds. Those that need no further question follow from them.
+pub(super) fn set(wanted: u32) {
+    // Collectives are counted even if they are not recorded.
+    let counted = 1 << STEPS.counted_kind() as u32;
+    let plain = if STEPS.is_limited() {
+        0
+    } else {
+        wanted & !counted
+    };
+    WANTED.store(wanted, Ordering::Relaxed);
+    PLAIN.store(plain, Ordering::Relaxed);
+}
+
+/// Lets every start through: no recording is on, and what comes now is counted as late.
+pub(crate) fn end() {
+    PLAIN.store(EVERY_KIND, Ordering::Relaxed);
+}

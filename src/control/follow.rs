@@ -1,0 +1,180 @@
+//! Follows the control file and the toggle signal. Runs on the maintenance thread.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::file::{self, Line};
+use super::kinds::wanted_kinds;
+use super::steps::STEPS;
+use super::{filter, refused};
+use crate::config::steps::StepRanges;
+use crate::host::{logger, mask, signals};
+use nccl_events::Kind;
+use nccl_events::control::{Cause, Switch, Turn, Wanted};
+
+/// The control file in the job's directory.
+pub const FILE: &str = "control";
+/// How often the maintenance thread looks at the file.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The plugin does not read more than this: a larger file is no control file.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// The kinds that were ever requested beyond those of the job's start: NCCL must go on to call for them.
+static RAISED: AtomicU32 = AtomicU32::new(0);
+
+/// The kinds that NCCL is to call for, beyond those of the job's start.
+pub(crate) fn raised() -> u32 {
+    RAISED.load(Ordering::Relaxed)
+}
+
+/// What the control file and the signal have requested so far.
+#[derive(Debug)]
+pub(crate) struct Control {
+    path: PathBuf,
+    /// The kinds that the job was started with.
+    asked: u32,
+    /// The kinds that this version of the interface has.
+    known: u32,
+    wanted: Wanted,
+    steps: StepRanges,
+    due: Instant,
+    /// The content of the file when it was last read.
+    content: Vec<u8>,
+    has_looked: bool,
+    has_failed: bool,
+}
+
+impl Control {
+    /// For the job in `out`, which was started to record `events` of `steps`. NCCL calls version `table` of the
+    /// interface, which has the kinds `known`.
+    pub(crate) fn new(out: &Path, events: u32, steps: StepRanges, table: u8, known: u32) -> Self {
+        RAISED.store(0, Ordering::Relaxed);
+        let _of_no_recording = refused::take();
+        let _of_no_recording = signals::TOGGLE.take();
+        STEPS.begin(table, &steps);
+        let control = Self {
+            path: out.join(FILE),
+            asked: events,
+            known,
+            wanted: Wanted {
+                is_on: true,
+                events,
+            },
+            steps,
+            due: Instant::now(),
+            content: Vec::new(),
+            has_looked: false,
+            has_failed: false,
+        };
+        control.apply();
+        control
+    }
+
+    /// Obeys the signal, and once a second the file. Returns the switches, which the caller records.
+    pub(crate) fn poll(&mut self) -> Vec<Switch> {
+        let before = self.wanted;
+        if signals::TOGGLE.take() {
+            self.wanted.is_on = !before.is_on;
+            return self.switch(before, Cause::Signal).into_iter().collect();
+        }
+        let now = Instant::now();
+        if now < self.due {
+            return Vec::new();
+        }
+        self.due = now + INTERVAL;
+        let has_looked = std::mem::replace(&mut self.has_looked, true);
+        let Some(content) = self.changed_content() else {
+            return Vec::new();
+        };
+        let mut steps = self.steps.clone();
+        for (number, line) in file::lines(&String::from_utf8_lossy(&content)) {
+            match line {
+                Ok(Line::Recording(is_on)) => self.wanted.is_on = is_on,
+                Ok(Line::Events(events)) => self.wanted.events = events,
+                Ok(Line::Steps(ranges)) => steps = ranges,
+                Err(reason) => {
+                    let path = self.path.display();
+                    logger::warn(&format!("{path}:{number}: {reason}; the line is ignored"));
+                }
+            }
+        }
+        self.content = content;
+        let changed = (steps != self.steps).then(|| self.set_steps(steps));
+        let switch = self.switch(before, Cause::File);
+        // Before there are communicators the job behaves as if it had been started with these ranges.
+        switch
+            .into_iter()
+            .chain(changed.filter(|_| has_looked))
+            .collect()
+    }
+
+    /// The file's content, if it has changed. Whoever removes the file changes nothing.
+    fn changed_content(&mut self) -> Option<Vec<u8>> {
+        match self.read() {
+            Ok(content) => (content != self.content).then_some(content),
+            Err(error) => {
+                let is_absent = error.kind() == io::ErrorKind::NotFound;
+                if !is_absent && !std::mem::replace(&mut self.has_failed, true) {
+                    let path = self.path.display();
+                    logger::warn(&format!("{path}: {error}; recording goes on as before"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Puts other ranges into force.
+    fn set_steps(&mut self, steps: StepRanges) -> Switch {
+        self.steps = steps;
+        STEPS.set_ranges(&self.steps);
+        Switch {
+            cause: Cause::Window(Turn {
+                window: self.steps.ranges().first().copied(),
+                started: 0,
+                is_exact: false,
+            }),
+            before: self.wanted,
+            after: self.wanted,
+        }
+    }
+
+    /// Puts into force what is wanted now; returns the switch if that is a change.
+    fn switch(&self, before: Wanted, cause: Cause) -> Option<Switch> {
+        let after = self.wanted;
+        self.apply();
+        (before != after).then_some(Switch {
+            cause,
+            before,
+            after,
+        })
+    }
+
+    fn apply(&self) {
+        STEPS.set_events(self.wanted.events);
+        filter::set(wanted_kinds(self.wanted, self.asked));
+        let counted = if self.steps.is_empty() {
+            0
+        } else {
+            Kind::Coll.mask() | Kind::CollApi.mask()
+        };
+        self.raise(self.wanted.events | counted & self.known);
+    }
+
+    /// Lets NCCL call for more kinds. The mask never shrinks: from 2.28 on NCCL stops the event of an earlier call
+    /// again at every call that its mask leaves out.
+    fn raise(&self, events: u32) {
+        let before = RAISED.fetch_or(events, Ordering::Relaxed);
+        if events & !(before | self.asked) != 0 {
+            mask::set_mask((self.asked | before | events) & self.known);
+        }
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        let file = std::fs::File::open(&self.path)?;
+        file.take(MOST_BYTES).read_to_end(&mut content)?;
+        Ok(content)
+    }
+}

@@ -1,0 +1,405 @@
+//! Counts the collectives of each communicator, and decides for every start whether it is inside a step range.
+//!
+//! All ranks of a communicator call its collectives in the same order, so the same number is the same collective on all
+//! ranks, and a range cuts all ranks at the same collective without a clock. The plugin counts the first event that
+//! NCCL reports of a collective: the call (CollApi) from 2.28 on, before that the operation (Coll). It counts also what
+//! it does not record.
+//!
+//! ```text
+//!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the number that comes next
+//!                             └→ KernelCh
+//!  from 2.28    GroupApi → CollApi ─→ KernelLaunch, Group → Coll → …
+//!                          counted    by the last call     by the parent
+//! ```
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+
+use crate::config::steps::{StepRange, StepRanges};
+use nccl_events::control::{Cause, Switch, Turn, Wanted};
+use nccl_events::id::{ContextId, EventId};
+use nccl_events::{Body, Kind, Name, Start};
+
+/// The first version of the interface that reports calls.
+const FIRST_WITH_CALLS: u8 = 5;
+/// Communicators beyond this number at once are not counted.
+const COUNTERS: usize = 1024;
+
+/// The step ranges in force and the counters of all ranks.
+pub(super) struct Steps {
+    /// The version of the interface.
+    table: AtomicU8,
+    /// The ranges in order; 0 behind the last.
+    ranges: [AtomicU64; StepRanges::MOST],
+    /// The number of counted ranks that are inside a range.
+    open_ranks: AtomicU32,
+    /// v1 to v3: the hash of the counted communicator, that of the first collective.
+    counted_hash: AtomicU64,
+    /// NCCL's mask of the kinds that are recorded inside ranges.
+    events: AtomicU32,
+    counters: [Counter; COUNTERS],
+}
+
+pub(super) static STEPS: Steps = Steps {
+    table: AtomicU8::new(0),
+    ranges: [const { AtomicU64::new(0) }; StepRanges::MOST],
+    open_ranks: AtomicU32::new(0),
+    counted_hash: AtomicU64::new(0),
+    events: AtomicU32::new(0),
+    counters: [const { Counter::new() }; COUNTERS],
+};
+
+/// The counter of one rank of a communicator. NCCL calls a communicator's functions one after the other, on any thread.
+#[repr(align(64))]
+struct Counter {
+    /// The rank's context; 0 in a free counter.
+    context: AtomicU64,
+    /// Collectives that were started.
+    started: AtomicU32,
+    /// The communicator's hash in descriptors (v1 to v3); 0 until the first collective.
+    hash: AtomicU64,
+    /// Whether step ranges count this rank's collectives.
+    is_counted: AtomicBool,
+    /// Whether the last call was inside a range; true before the first call.
+    is_open: AtomicBool,
+    /// Whether the last call was recorded. What NCCL derives from that call is then recorded too.
+    was_recorded: AtomicBool,
+    /// Whether the ranges were the same since the rank's first collective.
+    is_exact: AtomicBool,
+}
+
+impl Counter {
+    const fn new() -> Self {
+        Self {
+            context: AtomicU64::new(0),
+            started: AtomicU32::new(0),
+            hash: AtomicU64::new(0),
+            is_counted: AtomicBool::new(false),
+            is_open: AtomicBool::new(true),
+            was_recorded: AtomicBool::new(true),
+            is_exact: AtomicBool::new(true),
+        }
+    }
+
+    /// Begins to count for a context.
+    fn begin(&self, context: u64, is_open: bool) {
+        self.started.store(0, Relaxed);
+        self.hash.store(0, Relaxed);
+        self.is_counted.store(false, Relaxed);
+        self.is_open.store(is_open, Relaxed);
+        self.was_recorded.store(is_open, Relaxed);
+        self.is_exact.store(true, Relaxed);
+        self.context.store(context, Release);
+    }
+
+    /// Frees the counter.
+    fn end(&self) {
+        self.is_counted.store(false, Relaxed);
+        self.context.store(0, Release);
+    }
+}
+
+/// What becomes of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is recorded.
+    Record,
+    /// It is recorded without its parent, which is not recorded.
+    RecordAlone,
+    /// It is not recorded.
+    Refuse,
+    /// It is not recorded and gets the handle [`EventId::NOT_WANTED`], so that NCCL reports its children.
+    StandIn,
+}
+
+/// What becomes of a start, and whether it switched its rank's recording.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) answer: Answer,
+    /// The rank's context and the switch, to be recorded before the event.
+    pub(crate) turn: Option<(u64, Switch)>,
+}
+
+/// What decides whether an event is inside a range.
+enum By {
+    /// The number of the next collective.
+    Number,
+    /// Whether the last call was recorded.
+    LastCall,
+    /// Whether the parent was recorded.
+    Parent,
+}
+
+const fn by(kind: Kind, reports_calls: bool) -> By {
+    match (kind, reports_calls) {
+        (Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::ProxyCtrl | Kind::Unknown, _)
+        | (Kind::Group | Kind::Coll, false) => By::Number,
+        (Kind::Group | Kind::KernelLaunch, true) => By::LastCall,
+        _ => By::Parent,
+    }
+}
+
+/// Whether a start of this kind can be the first or last of a range for its rank.
+const fn can_switch(kind: Kind, reports_calls: bool) -> bool {
+    matches!(kind, Kind::GroupApi | Kind::CollApi | Kind::P2pApi)
+        || (!reports_calls && matches!(kind, Kind::Group | Kind::Coll))
+}
+
+impl Steps {
+    /// A session begins: no communicators, and the ranges of the job's environment.
+    pub(super) fn begin(&self, table: u8, ranges: &StepRanges) {
+        self.table.store(table, Relaxed);
+        for counter in &self.counters {
+            counter.end();
+        }
+        self.counted_hash.store(0, Relaxed);
+        self.open_ranks.store(0, Relaxed);
+        self.set_ranges(ranges);
+    }
+
+    /// The kind that is counted.
+    pub(super) fn counted_kind(&self) -> Kind {
+        match self.reports_calls() {
+            true => Kind::CollApi,
+            false => Kind::Coll,
+        }
+    }
+
+    fn reports_calls(&self) -> bool {
+        self.table.load(Relaxed) >= FIRST_WITH_CALLS
+    }
+
+    /// Whether there are ranges.
+    pub(super) fn is_limited(&self) -> bool {
+        self.ranges().next().is_some()
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = StepRange> {
+        let words = self.ranges.iter().map(|word| word.load(Relaxed));
+        words.map_while(StepRange::from_word)
+    }
+
+    /// Whether a collective is inside a range.
+    fn is_inside(&self, number: u32) -> bool {
+        self.ranges()
+            .any(|range| (range.first..=range.last).contains(&number))
+    }
+
+    /// The range that a rank is in or will be in next; else the last one it was in.
+    fn nearest(&self, started: u32, is_open: bool) -> Option<StepRange> {
+        if is_open {
+            self.ranges().find(|range| started < range.last)
+        } else {
+            let before = self.ranges().filter(|range| range.last <= started).last();
+            before.or_else(|| self.ranges().next())
+        }
+    }
+
+    fn counter(&self, context: u64) -> Option<&Counter> {
+        let counter = self.counter_of(ContextId::from_raw(context))?;
+        (context != 0 && counter.context.load(Acquire) == context).then_some(counter)
+    }
+
+    fn counter_of(&self, context: ContextId) -> Option<&Counter> {
+        let index = usize::try_from(context.sequence()).ok()? % COUNTERS;
+        self.counters.get(index)
+    }
+
+    /// Counts a start, and decides what becomes of it. `is_wanted`: whether the control file lets its kind through.
+    pub(super) fn decide(&self, event: &Start<Name<'_>>, is_wanted: bool) -> Verdict {
+        let kind = event.body.kind();
+        let reports_calls = self.reports_calls();
+        let is_limited = self.is_limited();
+        let counter = self.counter(event.context);
+        let next = counter.map_or(1, |counter| counter.started.load(Relaxed).saturating_add(1));
+        let mut turn = counter.and_then(|counter| self.learn(counter, event));
+        let is_inside = !is_limited || self.is_event_inside(event, counter, next);
+        if is_limited
+            && is_wanted
+            && can_switch(kind, reports_calls)
+            && let Some(counter) = counter.filter(|counter| counter.is_counted.load(Relaxed))
+            && counter.is_open.swap(is_inside, Relaxed) != is_inside
+        {
+            self.count_open(is_inside);
+            turn = Some((event.context, self.turn(counter, !is_inside)));
+        }
+        let is_recorded = is_wanted && is_inside;
+        if let Some(counter) = counter {
+            if kind == self.counted_kind() {
+                counter.started.store(next, Relaxed);
+            }
+            if matches!(kind, Kind::CollApi | Kind::P2pApi) {
+                counter.was_recorded.store(is_recorded, Relaxed);
+            }
+        }
+        let is_parent_refused = event.parent == EventId::NOT_WANTED.get();
+        let answer = match is_recorded {
+            true if !is_parent_refused => Answer::Record,
+            true if is_limited => Answer::RecordAlone,
+            // Up to 2.27 NCCL does not report the collectives of a group without a handle: they could not be counted.
+            false if kind == Kind::Group && !reports_calls => Answer::StandIn,
+            _ => Answer::Refuse,
+        };
+        Verdict { answer, turn }
+    }
+
+    /// Whether an event is inside a range; `next` is the number of its rank's next collective.
+    fn is_event_inside(
+        &self,
+        event: &Start<Name<'_>>,
+        counter: Option<&Counter>,
+        next: u32,
+    ) -> bool {
+        let any_is_open = || self.open_ranks.load(Relaxed) > 0;
+        match by(event.body.kind(), self.reports_calls()) {
+            By::Number => match counter {
+                Some(counter) if counter.is_counted.load(Relaxed) => self.is_inside(next),
+                _ => any_is_open(),
+            },
+            By::LastCall => {
+                counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed))
+            }
+            By::Parent => event.parent != 0 && event.parent != EventId::NOT_WANTED.get(),
+        }
+    }
+
+    fn count_open(&self, is_open: bool) {
+        if is_open {
+            self.open_ranks.fetch_add(1, Relaxed);
+        } else {
+            self.open_ranks.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// v1 to v3: the first collective shows which communicator the rank belongs to.
+    fn learn(&self, counter: &Counter, event: &Start<Name<'_>>) -> Option<(u64, Switch)> {
+        let Body::Coll(coll) = &event.body else {
+            return None;
+        };
+        if coll.comm_hash == 0 || !counter.is_counted.load(Relaxed) {
+            return None;
+        }
+        counter.hash.store(coll.comm_hash, Relaxed);
+        let _known = self
+            .counted_hash
+            .compare_exchange(0, coll.comm_hash, Relaxed, Relaxed);
+        let is_over = !self.may_count(counter) && self.set_counted(counter, false);
+        (is_over && self.is_limited()).then(|| {
+            (
+                event.context,
+                self.turn(counter, counter.is_open.load(Relaxed)),
+            )
+        })
+    }
+
+    /// Whether the communicator of a rank may be the counted one (v1 to v3).
+    fn may_count(&self, counter: &Counter) -> bool {
+        let (hash, counted) = (counter.hash.load(Relaxed), self.counted_hash.load(Relaxed));
+        hash == 0 || counted == 0 || hash == counted
+    }
+
+    /// Begins or ends to count a rank; returns whether that is a change.
+    fn set_counted(&self, counter: &Counter, is_counted: bool) -> bool {
+        if counter.is_counted.swap(is_counted, Relaxed) == is_counted {
+            return false;
+        }
+        if counter.is_open.load(Relaxed) {
+            self.count_open(is_counted);
+        }
+        if !is_counted || counter.started.load(Relaxed) > 0 {
+            counter.is_exact.store(false, Relaxed);
+        }
+        true
+    }
+
+    /// The switch of a rank's recording, for the journal.
+    fn turn(&self, counter: &Counter, was_open: bool) -> Switch {
+        let started = counter.started.load(Relaxed);
+        let is_open = counter.is_open.load(Relaxed);
+        let events = self.events.load(Relaxed);
+        let wanted = |is_on| Wanted { is_on, events };
+        Switch {
+            cause: Cause::Window(Turn {
+                window: self.nearest(started, is_open),
+                started: started.into(),
+                is_exact: counter.is_exact.load(Relaxed),
+            }),
+            before: wanted(was_open),
+            after: wanted(is_open),
+        }
+    }
+
+    /// Sets the kinds that switches name.
+    pub(super) fn set_events(&self, events: u32) {
+        self.events.store(events, Relaxed);
+    }
+
+    /// Puts other ranges into force. Each rank of a communicator that was used before switches at another collective.
+    pub(super) fn set_ranges(&self, ranges: &StepRanges) {
+        let words = ranges.ranges().iter().map(|range| range.word());
+        for (word, new) in self.ranges.iter().zip(words.chain(std::iter::repeat(0))) {
+            word.store(new, Relaxed);
+        }
+        for counter in self
+            .counters
+            .iter()
+            .filter(|counter| counter.is_counted.load(Relaxed))
+        {
+            if counter.started.load(Relaxed) > 0 {
+                counter.is_exact.store(false, Relaxed);
+            }
+            if ranges.is_empty() && !counter.is_open.swap(true, Relaxed) {
+                self.count_open(true);
+            }
+        }
+    }
+
+    /// A rank's communicator begins. Ranks for which no counter is free are not counted.
+    pub(super) fn begin_rank(&self, context: ContextId) {
+        if let Some(free) = self.counter_of(context)
+            && free.context.load(Acquire) == 0
+        {
+            free.begin(context.get(), !self.is_limited() || self.is_inside(1));
+        }
+    }
+
+    /// A rank's communicator ends.
+    pub(super) fn end_rank(&self, context: u64) {
+        if let Some(counter) = self.counter(context) {
+            self.set_counted(counter, false);
+            counter.end();
+        }
+    }
+
+    /// Begins or ends to count a rank; returns the switch to record, if its recording changes.
+    pub(super) fn count_rank(&self, context: u64, is_counted: bool) -> Option<Switch> {
+        let counter = self.counter(context)?;
+        let is_new = counter.started.load(Relaxed) == 0;
+        if !self.set_counted(counter, is_counted) || !self.is_limited() {
+            return None;
+        }
+        // The journal says nothing yet of a new rank.
+        let was_open = (is_counted && is_new) || counter.is_open.load(Relaxed);
+        Some(self.turn(counter, was_open))
+    }
+
+    /// v1 to v3: whether a rank may belong to the counted communicator.
+    pub(super) fn may_count_rank(&self, context: u64) -> bool {
+        self.counter(context)
+            .is_some_and(|counter| self.may_count(counter))
+    }
+
+    /// v1 to v3: when all ranks of the counted communicator have ended, the communicator of the first living rank is
+    /// counted.
+    pub(super) fn choose_hash(&self, live: impl Iterator<Item = u64> + Clone) {
+        let hashes = live.filter_map(|context| {
+            let hash = self.counter(context)?.hash.load(Relaxed);
+            (hash != 0).then_some(hash)
+        });
+        let counted = self.counted_hash.load(Relaxed);
+        if hashes.clone().all(|hash| hash != counted) {
+            self.counted_hash
+                .store(hashes.clone().next().unwrap_or(0), Relaxed);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The interface of the timing backends (CUPTI, CUDA events): when they are called, and where their records go.
+
+use std::time::{Duration, Instant};
+
+use super::driver::DeviceContext;
+use nccl_events::Name;
+use nccl_events::gpu::{GpuCount, GpuRecord, Way as BackendKind};
+use nccl_events::id::EventId;
+
+/// A launch of NCCL into a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
+    /// NCCL's event: a KernelLaunch, or a CeColl, whose work copy engines do.
+    pub(crate) id: EventId,
+    /// The stream's handle; 0 for the default stream, and if NCCL does not report it.
+    pub(crate) stream: u64,
+}
+
+/// A backend that finds out when GPU work ran.
+pub(crate) trait Backend: Send + Sync {
+    /// On the worker thread. The thread that makes a communicator waits for it, for a bounded time.
+    fn communicator_begins(
+        &self,
+        _communicator: u64,
+        _device: DeviceContext,
+        _out: &mut dyn Output,
+    ) {
+    }
+
+    /// On the worker thread. The thread that destroys a communicator waits for it, until shortly after `deadline`.
+    /// After the last communicator of a device has ended, the backend must not touch anything that it made there.
+    fn communicator_ends(&self, _communicator: u64, _out: &mut dyn Output, _deadline: Instant) {}
+
+    /// On the launching thread, just before the launch. Must not lock, log, panic, or allocate after warm-up.
+    fn begins(&self, launch: Launch);
+
+    /// On the thread that stops the event, under the rules of [`Self::begins`]. If another thread began it, the backend
+    /// may only count it.
+    fn ends(&self, id: EventId);
+
+    /// On the worker thread, once in every [`Self::pace`]: records what has become known.
+    fn collect(&self, out: &mut dyn Output);
+
+    /// How long the worker sleeps between two calls of [`Self::collect`].
+    fn pace(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    /// On the worker thread, as the last call, when recording has ended: records what can still be had before
+    /// `deadline`. The thread that closes the session waits until shortly after that, and then goes on. After this call
+    /// the backend must not call CUDA or CUPTI.
+    fn finish(&self, out: &mut dyn Output, deadline: Instant);
+}
+
+/// Where the records go: to the worker's slot of the journal. Devices, clocks, counts and notices go to the maintenance
+/// thread's slot, which flight recordings keep.
+pub(crate) trait Output {
+    /// Writes a record at `ticks`; [`GpuRecord`] says what `id` is.
+    fn record(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>);
+
+    /// Adds to a counter.
+    fn count(&mut self, count: GpuCount, more: u64);
+
+    /// Writes a line to the log and to the archive. `backend` is the one in use from now on.
+    fn notice(&mut self, backend: BackendKind, text: &str);
+
+    /// The same as a warning: something went wrong.
+    fn fault(&mut self, backend: BackendKind, text: &str);
+}

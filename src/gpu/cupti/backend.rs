@@ -1,0 +1,328 @@
+//! The backend: launches push their ids, the worker collects records, the end waits for the rest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cupti_sys::Code;
+use cupti_sys::constants::{EXTERNAL_CUSTOM2, FLUSH_FORCED};
+use parking_lot::Mutex;
+
+use super::buffers;
+use super::gate::Gate;
+use super::helper::Helper;
+use super::launches::{self, OpenLaunch};
+use super::records::Reading;
+use super::session::{NotUsed, Session, Settings};
+use crate::gpu::backend::{Backend, Launch, Output};
+use crate::gpu::driver::{CudaError, DeviceContext, Driver, Stream};
+use crate::gpu::launch_counts::{LaunchCounts, NotTimed};
+use nccl_events::Kind;
+use nccl_events::gpu::{GpuCount, Way as BackendKind};
+use nccl_events::id::EventId;
+
+/// How long the worker waits for a flush. It reads the records that have come even if the flush goes on.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
+/// A flush that takes longer is reported.
+const HANGS_AFTER: Duration = Duration::from_secs(10);
+/// How long the worker waits at the end for running kernels, and for buffers that CUPTI has.
+const LAST_PATIENCE: Duration = Duration::from_millis(200);
+
+/// The number of sessions so far.
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// The backend.
+pub(in crate::gpu) struct Cupti {
+    session: Session,
+    /// The session's number in the process.
+    number: u64,
+    settings: Settings,
+    driver: Driver,
+    helper: Helper,
+    /// The worker's state. The worker takes it out, so that no lock is held while CUPTI is called.
+    reading: Mutex<Option<Box<Reading>>>,
+    gate: Gate,
+    counts: LaunchCounts,
+    /// The number of ids that were not on CUPTI's stack where the plugin had pushed them.
+    disturbed: AtomicU64,
+    /// The result of the last flush.
+    flushed: Arc<AtomicI32>,
+    /// When the running flush began.
+    flush_began: Mutex<Option<Instant>>,
+}
+
+/// CUPTI in use.
+pub(in crate::gpu) struct Opened {
+    pub(in crate::gpu) backend: Arc<Cupti>,
+    /// Which CUPTI it is, as a part of a sentence.
+    pub(in crate::gpu) description: String,
+}
+
+/// Begins to record with CUPTI.
+pub(in crate::gpu) fn open(settings: Settings, driver: Driver) -> Result<Opened, NotUsed> {
+    let session = Session::open(&settings)?;
+    let description = format!(
+        "that of CUDA {}, {}, which {}{}",
+        session.release(),
+        session.path.display(),
+        if session.calls.is_shared() {
+            "other tools can use too"
+        } else {
+            "no other tool can use meanwhile"
+        },
+        if session.has_all_driver_calls {
+            "; before CUDA 12.5 it records every call of the driver's, too, which costs more"
+        } else {
+            ""
+        }
+    );
+    let backend = Arc::new(Cupti::new(session, settings, driver));
+    Ok(Opened {
+        backend,
+        description,
+    })
+}
+
+impl Backend for Cupti {
+    fn communicator_begins(
+        &self,
+        _communicator: u64,
+        _device: DeviceContext,
+        out: &mut dyn Output,
+    ) {
+        // Soon after the beginning: the times of kernels before the first sample are extrapolated.
+        let taken = self.reading.lock().take();
+        if let Some(mut reading) = taken {
+            reading.sample_clock(out);
+            *self.reading.lock() = Some(reading);
+        }
+    }
+
+    fn communicator_ends(&self, _communicator: u64, out: &mut dyn Output, deadline: Instant) {
+        // The context may be destroyed with the communicator.
+        self.collect_until(deadline, out);
+    }
+
+    fn begins(&self, launch: Launch) {
+        if launch.id.kind() == Kind::CeColl && !self.settings.copies {
+            return;
+        }
+        self.gate.pass(|| self.push(launch));
+    }
+
+    fn ends(&self, id: EventId) {
+        self.gate.pass(|| self.pop(id.get()));
+    }
+
+    fn collect(&self, out: &mut dyn Output) {
+        self.collect_until(Instant::now() + FLUSH_PATIENCE, out);
+    }
+
+    fn finish(&self, out: &mut dyn Output, deadline: Instant) {
+        let gate_is_empty = self
+            .gate
+            .close(deadline.min(Instant::now() + LAST_PATIENCE));
+        let taken = self.reading.lock().take();
+        let Some(mut reading) = taken else {
+            out.fault(
+                BackendKind::Off,
+                "the last kernels are missing: the thread that reads CUPTI's records has not returned",
+            );
+            return;
+        };
+        let launches = self.take_counts(&mut reading, out);
+        reading.sample_clock(out);
+        // Most often all kernels have run by now; if not, the worker waits a little.
+        let end_of_patience = deadline.min(Instant::now() + LAST_PATIENCE);
+        let mut is_flushed = self.flush(&mut reading, 0, deadline, out);
+        reading.read_all(out);
+        while is_flushed && reading.misses_launches() && Instant::now() < end_of_patience {
+            std::thread::sleep(Duration::from_millis(10));
+            is_flushed = self.flush(&mut reading, 0, deadline, out);
+            reading.read_all(out);
+        }
+        if is_flushed {
+            is_flushed = self.turn_off(&mut reading, deadline, out);
+        }
+        self.wait_for_buffers(&mut reading, deadline, out);
+        if is_flushed && buffers::pool().outstanding() > 0 && !reading.is_taken_over() {
+            // This gives up running kernels: their records come without an end.
+            is_flushed = self.flush(&mut reading, FLUSH_FORCED, deadline, out);
+            self.wait_for_buffers(&mut reading, deadline, out);
+        }
+        reading.sample_clock(out);
+        reading.check(launches, out);
+        reading.end(out);
+        // CUPTI still has these buffers: they are never freed, and their records are not read.
+        let late = buffers::pool().outstanding();
+        buffers::pool().close();
+        out.count(
+            GpuCount::LateBuffers,
+            u64::try_from(late).unwrap_or(u64::MAX),
+        );
+        if !is_flushed {
+            reading.reports.flush_hangs(out);
+        }
+        // A subscription must not end while a thread uses it.
+        if is_flushed && gate_is_empty {
+            let calls = self.session.calls;
+            self.helper.run(deadline, move || {
+                calls.unsubscribe();
+            });
+        }
+    }
+}
+
+impl Cupti {
+    pub(super) fn new(session: Session, settings: Settings, driver: Driver) -> Self {
+        Self {
+            reading: Mutex::new(Some(Box::new(Reading::new(
+                session.calls,
+                session.version,
+                settings.all_kernels,
+            )))),
+            session,
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
+            settings,
+            driver,
+            helper: Helper::start(),
+            gate: Gate::default(),
+            counts: LaunchCounts::default(),
+            disturbed: AtomicU64::new(0),
+            flushed: Arc::new(AtomicI32::new(0)),
+            flush_began: Mutex::new(None),
+        }
+    }
+
+    fn collect_until(&self, deadline: Instant, out: &mut dyn Output) {
+        let taken = self.reading.lock().take();
+        let Some(mut reading) = taken else {
+            return;
+        };
+        reading.sample_clock(out);
+        self.flush(&mut reading, 0, deadline, out);
+        let launches = self.take_counts(&mut reading, out);
+        reading.read_all(out);
+        reading.check(launches, out);
+        buffers::pool().top_up();
+        *self.reading.lock() = Some(reading);
+    }
+
+    fn push(&self, launch: Launch) {
+        let id = launch.id.get();
+        let calls = &self.session.calls;
+        self.counts.launch();
+        let capturing = self.driver.is_capturing(Stream(launch.stream));
+        launches::with(self.number, |open| {
+            if open.is_full() {
+                // Their stops came on other threads, which NCCL does not do.
+                while let Some(launch) = open.take_last() {
+                    self.remove(launch);
+                }
+            }
+            let mut is_pushed = false;
+            match capturing {
+                // Nothing runs now, and the replays of the graph have no id.
+                Ok(true) => self.counts.not_timed(NotTimed::Captured),
+                Err(CudaError::NOT_PERMITTED) => {
+                    self.counts.not_timed(NotTimed::OnCallbackThread);
+                }
+                // If the driver cannot answer, nothing is captured.
+                Ok(false) | Err(_) => {
+                    let code = calls.push(EXTERNAL_CUSTOM2, id);
+                    is_pushed = code.is_success();
+                    if !is_pushed {
+                        self.counts.not_timed(NotTimed::Refused(code.0));
+                    }
+                }
+            }
+            open.begin(OpenLaunch { id, is_pushed });
+        });
+    }
+
+    fn pop(&self, id: u64) {
+        launches::with(self.number, |open| {
+            // CUPTI's stacks belong to threads: another thread's cannot be changed here.
+            if !open.has(id) {
+                return;
+            }
+            while let Some(launch) = open.take_last() {
+                self.remove(launch);
+                if launch.id == id {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Pops a launch's id from CUPTI's stack.
+    fn remove(&self, launch: OpenLaunch) {
+        if launch.is_pushed && self.session.calls.pop(EXTERNAL_CUSTOM2) != Ok(launch.id) {
+            self.disturbed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Reports the counters of launching threads, and returns the number of launches whose ids CUPTI has.
+    fn take_counts(&self, reading: &mut Reading, out: &mut dyn Output) -> u64 {
+        let reported = self.counts.report(out);
+        let pushed = reported.launches.saturating_sub(reported.not_timed);
+        reading.expect(pushed);
+        if let Some(code) = reported.error {
+            reading.reports.push_failed(Code(code), out);
+        }
+        if self.disturbed.swap(0, Ordering::Relaxed) > 0 {
+            reading.reports.ids_disturbed(out);
+        }
+        pushed
+    }
+
+    /// Makes CUPTI give back its buffers. False if the call does not return until `deadline`.
+    fn flush(
+        &self,
+        reading: &mut Reading,
+        flag: u32,
+        deadline: Instant,
+        out: &mut dyn Output,
+    ) -> bool {
+        if !self.helper.is_busy() {
+            *self.flush_began.lock() = Some(Instant::now());
+        }
+        let calls = self.session.calls;
+        let answer = Arc::clone(&self.flushed);
+        let is_done = self.helper.run(deadline, move || {
+            answer.store(calls.flush(flag).0, Ordering::Relaxed);
+        });
+        let began = *self.flush_began.lock();
+        if is_done {
+            reading
+                .reports
+                .flushed(Code(self.flushed.load(Ordering::Relaxed)), out);
+        } else if began.is_some_and(|began| began.elapsed() > HANGS_AFTER) {
+            reading.reports.flush_hangs(out);
+        }
+        is_done
+    }
+
+    /// Disables the activity kinds, unless another tool may use them by now: they are global to the process.
+    fn turn_off(&self, reading: &mut Reading, deadline: Instant, out: &mut dyn Output) -> bool {
+        if reading.is_taken_over() && !self.session.calls.is_shared() {
+            return true;
+        }
+        let (calls, enabled) = (self.session.calls, self.session.enabled());
+        let is_done = self.helper.run(deadline, move || enabled.turn_off(&calls));
+        if !is_done {
+            reading.reports.flush_hangs(out);
+        }
+        is_done && self.flush(reading, 0, deadline, out)
+    }
+
+    /// Buffers come back shortly after the flush.
+    fn wait_for_buffers(&self, reading: &mut Reading, deadline: Instant, out: &mut dyn Output) {
+        let end = deadline.min(Instant::now() + LAST_PATIENCE);
+        reading.read_all(out);
+        while buffers::pool().outstanding() > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            reading.read_all(out);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The open launches of each thread, between NCCL's start and its stop, whose ids are on CUPTI's stack.
+//!
+//! CUPTI has a stack of external ids for each thread. An id that stays there would mark every later launch of that
+//! thread. So the plugin keeps track of the ids that it pushed, and pops leftovers at the next occasion.
+
+use std::cell::Cell;
+
+/// The largest number of open launches of a thread; NCCL opens one.
+const DEEPEST: usize = 8;
+
+/// A launch that began on this thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenLaunch {
+    pub(super) id: u64,
+    /// Whether its id is on CUPTI's stack.
+    pub(super) is_pushed: bool,
+}
+
+/// The open launches of a thread.
+#[derive(Debug)]
+pub(super) struct OpenLaunches {
+    /// The session's number.
+    session: Cell<u64>,
+    depth: Cell<usize>,
+    open: [Cell<OpenLaunch>; DEEPEST],
+}
+
+thread_local! {
+    static OPEN: OpenLaunches = const { OpenLaunches::none(0) };
+}
+
+/// Runs `action` with the launches of this thread in `session`.
+#[inline]
+pub(super) fn with<T>(session: u64, action: impl FnOnce(&OpenLaunches) -> T) -> T {
+    OPEN.with(|open| {
+        if open.session.replace(session) != session {
+            // The launches of an earlier session, whose subscription is over.
+            open.depth.set(0);
+        }
+        action(open)
+    })
+}
+
+impl OpenLaunches {
+    const fn none(session: u64) -> Self {
+        Self {
+            session: Cell::new(session),
+            depth: Cell::new(0),
+            open: [const {
+                Cell::new(OpenLaunch {
+                    id: 0,
+                    is_pushed: false,
+                })
+            }; DEEPEST],
+        }
+    }
+
+    /// Whether there is no room for another launch: the open ones were not stopped on this thread.
+    pub(super) const fn is_full(&self) -> bool {
+        self.depth.get() >= DEEPEST
+    }
+
+    /// A launch begins. Ignored when full.
+    pub(super) fn begin(&self, launch: OpenLaunch) {
+        let depth = self.depth.get();
+        if let Some(slot) = self.open.get(depth) {
+            slot.set(launch);
+            self.depth.set(depth + 1);
+        }
+    }
+
+    /// Removes the launch that began last.
+    pub(super) fn take_last(&self) -> Option<OpenLaunch> {
+        let depth = self.depth.get().checked_sub(1)?;
+        self.depth.set(depth);
+        self.open.get(depth).map(Cell::get)
+    }
+
+    /// Whether this launch began on this thread and is open.
+    pub(super) fn has(&self, id: u64) -> bool {
+        let open = self.open.iter().take(self.depth.get());
+        open.map(Cell::get).any(|launch| launch.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn launch(id: u64) -> OpenLaunch {
+        OpenLaunch {
+            id,
+            is_pushed: true,
+        }
+    }
+
+    #[test]
+    fn launches_end_in_the_order_of_a_stack() {
+        let open = OpenLaunches::none(1);
+        open.begin(launch(10));
+        open.begin(launch(11));
+        assert!(open.has(10) && open.has(11) && !open.has(12));
+        assert_eq!(open.take_last(), Some(launch(11)));
+        assert!(!open.has(11));
+        assert_eq!(open.take_last(), Some(launch(10)));
+        assert_eq!(open.take_last(), None);
+    }
+
+    #[test]
+    fn the_depth_has_a_bound() {
+        let open = OpenLaunches::none(1);
+        for id in 0..20 {
+            open.begin(launch(id));
+        }
+        assert!(open.is_full());
+        assert!(open.has(7) && !open.has(8));
+    }
+
+    #[test]
+    fn threads_and_sessions_have_their_own() {
+        with(1, |open| open.begin(launch(10)));
+        assert!(with(1, |open| open.has(10)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(!with(1, |open| open.has(10))));
+        });
+        assert!(!with(2, |open| open.has(10)));
+    }
+}

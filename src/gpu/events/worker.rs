@@ -1,0 +1,299 @@
+//! The worker's side: contexts begin and end, launch times are collected, losses are counted and reported.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::context::{Collected, Context};
+use super::pool::Pool;
+use super::shared::{Entry, Shared};
+use crate::gpu::backend::Output;
+use crate::gpu::driver::{CudaError, DeviceContext};
+use journal::clock::monotonic_ns;
+use nccl_events::gpu::{GpuCount, Way as BackendKind};
+
+/// How often the worker looks for finished launches: when a quarter of the events are in use, and when few are.
+const PACES_MS: [u32; 2] = [5, 500];
+
+/// The worker's own state.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    contexts: Vec<Context>,
+    clocks: Vec<ClockReading>,
+    launches: u64,
+    /// Launches that were recorded, or counted as not timed.
+    settled: u64,
+    has_reported_error: bool,
+    /// Entries of contexts that failed: their events must not be touched again.
+    spent: Vec<usize>,
+    /// Devices that are not timed any more.
+    failed_devices: Vec<u32>,
+}
+
+/// The clock of a device when its context ended, and CLOCK_MONOTONIC at that time.
+#[derive(Debug)]
+struct ClockReading {
+    ordinal: u32,
+    gpu_ns: u64,
+    monotonic_ns: u64,
+}
+
+impl Worker {
+    /// Prepares the context of a communicator, unless another communicator uses it already.
+    pub(super) fn communicator_begins(
+        &mut self,
+        shared: &Shared,
+        communicator: u64,
+        device: DeviceContext,
+        out: &mut dyn Output,
+    ) {
+        if shared.is_over() {
+            return;
+        }
+        if let Some(context) = self.of(device) {
+            context.communicators.push(communicator);
+            return;
+        }
+        let ordinal = device.ordinal;
+        if self.failed_devices.contains(&ordinal) {
+            return;
+        }
+        if self
+            .contexts
+            .iter()
+            .any(|context| context.device.ordinal == ordinal)
+        {
+            // A device's clock is made of the events of one context: CUDA cannot compare events of two.
+            let text = format!(
+                "launches of one communicator on GPU {ordinal} are not timed: it uses a second context of the device"
+            );
+            out.fault(BackendKind::Events, &text);
+            return;
+        }
+        let free = shared.entries.iter().enumerate().find(|(index, _)| {
+            let uses_it = |context: &Context| context.entry == *index;
+            !self.contexts.iter().any(uses_it) && !self.spent.contains(index)
+        });
+        let Some((index, entry)) = free else {
+            let most = shared.entries.len();
+            out.fault(
+                BackendKind::Events,
+                &format!("more than {most} contexts: launches on GPU {ordinal} are not timed"),
+            );
+            return;
+        };
+        let pool = entry.pool.get_or_init(Pool::new);
+        let first_ns = self.next_clock_ns(ordinal);
+        match Context::new(&shared.driver, device, index, pool, first_ns, out) {
+            Ok(mut context) => {
+                context.communicators.push(communicator);
+                open_if_ready(&mut context, entry);
+                self.contexts.push(context);
+            }
+            Err(error) => self.fail(shared, index, ordinal, error, out),
+        }
+    }
+
+    /// After the last communicator of a context: waits for its launches, and destroys everything that the plugin made
+    /// there, because the program may reset the device when this returns.
+    pub(super) fn communicator_ends(
+        &mut self,
+        shared: &Shared,
+        communicator: u64,
+        out: &mut dyn Output,
+        deadline: Instant,
+    ) {
+        for context in &mut self.contexts {
+            context.communicators.retain(|other| *other != communicator);
+        }
+        let is_unused = |context: &Context| context.communicators.is_empty();
+        let Some(index) = self.contexts.iter().position(is_unused) else {
+            return;
+        };
+        let mut context = self.contexts.swap_remove(index);
+        let Some((entry, pool)) = shared.at(context.entry) else {
+            return;
+        };
+        entry.context.store(0, Ordering::Relaxed);
+        let (number, ordinal) = (context.entry, context.device.ordinal);
+        if shared.is_over() || self.is_gone(shared, &context, out) {
+            return;
+        }
+        let ended = context
+            .collect_last(&shared.driver, pool, out, deadline)
+            .and_then(|recorded| {
+                self.settled += recorded;
+                self.clocks.retain(|clock| clock.ordinal != ordinal);
+                self.clocks
+                    .extend(context.newest_ns().map(|gpu_ns| ClockReading {
+                        ordinal,
+                        gpu_ns,
+                        monotonic_ns: monotonic_ns(),
+                    }));
+                context.destroy(&shared.driver, pool)
+            });
+        if let Err(error) = ended {
+            self.fail(shared, number, ordinal, error, out);
+        }
+    }
+
+    /// Collects from all contexts.
+    pub(super) fn collect(&mut self, shared: &Shared, out: &mut dyn Output) {
+        let mut fewest_free = u32::MAX;
+        for mut context in std::mem::take(&mut self.contexts) {
+            let Some((entry, pool)) = shared.at(context.entry) else {
+                continue;
+            };
+            let (number, ordinal) = (context.entry, context.device.ordinal);
+            if shared.is_over() || self.is_gone(shared, &context, out) {
+                continue;
+            }
+            match context.collect(&shared.driver, pool, out) {
+                Ok(Collected { recorded, .. }) => {
+                    self.settled += recorded;
+                    open_if_ready(&mut context, entry);
+                    fewest_free = fewest_free.min(pool.free_percent());
+                    self.contexts.push(context);
+                }
+                Err(error) => self.fail(shared, number, ordinal, error, out),
+            }
+        }
+        let [shortest, longest] = PACES_MS;
+        let pace = shared.pace_ms.load(Ordering::Relaxed);
+        let pace = if fewest_free < 75 { pace / 2 } else { pace * 2 };
+        shared
+            .pace_ms
+            .store(pace.clamp(shortest, longest), Ordering::Relaxed);
+        self.count(shared, out);
+    }
+
+    /// Waits for unfinished launches, and counts those that do not end in time. Destroys nothing: the process may be
+    /// ending while other threads launch.
+    pub(super) fn finish(&mut self, shared: &Shared, out: &mut dyn Output, deadline: Instant) {
+        for entry in &shared.entries {
+            entry.context.store(0, Ordering::Relaxed);
+        }
+        for mut context in std::mem::take(&mut self.contexts) {
+            let Some((_, pool)) = shared.at(context.entry) else {
+                continue;
+            };
+            if shared.is_over() || self.is_gone(shared, &context, out) {
+                continue;
+            }
+            match context.collect_last(&shared.driver, pool, out, deadline) {
+                Ok(recorded) => self.settled += recorded,
+                Err(error) => {
+                    let (number, ordinal) = (context.entry, context.device.ordinal);
+                    self.fail(shared, number, ordinal, error, out);
+                }
+            }
+        }
+        self.count(shared, out);
+        out.count(
+            GpuCount::Unfinished,
+            self.launches.saturating_sub(self.settled),
+        );
+        shared.stop();
+    }
+
+    /// Makes references before they are due.
+    #[cfg(test)]
+    pub(super) fn renew_references(&mut self, shared: &Shared, out: &mut dyn Output) {
+        for context in &mut self.contexts {
+            context.renew(&shared.driver, out);
+        }
+    }
+
+    fn of(&mut self, device: DeviceContext) -> Option<&mut Context> {
+        self.contexts
+            .iter_mut()
+            .find(|context| context.device == device)
+    }
+
+    /// Where the clock of a device continues in a new context: where it ended, plus the time that has passed.
+    fn next_clock_ns(&self, ordinal: u32) -> u64 {
+        let last = self.clocks.iter().find(|clock| clock.ordinal == ordinal);
+        last.map_or(0, |last| {
+            last.gpu_ns + monotonic_ns().saturating_sub(last.monotonic_ns)
+        })
+    }
+
+    /// Whether the program has reset the device under a context; reports it.
+    fn is_gone(&mut self, shared: &Shared, context: &Context, out: &mut dyn Output) -> bool {
+        let is_gone = context.is_gone(&shared.driver);
+        if is_gone {
+            // The program may use the device again, in a new context.
+            shared.close(context.entry);
+            self.spent.push(context.entry);
+            let ordinal = context.device.ordinal;
+            let text = format!(
+                "launches on GPU {ordinal} are not timed any more: the program has reset the device while a communicator used it"
+            );
+            out.fault(self.backend(), &text);
+        }
+        is_gone
+    }
+
+    /// Stops timing a device for good: a call that fails once can crash the next time.
+    fn fail(
+        &mut self,
+        shared: &Shared,
+        entry: usize,
+        ordinal: u32,
+        error: CudaError,
+        out: &mut dyn Output,
+    ) {
+        shared.close(entry);
+        self.spent.push(entry);
+        self.failed_devices.push(ordinal);
+        if error == CudaError::DEINITIALIZED {
+            shared.stop();
+            return;
+        }
+        let text = format!(
+            "launches on GPU {ordinal} are not timed any more by CUDA events: {error}. NCCL's events are complete; NCCL_OTF2_GPU=off silences this"
+        );
+        out.fault(self.backend(), &text);
+    }
+
+    fn backend(&self) -> BackendKind {
+        if self.contexts.is_empty() {
+            BackendKind::Off
+        } else {
+            BackendKind::Events
+        }
+    }
+
+    /// Reports the counters of launching threads.
+    fn count(&mut self, shared: &Shared, out: &mut dyn Output) {
+        let reported = shared.counts.report(out);
+        self.launches += reported.launches;
+        self.settled += reported.not_timed;
+        if let Some(code) = reported.error
+            && !std::mem::replace(&mut self.has_reported_error, true)
+        {
+            let text = match CudaError(code) {
+                CudaError::DEINITIALIZED => return,
+                CudaError::NO_EVENTS => {
+                    "the plugin has no events in the CUDA context that is current when NCCL launches"
+                        .to_owned()
+                }
+                error => error.to_string(),
+            };
+            out.fault(
+                self.backend(),
+                &format!(
+                    "some launches are not timed by CUDA events: {text}. NCCL's events are complete"
+                ),
+            );
+        }
+    }
+}
+
+fn open_if_ready(context: &mut Context, entry: &Entry) {
+    if !context.is_open && context.is_ready() {
+        context.is_open = true;
+        entry
+            .context
+            .store(context.device.context.0, Ordering::Release);
+    }
+}

@@ -1,0 +1,39 @@
+//! Which loaded object (program or library) an address lies in.
+
+use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
+
+/// A loaded object.
+pub(crate) struct Object {
+    /// The address at which it is mapped.
+    pub(crate) base: usize,
+    /// Its path, as the dynamic linker has it. Valid while the object is loaded.
+    pub(super) path: *const libc::c_char,
+}
+
+impl Object {
+    /// The object that contains `address`, if there is one with a path.
+    pub(crate) fn of(address: *const c_void) -> Option<Self> {
+        if address.is_null() {
+            return None;
+        }
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: dladdr only compares the address, and fills the structure when it knows the object.
+        let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
+        // SAFETY: zeroed pointers are valid values, whether or not dladdr filled them.
+        let info = unsafe { info.assume_init() };
+        (found != 0 && !info.dli_fname.is_null()).then(|| Self {
+            base: info.dli_fbase.addr(),
+            path: info.dli_fname,
+        })
+    }
+
+    /// The file name, without its directory. The object must still be loaded.
+    pub(crate) fn file_name(&self) -> String {
+        // SAFETY: not NULL (`of`), so a string of the dynamic linker, which lives as long as the object is loaded;
+        // callers ask right after they found a symbol in it.
+        let path = unsafe { CStr::from_ptr(self.path) };
+        let path = path.to_string_lossy();
+        path.rsplit('/').next().unwrap_or(&path).to_owned()
+    }
+}

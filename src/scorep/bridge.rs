@@ -1,0 +1,298 @@
+//! Forwards recorded events: decides what each becomes, and which thread may call Score-P for it.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::calls::{self, Call};
+use super::drain::{Depth, Drain};
+use super::guard::{Measured, Refusal};
+use super::operations::{Facts, Operations};
+use super::presence::{self, Absence, Presence, Tier};
+use super::report::{self, Count, Counts};
+use super::setup::Setup;
+use crate::config::ScorepMode;
+use journal::clock;
+use journal::part::scorep::ScorepReport;
+use nccl_events::id::EventId;
+use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
+
+/// Nothing is forwarded to Score-P.
+const OFF: u8 = 0;
+/// Calls and operations are forwarded.
+const ON: u8 = 1;
+/// Recording has ended: open calls are closed, nothing begins.
+const OVER: u8 = 2;
+
+static MODE: AtomicU8 = AtomicU8::new(OFF);
+/// Made once, because Score-P begins only once in a process.
+static BRIDGE: OnceLock<Bridge> = OnceLock::new();
+
+/// How long the end of a recording, or of the program, waits for a thread that is forwarding.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+struct Bridge {
+    presence: Presence,
+    operations: Operations,
+    counts: Counts,
+    /// The handles that Score-P gave, once a thread that it knows could ask for them.
+    setup: OnceLock<Setup>,
+    setting_up: Mutex<()>,
+    drain: Mutex<Drain>,
+}
+
+/// Whether the recording is forwarded. Threads ask when they take their slots.
+pub(crate) fn is_on() -> bool {
+    MODE.load(Ordering::Relaxed) != OFF
+}
+
+/// What a session logs about Score-P when it begins.
+pub(crate) enum Beginning {
+    /// Nothing.
+    Silent,
+    /// What is forwarded.
+    On(String),
+    /// What the user wants and is not possible.
+    Refused(String),
+}
+
+impl Beginning {
+    fn without(mode: ScorepMode, absence: &Absence) -> Self {
+        match (mode, absence) {
+            (ScorepMode::On, absence) => Self::Refused(format!("NCCL_OTF2_SCOREP=on: {absence}")),
+            (_, Absence::Incomplete(_)) => Self::On(absence.to_string()),
+            (_, Absence::NotThere) => Self::Silent,
+        }
+    }
+}
+
+/// A recording begins.
+pub(crate) fn begin(mode: ScorepMode) -> Beginning {
+    if mode == ScorepMode::Off {
+        return Beginning::Silent;
+    }
+    let bridge = match BRIDGE.get() {
+        Some(bridge) => bridge,
+        None => match presence::probe() {
+            Ok(presence) => BRIDGE.get_or_init(|| Bridge::new(presence)),
+            Err(absence) => return Beginning::without(mode, &absence),
+        },
+    };
+    bridge.counts.reset();
+    MODE.store(ON, Ordering::Release);
+    // Better here than in a callback. If this thread may not, the first one that may does it.
+    if let Ok(measured) = bridge.here() {
+        bridge.set_up(&measured);
+    }
+    Beginning::On(bridge.describe())
+}
+
+/// A communicator begins.
+pub(crate) fn communicator(context: u64, comm: &CommInit<'_>) {
+    if let Some(bridge) = current() {
+        bridge.drain.lock().communicator(context, comm.comm_id);
+    }
+}
+
+/// A recording has ended. Returns the counts, if Score-P was there.
+pub(crate) fn end() -> Option<ScorepReport> {
+    let bridge = current()?;
+    MODE.store(OVER, Ordering::Release);
+    if let Ok(measured) = bridge.here() {
+        bridge.set_up(&measured);
+        bridge.drain(&measured, Depth::Everything);
+    }
+    bridge
+        .counts
+        .set(Count::OperationsWaiting, bridge.operations.waiting());
+    Some(report::report(bridge.presence.name(), &bridge.counts))
+}
+
+/// Stops forwarding at once: for a forked child.
+pub(crate) fn disable() {
+    MODE.store(OFF, Ordering::Release);
+}
+
+fn current() -> Option<&'static Bridge> {
+    is_on().then(|| BRIDGE.get()).flatten()
+}
+
+/// A recorded event has started.
+#[cold]
+pub(crate) fn started(event: &Start<Name<'_>>, id: EventId) {
+    if MODE.load(Ordering::Acquire) != ON || id.is_none() {
+        return;
+    }
+    if let Some(bridge) = BRIDGE.get() {
+        bridge.started(event, id.get());
+    }
+}
+
+/// A recorded event has stopped.
+#[cold]
+pub(crate) fn stopped(event: u64) {
+    if let Some(bridge) = BRIDGE.get() {
+        bridge.stopped(event);
+    }
+}
+
+/// A recorded event has changed its state.
+#[cold]
+pub(crate) fn changed(change: &State) {
+    let is_group = EventId::from_raw(change.event).kind() == Kind::GroupApi;
+    if change.state != state::GROUP_END_API_START || !is_group || MODE.load(Ordering::Acquire) != ON
+    {
+        return;
+    }
+    if let Some(bridge) = BRIDGE.get() {
+        bridge.enter(change.event, Call::GROUP_END);
+    }
+}
+
+/// Score-P's measurement ends: forwards the rest.
+pub(crate) fn at_end_of_measurement() {
+    // Not in a forked child, where the rest belongs to its parent.
+    let Some(bridge) = current() else {
+        return;
+    };
+    if let Some(measured) = Measured::at_end(&bridge.presence) {
+        bridge.drain(&measured, Depth::Everything);
+    }
+    // Score-P is gone when its handler returns.
+    if let Some(mut drain) = bridge.drain.try_lock_for(PATIENCE) {
+        drain.close();
+    }
+}
+
+/// Score-P calls this at the end of its measurement.
+extern "C" fn end_of_measurement() -> c_int {
+    // A panic must not get into Score-P.
+    let _caught = std::panic::catch_unwind(at_end_of_measurement);
+    0
+}
+
+impl Bridge {
+    fn new(presence: Presence) -> Self {
+        Self {
+            presence,
+            operations: Operations::new(),
+            counts: Counts::new(),
+            setup: OnceLock::new(),
+            setting_up: Mutex::new(()),
+            drain: Mutex::new(Drain::new()),
+        }
+    }
+
+    /// Permission to call Score-P from this thread now.
+    fn here(&self) -> Result<Measured<'_>, Refusal> {
+        Measured::here(&self.presence)
+    }
+
+    /// Score-P's handles. The first caller asks for them; nobody waits for a thread that is asking.
+    fn set_up(&self, measured: &Measured<'_>) -> Option<&Setup> {
+        if self.setup.get().is_none()
+            && let Some(_only_one) = self.setting_up.try_lock()
+            && self.setup.get().is_none()
+        {
+            let _is_first = self.setup.set(Setup::new(measured, end_of_measurement));
+        }
+        self.setup.get()
+    }
+
+    fn started(&self, event: &Start<Name<'_>>, id: u64) {
+        match event.body {
+            Body::Coll(_) | Body::P2p(_) => {
+                let facts = Facts::of(event);
+                if !self.operations.begin(id, clock::ticks(), &facts) {
+                    self.counts.add(Count::OperationsDropped);
+                }
+            }
+            Body::ProxyOp(_) | Body::KernelCh(_) => {
+                let is_channel = matches!(event.body, Body::KernelCh(_));
+                // The operation may be another process's (PXN).
+                if !self.operations.child_begins(id, event.parent, is_channel) {
+                    self.counts.add(Count::ChildrenAlone);
+                }
+            }
+            _ => self.call_begins(event, id),
+        }
+    }
+
+    fn call_begins(&self, event: &Start<Name<'_>>, id: u64) {
+        if let Some(call) = Call::of(&event.body) {
+            self.enter(id, call);
+        }
+    }
+
+    fn enter(&self, id: u64, call: Call) {
+        let measured = match self.here() {
+            Ok(measured) if measured.is_recording() => measured,
+            Ok(_) => return self.counts.add(Count::CallsNotRecorded),
+            Err(refusal) => return self.counts.add(refusal.count()),
+        };
+        let Some(setup) = self.set_up(&measured) else {
+            return self.counts.add(Count::CallsNotRecorded);
+        };
+        let closed = calls::enter(&measured, setup, id, call);
+        self.counts.add_many(Count::CallsClosed, closed);
+        self.counts.add(Count::Calls);
+    }
+
+    fn stopped(&self, id: u64) {
+        if self.operations.stops(id, clock::ticks()) {
+            return;
+        }
+        if !calls::is_open(id) {
+            return;
+        }
+        let Ok(measured) = self.here() else {
+            // Score-P itself closes open regions when its measurement ends.
+            calls::forget(id);
+            return;
+        };
+        let Some(setup) = self.setup.get() else {
+            return;
+        };
+        let closed = calls::leave(&measured, setup, id);
+        self.counts.add_many(Count::CallsClosed, closed);
+        // The report of a recording that has ended counts the rest as waiting.
+        if MODE.load(Ordering::Acquire) == ON {
+            self.drain(&measured, Depth::Settled);
+        }
+    }
+
+    fn drain(&self, measured: &Measured<'_>, depth: Depth) {
+        let Some(setup) = self.setup.get() else {
+            return;
+        };
+        // A callback does not wait for a thread that is forwarding already.
+        let drain = match depth {
+            Depth::Settled => self.drain.try_lock(),
+            Depth::Everything => self.drain.try_lock_for(PATIENCE),
+        };
+        if let Some(mut drain) = drain {
+            drain.run(measured, setup, &self.operations, &self.counts, depth);
+        }
+    }
+
+    fn describe(&self) -> String {
+        let left_out = match &self.presence.tier {
+            Tier::Internal(_) => {
+                "operations on one location for each process; no communicators (docs/SCOREP.md)"
+            }
+            Tier::User(_) => {
+                "calls only: its internal functions are not those of Score-P 8 and later, which operations and attributes need"
+            }
+        };
+        let waits = match self.setup.get() {
+            Some(_) => "",
+            None => {
+                "; begins with the first call of a thread that Score-P knows, while it measures"
+            }
+        };
+        format!("forwarding to {}; {left_out}{waits}", self.presence.name())
+    }
+}

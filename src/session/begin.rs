@@ -1,0 +1,191 @@
+//! The beginning of a session: directories, `process.json`, journal, maintenance thread, Score-P, GPUs.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use super::advice;
+use super::communicators::Communicators;
+use super::directories::Directories;
+use super::maintenance::{MAINTENANCE_NAME, Maintenance};
+use super::snapshot::Maker;
+use super::state::{Session, describe, say};
+use super::test_clock::TestClock;
+use crate::config::{self, Config, Verbosity};
+use crate::control::{Control, LargestCommunicator};
+use crate::gpu::{self, Gpus};
+use crate::host::{logger, process, signals};
+use crate::record;
+use crate::scorep::{self, substrate};
+use journal::clock;
+use journal::part::environment::JobEnvironment;
+use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
+use journal::private;
+use journal::writer::{Cursor, Registry, RegistryOptions};
+use nccl_events::id::ProcessTag;
+use nccl_events::{CommInit, Kind};
+
+/// The plugin's version, with the commit where it was built from a checkout.
+pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
+
+/// Begins a session, with the communicator that NCCL makes first.
+///
+/// # Errors
+/// Nothing can be recorded, and why.
+pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, String> {
+    let test_clock = TestClock::from_environment()?;
+    let info = describe_process(&config, comm, test_clock.as_ref());
+    let directories = Directories::make(&config, &info)?;
+    let tag = ProcessTag::new(process::random_bits());
+    let (registry, cursor) = open_journal(&config, &info, &directories, tag)
+        // A part that is never done would keep the job's other processes from making the archive.
+        .inspect_err(|_| directories.remove())?;
+    if let Some(signal) = config.dump_signal {
+        signals::DUMP.install(signal);
+    }
+    let control = Control::new(
+        &directories.out,
+        config.mask,
+        config.steps.clone(),
+        comm.table,
+        kinds_of_table(comm.table),
+    );
+    if let Some(signal) = config.toggle_signal {
+        signals::TOGGLE.install(signal);
+    }
+    let maintenance = Maintenance::start(
+        Arc::clone(&registry),
+        cursor,
+        test_clock,
+        Maker::new(&directories.out, &directories.part),
+        control,
+    );
+    // Before recording begins: threads ask whether Score-P is on when they take their slots.
+    let scorep = scorep::begin(config.scorep);
+    record::begin(Arc::clone(&registry));
+    let gpus = Gpus::begin(gpu::Options {
+        settings: config.gpu.clone(),
+        verbosity: config.verbosity,
+        table: comm.table,
+        mask: config.mask,
+        registry: Arc::clone(&registry),
+        notes: maintenance.notes(),
+    });
+    say_beginning(&config, comm, &directories, scorep);
+    Ok(Session {
+        config,
+        out: directories.out,
+        part: directories.part,
+        tag,
+        registry,
+        communicators: Communicators::default(),
+        largest: LargestCommunicator::default(),
+        maintenance,
+        gpus: gpus.map(Arc::new),
+    })
+}
+
+/// The event kinds that a version of the interface has, as a mask.
+pub(super) const fn kinds_of_table(table: u8) -> u32 {
+    match table {
+        1 | 2 => 0x3f,
+        3 | 4 => 0xff,
+        5 => 0xfff,
+        6 => 0x7fff,
+        _ => 0xffff,
+    }
+}
+
+/// The content of `process.json`.
+fn describe_process(
+    config: &Config,
+    comm: &CommInit<'_>,
+    test_clock: Option<&TestClock>,
+) -> ProcessInfo {
+    let mut environment = JobEnvironment::of_process();
+    if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {
+        (environment.rank, environment.size) = (Some(rank), Some(size));
+    }
+    let played_host = test_clock.map(|clock| clock.boot_id.clone());
+    let pid = std::process::id();
+    let events = config::event_names(config.mask);
+    let working_directory = std::env::current_dir().unwrap_or_default();
+    ProcessInfo {
+        format: PROCESS_FORMAT,
+        host: played_host.clone().unwrap_or_else(journal::host::host_name),
+        boot_id: played_host.unwrap_or_else(journal::host::boot_id),
+        pid,
+        pid_namespace: journal::host::pid_namespace(),
+        start_ticks: journal::host::start_ticks(pid).unwrap_or(0),
+        session_start_realtime_ns: clock::realtime_ns(),
+        environment,
+        nccl_version: process_json::nccl_version_text(comm.nccl_version),
+        table: comm.table,
+        plugin_version: VERSION.to_owned(),
+        tick_source: clock::select().name().to_owned(),
+        event_mask: config.mask,
+        events: events.into_iter().map(str::to_owned).collect(),
+        command: process_json::command(),
+        working_directory: working_directory.display().to_string(),
+        archive: config.archive,
+        snapshot_realtime_ns: 0,
+    }
+}
+
+/// Writes `process.json`, and opens the journal with the maintenance thread's slot.
+fn open_journal(
+    config: &Config,
+    info: &ProcessInfo,
+    directories: &Directories,
+    tag: ProcessTag,
+) -> Result<(Arc<Registry>, Cursor), String> {
+    let path = directories.part.join("process.json");
+    serde_json::to_vec_pretty(info)
+        .map_err(std::io::Error::other)
+        .and_then(|json| private::new_file(&path)?.write_all(&json))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let options = RegistryOptions {
+        directory: directories.journal.clone(),
+        tag,
+        process_id: info.pid,
+        tick_source: clock::select(),
+        session_start_realtime_ns: info.session_start_realtime_ns,
+        limit_bytes: config.limit_bytes(),
+    };
+    let registry = Registry::with_window(options, config.flight_retention());
+    let cursor = registry
+        .register(MAINTENANCE_NAME)
+        .map_err(|stop| describe(&stop))?;
+    Ok((registry, cursor))
+}
+
+fn say_beginning(
+    config: &Config,
+    comm: &CommInit<'_>,
+    directories: &Directories,
+    scorep: scorep::Beginning,
+) {
+    let events = match config.mask {
+        config::LIGHT => "light".to_owned(),
+        config::STANDARD => "standard".to_owned(),
+        config::FULL => "full".to_owned(),
+        mask => config::event_names(mask).join(","),
+    };
+    let out = directories.out.display();
+    say(
+        config,
+        &format!("version {VERSION}: recording {events} events into {out}"),
+    );
+    match scorep {
+        scorep::Beginning::Silent => {}
+        scorep::Beginning::On(line) => say(config, &line),
+        scorep::Beginning::Refused(line) => logger::warn(&line),
+    }
+    let channels = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
+    // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
+    if channels && comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
+        let advice = advice::kernel_channels(comm.nccl_version);
+        logger::warn(&format!(
+            "kernel channels are recorded (NCCL_OTF2_EVENTS): {advice}"
+        ));
+    }
+}

@@ -1,0 +1,48 @@
+//! What one session holds, and the lines that it logs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::communicators::Communicators;
+use super::maintenance::Maintenance;
+use crate::config::{Config, Verbosity};
+use crate::control::LargestCommunicator;
+use crate::gpu::Gpus;
+use crate::host::logger;
+use journal::writer::{Registry, Stop};
+use nccl_events::id::ProcessTag;
+
+/// A session: first `init` to last `finalize`.
+pub(super) struct Session {
+    pub(super) config: Config,
+    /// The job's directory.
+    pub(super) out: PathBuf,
+    /// This session's part of the job's directory.
+    pub(super) part: PathBuf,
+    pub(super) tag: ProcessTag,
+    pub(super) registry: Arc<Registry>,
+    pub(super) communicators: Communicators,
+    /// The communicator that step ranges count.
+    pub(super) largest: LargestCommunicator,
+    pub(super) maintenance: Maintenance,
+    /// Absent if the user wants no GPU timing, or if there is no driver.
+    pub(super) gpus: Option<Arc<Gpus>>,
+}
+
+/// Logs a line that is no warning, as `NCCL_OTF2_VERBOSITY` says.
+pub(super) fn say(config: &Config, line: &str) {
+    match config.verbosity {
+        Verbosity::Quiet => {}
+        Verbosity::Normal => logger::info(line),
+        Verbosity::Verbose => logger::warn(line),
+    }
+}
+
+/// Why recording stopped.
+pub(super) fn describe(stop: &Stop) -> String {
+    match stop {
+        Stop::Limit => "the size limit is reached (NCCL_OTF2_MAX_SIZE)".to_owned(),
+        Stop::System(reason) => reason.clone(),
+        Stop::Slots => "more threads at once than there are slots (4095)".to_owned(),
+    }
+}
