@@ -18,8 +18,8 @@ use otf2::{
     PartWriter, RegionRef, RmaAccess, RmaWinRef,
 };
 use trace::progress::Silent;
-use trace::tables::assemble::Assembler;
-use trace::tables::assembly::Assembly;
+use trace::tables::Tables;
+use trace::tables::builder::TableBuilder;
 use trace::{JOURNAL, WriteOptions, unify, write_part};
 
 const EVENTS_PER_OPERATION: u64 = 10;
@@ -45,11 +45,12 @@ const KEEPING: WriteOptions = WriteOptions {
 };
 
 /// Reads a journal into tables.
-fn assemble(part: &Path) -> Assembly {
+fn tables(part: &Path) -> Tables {
     let journal = Journal::open(&part.join(JOURNAL)).expect("readable");
-    let mut assembler = Assembler::for_bytes(journal.bytes());
-    let outcome = journal.read(&mut assembler);
-    assembler.finish(&outcome.losses)
+    let tag = journal.process_tag;
+    let mut builder = TableBuilder::default();
+    let outcome = journal.read(&mut builder);
+    builder.finish(&outcome.losses, &outcome.not_kept, tag)
 }
 
 fn one_process(criterion: &mut Criterion) {
@@ -60,8 +61,8 @@ fn one_process(criterion: &mut Criterion) {
     group
         .sample_size(10)
         .throughput(Throughput::Elements(OPERATIONS * EVENTS_PER_OPERATION));
-    group.bench_function("assemble", |bencher| {
-        bencher.iter(|| black_box(assemble(&part)));
+    group.bench_function("tables", |bencher| {
+        bencher.iter(|| black_box(tables(&part)));
     });
     group.bench_function("write", |bencher| {
         bencher.iter(|| black_box(write_part(&part, &KEEPING, &Silent).expect("written")));

@@ -69,7 +69,7 @@ impl LocationKind {
 }
 
 /// The classes of regions: names are unique within one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RegionClass {
     /// Calls of NCCL's interface.
     Api,

@@ -2,18 +2,21 @@
 //! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
 
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
-use journal::reader::{Losses, Symbols};
+use journal::part::options::ArchiveOptions;
+use journal::reader::{Losses, NotKept, Symbols};
 use nccl_events::Body;
 use nccl_events::Start;
 use nccl_events::event;
 use nccl_events::{Kind, NetData, StateArgs};
 use std::collections::BTreeSet;
-use trace::emit::definitions::Tables;
-use trace::tables::assemble::Assembler;
-use trace::timeline::draw::{Timeline, draw};
-use trace::timeline::figure::{Figure, Shape};
-use trace::timeline::lanes::{Happening, LaneKey, What};
+use trace::emit::definitions::Definitions;
+use trace::tables::builder::TableBuilder;
+use trace::timeline::builder::build;
+use trace::timeline::events::{EventBody, TimelineEvent};
+use trace::timeline::instance::{InstanceKind, RegionInstance};
+use trace::timeline::location::LocationKey;
 use trace::timeline::messages::Role;
+use trace::timeline::model::ProcessModel;
 
 use proptest::prelude::*;
 
@@ -224,20 +227,20 @@ fn symbols() -> (Symbols, [Symbol; 3]) {
     (symbols, all)
 }
 
-fn check_lane(happenings: &[Happening]) -> Result<Vec<Figure>, TestCaseError> {
-    let mut open: Vec<Figure> = Vec::new();
+fn check_lane(events: &[TimelineEvent]) -> Result<Vec<RegionInstance>, TestCaseError> {
+    let mut open: Vec<RegionInstance> = Vec::new();
     let mut entered = Vec::new();
     let mut in_collective = false;
-    prop_assert!(happenings.is_sorted_by_key(|happening| happening.time));
-    for happening in happenings {
-        match happening.what {
-            What::Enter(figure) => {
-                open.push(figure);
-                entered.push(figure);
+    prop_assert!(events.is_sorted_by_key(|event| event.time));
+    for event in events {
+        match event.body {
+            EventBody::Enter(instance) => {
+                open.push(instance);
+                entered.push(instance);
             }
-            What::Leave(figure) => prop_assert_eq!(open.pop(), Some(figure)),
-            What::Sample(..) | What::Measurement(_) => {}
-            What::Message(message) => match message.role {
+            EventBody::Leave(instance) => prop_assert_eq!(open.pop(), Some(instance)),
+            EventBody::Sample(..) | EventBody::Measurement(_) => {}
+            EventBody::Message(message) => match message.role {
                 Role::CollectiveBegin => {
                     prop_assert!(!in_collective, "collectives follow each other");
                     in_collective = true;
@@ -262,15 +265,14 @@ proptest! {
             .iter()
             .filter(|record| matches!(record.body, RecordBody::Start(_)))
             .count();
-        let mut assembler = Assembler::default();
+        let mut builder = TableBuilder::default();
         for record in records {
-            assembler.record(record);
+            builder.record(record);
         }
-        let assembly = assembler.finish(&Losses::default());
-        let timeline = Timeline::of(&assembly, &symbols);
-        let scene = timeline.scene(&assembly, &symbols);
-        let (drawing, mut counts) = draw(&scene);
-        counts.add(&assembly.counts);
+        let tables = builder.finish(&Losses::default(), &NotKept::default(), 0);
+        let model = ProcessModel::of(&tables, &symbols, &[], ArchiveOptions::default());
+        let (timeline, mut counts) = build(&model);
+        counts.add(&tables.counts);
 
         let mut sum = 0;
         for (kind, numbers) in counts.kinds.iter() {
@@ -279,45 +281,39 @@ proptest! {
         }
         prop_assert_eq!(sum, starts as u64);
 
-        let tables = Tables::of(
-            &assembly,
-            &timeline.correlation,
-            &drawing,
-            &symbols,
-        );
-        let mut figures = BTreeSet::new();
+        let definitions = Definitions::of(&tables, &model.links, &timeline.regions, &symbols);
+        let mut instances = BTreeSet::new();
         let mut drawn = BTreeSet::new();
-        for mut lane in drawing.lanes {
+        for mut lane in timeline.locations {
             let key = lane.key;
             lane.sort();
             let mut cut = 0;
-            let happenings: Vec<Happening> = lane.happenings(lane.items.iter(), &mut cut).collect();
-            for figure in check_lane(&happenings)? {
-                let fields = figure.fields(&assembly, &timeline.correlation);
-                prop_assert!(tables.region(figure.region(fields.as_ref(), &timeline.correlation)).is_defined());
-                prop_assert!(figures.insert((figure.operation, figure.shape)), "drawn twice: {figure:?}");
+            let events: Vec<TimelineEvent> = lane.events(lane.instances.iter(), &mut cut).collect();
+            for instance in check_lane(&events)? {
+                prop_assert!(definitions.region(instance.region).is_defined());
+                prop_assert!(instances.insert((instance.source, instance.kind)), "drawn twice: {instance:?}");
                 // An operation as it ran is there besides its enqueueing, and counted as that.
                 let counts = !matches!(
-                    figure.shape,
-                    Shape::CommInit
-                        | Shape::CommFinalize
-                        | Shape::Operation
-                        | Shape::Composite
-                        | Shape::ComposedCall
+                    instance.kind,
+                    InstanceKind::CommInit
+                        | InstanceKind::CommFinalize
+                        | InstanceKind::Operation
+                        | InstanceKind::Derived
+                        | InstanceKind::DerivedCall
                 );
                 if counts {
-                    drawn.insert(figure.operation);
+                    drawn.insert(instance.source);
                 }
                 let of_thread = matches!(
-                    figure.shape,
-                    Shape::CommInit
-                        | Shape::CommFinalize
-                        | Shape::Call
-                        | Shape::GroupStart
-                        | Shape::GroupEnd
-                        | Shape::Enqueue
+                    instance.kind,
+                    InstanceKind::CommInit
+                        | InstanceKind::CommFinalize
+                        | InstanceKind::Call
+                        | InstanceKind::GroupStart
+                        | InstanceKind::GroupEnd
+                        | InstanceKind::Enqueue
                 );
-                prop_assert_eq!(matches!(key, LaneKey::Thread(_)), of_thread);
+                prop_assert_eq!(matches!(key, LocationKey::Thread(_)), of_thread);
             }
         }
         let written: u64 = Kind::ALL

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nccl_events::Kind;
 use nccl_events::id::EventId;
-use trace::tables::assembly::{Assembly, Operation};
+use trace::tables::{Head, Tables};
 
 use super::job::Call;
 
@@ -24,9 +24,9 @@ pub(super) enum GoneCall {
 }
 
 /// What is known of the call of an operation; nothing where it is kept, or was not recorded.
-pub(super) fn gone_call(assembly: &Assembly, operation: &Operation) -> Option<GoneCall> {
+pub(super) fn gone_call(tables: &Tables, operation: &Head) -> Option<GoneCall> {
     let id = operation.parent;
-    let later = assembly.not_kept.starts_after(id, assembly.process_tag)?;
+    let later = tables.not_kept.starts_after(id, tables.process_tag)?;
     let call = EventId::from_raw(id);
     if !matches!(call.kind(), Kind::CollApi | Kind::P2pApi) {
         return None;

@@ -17,9 +17,9 @@ use trace::links::comm::{Comms, Identity};
 use trace::links::gpu_work::devices::Devices;
 use trace::part_directories;
 use trace::progress::Progress;
-use trace::tables::assemble::Assembler;
-use trace::tables::assembly::Assembly;
-use trace::timeline::measurement::SwitchAt;
+use trace::tables::Tables;
+use trace::tables::builder::TableBuilder;
+use trace::tables::switches::SwitchAt;
 use trace::{CommIdentity, LocationKind, Manifest};
 use trace::{JOURNAL, is_done, part_name, read_process};
 
@@ -182,46 +182,46 @@ fn recorded(
     let source = journal.tick_source;
     let (process_id, process_tag) = (journal.process_id, journal.process_tag);
     let started_ns = journal.session_start_realtime_ns;
-    let mut assembler = Assembler::for_bytes(journal.bytes());
-    let outcome = journal.read(&mut assembler);
-    let mut assembly = assembler.finish_window(&outcome.losses, &outcome.not_kept, process_tag);
-    assembly.process_id = process_id;
-    assembly.process_tag = process_tag;
-    let last_ticks = assembly.span.1;
+    let mut builder = TableBuilder::default();
+    let outcome = journal.read(&mut builder);
+    let mut tables = builder.finish(&outcome.losses, &outcome.not_kept, process_tag);
+    tables.process_id = process_id;
+    tables.process_tag = process_tag;
+    let last_ticks = tables.span.1;
     if moment.here.has(info) && source == moment.tick_source {
         // One clock for all of a host: what it shows now is as good as what it showed then, and later.
-        assembly.clock_pairs.push(moment.pair);
+        tables.clock_pairs.push(moment.pair);
     }
-    let clock = HostClock::new(source, &assembly.clock_pairs);
+    let clock = HostClock::new(source, &tables.clock_pairs);
     if clock.quality.calibration == Calibration::Assumed {
         process
             .problems
             .push("its times are wrong: it recorded too short to know its clock".to_owned());
     }
-    let offset = offset(&assembly, &clock, started_ns);
+    let offset = offset(&tables, &clock, started_ns);
     let realtime = |ns: u64| ns.saturating_add_signed(offset);
-    assembly.to_nanoseconds(&clock);
+    tables.to_nanoseconds(&clock);
     process.last_record_ns = realtime(clock.nanoseconds(last_ticks));
     let kept_since_ns =
-        (assembly.not_kept.segments > 0).then(|| clock.nanoseconds(assembly.not_kept.since_ticks));
+        (tables.not_kept.segments > 0).then(|| clock.nanoseconds(tables.not_kept.since_ticks));
     process.kept_since_ns = kept_since_ns.map(realtime);
-    process.last_event_ns = last_event(&assembly).map_or(0, realtime);
+    process.last_event_ns = last_event(&tables).map_or(0, realtime);
     process.has_journal = true;
     process.life = moment.here.life(info, process.last_record_ns);
-    let ends = assembly.comm_calls.iter().filter(|call| !call.is_init);
-    let is_finalized = !assembly.contexts.is_empty() && ends.count() == assembly.contexts.len();
+    let ends = tables.comm_calls.iter().filter(|call| !call.is_init);
+    let is_finalized = !tables.contexts.is_empty() && ends.count() == tables.contexts.len();
     if process.life == Life::Gone && is_finalized {
         process.life = Life::Ended;
     }
     if !matches!(process.life, Life::Running | Life::Stopped) {
         process.until_ns = process.last_record_ns;
     }
-    remark(&assembly, &outcome, &mut process);
+    remark(&tables, &outcome, &mut process);
     let seats = seats(
         number,
         &process,
         info,
-        &assembly,
+        &tables,
         &outcome,
         kept_since_ns,
         &realtime,
@@ -230,24 +230,24 @@ fn recorded(
 }
 
 /// From CLOCK_MONOTONIC to CLOCK_REALTIME, by the last clock pair.
-fn offset(assembly: &Assembly, clock: &HostClock, started_ns: u64) -> i64 {
-    let (monotonic, realtime) = assembly.clock_pairs.last().map_or_else(
-        || (clock.nanoseconds(assembly.span.0), started_ns),
+fn offset(tables: &Tables, clock: &HostClock, started_ns: u64) -> i64 {
+    let (monotonic, realtime) = tables.clock_pairs.last().map_or_else(
+        || (clock.nanoseconds(tables.span.0), started_ns),
         |pair| (pair.monotonic_ns, pair.realtime_ns),
     );
     i64::try_from(i128::from(realtime) - i128::from(monotonic)).unwrap_or(0)
 }
 
 /// The last time that NCCL called.
-fn last_event(assembly: &Assembly) -> Option<u64> {
-    let operations = assembly.operations.iter();
-    let operations = operations.map(|operation| operation.end().unwrap_or(operation.start));
-    let states = assembly.states.iter().map(|change| change.time);
-    let calls = assembly.comm_calls.iter().map(|call| call.end);
-    operations.chain(states).chain(calls).max()
+fn last_event(tables: &Tables) -> Option<u64> {
+    let events = tables.events.heads();
+    let events = events.map(|event| event.stop().unwrap_or(event.start));
+    let states = tables.events.last_state();
+    let calls = tables.comm_calls.iter().map(|call| call.end);
+    events.chain(states).chain(calls).max()
 }
 
-fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
+fn remark(tables: &Tables, outcome: &Outcome, process: &mut Process) {
     for problem in outcome.problems.iter().take(4) {
         process.problems.push(format!(
             "{} at {}: {}",
@@ -257,7 +257,7 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
         ));
     }
     let lost = outcome.losses.total();
-    let switched = assembly.switches.iter().any(SwitchAt::leaves_out);
+    let switched = tables.switches.iter().any(SwitchAt::leaves_out);
     process.is_whole = lost == 0 && !switched && outcome.problems.is_empty();
     if process.kept_since_ns.is_some() {
         process.problems.push(format!(
@@ -277,7 +277,7 @@ fn remark(assembly: &Assembly, outcome: &Outcome, process: &mut Process) {
             plural(lost, "callback was", "callbacks were")
         ));
     }
-    if assembly.contexts.is_empty() {
+    if tables.contexts.is_empty() {
         process.problems.push(
             "it recorded no communicator: NCCL is not initialised in it, or is being initialised"
                 .to_owned(),
@@ -289,15 +289,15 @@ fn seats(
     number: usize,
     process: &Process,
     info: &ProcessInfo,
-    assembly: &Assembly,
+    tables: &Tables,
     outcome: &Outcome,
     kept_since_ns: Option<u64>,
     realtime: &dyn Fn(u64) -> u64,
 ) -> Vec<Seat> {
-    let comms = Comms::of(assembly, &Devices::of(assembly));
-    let mut stories = Reader::new(assembly, &outcome.symbols, info.table).stories();
+    let comms = Comms::of(tables, &Devices::of(tables));
+    let mut stories = Reader::new(tables, &outcome.symbols, info.table).stories();
     let mut seats = Vec::new();
-    for (context, member) in assembly.contexts.iter().zip(&comms.members) {
+    for (context, member) in tables.contexts.iter().zip(&comms.members) {
         let Some(comm) = comms.comm(member) else {
             continue;
         };
@@ -307,10 +307,10 @@ fn seats(
             Identity::Context => 2,
         };
         let name = outcome.symbols.text(comm.name);
-        let at = assembly.find_context(context.id);
-        let finalized = at.is_some_and(|at| assembly.is_finalized(at));
+        let at = tables.find_context(context.id);
+        let finalized = at.is_some_and(|at| tables.is_finalized(at));
         let mut story = stories.remove(&context.id).unwrap_or_default();
-        let began_ns = at.and_then(|at| assembly.began(at)).unwrap_or(0);
+        let began_ns = at.and_then(|at| tables.began(at)).unwrap_or(0);
         if kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
             story.calls.place = Place::Unknown;
             story.replays.place = Place::Unknown;

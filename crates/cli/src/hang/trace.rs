@@ -7,8 +7,9 @@ use std::sync::Arc;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::Body;
-use nccl_events::{Kind, state};
-use trace::tables::assembly::{Assembly, Operation};
+use nccl_events::state;
+use trace::links::operations::OperationRow;
+use trace::tables::{EventRow, Head, P2p, ProxyOp, Row, Tables};
 
 use super::job::{Call, Inside, Message, Place, Progress, Signature, Stage, Tail};
 use super::kept::{self, GoneCall};
@@ -54,36 +55,20 @@ impl Children {
     }
 }
 
-/// Reads a process's operations. Times as in the assembly.
+/// Reads a process's operations. Times as in the tables.
 pub(crate) struct Reader<'a> {
-    assembly: &'a Assembly,
+    tables: &'a Tables,
     symbols: &'a Symbols,
     names: BTreeMap<Symbol, Arc<str>>,
     proxies: Proxies,
-    /// By place of the operation.
-    children: Vec<Children>,
-    /// By place of the operation: its open transfers.
-    open: BTreeMap<u32, Vec<u32>>,
+    /// By operation.
+    children: BTreeMap<EventRow, Children>,
+    /// By operation: its open transfers.
+    open: BTreeMap<EventRow, Vec<Row<ProxyOp>>>,
     /// By group and context: whether a launch of it has not returned.
     launches: BTreeMap<(u64, u64), bool>,
-    /// By place of the call: its collective.
-    below: BTreeMap<u32, u32>,
-}
-
-fn index(place: u32) -> usize {
-    usize::try_from(place).unwrap_or(usize::MAX)
-}
-
-fn places(assembly: &Assembly) -> impl Iterator<Item = (u32, &Operation)> {
-    (0..).zip(&assembly.operations)
-}
-
-const fn is_captured(fields: &Body<Symbol>) -> bool {
-    match fields {
-        Body::CollApi(event::CollApi { graph_captured, .. })
-        | Body::P2pApi(event::P2pApi { graph_captured, .. }) => *graph_captured,
-        _ => false,
-    }
+    /// By call: its collective.
+    below: BTreeMap<EventRow, EventRow>,
 }
 
 /// What happened on a context, before its progress is known.
@@ -91,80 +76,80 @@ const fn is_captured(fields: &Body<Symbol>) -> bool {
 enum Item {
     /// A call and its collective below the API, or one of them.
     Collective {
-        call: Option<u32>,
-        below: Option<u32>,
+        call: Option<EventRow>,
+        below: Option<EventRow>,
     },
-    Replay(u32),
-    Message(u32),
+    Replay(EventRow),
+    Message(Row<P2p>),
 }
 
 impl<'a> Reader<'a> {
     /// Looks at a process; `table` is the version of the interface that NCCL called.
-    pub(crate) fn new(assembly: &'a Assembly, symbols: &'a Symbols, table: u8) -> Self {
+    pub(crate) fn new(tables: &'a Tables, symbols: &'a Symbols, table: u8) -> Self {
         let mut reader = Self {
-            assembly,
+            tables,
             symbols,
             names: BTreeMap::new(),
-            proxies: Proxies::of(assembly, table),
-            children: vec![Children::default(); assembly.operations.len()],
+            proxies: Proxies::of(tables, table),
+            children: BTreeMap::new(),
             open: BTreeMap::new(),
             launches: BTreeMap::new(),
             below: BTreeMap::new(),
         };
-        for (at, operation) in places(assembly) {
-            reader.join(at, operation);
+        reader.join_transfers();
+        reader.join_channels();
+        for launch in &tables.events.kernel_launches {
+            let of = (launch.parent, tables.context_of(launch));
+            *reader.launches.entry(of).or_default() |= launch.stop().is_none();
+        }
+        for row in tables.events.in_order() {
+            if let (EventRow::Coll(_) | EventRow::CeColl(_), Some(head)) = (row, tables.head(row))
+                && let Some(parent) = tables.find(head.parent)
+            {
+                reader.below.entry(parent).or_insert(row);
+            }
         }
         reader
     }
 
-    fn join(&mut self, at: u32, operation: &Operation) {
-        let parent = self.assembly.find(operation.parent);
-        let is_open = operation.end().is_none();
-        match self.assembly.fields_of(operation) {
-            Body::ProxyOp(event::ProxyOp { .. }) => {
-                let Some(parent) = parent.filter(|_| self.proxies.speaks(self.assembly, operation))
-                else {
-                    return;
-                };
-                if is_open {
-                    self.open.entry(parent).or_default().push(at);
-                }
-                if let Some(children) = self.children.get_mut(index(parent)) {
-                    children.transfers += 1;
-                    children.transfers_open += u32::from(is_open);
-                }
+    fn join_transfers(&mut self) {
+        let tables = self.tables;
+        for (row, op) in tables.rows::<ProxyOp>() {
+            let parent = tables.find(op.parent);
+            let Some(parent) = parent.filter(|_| self.proxies.speaks(tables, op)) else {
+                continue;
+            };
+            let is_open = op.stop().is_none();
+            if is_open {
+                self.open.entry(parent).or_default().push(row);
             }
-            Body::ProxyStep(event::ProxyStep { .. }) => {
-                // A step that went on from waiting for the GPU, or data that the GPU took: the kernel runs.
-                let went_on = operation.saw(state::PROXY_STEP_SEND_WAIT)
-                    || (!is_open && operation.saw(state::PROXY_STEP_RECV_GPU_WAIT));
-                let transfer = parent.and_then(|at| self.assembly.operation(at));
-                let owner = transfer.and_then(|transfer| self.assembly.find(transfer.parent));
-                if let Some(owner) = owner.filter(|_| went_on)
-                    && let Some(children) = self.children.get_mut(index(owner))
-                {
-                    children.transfers_began = true;
-                }
-            }
-            Body::KernelCh(event::KernelCh { .. }) => {
-                if let Some(parent) = parent
-                    && let Some(children) = self.children.get_mut(index(parent))
-                {
-                    children.channels += 1;
-                    children.channels_open += u32::from(is_open);
-                }
-            }
-            Body::KernelLaunch(event::KernelLaunch { .. }) => {
-                let of = (operation.parent, self.assembly.context_of(operation));
-                *self.launches.entry(of).or_default() |= is_open;
-            }
-            Body::Coll(event::Coll { .. }) | Body::CeColl(event::CeColl { .. }) => {
-                if let Some(parent) = parent {
-                    self.below.entry(parent).or_insert(at);
-                }
-            }
-            _ => {}
+            let children = self.children.entry(parent).or_default();
+            children.transfers += 1;
+            children.transfers_open += u32::from(is_open);
         }
+        for step in &tables.events.proxy_steps {
+            // A step that went on from waiting for the GPU, or data that the GPU took: the kernel runs.
+            let went_on = step.saw(state::PROXY_STEP_SEND_WAIT)
+                || (step.stop().is_some() && step.saw(state::PROXY_STEP_RECV_GPU_WAIT));
+            let transfer = tables.head_of(step.parent).filter(|_| went_on);
+            if let Some(owner) = transfer.and_then(|transfer| tables.find(transfer.parent)) {
+                self.children.entry(owner).or_default().transfers_began = true;
+            }
+        }
+    }
+
+    fn join_channels(&mut self) {
+        for channel in &self.tables.events.kernel_chs {
+            if let Some(parent) = self.tables.find(channel.parent) {
+                let children = self.children.entry(parent).or_default();
+                children.channels += 1;
+                children.channels_open += u32::from(channel.stop().is_none());
+            }
+        }
+    }
+
+    fn children(&self, of: EventRow) -> Children {
+        self.children.get(&of).copied().unwrap_or_default()
     }
 
     fn name(&mut self, symbol: Symbol) -> Arc<str> {
@@ -177,17 +162,16 @@ impl<'a> Reader<'a> {
     pub(crate) fn stories(&mut self) -> BTreeMap<u64, Story> {
         let mut items: BTreeMap<u64, Vec<(u64, Item)>> = BTreeMap::new();
         let mut stories: BTreeMap<u64, Story> = BTreeMap::new();
-        for (at, operation) in places(self.assembly) {
-            if let Some(item) = self.item(at, operation) {
-                let of = items
-                    .entry(self.assembly.context_of(operation))
-                    .or_default();
-                of.push((self.entered(item).unwrap_or(operation.start), item));
-            } else if let Some(inside) = self.inside(operation) {
-                let story = stories
-                    .entry(self.assembly.context_of(operation))
-                    .or_default();
-                story.inside.push(inside);
+        for row in self.tables.events.in_order() {
+            let Some(event) = self.tables.head(row) else {
+                continue;
+            };
+            let context = self.tables.context_of(event);
+            if let Some(item) = self.item(row, event) {
+                let entered = self.entered(item).unwrap_or(event.start);
+                items.entry(context).or_default().push((entered, item));
+            } else if let Some(inside) = self.inside(row, event) {
+                stories.entry(context).or_default().inside.push(inside);
             }
         }
         for (context, mut items) in items {
@@ -199,72 +183,71 @@ impl<'a> Reader<'a> {
         stories
     }
 
-    fn parent(&self, operation: &Operation) -> Option<(u32, &'a Operation)> {
-        let at = self.assembly.find(operation.parent)?;
-        Some((at, self.assembly.operation(at)?))
+    fn parent(&self, event: &Head) -> Option<(EventRow, &'a Head)> {
+        let row = self.tables.find(event.parent)?;
+        Some((row, self.tables.head(row)?))
     }
 
-    fn item(&self, at: u32, operation: &Operation) -> Option<Item> {
-        let call = self.parent(operation);
-        let children = self.children.get(index(at)).copied().unwrap_or_default();
-        match self.assembly.fields_of(operation) {
-            Body::CollApi(event::CollApi { graph_captured, .. }) if !graph_captured => {
-                Some(Item::Collective {
-                    call: Some(at),
-                    below: self.below.get(&at).copied(),
-                })
-            }
-            Body::Coll(event::Coll { .. }) | Body::CeColl(event::CeColl { .. }) => match call {
-                None if self.is_of_gone_capture(operation) => {
-                    children.any().then_some(Item::Replay(at))
+    fn item(&self, row: EventRow, event: &Head) -> Option<Item> {
+        let call = self.tables.find(event.parent);
+        let has_children = || self.children(row).any();
+        match row {
+            EventRow::CollApi(_) if !self.tables.is_captured(row) => Some(Item::Collective {
+                call: Some(row),
+                below: self.below.get(&row).copied(),
+            }),
+            EventRow::Coll(_) | EventRow::CeColl(_) => match call {
+                None if self.is_of_gone_capture(event) => {
+                    has_children().then_some(Item::Replay(row))
                 }
                 // What was captured is told when it is captured or whenever it runs; only what ran has children.
-                Some((_, call)) if is_captured(&self.assembly.fields_of(call)) => {
-                    children.any().then_some(Item::Replay(at))
+                Some(call) if self.tables.is_captured(call) => {
+                    has_children().then_some(Item::Replay(row))
                 }
                 // It is told of with its call.
-                Some((call_at, call)) if call.kind() == Kind::CollApi => {
-                    (self.below.get(&call_at) != Some(&at)).then_some(Item::Replay(at))
+                Some(call @ EventRow::CollApi(_)) => {
+                    (self.below.get(&call) != Some(&row)).then_some(Item::Replay(row))
                 }
                 _ => Some(Item::Collective {
                     call: None,
-                    below: Some(at),
+                    below: Some(row),
                 }),
             },
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
-            Body::P2p(event::P2p { peer, .. }) if peer >= 0 => {
+            EventRow::P2p(p2p) if self.tables[p2p].fields.peer >= 0 => {
                 let is_captured = match call {
-                    Some((_, call)) => is_captured(&self.assembly.fields_of(call)),
-                    None => self.is_of_gone_capture(operation),
+                    Some(call) => self.tables.is_captured(call),
+                    None => self.is_of_gone_capture(event),
                 };
-                (!is_captured).then_some(Item::Message(at))
+                (!is_captured).then_some(Item::Message(p2p))
             }
             _ => None,
         }
     }
 
     fn entered(&self, item: Item) -> Option<u64> {
-        let at = match item {
+        let row = match item {
             Item::Collective { call, below } => call.or(below)?,
-            Item::Replay(at) | Item::Message(at) => at,
+            Item::Replay(row) => row,
+            Item::Message(row) => EventRow::P2p(row),
         };
-        Some(self.assembly.operation(at)?.start)
+        Some(self.tables.head(row)?.start)
     }
 
-    fn is_of_gone_capture(&self, operation: &Operation) -> bool {
-        kept::gone_call(self.assembly, operation) == Some(GoneCall::Captured)
+    fn is_of_gone_capture(&self, event: &Head) -> bool {
+        kept::gone_call(self.tables, event) == Some(GoneCall::Captured)
     }
 
     /// Of a collective whose call is just not kept: the call's number on its thread.
     fn cut_off(&self, item: Item) -> Option<u64> {
         let Item::Collective {
             call: None,
-            below: Some(at),
+            below: Some(row),
         } = item
         else {
             return None;
         };
-        match kept::gone_call(self.assembly, self.assembly.operation(at)?)? {
+        match kept::gone_call(self.tables, self.tables.head(row)?)? {
             GoneCall::Near(number) => Some(number),
             GoneCall::Captured => None,
         }
@@ -286,36 +269,31 @@ impl<'a> Reader<'a> {
     }
 
     /// A call that has not returned.
-    fn inside(&self, operation: &Operation) -> Option<Inside> {
-        if operation.end().is_some() {
+    fn inside(&self, row: EventRow, event: &Head) -> Option<Inside> {
+        if event.stop().is_some() {
             return None;
         }
-        let what = match self.assembly.fields_of(operation) {
-            Body::GroupApi(event::GroupApi { .. })
-                if !operation.saw(state::GROUP_END_API_START) =>
-            {
-                "between ncclGroupStart and ncclGroupEnd".to_owned()
+        let ends_group = event.saw(state::GROUP_END_API_START);
+        let (what, is_in_nccl) = match row {
+            EventRow::GroupApi(_) if !ends_group => {
+                ("between ncclGroupStart and ncclGroupEnd".to_owned(), false)
             }
-            Body::GroupApi(event::GroupApi { .. }) => {
+            EventRow::GroupApi(_) => (
                 "in the call that starts the operations (ncclGroupEnd, or a call without a group)"
-                    .to_owned()
+                    .to_owned(),
+                true,
+            ),
+            EventRow::P2pApi(row) => {
+                let func = self.symbols.text(self.tables[row].fields.func);
+                (format!("in nccl{func}"), true)
             }
-            Body::P2pApi(event::P2pApi { func, .. }) => {
-                format!("in nccl{}", self.symbols.text(func))
-            }
-            Body::KernelLaunch(event::KernelLaunch { .. }) => {
-                "in the launch of a kernel".to_owned()
-            }
+            EventRow::KernelLaunch(_) => ("in the launch of a kernel".to_owned(), true),
             _ => return None,
         };
-        let is_in_nccl = !matches!(
-            self.assembly.fields_of(operation),
-            Body::GroupApi(event::GroupApi { .. })
-        ) || operation.saw(state::GROUP_END_API_START);
         Some(Inside {
             what,
             is_in_nccl,
-            since_ns: operation.start,
+            since_ns: event.start,
         })
     }
 
@@ -328,14 +306,14 @@ impl<'a> Reader<'a> {
                 Item::Collective { call, below } => {
                     calls.extend(self.call(start, call, below, ran_until));
                 }
-                Item::Replay(at) => replays.extend(self.call(start, None, Some(at), ran_until)),
-                Item::Message(at) => self.message(at, ran_until, story),
+                Item::Replay(row) => replays.extend(self.call(start, None, Some(row), ran_until)),
+                Item::Message(row) => self.message(row, ran_until, story),
             }
         }
         // Without transfers and kernel channels nothing tells when a message is complete.
         let unneeded = story.messages.len().saturating_sub(KEPT);
         story.messages.drain(..unneeded);
-        if self.assembly.not_kept.segments > 0 {
+        if self.tables.not_kept.segments > 0 {
             let (all_calls, all_replays) = (calls.clone(), replays.clone());
             kept::leave_out_before_holes(&mut calls, &all_replays);
             kept::leave_out_before_holes(&mut replays, &all_calls);
@@ -348,45 +326,49 @@ impl<'a> Reader<'a> {
     /// in another kernel, has ended. Its start and its launch plan.
     fn ran_until(&self, items: &[(u64, Item)]) -> (u64, u64) {
         let last = items.iter().rev().find_map(|(_, item)| {
-            let at = match *item {
+            let row = match *item {
                 Item::Collective { below, .. } => below?,
-                Item::Replay(at) | Item::Message(at) => at,
+                Item::Replay(row) => row,
+                Item::Message(row) => EventRow::P2p(row),
             };
-            let began = self.children.get(index(at))?.began();
-            let operation = self.assembly.operation(at)?;
-            began.then(|| (operation.start, self.assembly.launch_plan(operation)))
+            let operation = self.tables.operation(OperationRow::of(row)?);
+            let began = self.children(row).began();
+            began.then_some((operation.start, operation.plan))
         });
         last.unwrap_or((0, 0))
     }
 
-    fn progress(&self, call: Option<u32>, below: Option<u32>, ran_until: (u64, u64)) -> Progress {
-        let operation_at = |at: Option<u32>| at.and_then(|at| self.assembly.operation(at));
-        let (call, operation) = (operation_at(call), operation_at(below));
-        let Some((at, operation)) = below.zip(operation) else {
+    fn progress(
+        &self,
+        call: Option<EventRow>,
+        below: Option<EventRow>,
+        ran_until: (u64, u64),
+    ) -> Progress {
+        let call = call.and_then(|row| self.tables.head(row));
+        let operation = below.and_then(|row| Some((row, OperationRow::of(row)?)));
+        let Some((row, operation)) = operation else {
             return self.progress_of_call(call);
         };
-        let children = self.children.get(index(at)).copied().unwrap_or_default();
-        let open = self.open.get(&at).into_iter().flatten();
-        let open = open.filter_map(|&transfer| self.assembly.operation(transfer));
-        let mut waits: Vec<_> = open
-            .filter_map(|transfer| self.proxies.wait(self.assembly, transfer))
-            .collect();
+        let operation = self.tables.operation(operation);
+        let children = self.children(row);
+        let open = self.open.get(&row).into_iter().flatten();
+        let waits = open.map(|&transfer| self.proxies.wait(&self.tables[transfer]));
+        let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|wait| (wait.since_ns, wait.channel, wait.is_send));
-        let ran_after =
-            operation.start < ran_until.0 && self.assembly.launch_plan(operation) != ran_until.1;
+        let ran_after = operation.start < ran_until.0 && operation.plan != ran_until.1;
         let stage = if children.any_open() {
             Stage::Running
         } else if children.channels > 0 || ran_after {
             Stage::Done
         } else if children.transfers > 0 {
             Stage::Transferred
-        } else if operation.end().is_none() {
+        } else if operation.stop().is_none() {
             Stage::Calling
         } else {
-            let call = call.or_else(|| self.parent(operation).map(|(_, call)| call));
+            let call = call.or_else(|| self.parent(&operation).map(|(_, call)| call));
             match call.and_then(|call| {
                 self.launches
-                    .get(&(call.parent, self.assembly.context_of(operation)))
+                    .get(&(call.parent, self.tables.context_of(&operation)))
             }) {
                 Some(true) => Stage::Launching,
                 Some(false) => Stage::Launched,
@@ -402,18 +384,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Of a call without anything below.
-    fn progress_of_call(&self, call: Option<&Operation>) -> Progress {
+    fn progress_of_call(&self, call: Option<&Head>) -> Progress {
         let Some(call) = call else {
             return Progress::default();
         };
         let launch = self
             .launches
-            .get(&(call.parent, self.assembly.context_of(call)));
+            .get(&(call.parent, self.tables.context_of(call)));
         let group = self.parent(call);
-        let in_group = group.is_some_and(|(_, group)| group.end().is_none());
+        let in_group = group.is_some_and(|(_, group)| group.stop().is_none());
         let stage = if launch == Some(&true) {
             Stage::Launching
-        } else if in_group || call.end().is_none() {
+        } else if in_group || call.stop().is_none() {
             Stage::Calling
         } else {
             Stage::Called
@@ -427,45 +409,24 @@ impl<'a> Reader<'a> {
     fn call(
         &mut self,
         entered_ns: u64,
-        call: Option<u32>,
-        below: Option<u32>,
+        call: Option<EventRow>,
+        below: Option<EventRow>,
         ran_until: (u64, u64),
     ) -> Option<Call> {
         let progress = self.progress(call, below, ran_until);
-        let operation = |at: Option<u32>| at.and_then(|at| self.assembly.operation(at));
-        let below_fields = operation(below).map(|operation| self.assembly.fields_of(operation));
-        let sequence = match below_fields {
+        let body = |row: Option<EventRow>| row.and_then(|row| self.tables.body(row));
+        let sequence = match body(below) {
             Some(
                 Body::Coll(event::Coll { sequence, .. })
                 | Body::CeColl(event::CeColl { sequence, .. }),
             ) => Some(sequence),
             _ => None,
         };
-        let Some(
-            Body::CollApi(event::CollApi {
-                func,
-                count,
-                datatype,
-                root,
-                ..
-            })
-            | Body::Coll(event::Coll {
-                func,
-                count,
-                datatype,
-                root,
-                ..
-            })
-            | Body::CeColl(event::CeColl {
-                func,
-                count,
-                datatype,
-                root,
-                ..
-            }),
-        ) = operation(call.or(below)).map(|of| self.assembly.fields_of(of))
-        else {
-            return None;
+        let (func, count, datatype, root) = match body(call.or(below))? {
+            Body::CollApi(call) => (call.func, call.count, call.datatype, call.root),
+            Body::Coll(coll) => (coll.func, coll.count, coll.datatype, coll.root),
+            Body::CeColl(coll) => (coll.func, coll.count, coll.datatype, coll.root),
+            _ => return None,
         };
         let func = self.name(func);
         let has_root = matches!(&*func, "Broadcast" | "Reduce" | "Gather" | "Scatter");
@@ -478,33 +439,28 @@ impl<'a> Reader<'a> {
             },
             from_api: call.is_some(),
             sequence,
-            by_copy_engine: matches!(below_fields, Some(Body::CeColl(event::CeColl { .. }))),
+            by_copy_engine: matches!(below, Some(EventRow::CeColl(_))),
             entered_ns,
             progress,
         })
     }
 
-    fn message(&mut self, at: u32, ran_until: (u64, u64), story: &mut Story) {
-        let Some(operation) = self.assembly.operation(at) else {
-            return;
-        };
-        let Body::P2p(event::P2p {
+    fn message(&mut self, row: Row<P2p>, ran_until: (u64, u64), story: &mut Story) {
+        let operation = &self.tables[row];
+        let P2p {
             func,
             datatype,
             count,
             peer,
             ..
-        }) = self.assembly.fields_of(operation)
-        else {
-            return;
-        };
+        } = operation.fields;
         let Ok(peer) = u32::try_from(peer) else {
             return;
         };
         let is_send = &*self.name(func) == "Send";
         let number = story.message_counts.entry((peer, is_send)).or_default();
         let number = std::mem::replace(number, *number + 1);
-        let progress = self.progress(None, Some(at), ran_until);
+        let progress = self.progress(None, Some(EventRow::P2p(row)), ran_until);
         if progress.stage.is_over() {
             return;
         }

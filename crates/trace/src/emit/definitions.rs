@@ -3,38 +3,33 @@
 //! Numbers come from sorted content, never from the order of arrival, so that the same journal always
 //! gives the same part. They are local: `unify` maps them to the archive's.
 
-use nccl_events::event;
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
-use rustc_hash::FxHashMap;
 
+use crate::links::Links;
 use crate::links::collective;
-use crate::links::correlate::Correlation;
 use crate::links::gpu_work::words::{copy_kind, demangled};
 use crate::links::interval::Timing;
 use crate::links::pxn::{self, placeholder};
-use crate::tables::assembly::Assembly;
+use crate::tables::Tables;
 use crate::tables::place::{index, place};
-use crate::timeline::canvas::Drawing;
-use crate::timeline::figure::{RegionCode, RegionKey, RegionName};
+use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
 use crate::vocabulary::{RegionClass, canonical_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::Body;
 
 /// The strings and regions of a part.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct Definitions {
     /// The strings, by number.
     pub strings: Vec<String>,
     /// The regions, by number.
     pub regions: Vec<RegionText>,
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
-    by_region: BTreeMap<RegionKey, RegionRef>,
-    by_code: FxHashMap<RegionCode, RegionRef>,
+    /// By the number of the timeline.
+    by_region: Vec<RegionRef>,
 }
 
 /// A region in words.
@@ -67,7 +62,7 @@ pub struct RegionText {
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
-        RegionName::Composite(pattern) => (format!("nccl{}", pattern.func()), pattern.func()),
+        RegionName::Derived(pattern) => (format!("nccl{}", pattern.func()), pattern.func()),
         RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
         RegionName::Copy(kind) => (copy_kind(kind).to_owned(), ""),
         RegionName::Mangled(name) => {
@@ -140,107 +135,107 @@ impl RegionText {
     }
 }
 
-/// The strings of an operation beside its function's name.
-pub(crate) const fn symbols_in(fields: &Body<Symbol>) -> [Symbol; 4] {
-    match *fields {
-        Body::Coll(event::Coll {
-            datatype,
-            algorithm,
-            protocol,
-            kernel_variant,
-            ..
-        }) => [datatype, algorithm, protocol, kernel_variant],
-        Body::CeColl(event::CeColl {
-            datatype,
-            sync_strategy,
-            ..
-        }) => [datatype, sync_strategy, Symbol::NONE, Symbol::NONE],
-        Body::P2p(event::P2p { datatype, .. })
-        | Body::CollApi(event::CollApi { datatype, .. })
-        | Body::P2pApi(event::P2pApi { datatype, .. }) => {
-            [datatype, Symbol::NONE, Symbol::NONE, Symbol::NONE]
+/// The strings in the fields of events, beside the names of functions.
+fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
+    let mut used = Used::default();
+    for coll in &tables.events.colls {
+        let fields = &coll.fields;
+        used.add(fields.datatype);
+        used.add(fields.algorithm);
+        used.add(fields.protocol);
+        used.add(fields.kernel_variant);
+    }
+    for ce_coll in &tables.events.ce_colls {
+        used.add(ce_coll.fields.datatype);
+        used.add(ce_coll.fields.sync_strategy);
+    }
+    for p2p in &tables.events.p2ps {
+        used.add(p2p.fields.datatype);
+    }
+    for call in &tables.events.coll_apis {
+        used.add(call.fields.datatype);
+    }
+    for call in &tables.events.p2p_apis {
+        used.add(call.fields.datatype);
+    }
+    let symbols = (0..).zip(used.0).filter(|&(_, is_used)| is_used);
+    symbols.map(|(symbol, _)| Symbol(symbol)).collect()
+}
+
+/// By symbol: whether it is used.
+#[derive(Default)]
+struct Used(Vec<bool>);
+
+impl Used {
+    fn add(&mut self, symbol: Symbol) {
+        let at = index(symbol.0);
+        if at >= self.0.len() {
+            self.0.resize(at + 1, false);
         }
-        _ => [Symbol::NONE; 4],
+        if let Some(is_used) = self.0.get_mut(at) {
+            *is_used = true;
+        }
     }
 }
 
-impl Tables {
-    /// Numbers what the lanes of a part will need.
+impl Definitions {
+    /// Numbers what the locations of a part will need.
     #[must_use]
-    pub fn of(
-        assembly: &Assembly,
-        correlation: &Correlation,
-        drawing: &Drawing,
-        symbols: &Symbols,
-    ) -> Self {
-        let in_fields = symbols.all().filter(|&symbol| assembly.seen.has(symbol));
-        let mut used: BTreeSet<Symbol> = in_fields.collect();
-        if !assembly.operations.is_empty() {
+    pub fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
+        let mut used = symbols_in(tables);
+        if tables.events.heads().next().is_some() {
             used.insert(Symbol::NONE);
         }
-        used.extend(assembly.contexts.iter().map(|context| context.comm.name));
+        used.extend(tables.contexts.iter().map(|context| context.comm.name));
         let timings = Timing::ALL.iter().map(|timing| timing.name());
         let mut texts: BTreeSet<&str> = timings.collect();
-        let transfers = correlation.transfers_for_others(assembly);
-        let origins = transfers
-            .map(|(_, operation)| operation)
-            .filter(|o| pxn::is_for_another(assembly, o));
-        let origins: BTreeSet<u64> = origins
-            .map(|operation| assembly.context_of(operation))
-            .collect();
+        let transfers = links.transfers.for_others.iter().map(|&row| &tables[row]);
+        let for_another = transfers.filter(|op| pxn::is_for_another(tables, op));
+        let origins: BTreeSet<u64> = for_another.map(|op| tables.context_of(op)).collect();
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
-        let of_work = correlation.gpu.texts();
+        let of_work = links.gpu.texts();
         texts.extend(of_work.iter().map(String::as_str));
-        let mut tables = Self::default();
+        let mut definitions = Self::default();
         for text in texts {
-            let number = place(tables.strings.len());
-            tables.strings.push(text.to_owned());
-            tables.by_text.insert(text.to_owned(), number);
+            let number = place(definitions.strings.len());
+            definitions.strings.push(text.to_owned());
+            definitions.by_text.insert(text.to_owned(), number);
         }
         for &symbol in &used {
             // An attribute that says nothing is left out.
             if symbols.text(symbol).is_empty() {
                 continue;
             }
-            let at = index(symbol.0);
-            if tables.by_symbol.len() <= at {
-                tables.by_symbol.resize(at + 1, StringRef::UNDEFINED);
-            }
-            let reference = tables.text(symbols.text(symbol));
-            if let Some(slot) = tables.by_symbol.get_mut(at) {
-                *slot = reference;
-            }
+            let reference = definitions.text(symbols.text(symbol));
+            put(
+                &mut definitions.by_symbol,
+                index(symbol.0),
+                reference,
+                StringRef::UNDEFINED,
+            );
         }
-        tables.number_regions(assembly, correlation, drawing, symbols);
-        tables
+        definitions.number_regions(regions, symbols);
+        definitions
     }
 
-    fn number_regions(
-        &mut self,
-        assembly: &Assembly,
-        correlation: &Correlation,
-        drawing: &Drawing,
-        symbols: &Symbols,
-    ) {
-        let mut named: BTreeMap<RegionText, Vec<RegionKey>> = BTreeMap::new();
-        let items = drawing.lanes.iter().flat_map(|lane| &lane.items);
-        for figure in drawing.needed.figures(items) {
-            let fields = figure.fields(assembly, correlation);
-            let key = figure.region(fields.as_ref(), correlation);
-            if let Entry::Vacant(new) = self.by_code.entry(key.code()) {
-                new.insert(RegionRef::UNDEFINED);
-                let keys = named.entry(region_text(key, symbols)).or_default();
-                keys.push(key);
-            }
+    fn number_regions(&mut self, regions: &Regions, symbols: &Symbols) {
+        let mut named: BTreeMap<RegionText, Vec<RegionNumber>> = BTreeMap::new();
+        for (number, key) in regions.used() {
+            let numbers = named.entry(region_text(key, symbols)).or_default();
+            numbers.push(number);
         }
-        for (text, keys) in named {
+        for (text, numbers) in named {
             let reference = RegionRef::new(place(self.regions.len()));
             self.regions.push(text);
-            for key in keys {
-                self.by_code.insert(key.code(), reference);
-                self.by_region.insert(key, reference);
+            for number in numbers {
+                put(
+                    &mut self.by_region,
+                    number.index(),
+                    reference,
+                    RegionRef::UNDEFINED,
+                );
             }
         }
     }
@@ -263,9 +258,19 @@ impl Tables {
 
     /// The number of a region.
     #[must_use]
-    pub fn region(&self, key: RegionKey) -> RegionRef {
-        let known = self.by_code.get(&key.code());
-        let known = known.or_else(|| self.by_region.get(&key));
-        known.copied().unwrap_or(RegionRef::UNDEFINED)
+    #[inline]
+    pub fn region(&self, number: RegionNumber) -> RegionRef {
+        let known = self.by_region.get(number.index()).copied();
+        known.unwrap_or(RegionRef::UNDEFINED)
+    }
+}
+
+/// Puts something at an index of a list.
+fn put<T: Clone>(list: &mut Vec<T>, at: usize, value: T, nothing: T) {
+    if list.len() <= at {
+        list.resize(at + 1, nothing);
+    }
+    if let Some(place) = list.get_mut(at) {
+        *place = value;
     }
 }

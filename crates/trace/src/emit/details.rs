@@ -1,22 +1,25 @@
 //! The attributes of an event: what NCCL said about the operation, as far as it says something.
 
-mod composite;
+mod derived;
 mod gpu_work;
 mod network;
 mod result;
 
-use nccl_events::event;
 use otf2::{AttributeValue, NextAttributes, StringRef};
 
 use crate::emit::attributes::Attribute;
-use crate::emit::definitions::Tables;
+use crate::emit::definitions::Definitions;
 use crate::links::interval::{Interval, Timing};
+use crate::links::operations::OperationRow;
 use crate::links::pxn::{self, placeholder};
 use crate::tables::place::index;
-use crate::timeline::canvas::Scene;
-use crate::timeline::figure::{Figure, Shape};
+use crate::tables::{
+    CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp,
+    Row,
+};
+use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
+use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
-use nccl_events::Body;
 use nccl_events::state;
 
 /// What intervals are measured by, in the order of [`Timing::ALL`].
@@ -25,10 +28,10 @@ pub type Timings = [StringRef; Timing::ALL.len()];
 /// Gives an event its attributes.
 #[derive(Debug)]
 pub struct Details<'a, 'e> {
-    /// What is drawn.
-    pub scene: &'a Scene<'a>,
+    /// What is shown.
+    pub model: &'a ProcessModel<'a>,
     /// The numbers of strings.
-    pub tables: &'a Tables,
+    pub definitions: &'a Definitions,
     /// Those of what intervals are measured by.
     pub timings: &'e Timings,
     /// Those of the event.
@@ -68,13 +71,13 @@ impl Details<'_, '_> {
     }
 
     fn name(&mut self, attribute: Attribute, symbol: Symbol) -> otf2::Result<()> {
-        self.string(attribute, self.tables.symbol(symbol))
+        self.string(attribute, self.definitions.symbol(symbol))
     }
 
     fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
         self.number(Attribute::Count, count, u64::MAX)?;
         self.name(Attribute::Datatype, datatype)?;
-        let size = self.scene.words.element_bytes(datatype);
+        let size = self.model.words.element_bytes(datatype);
         self.number(Attribute::Bytes, count.saturating_mul(size), 0)
     }
 
@@ -82,154 +85,151 @@ impl Details<'_, '_> {
     ///
     /// # Errors
     /// An attribute would come twice.
-    pub fn enter(&mut self, figure: Figure) -> otf2::Result<()> {
-        match figure.shape {
-            Shape::CommInit | Shape::CommFinalize => return self.comm_call(figure.operation),
-            Shape::GroupStart | Shape::GroupEnd | Shape::Queued => return Ok(()),
-            Shape::ComposedCall => return self.composed_call(figure.operation),
-            Shape::Composite => return self.composite(figure.operation),
-            Shape::Work => return self.gpu_work(figure.operation),
-            _ => {}
+    pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+        match instance.source {
+            Source::CommCall(at) => self.comm_call(at),
+            Source::DerivedCall(at) => self.derived_call(at),
+            Source::Derived(leader) => self.derived(leader),
+            Source::Work(at) => self.gpu_work(at),
+            Source::Activity(at) => self.operation(instance, at),
+            Source::Event(event) => self.event(instance, event),
         }
-        let scene = self.scene;
-        let at = match figure.shape {
-            Shape::Operation => scene.activity(figure.operation).map(|a| a.operation),
-            _ => Some(figure.operation),
-        };
-        let Some(operation) = at.and_then(|at| scene.assembly.operation(at)) else {
+    }
+
+    fn event(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
+        if matches!(
+            instance.kind,
+            InstanceKind::GroupStart | InstanceKind::GroupEnd | InstanceKind::Queued
+        ) {
+            return Ok(());
+        }
+        let tables = self.model.tables;
+        let Some(head) = tables.head(event) else {
             return Ok(());
         };
-        self.number(Attribute::Event, operation.id, 0)?;
-        self.number(Attribute::Parent, operation.parent, 0)?;
-        if let Some(at) = at {
-            let replay = scene.correlation.replays.number(at).unwrap_or(0);
-            self.number(Attribute::Replay, replay, 0)?;
-        }
-        if figure.shape == Shape::Enqueue {
-            let at_capture = scene.correlation.replays.is_at_capture(figure.operation);
-            self.flag(Attribute::Captured, at_capture)?;
-            return self.external(at);
-        }
-        let fields = scene.assembly.fields_of(operation);
-        match fields {
-            Body::GroupApi(event::GroupApi {
-                graph_captured,
-                depth,
-            }) => {
-                self.add(Attribute::Depth, AttributeValue::I32(depth))?;
-                self.flag(Attribute::Captured, graph_captured)
-            }
-            Body::CollApi(event::CollApi {
-                func,
-                count,
-                datatype,
-                root,
-                stream,
-                graph_captured,
-                user_tag,
-            }) => {
-                self.elements(count, datatype)?;
-                self.root(func, root)?;
-                self.number(Attribute::Stream, stream, 0)?;
-                self.flag(Attribute::Captured, graph_captured)?;
-                self.number(Attribute::UserTag, user_tag, 0)
-            }
-            Body::P2pApi(event::P2pApi {
-                count,
-                datatype,
-                stream,
-                graph_captured,
-                user_tag,
-                ..
-            }) => {
-                self.elements(count, datatype)?;
-                self.number(Attribute::Stream, stream, 0)?;
-                self.flag(Attribute::Captured, graph_captured)?;
-                self.number(Attribute::UserTag, user_tag, 0)
-            }
-            Body::KernelLaunch(event::KernelLaunch { stream }) => {
-                self.number(Attribute::Stream, stream, 0)?;
-                let replays = &scene.correlation.replays;
-                let captured = at.is_some_and(|at| replays.is_captured_launch(at));
-                self.flag(Attribute::Captured, captured)?;
-                self.external(at)
-            }
-            Body::Coll(event::Coll { .. }) => self.collective(figure, &fields),
-            Body::P2p(event::P2p { .. }) => self.point_to_point(figure, &fields),
-            Body::ProxyOp(event::ProxyOp { .. }) => self.proxy(figure.operation, &fields),
-            Body::CeColl(event::CeColl {
-                sequence,
-                func,
-                count,
-                root,
-                datatype,
-                sync_strategy,
-                stream,
-                user_tag,
-                ..
-            }) => {
-                self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
-                self.elements(count, datatype)?;
-                self.root(func, root)?;
-                self.name(Attribute::SyncStrategy, sync_strategy)?;
-                self.number(Attribute::Stream, stream, 0)?;
-                self.number(Attribute::UserTag, user_tag, 0)?;
-                self.timing(figure)?;
-                self.external(at)
-            }
-            Body::CeSync(event::CeSync { ranks, .. }) => self.add(
-                Attribute::Ranks,
-                AttributeValue::U32(u32::try_from(ranks).unwrap_or(0)),
-            ),
-            Body::CeBatch(event::CeBatch {
-                operations, bytes, ..
-            }) => {
-                self.add(Attribute::Operations, AttributeValue::I32(operations))?;
-                self.add(Attribute::Bytes, AttributeValue::U64(bytes))
-            }
-            Body::KernelPhase(event::KernelPhase { phase, .. }) => {
-                self.add(Attribute::Phase, AttributeValue::U32(phase.into()))
-            }
-            Body::NetPlugin(event::NetPlugin { id, data }) => self.net_plugin(id, data),
-            Body::ProxyStep(event::ProxyStep { step }) => {
-                self.add(Attribute::Step, AttributeValue::I32(step))?;
+        self.number(Attribute::Event, head.id, 0)?;
+        self.number(Attribute::Parent, head.parent, 0)?;
+        match event {
+            EventRow::ProxyStep(row) => {
+                let step = &tables[row];
+                self.add(Attribute::Step, AttributeValue::I32(step.fields.step))?;
                 // NCCL tells the size at these two states.
-                if matches!(figure.shape, Shape::SendWait | Shape::RecvFlushWait) {
-                    self.number(Attribute::Bytes, operation.step_bytes(), 0)?;
+                if matches!(
+                    instance.kind,
+                    InstanceKind::SendWait | InstanceKind::RecvFlushWait
+                ) {
+                    self.number(Attribute::Bytes, step.told(), 0)?;
                 }
                 Ok(())
             }
-            Body::KernelCh(event::KernelCh { channel, .. }) => {
-                self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
-                let parent = operation.parent_at();
-                let parent = parent.and_then(|at| scene.assembly.operation(at));
-                if let Some(Body::Coll(event::Coll { sequence, .. })) =
-                    parent.map(|operation| scene.assembly.fields_of(operation))
-                {
-                    self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
-                }
-                let suspicious = scene
-                    .correlation
-                    .stamps
-                    .distrust(figure.operation)
-                    .is_some();
-                self.flag(Attribute::Suspicious, suspicious)
+            EventRow::ProxyOp(row) => self.proxy(&tables[row]),
+            EventRow::GroupApi(row) => {
+                let GroupApi {
+                    graph_captured,
+                    depth,
+                } = tables[row].fields;
+                self.add(Attribute::Depth, AttributeValue::I32(depth))?;
+                self.flag(Attribute::Captured, graph_captured)
+            }
+            EventRow::CollApi(row) => self.collective_call(&tables[row].fields),
+            EventRow::P2pApi(row) => self.message_call(&tables[row].fields),
+            EventRow::KernelLaunch(row) => self.launch(row),
+            EventRow::KernelCh(row) => self.channel(row),
+            EventRow::KernelPhase(row) => {
+                let phase = tables[row].fields.phase.into();
+                self.add(Attribute::Phase, AttributeValue::U32(phase))
+            }
+            EventRow::NetPlugin(row) => {
+                let fields = &tables[row].fields;
+                self.net_plugin(fields.id, fields.data)
+            }
+            EventRow::CeSync(row) => {
+                let ranks = u32::try_from(tables[row].fields.ranks).unwrap_or(0);
+                self.add(Attribute::Ranks, AttributeValue::U32(ranks))
+            }
+            EventRow::CeBatch(row) => {
+                let fields = &tables[row].fields;
+                let operations = AttributeValue::I32(fields.operations);
+                self.add(Attribute::Operations, operations)?;
+                self.add(Attribute::Bytes, AttributeValue::U64(fields.bytes))
             }
             _ => Ok(()),
         }
     }
 
+    fn collective_call(&mut self, call: &CollApi) -> otf2::Result<()> {
+        self.elements(call.count, call.datatype)?;
+        self.root(call.func, call.root)?;
+        self.number(Attribute::Stream, call.stream, 0)?;
+        self.flag(Attribute::Captured, call.graph_captured)?;
+        self.number(Attribute::UserTag, call.user_tag, 0)
+    }
+
+    fn message_call(&mut self, call: &P2pApi) -> otf2::Result<()> {
+        self.elements(call.count, call.datatype)?;
+        self.number(Attribute::Stream, call.stream, 0)?;
+        self.flag(Attribute::Captured, call.graph_captured)?;
+        self.number(Attribute::UserTag, call.user_tag, 0)
+    }
+
+    fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
+        let model = self.model;
+        self.number(Attribute::Stream, model.tables[row].fields.stream, 0)?;
+        let is_captured = model.links.replays.is_captured_launch(row);
+        self.flag(Attribute::Captured, is_captured)?;
+        self.external(EventRow::KernelLaunch(row))
+    }
+
+    fn channel(&mut self, row: Row<KernelCh>) -> otf2::Result<()> {
+        let model = self.model;
+        let channel = &model.tables[row];
+        let number = channel.fields.channel.into();
+        self.add(Attribute::Channel, AttributeValue::U32(number))?;
+        if let Some(coll) = model.tables.get::<Coll>(channel.parent) {
+            let sequence = AttributeValue::U64(coll.fields.sequence);
+            self.add(Attribute::Sequence, sequence)?;
+        }
+        let suspicious = model.links.stamps.distrust(row).is_some();
+        self.flag(Attribute::Suspicious, suspicious)
+    }
+
+    /// An operation as it ran, or its enqueueing.
+    fn operation(&mut self, instance: RegionInstance, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some(activity) = model.links.activity(at) else {
+            return Ok(());
+        };
+        let operation = model.tables.operation(activity.operation);
+        self.number(Attribute::Event, operation.id, 0)?;
+        self.number(Attribute::Parent, operation.parent, 0)?;
+        self.number(Attribute::Replay, activity.replay.unwrap_or(0), 0)?;
+        if instance.kind == InstanceKind::Enqueue {
+            self.flag(Attribute::Captured, activity.is_at_capture)?;
+        } else {
+            match activity.operation {
+                OperationRow::Coll(row) => self.collective(&model.tables[row].fields)?,
+                OperationRow::P2p(row) => self.point_to_point(&model.tables[row].fields)?,
+                OperationRow::CeColl(row) => self.by_copy_engines(&model.tables[row].fields)?,
+            }
+            self.timing_of(model.interval(at))?;
+        }
+        match activity.operation {
+            OperationRow::CeColl(row) => self.external(EventRow::CeColl(row)),
+            _ => Ok(()),
+        }
+    }
+
     fn comm_call(&mut self, at: u32) -> otf2::Result<()> {
-        let scene = self.scene;
-        let call = scene.assembly.comm_calls.get(index(at));
-        let context = call.and_then(|call| scene.assembly.contexts.get(index(call.context)));
+        let model = self.model;
+        let call = model.tables.comm_calls.get(index(at));
+        let context = call.and_then(|call| model.tables.contexts.get(index(call.context)));
         let (Some(call), Some(context)) = (call, context) else {
             return Ok(());
         };
         self.number(Attribute::Event, context.id, 0)?;
         self.name(Attribute::CommName, context.comm.name)?;
-        let member = scene.comms.member(call.context);
-        if let Some((member, comm)) = member.and_then(|m| Some((m, scene.comms.comm(m)?))) {
+        let member = model.comms.member(call.context);
+        if let Some((member, comm)) = member.and_then(|m| Some((m, model.comms.comm(m)?))) {
             self.number(Attribute::CommId, comm.comm_id, 0)?;
             self.add(Attribute::Rank, AttributeValue::U32(member.rank))?;
             if comm.ranks > 0 {
@@ -243,16 +243,11 @@ impl Details<'_, '_> {
     }
 
     fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
-        let shape = self.scene.words.shape(func);
+        let shape = self.model.words.shape(func);
         if shape.is_some_and(|shape| shape.has_root()) {
             return self.add(Attribute::Root, AttributeValue::I32(root));
         }
         Ok(())
-    }
-
-    fn timing(&mut self, figure: Figure) -> otf2::Result<()> {
-        let interval = self.scene.intervals.get(index(figure.operation));
-        self.timing_of(interval.copied().flatten())
     }
 
     fn timing_of(&mut self, interval: Option<Interval>) -> otf2::Result<()> {
@@ -264,92 +259,62 @@ impl Details<'_, '_> {
         self.string(Attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
 
-    fn collective(&mut self, figure: Figure, fields: &Body<Symbol>) -> otf2::Result<()> {
-        let Body::Coll(event::Coll {
-            sequence,
-            func,
-            count,
-            root,
-            datatype,
-            channels,
-            warps,
-            algorithm,
-            protocol,
-            kernel_variant,
-            is_symmetric,
-            user_tag,
-            ..
-        }) = *fields
-        else {
-            return Ok(());
-        };
-        self.add(Attribute::Sequence, AttributeValue::U64(sequence))?;
-        self.elements(count, datatype)?;
-        self.root(func, root)?;
-        self.name(Attribute::Algorithm, algorithm)?;
-        self.name(Attribute::Protocol, protocol)?;
-        self.add(Attribute::Channels, AttributeValue::U32(channels.into()))?;
-        self.add(Attribute::Warps, AttributeValue::U32(warps.into()))?;
-        self.name(Attribute::KernelVariant, kernel_variant)?;
-        self.flag(Attribute::Symmetric, is_symmetric)?;
-        self.number(Attribute::UserTag, user_tag, 0)?;
-        self.timing(figure)
+    fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
+        self.add(Attribute::Sequence, AttributeValue::U64(coll.sequence))?;
+        self.elements(coll.count, coll.datatype)?;
+        self.root(coll.func, coll.root)?;
+        self.name(Attribute::Algorithm, coll.algorithm)?;
+        self.name(Attribute::Protocol, coll.protocol)?;
+        let (channels, warps) = (coll.channels.into(), coll.warps.into());
+        self.add(Attribute::Channels, AttributeValue::U32(channels))?;
+        self.add(Attribute::Warps, AttributeValue::U32(warps))?;
+        self.name(Attribute::KernelVariant, coll.kernel_variant)?;
+        self.flag(Attribute::Symmetric, coll.is_symmetric)?;
+        self.number(Attribute::UserTag, coll.user_tag, 0)
     }
 
-    fn point_to_point(&mut self, figure: Figure, fields: &Body<Symbol>) -> otf2::Result<()> {
-        let Body::P2p(event::P2p {
-            datatype,
-            count,
-            peer,
-            channels,
-            user_tag,
-            ..
-        }) = *fields
-        else {
-            return Ok(());
-        };
-        self.add(Attribute::Peer, AttributeValue::I32(peer))?;
-        self.elements(count, datatype)?;
-        if channels > 0 {
-            self.add(Attribute::Channels, AttributeValue::U32(channels.into()))?;
+    fn point_to_point(&mut self, p2p: &P2p) -> otf2::Result<()> {
+        self.add(Attribute::Peer, AttributeValue::I32(p2p.peer))?;
+        self.elements(p2p.count, p2p.datatype)?;
+        if p2p.channels > 0 {
+            let channels = p2p.channels.into();
+            self.add(Attribute::Channels, AttributeValue::U32(channels))?;
         }
-        self.number(Attribute::UserTag, user_tag, 0)?;
-        self.timing(figure)
+        self.number(Attribute::UserTag, p2p.user_tag, 0)
     }
 
-    fn proxy(&mut self, at: u32, fields: &Body<Symbol>) -> otf2::Result<()> {
-        let Body::ProxyOp(event::ProxyOp {
+    fn by_copy_engines(&mut self, coll: &CeColl) -> otf2::Result<()> {
+        self.add(Attribute::Sequence, AttributeValue::U64(coll.sequence))?;
+        self.elements(coll.count, coll.datatype)?;
+        self.root(coll.func, coll.root)?;
+        self.name(Attribute::SyncStrategy, coll.sync_strategy)?;
+        self.number(Attribute::Stream, coll.stream, 0)?;
+        self.number(Attribute::UserTag, coll.user_tag, 0)
+    }
+
+    fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
+        let tables = self.model.tables;
+        let ProxyOp {
             pid,
             channel,
             peer,
             steps,
             chunk_bytes,
             ..
-        }) = *fields
-        else {
-            return Ok(());
-        };
+        } = op.fields;
         self.add(Attribute::Peer, AttributeValue::I32(peer))?;
         self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
         self.add(Attribute::Steps, AttributeValue::I32(steps))?;
         self.add(Attribute::ChunkBytes, AttributeValue::I32(chunk_bytes))?;
-        let scene = self.scene;
-        let operation = scene.assembly.operation(at);
-        if operation.is_some_and(|operation| scene.assembly.is_foreign(operation)) {
+        if tables.is_foreign(op) {
             self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;
         }
-        if let Some(operation) = operation.filter(|o| pxn::is_for_another(scene.assembly, o)) {
-            let origin = self
-                .tables
-                .text(&placeholder(scene.assembly.context_of(operation)));
-            self.string(Attribute::Origin, origin)?;
+        if pxn::is_for_another(tables, op) {
+            let origin = placeholder(tables.context_of(op));
+            self.string(Attribute::Origin, self.definitions.text(&origin))?;
         }
-        let progress = self
-            .scene
-            .assembly
-            .state_time(at, state::PROXY_OP_IN_PROGRESS);
-        if let (Some(operation), Some(progress)) = (operation, progress) {
-            let queued_ns = progress.saturating_sub(operation.start);
+        if let Some(progress) = op.state_time(state::PROXY_OP_IN_PROGRESS) {
+            let queued_ns = progress.saturating_sub(op.start);
             self.add(Attribute::QueuedNs, AttributeValue::U64(queued_ns))?;
         }
         Ok(())
@@ -359,51 +324,59 @@ impl Details<'_, '_> {
     ///
     /// # Errors
     /// An attribute would come twice.
-    pub fn leave(&mut self, figure: Figure) -> otf2::Result<()> {
-        let scene = self.scene;
-        match figure.shape {
-            Shape::Operation => self.operation_result(figure.operation),
-            Shape::Work => {
-                let work = scene.correlation.gpu.get(figure.operation);
-                self.flag(
-                    Attribute::Unfinished,
-                    work.is_some_and(|work| work.unfinished),
-                )
+    pub fn leave(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+        let model = self.model;
+        match instance.source {
+            Source::Work(at) => {
+                let work = model.links.gpu.get(at);
+                let unfinished = work.is_some_and(|work| work.unfinished);
+                self.flag(Attribute::Unfinished, unfinished)
             }
-            Shape::ComposedCall => self.composed_call_result(figure.operation),
-            Shape::Composite => self.composite_result(figure.operation),
-            Shape::Net => {
-                let bytes = (scene.correlation).proxy_bytes(scene.assembly, figure.operation);
+            Source::CommCall(_) => Ok(()),
+            Source::DerivedCall(at) => self.derived_call_result(at),
+            Source::Derived(leader) => self.derived_result(leader),
+            Source::Activity(at) if instance.kind == InstanceKind::Operation => {
+                self.operation_result(at)
+            }
+            Source::Activity(at) => {
+                let activity = model.links.activity(at);
+                let operation = activity.map(|one| model.tables.operation(one.operation));
+                let open = operation.is_some_and(|operation| operation.stop().is_none());
+                self.flag(Attribute::Unfinished, open)
+            }
+            Source::Event(event) => self.event_result(instance, event),
+        }
+    }
+
+    fn event_result(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
+        let model = self.model;
+        match (instance.kind, event) {
+            (InstanceKind::Net, EventRow::ProxyOp(row)) => {
+                let bytes = model.links.proxy_bytes(row, &model.tables[row]);
                 self.number(Attribute::WireBytes, bytes, 0)?;
-                let silent = scene.correlation.is_silent(figure.operation);
+                let silent = model.links.transfers.is_silent(row);
                 self.flag(Attribute::Closed, silent)?;
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            Shape::Call => {
-                let replays = scene.correlation.replays.of_call(figure.operation);
+            (InstanceKind::Call, _) => {
+                let replays = model.links.replays.of_call(event);
                 self.number(Attribute::Replays, replays, 0)?;
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
             }
-            Shape::Enqueue | Shape::Channel | Shape::PluginSend | Shape::PluginReceive => {
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {
             }
-            _ if figure.is_control() && figure.is_last => {
-                let control = scene.assembly.operation(figure.operation);
-                let appended = control.map_or(0, |control| {
-                    scene.assembly.value_of(figure.operation, control)
-                });
-                self.number(Attribute::Appended, appended, 0)?;
-                let closed = scene.correlation.closed_at(figure.operation);
-                self.flag(Attribute::Closed, closed.is_some())?;
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
+                self.number(Attribute::Appended, model.tables[row].told(), 0)?;
+                let inferred = model.links.inferred_ends.controls.contains_key(&row);
+                self.flag(Attribute::Closed, inferred)?;
             }
             // Of one that stopped nothing is left to say.
-            _ if figure.is_step() && figure.is_last && !scene.has_stopped(figure.operation) => {
-                let closed = scene.correlation.closed_at(figure.operation);
-                self.flag(Attribute::Closed, closed.is_some())?;
-                self.flag(Attribute::Unfinished, scene.is_unfinished(figure.operation))
+            (_, EventRow::ProxyStep(row))
+                if instance.is_last && model.tables[row].stop().is_none() =>
+            {
+                let inferred = model.links.inferred_ends.steps.contains_key(&row);
+                self.flag(Attribute::Closed, inferred)?;
             }
-            _ => Ok(()),
+            _ => return Ok(()),
         }
+        self.flag(Attribute::Unfinished, model.is_unfinished(event))
     }
 }

@@ -1,179 +1,104 @@
-//! One lane's happenings as OTF2 events.
+//! One location's events as OTF2 events.
 
-use nccl_events::event;
-use otf2::{
-    Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RegionRef, RmaAccess, RmaWinRef,
-};
+use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAccess, RmaWinRef};
 
-use crate::emit::definitions::Tables;
+use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
-use crate::links::collective;
+use crate::links::collective::{self, Shape as CollectiveShape};
+use crate::links::comm::Party;
 use crate::links::interval::Timing;
-use crate::tables::assembly::Operation;
-use crate::tables::near::{AHEAD, bring_near};
-use crate::timeline::by_told::ByTold;
-use crate::timeline::canvas::Scene;
-use crate::timeline::figure::{Figure, Shape};
-use crate::timeline::kinds::steps;
-use crate::timeline::lanes::{Happening, Item, What};
+use crate::links::operations::OperationRow;
+use crate::tables::EventRow;
+use crate::timeline::events::{EventBody, TimelineEvent};
+use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
+use crate::timeline::locations::steps::{self, Put};
 use crate::timeline::messages::{Message, Role};
 use crate::timeline::metrics::reference;
+use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
-use nccl_events::Body;
-use nccl_events::Kind;
 
-/// Writes lanes.
+/// Writes locations.
 #[derive(Debug)]
 pub struct Emitter<'a> {
-    scene: &'a Scene<'a>,
-    tables: &'a Tables,
+    model: &'a ProcessModel<'a>,
+    definitions: &'a Definitions,
     timings: Timings,
-    /// The regions that are entered on the lane.
-    entered: Vec<RegionRef>,
-    /// The regions of figures whose operations tell them.
-    told: ByTold<RegionRef>,
-    /// By shape: the region, where that is enough to tell it.
-    fixed: [Option<RegionRef>; SHAPES],
 }
 
-/// Room for all shapes: [`Figure::order`] has five bits for them.
-const SHAPES: usize = 32;
-
 impl<'a> Emitter<'a> {
-    /// Writes with these tables.
+    /// Writes with these definitions.
     #[must_use]
-    pub fn new(scene: &'a Scene<'a>, tables: &'a Tables) -> Self {
+    pub fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
         Self {
-            scene,
-            tables,
-            timings: Timing::ALL.map(|timing| tables.text(timing.name())),
-            entered: Vec::new(),
-            told: ByTold::default(),
-            fixed: [None; SHAPES],
+            model,
+            definitions,
+            timings: Timing::ALL.map(|timing| definitions.text(timing.name())),
         }
     }
 
-    /// Writes events of a lane that follow each other, and notes them.
+    /// Writes events of a location that follow each other, and notes them.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_all(
         &mut self,
         writer: &mut EventWriter<'_>,
-        happenings: impl Iterator<Item = Happening>,
+        events: impl Iterator<Item = TimelineEvent>,
         written: &mut Written,
     ) -> otf2::Result<()> {
-        for happening in happenings {
-            self.write(writer, &happening)?;
-            written.note(&happening);
+        for event in events {
+            self.write(writer, &event)?;
+            written.note(&event);
         }
         Ok(())
     }
 
-    /// Goes through what is drawn on a lane; what its operations say is near by then.
-    pub fn visit<'i>(&self, items: &'i [Item]) -> impl Iterator<Item = &'i Item> + use<'a, 'i> {
-        let scene = self.scene;
-        items.iter().enumerate().map(move |(at, item)| {
-            let ahead = |steps: usize| behind(scene, items.get(at + steps)?.figure);
-            if let Some(Figure {
-                operation: activity,
-                shape: Shape::Operation,
-                ..
-            }) = items.get(at + 2 * AHEAD).map(|item| item.figure)
-                && let Some(activity) = scene.activity(activity)
-            {
-                bring_near(activity);
+    fn write(&mut self, writer: &mut EventWriter<'_>, event: &TimelineEvent) -> otf2::Result<()> {
+        match event.body {
+            EventBody::Enter(instance) => {
+                let region = self.definitions.region(instance.region);
+                self.details(writer).enter(instance)?;
+                writer.enter(event.time, region, Attributes::NONE)?;
+                self.put(writer, event.time, instance)
             }
-            if let Some(operation) = ahead(AHEAD) {
-                bring_near(operation);
+            EventBody::Leave(instance) => {
+                self.put_completes(writer, event.time, instance)?;
+                let region = self.definitions.region(instance.region);
+                self.details(writer).leave(instance)?;
+                writer.leave(event.time, region, Attributes::NONE)
             }
-            if let Some(operation) = ahead(AHEAD / 2) {
-                operation.fields.bring_near(&scene.assembly.larger);
-                // What a step sends depends on its transfer.
-                let parent = operation.parent_at();
-                if let Some(parent) = parent.and_then(|at| scene.assembly.operation(at))
-                    && operation.kind() == Kind::ProxyStep
-                {
-                    bring_near(parent);
-                }
-            }
-            item
-        })
-    }
-
-    fn write(&mut self, writer: &mut EventWriter<'_>, happening: &Happening) -> otf2::Result<()> {
-        match happening.what {
-            What::Enter(figure) => {
-                let region = self.region(figure);
-                self.entered.push(region);
-                self.details(writer).enter(figure)?;
-                writer.enter(happening.time, region, Attributes::NONE)?;
-                self.put(writer, happening.time, figure)
-            }
-            What::Leave(figure) => {
-                self.put_completes(writer, happening.time, figure)?;
-                // Lanes nest: it is the last one that was entered.
-                let entered = self.entered.pop();
-                let region = entered.unwrap_or_else(|| self.region(figure));
-                self.details(writer).leave(figure)?;
-                writer.leave(happening.time, region, Attributes::NONE)
-            }
-            What::Message(message) => self.message(writer, happening.time, message),
-            What::Sample(metric, value) => {
-                let metric = reference(self.scene.options.metrics, metric);
+            EventBody::Message(message) => self.message(writer, event.time, message),
+            EventBody::Sample(metric, value) => {
+                let metric = reference(self.model.options.metrics, metric);
                 let values = [MetricValue::U64(value)];
-                writer.metric(happening.time, metric, &values, Attributes::NONE)
+                writer.metric(event.time, metric, &values, Attributes::NONE)
             }
-            What::Measurement(is_on) => {
+            EventBody::Measurement(is_on) => {
                 let mode = if is_on {
                     MeasurementMode::On
                 } else {
                     MeasurementMode::Off
                 };
-                writer.measurement_on_off(happening.time, mode, Attributes::NONE)
+                writer.measurement_on_off(event.time, mode, Attributes::NONE)
             }
         }
     }
 
     fn details<'e>(&'e self, writer: &'e mut EventWriter<'_>) -> Details<'a, 'e> {
         Details {
-            scene: self.scene,
-            tables: self.tables,
+            model: self.model,
+            definitions: self.definitions,
             timings: &self.timings,
             attributes: writer.next_attributes(),
         }
     }
-
-    fn region(&mut self, figure: Figure) -> RegionRef {
-        if !figure.has_fixed_region() {
-            return self.told_region(figure);
-        }
-        let known = self.fixed.get(figure.shape as usize).copied().flatten();
-        known.unwrap_or_else(|| {
-            let region = find_region(self.scene, self.tables, figure);
-            if let Some(fixed) = self.fixed.get_mut(figure.shape as usize) {
-                *fixed = Some(region);
-            }
-            region
-        })
-    }
-
-    /// The region of a figure that is told by what it is of.
-    fn told_region(&mut self, figure: Figure) -> RegionRef {
-        let Some(told) = figure.told(self.scene.assembly, self.scene.correlation) else {
-            return find_region(self.scene, self.tables, figure);
-        };
-        let (scene, tables) = (self.scene, self.tables);
-        self.told
-            .get_or(told, || find_region(scene, tables, figure))
-    }
 }
 
-/// What was written of a lane.
+/// What was written of a location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// How many things happened.
-    pub happenings: usize,
+    pub events: usize,
     /// How many of them complete a collective on this rank.
     pub collectives: u64,
     /// When the first and the last of them did.
@@ -182,41 +107,39 @@ pub struct Written {
 
 impl Written {
     #[inline]
-    fn note(&mut self, happening: &Happening) {
-        self.happenings += 1;
-        self.collectives += u64::from(happening.ends_collective());
-        let (first, _) = self.span_ns.unwrap_or((happening.time, happening.time));
-        self.span_ns = Some((first, happening.time));
+    fn note(&mut self, event: &TimelineEvent) {
+        self.events += 1;
+        self.collectives += u64::from(event.ends_collective());
+        let (first, _) = self.span_ns.unwrap_or((event.time, event.time));
+        self.span_ns = Some((first, event.time));
     }
 }
 
-/// The operation behind a figure.
-fn behind<'a>(scene: &Scene<'a>, figure: Figure) -> Option<&'a Operation> {
-    let at = match figure.shape {
-        Shape::Operation => scene.activity(figure.operation)?.operation,
-        _ => figure.operation,
-    };
-    scene.assembly.operation(at)
-}
-
-fn find_region(scene: &Scene<'_>, tables: &Tables, figure: Figure) -> RegionRef {
-    let fields = figure.fields(scene.assembly, scene.correlation);
-    tables.region(figure.region(fields.as_ref(), scene.correlation))
-}
-
 impl Emitter<'_> {
+    /// What a step that a instance is a part of puts into its peer's memory.
+    fn put_of(&self, instance: RegionInstance) -> Option<Put> {
+        match instance.source {
+            Source::Event(EventRow::ProxyStep(row)) => steps::put(self.model, row),
+            _ => None,
+        }
+    }
+
     /// A step that begins to send puts data into its peer's memory.
-    fn put(&self, writer: &mut EventWriter<'_>, time: u64, figure: Figure) -> otf2::Result<()> {
-        let put =
-            (figure.shape == Shape::SendWait).then(|| steps::put(self.scene, figure.operation));
-        let Some(Some(put)) = put else {
+    fn put(
+        &self,
+        writer: &mut EventWriter<'_>,
+        time: u64,
+        instance: RegionInstance,
+    ) -> otf2::Result<()> {
+        let is_put = instance.kind == InstanceKind::SendWait;
+        let Some(put) = is_put.then(|| self.put_of(instance)).flatten() else {
             return Ok(());
         };
         let access = RmaAccess {
             win: RmaWinRef::new(put.comm),
             remote: put.peer,
             bytes: put.bytes,
-            matching: u64::from(figure.operation),
+            matching: u64::from(instance.order),
         };
         writer.rma_put(time, &access, Attributes::NONE)
     }
@@ -226,16 +149,15 @@ impl Emitter<'_> {
         &self,
         writer: &mut EventWriter<'_>,
         time: u64,
-        figure: Figure,
+        instance: RegionInstance,
     ) -> otf2::Result<()> {
-        if !figure.is_step() || !figure.is_last {
+        if !instance.is_step() || !instance.is_last {
             return Ok(());
         }
-        let put = steps::put(self.scene, figure.operation);
-        let Some(put) = put.filter(|put| put.completes) else {
+        let Some(put) = self.put_of(instance).filter(|put| put.completes) else {
             return Ok(());
         };
-        let (win, matching) = (RmaWinRef::new(put.comm), u64::from(figure.operation));
+        let (win, matching) = (RmaWinRef::new(put.comm), u64::from(instance.order));
         writer.rma_op_complete_non_blocking(time, win, matching, Attributes::NONE)
     }
 
@@ -245,99 +167,84 @@ impl Emitter<'_> {
         time: u64,
         message: Message,
     ) -> otf2::Result<()> {
-        let scene = self.scene;
+        let model = self.model;
         let request = u64::from(message.activity);
-        let activity = scene.activity(message.activity);
-        let operation = activity.and_then(|a| scene.assembly.operation(a.operation));
-        let (Some(operation), Some(party)) = (operation, scene.party(message.activity)) else {
+        let Some(activity) = model.links.activity(message.activity) else {
             return Ok(());
         };
-        let sized = |count: u64, datatype: Symbol| {
-            count.saturating_mul(scene.words.element_bytes(datatype))
+        let operation = model.tables.operation(activity.operation);
+        let Some(party) = model.party_of(&operation) else {
+            return Ok(());
         };
         let none = Attributes::NONE;
-        match (message.role, &scene.assembly.fields_of(operation)) {
-            (Role::CollectiveBegin, _) => writer.mpi_collective_begin(time, none),
-            (Role::CollectiveRequest, _) => {
-                writer.non_blocking_collective_request(time, request, none)
-            }
-            (role @ (Role::CollectiveEnd | Role::CollectiveComplete), fields) => {
-                let (shape, count, datatype, root) = match *fields {
-                    Body::Coll(event::Coll {
-                        func,
-                        count,
-                        datatype,
-                        root,
-                        ..
-                    })
-                    | Body::CeColl(event::CeColl {
-                        func,
-                        count,
-                        datatype,
-                        root,
-                        ..
-                    }) => (scene.words.shape(func), count, datatype, root),
-                    _ => {
-                        let composites = &scene.correlation.composites;
-                        let Some((_, call)) = composites.of_member(message.activity) else {
-                            return Ok(());
-                        };
-                        let shape = collective::shape(call.pattern.func());
-                        (shape, call.count, call.datatype, call.rank)
-                    }
-                };
-                let Some(shape) = shape else {
-                    return Ok(());
-                };
-                let root = u32::try_from(root).ok().filter(|_| shape.has_root());
-                let is_root = root == Some(party.rank);
-                let bytes = sized(count, datatype);
-                let (bytes_sent, bytes_received) =
-                    shape.bytes(bytes, party.ranks_in_bytes(), is_root);
-                let collective = otf2::Collective {
-                    op: shape.op,
-                    comm: CommRef::new(party.comm),
-                    root,
-                    bytes_sent,
-                    bytes_received,
-                };
-                if role == Role::CollectiveComplete {
-                    return writer.non_blocking_collective_complete(
-                        time,
-                        &collective,
-                        request,
-                        none,
-                    );
+        let exchanged = || match activity.operation {
+            OperationRow::P2p(row) => otf2::Message {
+                peer: u32::try_from(model.tables[row].fields.peer).unwrap_or(u32::MAX),
+                comm: CommRef::new(party.comm),
+                tag: 0,
+                bytes: self.bytes(operation.count, operation.datatype),
+            },
+            _ => otf2::Message {
+                peer: u32::MAX,
+                comm: CommRef::new(party.comm),
+                tag: 0,
+                bytes: 0,
+            },
+        };
+        match message.role {
+            Role::CollectiveBegin => writer.mpi_collective_begin(time, none),
+            Role::CollectiveRequest => writer.non_blocking_collective_request(time, request, none),
+            Role::CollectiveEnd => match self.collective(message.activity, party) {
+                Some(collective) => writer.mpi_collective_end(time, &collective, none),
+                None => Ok(()),
+            },
+            Role::CollectiveComplete => match self.collective(message.activity, party) {
+                Some(collective) => {
+                    writer.non_blocking_collective_complete(time, &collective, request, none)
                 }
-                writer.mpi_collective_end(time, &collective, none)
-            }
-            (
-                role,
-                &Body::P2p(event::P2p {
-                    peer,
-                    count,
-                    datatype,
-                    ..
-                }),
-            ) => {
-                let message = otf2::Message {
-                    peer: u32::try_from(peer).unwrap_or(u32::MAX),
-                    comm: CommRef::new(party.comm),
-                    tag: 0,
-                    bytes: sized(count, datatype),
-                };
-                match role {
-                    Role::SendBegin => writer.mpi_isend(time, &message, request, none),
-                    Role::SendEnd => writer.mpi_isend_complete(time, request, none),
-                    Role::ReceiveBegin => writer.mpi_irecv_request(time, request, none),
-                    Role::ReceiveEnd => writer.mpi_irecv(time, &message, request, none),
-                    Role::CollectiveBegin
-                    | Role::CollectiveEnd
-                    | Role::CollectiveRequest
-                    | Role::CollectiveComplete => Ok(()),
-                }
-            }
-            _ => Ok(()),
+                None => Ok(()),
+            },
+            Role::SendBegin => writer.mpi_isend(time, &exchanged(), request, none),
+            Role::SendEnd => writer.mpi_isend_complete(time, request, none),
+            Role::ReceiveBegin => writer.mpi_irecv_request(time, request, none),
+            Role::ReceiveEnd => writer.mpi_irecv(time, &exchanged(), request, none),
         }
+    }
+
+    fn bytes(&self, count: u64, datatype: Symbol) -> u64 {
+        count.saturating_mul(self.model.words.element_bytes(datatype))
+    }
+
+    /// What the record says of a collective, or of the one that sends and receives make.
+    fn collective(&self, activity: u32, party: Party) -> Option<otf2::Collective> {
+        let model = self.model;
+        let operation = model.links.activity(activity)?.operation;
+        let root = match operation {
+            OperationRow::Coll(row) => Some(model.tables[row].fields.root),
+            OperationRow::CeColl(row) => Some(model.tables[row].fields.root),
+            OperationRow::P2p(_) => None,
+        };
+        let (shape, bytes, root): (CollectiveShape, u64, i32) = match root {
+            Some(root) => {
+                let operation = model.tables.operation(operation);
+                let bytes = self.bytes(operation.count, operation.datatype);
+                (model.words.shape(operation.func)?, bytes, root)
+            }
+            None => {
+                let (_, call) = model.links.derived.of_member(activity)?;
+                let bytes = self.bytes(call.count, call.datatype);
+                (collective::shape(call.pattern.func())?, bytes, call.rank)
+            }
+        };
+        let root = u32::try_from(root).ok().filter(|_| shape.has_root());
+        let is_root = root == Some(party.rank);
+        let (bytes_sent, bytes_received) = shape.bytes(bytes, party.ranks_in_bytes(), is_root);
+        Some(otf2::Collective {
+            op: shape.op,
+            comm: CommRef::new(party.comm),
+            root,
+            bytes_sent,
+            bytes_received,
+        })
     }
 }

@@ -6,32 +6,27 @@
 
 use std::collections::BTreeSet;
 
-use crate::tables::assembly::{Assembly, Thread, ThreadKey};
+use super::callers::{self, Callers};
 use crate::tables::place::index;
-use nccl_events::Kind;
-
-const CALLS: [Kind; 3] = [Kind::GroupApi, Kind::CollApi, Kind::P2pApi];
+use crate::tables::{Tables, Thread, ThreadKey};
 
 /// The threads of CUDA.
 #[must_use]
-pub(crate) fn of(assembly: &Assembly) -> BTreeSet<ThreadKey> {
-    let key = |thread: u32| assembly.threads.get(index(thread)).map(Thread::key);
-    let threads = |kinds: &[Kind]| -> BTreeSet<ThreadKey> {
-        let callers = assembly.seen.callers(kinds);
-        callers.filter_map(|(_, thread)| key(thread)).collect()
+pub(crate) fn of(tables: &Tables) -> BTreeSet<ThreadKey> {
+    let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
+    let threads = |callers: Callers| -> BTreeSet<ThreadKey> {
+        callers
+            .into_iter()
+            .filter_map(|(_, thread)| key(thread))
+            .collect()
     };
-    let mut callers = threads(&CALLS);
-    let launchers = threads(&[Kind::KernelLaunch]);
+    let mut callers = threads(callers::of_calls(tables));
+    let launchers = threads(callers::of_launches(tables));
     if callers.is_empty() || launchers.is_empty() {
         return BTreeSet::new();
     }
     callers.extend(launchers);
-    callers.extend(
-        assembly
-            .comm_calls
-            .iter()
-            .filter_map(|call| key(call.thread)),
-    );
-    let reporters = threads(&[Kind::Coll, Kind::P2p]);
+    callers.extend(tables.comm_calls.iter().filter_map(|call| key(call.thread)));
+    let reporters = threads(callers::of_operations(tables));
     reporters.difference(&callers).copied().collect()
 }

@@ -8,16 +8,13 @@
 //! that has one is the id, its rank the rank, and the size is known when all parts are together. A
 //! communicator that never did anything is one of its own.
 
-use nccl_events::event;
 use std::collections::BTreeMap;
 
 use crate::links::gpu_work::devices::Devices;
 use crate::links::gpus::{Gpu, place_members};
-use crate::tables::assembly::{Assembly, Context};
 use crate::tables::place::{index, place};
+use crate::tables::{Context, Head, Tables};
 use journal::format::record::Symbol;
-use nccl_events::Body;
-use nccl_events::Kind;
 
 /// How sure the identity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +88,7 @@ impl Party {
 pub struct Comms {
     /// In order of first creation.
     pub comms: Vec<Comm>,
-    /// By place of the context.
+    /// By index of the context.
     pub members: Vec<Member>,
     /// The GPUs of the process, as far as can be told.
     pub gpus: Vec<Gpu>,
@@ -102,7 +99,28 @@ pub struct Comms {
 struct Hints {
     hash: u64,
     rank: Option<u32>,
+    /// The order of the operation that told the rank: the last one counts.
+    order: u32,
     highest: u32,
+}
+
+impl Hints {
+    fn take_operation(&mut self, event: &Head, rank: i32, hash: u64) {
+        if self.hash == 0 {
+            self.hash = hash;
+        }
+        let rank = u32::try_from(rank).ok();
+        if self.rank.is_none() || event.order > self.order {
+            self.rank = rank.or(self.rank);
+            self.order = event.order;
+        }
+        self.see(rank);
+    }
+
+    /// There is this rank.
+    fn see(&mut self, rank: Option<u32>) {
+        self.highest = self.highest.max(rank.unwrap_or(0));
+    }
 }
 
 /// Id, number of ranks and rank, where `init` said them.
@@ -113,39 +131,35 @@ fn given(context: &Context) -> Option<(u64, u32, u32)> {
     (said.comm_id != 0).then_some((said.comm_id, ranks, rank))
 }
 
-fn hints(assembly: &Assembly) -> Vec<Hints> {
-    let mut hints = vec![Hints::default(); assembly.contexts.len()];
-    if assembly
+fn hints(tables: &Tables) -> Vec<Hints> {
+    let mut hints = vec![Hints::default(); tables.contexts.len()];
+    if tables
         .contexts
         .iter()
         .all(|context| given(context).is_some())
     {
         return hints;
     }
-    for (at, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::ProxyOp]) {
-        let (hash, peer) = match assembly.fields_of(operation) {
-            Body::Coll(event::Coll { comm_hash, .. }) => (comm_hash, None),
-            Body::P2p(event::P2p {
-                comm_hash, peer, ..
-            }) => (comm_hash, Some(peer)),
-            Body::ProxyOp(event::ProxyOp { peer, .. }) => (0, Some(peer)),
-            _ => continue,
-        };
-        let context = operation.context_at();
-        let context = context.filter(|_| !assembly.is_foreign(operation));
-        let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) else {
-            continue;
-        };
-        if hint.hash == 0 {
-            hint.hash = hash;
+    for coll in &tables.events.colls {
+        if let Some(hint) = coll.context_at().and_then(|at| hints.get_mut(index(at))) {
+            hint.take_operation(coll, coll.rank, coll.fields.comm_hash);
         }
-        let rank = u32::try_from(assembly.rank_of(at)).ok();
-        // A proxy operation's rank is wrong in some releases; a collective's never.
-        if hint.rank.is_none() || operation.kind() != Kind::ProxyOp {
-            hint.rank = rank.or(hint.rank);
+    }
+    for p2p in &tables.events.p2ps {
+        if let Some(hint) = p2p.context_at().and_then(|at| hints.get_mut(index(at))) {
+            hint.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
+            hint.see(u32::try_from(p2p.fields.peer).ok());
         }
-        let peer = peer.and_then(|peer| u32::try_from(peer).ok());
-        hint.highest = hint.highest.max(peer.unwrap_or(0)).max(rank.unwrap_or(0));
+    }
+    for op in &tables.events.proxy_ops {
+        let context = op.context_at().filter(|_| !tables.is_foreign(op));
+        if let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) {
+            let rank = u32::try_from(op.rank).ok();
+            // It is wrong in some releases; a collective's never.
+            hint.rank = hint.rank.or(rank);
+            hint.see(rank);
+            hint.see(u32::try_from(op.fields.peer).ok());
+        }
     }
     hints
 }
@@ -153,12 +167,12 @@ fn hints(assembly: &Assembly) -> Vec<Hints> {
 impl Comms {
     /// Identifies the communicators of a process.
     #[must_use]
-    pub fn of(assembly: &Assembly, devices: &Devices) -> Self {
+    pub fn of(tables: &Tables, devices: &Devices) -> Self {
         let mut comms = Self::default();
         let mut known: BTreeMap<(Identity, u64, u32, u32), u32> = BTreeMap::new();
         let mut repetitions: BTreeMap<(Identity, u64, u32, u32), u32> = BTreeMap::new();
-        let hints = hints(assembly);
-        for (context, hint) in assembly.contexts.iter().zip(&hints) {
+        let hints = hints(tables);
+        for (context, hint) in tables.contexts.iter().zip(&hints) {
             let said = &context.comm;
             let (identity, comm_id, ranks, rank) = match (given(context), hint.rank) {
                 (Some((comm_id, ranks, rank)), _) => (Identity::Given, comm_id, ranks, rank),
@@ -191,7 +205,7 @@ impl Comms {
             }
             comms.members.push(Member { comm, rank, gpu: 0 });
         }
-        comms.gpus = place_members(assembly, &comms.comms, &mut comms.members, devices);
+        comms.gpus = place_members(tables, &comms.comms, &mut comms.members, devices);
         comms
     }
 

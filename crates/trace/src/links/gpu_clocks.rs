@@ -8,34 +8,32 @@ use std::collections::BTreeMap;
 
 use crate::clocks::gpu::stamps::StampBounds;
 use crate::clocks::gpu::{GpuCalibration, GpuClock};
+use crate::links::Links;
 use crate::links::comm::Comms;
-use crate::links::correlate::Correlation;
-use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::index;
-use nccl_events::{Body, Kind, event, state};
+use crate::tables::{KernelCh, Tables};
+use nccl_events::state;
 
 /// The bounds of one communicator rank by what its trusted stamps say.
-fn collect(assembly: &Assembly, correlation: &Correlation) -> Vec<StampBounds> {
-    let mut bounds = vec![StampBounds::default(); assembly.contexts.len()];
-    for (at, operation) in assembly.of_kind(Kind::KernelCh) {
-        let Some((start_gpu_ns, stop_gpu_ns)) =
-            correlation.stamps.of_channel(assembly, at, operation)
-        else {
+fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
+    let mut bounds = vec![StampBounds::default(); tables.contexts.len()];
+    for (row, channel) in tables.rows::<KernelCh>() {
+        let Some((start_gpu_ns, stop_gpu_ns)) = links.stamps.of_channel(row, channel) else {
             continue;
         };
-        let context = operation.context_at();
+        let context = channel.context_at();
         let Some(bound) = context.and_then(|at| bounds.get_mut(index(at))) else {
             continue;
         };
-        bound.not_after(start_gpu_ns, operation.start);
-        if let Some(told) = assembly.state_time(at, state::KERNEL_CH_STOP) {
+        bound.not_after(start_gpu_ns, channel.start);
+        if let Some(told) = channel.state_time(state::KERNEL_CH_STOP) {
             bound.not_after(stop_gpu_ns, told);
         }
-        if let Some(earliest) = earliest_start(assembly, correlation, operation) {
+        let activity = links.activities.find(tables, channel.parent);
+        if let Some(earliest) = activity.and_then(|at| earliest_start(tables, links, at)) {
             bound.not_before(start_gpu_ns, earliest);
         }
-        let activity = correlation.place_of(assembly.find(operation.parent));
-        let ran = activity.map(|at| correlation.gpu.ran(index(at)));
+        let ran = activity.map(|at| links.gpu.ran(index(at)));
         let ran = ran.unwrap_or_default();
         for ran in ran.work.into_iter().chain(ran.events) {
             let began = ran.start.saturating_sub(ran.uncertainty_ns);
@@ -51,31 +49,22 @@ fn collect(assembly: &Assembly, correlation: &Correlation) -> Vec<StampBounds> {
 
 /// What a kernel channel cannot have begun before: its kernel's launch. A graph's kernels run long after the
 /// launch that was captured; they wait for the host function that starts their Coll or P2p.
-fn earliest_start(
-    assembly: &Assembly,
-    correlation: &Correlation,
-    channel: &Operation,
-) -> Option<u64> {
-    let activity = correlation.activity_of(channel.parent_at())?;
-    let launch = assembly.operation(activity.launch)?;
-    let operation = assembly.operation(activity.operation)?;
-    let call = assembly.operation(operation.parent_at()?)?;
-    let captured = match assembly.fields_of(call) {
-        Body::CollApi(event::CollApi { graph_captured, .. })
-        | Body::P2pApi(event::P2pApi { graph_captured, .. }) => graph_captured,
-        _ => false,
-    };
-    Some(if captured {
+fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> {
+    let activity = links.activity(activity)?;
+    let launch = &tables[activity.launch?];
+    let operation = tables.operation(activity.operation);
+    let call = tables.find(operation.parent)?;
+    Some(if tables.is_captured(call) {
         operation.start
     } else {
         launch.start
     })
 }
 
-/// The GPU clocks of a process, by place of the context. Times must be nanoseconds already.
+/// The GPU clocks of a process, by index of the context. Times must be nanoseconds already.
 #[must_use]
-pub fn gpu_clocks(assembly: &Assembly, correlation: &Correlation, comms: &Comms) -> Vec<GpuClock> {
-    let bounds = collect(assembly, correlation);
+pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
+    let bounds = collect(tables, links);
     let mut of_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
     for (member, of_rank) in comms.members.iter().zip(&bounds) {
         of_gpu.entry(member.gpu).or_default().add(of_rank);

@@ -15,11 +15,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::callers;
 use crate::links::comm::{Comm, Member};
 use crate::links::gpu_work::devices::Devices;
-use crate::tables::assembly::{Assembly, ThreadKey};
 use crate::tables::place::{NOWHERE, index, place};
-use nccl_events::Kind;
+use crate::tables::{Tables, ThreadKey};
 
 /// A GPU of a process, called after a communicator rank that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,11 @@ pub struct Gpu {
 /// Sets of contexts on one GPU.
 #[derive(Debug)]
 struct Sets {
-    /// By place of the context: another one of its set, or itself.
+    /// By index of the context: another one of its set, or itself.
     next: Vec<u32>,
-    /// By place of the set's first: the communicators with a rank in it.
+    /// By index of the set's first: the communicators with a rank in it.
     comms: Vec<BTreeSet<u32>>,
-    /// By place of the set's first: the device, where it is known.
+    /// By index of the set's first: the device, where it is known.
     ordinals: Vec<Option<u32>>,
 }
 
@@ -112,7 +112,7 @@ impl Sets {
 
 /// Finds the GPUs of a process, and on which each of its members is.
 pub(crate) fn place_members(
-    assembly: &Assembly,
+    tables: &Tables,
     comms: &[Comm],
     members: &mut [Member],
     devices: &Devices,
@@ -127,8 +127,8 @@ pub(crate) fn place_members(
             sets.unite(a, b);
         }
     }
-    join_by_stream(assembly, members, &mut sets);
-    join_by_thread(assembly, members, largest, &mut sets);
+    join_by_stream(tables, members, &mut sets);
+    join_by_thread(tables, members, largest, &mut sets);
     // The largest communicator's first, in rank order; then the others, by communicator and rank.
     let mut order: Vec<(bool, u32, u32, u32)> = (0..)
         .zip(&*members)
@@ -183,13 +183,34 @@ fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
     sizes.max().map(|(_, _, at)| at.0)
 }
 
-fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
+/// The highest handle that CUDA gives a special meaning: 0, `cudaStreamLegacy`, `cudaStreamPerThread`.
+const LAST_SPECIAL_STREAM: u64 = 2;
+
+/// The streams that calls and launches named, with their communicators.
+fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
+    let calls = tables.events.coll_apis.iter();
+    let calls = calls.map(|call| (call.fields.stream, call.context));
+    let messages = tables.events.p2p_apis.iter();
+    let messages = messages.map(|call| (call.fields.stream, call.context));
+    let launches = tables.events.kernel_launches.iter();
+    let launches = launches.map(|launch| (launch.fields.stream, launch.context));
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    assembly.seen.streams().for_each(|(stream, context)| {
-        if let Some(context) = assembly.find_context(context) {
+    let mut last = None;
+    for (stream, context) in calls.chain(messages).chain(launches) {
+        // Almost always the same as before.
+        if stream <= LAST_SPECIAL_STREAM || last == Some((stream, context)) {
+            continue;
+        }
+        last = Some((stream, context));
+        if let Some(context) = context.at() {
             users.entry(stream).or_default().insert(context);
         }
-    });
+    }
+    users
+}
+
+fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
+    let users = streams(tables);
     for contexts in users.values() {
         let comms = contexts
             .iter()
@@ -205,38 +226,33 @@ fn join_by_stream(assembly: &Assembly, members: &[Member], sets: &mut Sets) {
     }
 }
 
-/// The threads of the application that work with each context, by place of the context.
-fn threads(assembly: &Assembly) -> Vec<BTreeSet<ThreadKey>> {
-    // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
-    let calls = [
-        Kind::GroupApi,
-        Kind::CollApi,
-        Kind::P2pApi,
-        Kind::KernelLaunch,
-    ];
-    let has_calls = assembly.seen.callers(&calls).next().is_some();
-    let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); assembly.contexts.len()];
+/// The threads of the application that work with each context, by index of the context.
+fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
+    let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); tables.contexts.len()];
     let mut add = |context: Option<u32>, thread: u32| {
         let threads = context.and_then(|at| threads.get_mut(index(at)));
-        if let (Some(threads), Some(thread)) = (threads, assembly.threads.get(index(thread))) {
+        if let (Some(threads), Some(thread)) = (threads, tables.threads.get(index(thread))) {
             threads.insert(thread.key());
         }
     };
     // Not finalize: the last rank's thread does it for all.
-    for call in assembly.comm_calls.iter().filter(|call| call.is_init) {
+    for call in tables.comm_calls.iter().filter(|call| call.is_init) {
         add(Some(call.context), call.thread);
     }
-    let callers = if has_calls {
-        assembly.seen.callers(&calls)
-    } else {
-        assembly.seen.callers(&[Kind::Coll, Kind::P2p])
-    };
-    callers.for_each(|(context, thread)| add(assembly.find_context(context), thread));
+    // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
+    let mut callers = callers::of_calls(tables);
+    callers.extend(callers::of_launches(tables));
+    if callers.is_empty() {
+        callers = callers::of_operations(tables);
+    }
+    callers
+        .into_iter()
+        .for_each(|(context, thread)| add(context.at(), thread));
     threads
 }
 
-fn join_by_thread(assembly: &Assembly, members: &[Member], largest: u32, sets: &mut Sets) {
-    let threads = threads(assembly);
+fn join_by_thread(tables: &Tables, members: &[Member], largest: u32, sets: &mut Sets) {
+    let threads = threads(tables);
     let mut works_for: BTreeMap<ThreadKey, u32> = BTreeMap::new();
     for ((context, member), threads) in (0..).zip(members).zip(&threads) {
         if member.comm != largest {

@@ -4,12 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clocks::gpu::GpuClock;
-use crate::links::correlate::{Activity, Correlation};
+use crate::links::Links;
 use crate::links::gpu_work::RanBy;
-use crate::tables::assembly::Assembly;
-use crate::tables::near::visit;
+use crate::links::operations::{Activity, Operation};
+use crate::tables::Tables;
 use crate::tables::place::index;
-use nccl_events::Kind;
 
 /// What an operation's interval was measured by: attribute `nccl.timing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,30 +81,28 @@ pub struct Interval {
 }
 
 fn measured(
-    assembly: &Assembly,
-    activity: &Activity,
+    tables: &Tables,
+    (activity, operation): (&Activity, &Operation<'_>),
     ran: RanBy,
     clock: &GpuClock,
-) -> Option<Interval> {
-    let operation = assembly.operation(activity.operation)?;
+) -> Interval {
     // What a GPU told has ended, whatever became of the events.
     let by_work = ran.work.map(|ran| (ran, Timing::Cupti));
     if let Some((ran, timing)) = by_work.or(ran.events.map(|ran| (ran, Timing::Event))) {
-        return Some(Interval {
+        return Interval {
             start: ran.start,
             end: ran.end,
             timing,
             unfinished: ran.unfinished,
             moved_ns: 0,
             is_shared: ran.is_shared,
-        });
+        };
     }
-    let launched = assembly
-        .operation(activity.launch)
-        .filter(|_| activity.launch_is_own)
-        .map_or(operation.start, |launch| {
-            launch.end().unwrap_or(launch.start)
-        });
+    let launch = activity.launch.filter(|_| activity.launch_is_own);
+    let launched = launch.map_or(operation.start, |launch| {
+        let launch = &tables[launch];
+        launch.stop().unwrap_or(launch.start)
+    });
     let (start, end, timing) = match *activity {
         Activity { gpu: Some(gpu), .. } => (
             clock.host_ns(gpu.0),
@@ -121,41 +118,39 @@ fn measured(
             ..
         } => (launched.min(last), last, Timing::Proxy),
         // Of a copy-engine collective NCCL tells the enqueueing only.
-        _ if activity.unfinished && operation.kind() != Kind::CeColl => {
+        _ if activity.unfinished && !activity.operation.is_by_copy_engines() => {
             (launched, launched, Timing::Proxy)
         }
         _ => (
             operation.start,
-            operation.end().unwrap_or(operation.start),
+            operation.stop().unwrap_or(operation.start),
             Timing::Enqueue,
         ),
     };
     let end = if activity.unfinished {
-        assembly.span.1.max(start)
+        tables.span.1.max(start)
     } else {
         end
     };
-    Some(Interval {
+    Interval {
         start,
         end,
         timing,
         unfinished: activity.unfinished,
         moved_ns: 0,
         is_shared: false,
-    })
+    }
 }
 
 /// A task of a kernel: context, when its kernel was enqueued, launch plan (one kernel; 0: unknown), place of
 /// the activity.
 type Task = (u32, u64, u64, usize);
 
-fn task(assembly: &Assembly, at: usize, activity: &Activity) -> Option<Task> {
-    let operation = assembly.operation(activity.operation)?;
+fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
     let context = operation.context_at()?;
-    let plan = activity.plan;
-    let group = assembly.find(plan).and_then(|at| assembly.operation(at));
+    let group = tables.head_of(operation.plan);
     let enqueued = group.map_or(operation.start, |group| group.start);
-    Some((context, enqueued, plan, at))
+    Some((context, enqueued, operation.plan, at))
 }
 
 /// When the kernels of a communicator rank that were enqueued before have ended.
@@ -224,25 +219,21 @@ fn share_kernel(intervals: &mut [Option<Interval>], kernel: &[Task], earlier: Ea
 /// The kernels of a communicator run one after the other, so an operation that was launched while an
 /// earlier kernel still ran began when that one ended. Only the kernels' own times say so directly.
 #[must_use]
-pub fn intervals(
-    assembly: &Assembly,
-    correlation: &Correlation,
-    clocks: &[GpuClock],
-) -> Vec<Option<Interval>> {
-    let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(correlation.activities.len());
-    let mut order: Vec<Task> = Vec::with_capacity(correlation.activities.len());
-    let activities = visit(&correlation.activities, |activity| {
-        assembly.operation(activity.operation)
-    });
-    for (at, activity) in activities.enumerate() {
-        let task = task(assembly, at, activity);
+pub fn intervals(tables: &Tables, links: &Links, clocks: &[GpuClock]) -> Vec<Option<Interval>> {
+    let activities = &links.activities.all;
+    let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(activities.len());
+    let mut order: Vec<Task> = Vec::with_capacity(activities.len());
+    let no_clock = GpuClock::default();
+    for (at, activity) in activities.iter().enumerate() {
+        let operation = tables.operation(activity.operation);
+        let task = task(tables, at, &operation);
         let clock = task.and_then(|(context, ..)| clocks.get(index(context)));
-        intervals.push(measured(
-            assembly,
-            activity,
-            correlation.gpu.ran(at),
-            clock.unwrap_or(&GpuClock::default()),
-        ));
+        intervals.push(Some(measured(
+            tables,
+            (activity, &operation),
+            links.gpu.ran(at),
+            clock.unwrap_or(&no_clock),
+        )));
         order.extend(task);
     }
     order.sort_unstable();

@@ -12,15 +12,10 @@
 
 use std::cell::Cell;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::links::correlate::Activity;
-use crate::links::replays::{Replays, is_captured};
-use crate::tables::assembly::{Assembly, Operation};
-use crate::tables::named::ContextName;
-use crate::tables::near::{AHEAD, bring_near, visit};
-use crate::tables::place_set::PlaceSet;
-use nccl_events::Kind;
+use super::operations::{Activities, Operation};
+use crate::tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
 
 /// The handles of an API group, or a plan, and the communicator.
 type Of = (u64, ContextName);
@@ -30,7 +25,7 @@ type Sequence = (u64, ContextName, u64);
 /// Launches by group and communicator.
 #[derive(Debug, Default)]
 struct Launches {
-    /// All: of which, start and place, in order.
+    /// All: of which, start and row, in order.
     all: Vec<Launch>,
     /// Where in them those of each group and communicator begin, in order.
     begins: Vec<(Of, usize)>,
@@ -38,17 +33,17 @@ struct Launches {
     last: Cell<usize>,
 }
 
-/// A launch: of which, start and place.
-type Launch = (Of, u64, u32);
+/// A launch: of which, start and row.
+type Launch = (Of, u64, Row<KernelLaunch>);
 
 impl Launches {
-    fn new(assembly: &Assembly) -> Self {
-        let mut all = Vec::with_capacity(assembly.places_of(Kind::KernelLaunch).len());
-        for (at, operation) in assembly.of_kind(Kind::KernelLaunch) {
-            if operation.parent != 0 {
-                all.push(((operation.parent, operation.context), operation.start, at));
-            }
-        }
+    fn new(tables: &Tables) -> Self {
+        let with_group = tables
+            .rows::<KernelLaunch>()
+            .filter(|(_, launch)| launch.parent != 0);
+        let all =
+            with_group.map(|(row, launch)| ((launch.parent, launch.context), launch.start, row));
+        let mut all: Vec<Launch> = all.collect();
         all.sort_unstable();
         let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
         for (at, (of, ..)) in all.iter().enumerate() {
@@ -80,8 +75,9 @@ impl Launches {
     }
 }
 
-fn call_of<'a>(assembly: &'a Assembly, operation: &Operation) -> Option<&'a Operation> {
-    assembly.operation(operation.parent_at()?)
+fn call_of<'a>(tables: &'a Tables, operation: &Operation<'_>) -> Option<(EventRow, &'a Head)> {
+    let row = tables.find(operation.parent)?;
+    Some((row, tables.head(row)?))
 }
 
 /// A plan on its communicator: when it was reported, and the group whose launches it may have.
@@ -94,43 +90,34 @@ struct Plan {
 
 /// The plans by handle and communicator. The group of one is that of its first task that has launches: NCCL gives a
 /// launch the group of one task, and groups may be nested.
-fn plans(
-    assembly: &Assembly,
-    replays: &Replays,
-    activities: &[Activity],
-    launches: &Launches,
-) -> FxHashMap<Of, Plan> {
-    let mut tasks: Vec<(u64, u32, u64)> = Vec::with_capacity(activities.len());
-    let with_plan = visit(activities, |one| {
-        assembly.operation(one.operation).filter(|_| one.plan != 0)
-    });
-    for activity in with_plan.filter(|activity| activity.plan != 0) {
-        if let Some(operation) = assembly.operation(activity.operation) {
-            tasks.push((operation.start, activity.operation, activity.plan));
-        }
-    }
-    tasks.sort_unstable();
+fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
+    let tasks = activities
+        .all
+        .iter()
+        .map(|activity| (activity, tables.operation(activity.operation)));
+    let tasks = tasks.filter(|(_, operation)| operation.plan != 0);
+    let mut tasks: Vec<_> = tasks.collect();
+    tasks.sort_by_key(|(_, operation)| operation.start);
     let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
-    for &(start, at, plan) in visit(&tasks, |&(_, at, _)| assembly.operation(at)) {
-        let Some(operation) = assembly.operation(at) else {
-            continue;
-        };
-        let Some(call) = call_of(assembly, operation) else {
+    for (activity, operation) in tasks {
+        let Some((_, call)) = call_of(tables, &operation) else {
             continue;
         };
         if !launches.of((call.parent, operation.context)).is_empty() {
-            plans.entry((plan, operation.context)).or_insert(Plan {
-                start,
-                group: call.parent,
-                replay: replays.number(at).unwrap_or(0),
-            });
+            plans
+                .entry((operation.plan, operation.context))
+                .or_insert(Plan {
+                    start: operation.start,
+                    group: call.parent,
+                    replay: activity.replay.unwrap_or(0),
+                });
         }
     }
     plans
 }
 
 /// The k-th launch of the k-th plan, where there are as many.
-fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, u32> {
+fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, Row<KernelLaunch>> {
     let plans = plans.iter().map(|(&(plan, context), found)| {
         let sequence: Sequence = (found.group, context, found.replay);
         (sequence, found.start, plan)
@@ -154,7 +141,7 @@ fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, u
 }
 
 /// The last launch of the group on the communicator that began by then.
-fn last_before(launches: &Launches, of: Of, time: u64) -> Option<u32> {
+fn last_before(launches: &Launches, of: Of, time: u64) -> Option<Row<KernelLaunch>> {
     let launches = launches.of(of);
     let after = launches.partition_point(|&(_, start, _)| start <= time);
     let last = launches.get(after.checked_sub(1)?)?;
@@ -162,39 +149,25 @@ fn last_before(launches: &Launches, of: Of, time: u64) -> Option<u32> {
 }
 
 /// Gives operations their launches.
-pub(crate) fn link(assembly: &Assembly, replays: &Replays, activities: &mut [Activity]) {
-    let launches = Launches::new(assembly);
-    let plans = plans(assembly, replays, activities, &launches);
+pub(super) fn link(tables: &Tables, activities: &mut Activities) {
+    let launches = Launches::new(tables);
+    let plans = plans(tables, activities, &launches);
     let by_order = by_order(&plans, &launches);
-    let mut calls_seen = PlaceSet::default();
-    for at in 0..activities.len() {
-        let soon = activities.get(at + AHEAD);
-        if let Some(soon) = soon.and_then(|one| assembly.operation(one.operation)) {
-            bring_near(soon);
-        }
-        let Some(activity) = activities.get_mut(at) else {
+    let mut calls_seen: FxHashSet<EventRow> = FxHashSet::default();
+    for activity in &mut activities.all {
+        let operation = tables.operation(activity.operation);
+        let Some((row, call)) = call_of(tables, &operation) else {
             continue;
         };
-        let Some(operation) = assembly.operation(activity.operation) else {
-            continue;
-        };
-        let call_at = operation.parent_at();
-        let Some((call_at, call)) = call_at.and_then(|at| Some((at, assembly.operation(at)?)))
-        else {
-            continue;
-        };
-        let plan = (activity.plan, operation.context);
+        let plan = (operation.plan, operation.context);
         let group = plans.get(&plan).map_or(call.parent, |plan| plan.group);
         let of = (group, operation.context);
-        let launch = by_order
-            .get(&plan)
-            .copied()
-            .or_else(|| last_before(&launches, of, operation.start));
-        if let Some(launch) = launch {
+        let launch = by_order.get(&plan).copied();
+        let launch = launch.or_else(|| last_before(&launches, of, operation.start));
+        if launch.is_some() {
             activity.launch = launch;
-            let is_captured = || assembly.seen.captured && is_captured(&assembly.fields_of(call));
             // A second operation of one call is a replay.
-            activity.launch_is_own = !is_captured() && calls_seen.insert(call_at);
+            activity.launch_is_own = !tables.is_captured(row) && calls_seen.insert(row);
         }
     }
 }

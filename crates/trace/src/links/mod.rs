@@ -1,16 +1,110 @@
-//! Room `links`.
+//! What belongs together: call ↔ operation ↔ launch ↔ transfer ↔ channel.
+//!
+//! NCCL stops Coll and P2p when they are enqueued; the work shows only in their children:
+//!
+//! ```text
+//!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
+//!     └── KernelLaunch ╌╌╌╌╌┘    └── KernelCh                 GPU
+//!          (same group, same communicator, see [`launches`])
+//! ```
 
 pub mod callback_threads;
-pub mod closing;
+mod callers;
+mod channels;
 pub mod collective;
 pub mod comm;
-pub mod composites;
-pub mod correlate;
+pub mod derived;
 pub mod gpu_clocks;
 pub mod gpu_work;
 pub mod gpus;
+pub mod inferred_ends;
 pub mod interval;
 pub mod launches;
+pub mod operations;
 pub mod pxn;
 pub mod replays;
 pub mod stamps;
+pub mod transfers;
+pub mod words;
+
+use self::derived::DerivedCollectives;
+use self::gpu_work::GpuWork;
+use self::inferred_ends::InferredEnds;
+use self::operations::{Activities, Activity, OperationRow};
+use self::pxn::RemoteTransfers;
+use self::replays::Replays;
+use self::stamps::Stamps;
+use self::transfers::Transfers;
+use crate::tables::place::index;
+use crate::tables::{Event, EventRow, ProxyOp, Row, Tables};
+use journal::reader::Symbols;
+
+/// The links between the events of a process.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// One for each Coll, P2p and CeColl, in the order of the journal.
+    pub activities: Activities,
+    /// Which GPU stamps can be trusted.
+    pub stamps: Stamps,
+    /// What is known of captured calls.
+    pub replays: Replays,
+    /// Collectives that NCCL makes of sends and receives.
+    pub derived: DerivedCollectives,
+    /// What GPUs did, and for which operations.
+    pub gpu: GpuWork,
+    /// What steps tell of their proxy operations.
+    pub transfers: Transfers,
+    /// Ends that NCCL did not report.
+    pub inferred_ends: InferredEnds,
+    /// Proxy operations of other processes that count for operations of this one.
+    pub remote_operations: u64,
+}
+
+impl Links {
+    /// Links the events. Times must be nanoseconds already; `remote` is what other processes did for this one (PXN).
+    #[must_use]
+    pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
+        let inferred_ends = inferred_ends::of(tables);
+        let stamps = Stamps::of(tables);
+        let mut activities = Activities::of(tables);
+        let replays = replays::number(tables, &mut activities);
+        let transfers = Transfers::of(tables);
+        transfers.add_to(tables, &mut activities);
+        channels::add_to(tables, &stamps, &mut activities);
+        let remote_operations = pxn::add_to(tables, remote, &mut activities);
+        activities.find_unfinished(tables);
+        launches::link(tables, &mut activities);
+        let gpu = GpuWork::of(tables, symbols, &activities, &replays);
+        let derived = DerivedCollectives::of(tables, symbols, &activities);
+        Self {
+            activities,
+            stamps,
+            replays,
+            derived,
+            gpu,
+            transfers,
+            inferred_ends,
+            remote_operations,
+        }
+    }
+
+    /// The activity at an index.
+    #[must_use]
+    #[inline]
+    pub fn activity(&self, at: u32) -> Option<&Activity> {
+        self.activities.all.get(index(at))
+    }
+
+    /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
+    #[must_use]
+    pub fn proxy_bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
+        self.transfers.bytes(row, op)
+    }
+
+    /// Which replay of its captured call an operation is, from 1.
+    #[must_use]
+    pub fn replay(&self, event: EventRow) -> Option<u64> {
+        let at = self.activities.at(OperationRow::of(event)?)?;
+        self.activity(at)?.replay
+    }
+}

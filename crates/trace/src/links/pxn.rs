@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::links::Links;
 use crate::links::comm::Comms;
-use crate::links::correlate::Correlation;
-use crate::tables::assembly::{Assembly, Operation};
-use nccl_events::{Body, event};
+use crate::links::operations::Activities;
+use crate::tables::{Event, ProxyOp, Tables};
 
 /// What a process transferred for one operation of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,63 +73,80 @@ pub(crate) fn context_of_placeholder(text: &str) -> Option<u64> {
 }
 
 /// What this process transferred for operations of others, by operation.
-pub(crate) fn transfers(assembly: &Assembly, correlation: &Correlation) -> Vec<RemoteTransfers> {
+pub(crate) fn transfers(tables: &Tables, links: &Links) -> Vec<RemoteTransfers> {
     let mut all: BTreeMap<u64, RemoteTransfers> = BTreeMap::new();
-    for (at, operation) in correlation.transfers_for_others(assembly) {
-        let Body::ProxyOp(event::ProxyOp { is_send, .. }) = assembly.fields_of(operation) else {
-            continue;
-        };
-        if !assembly.is_of_another_process(operation.parent) {
+    for &row in &links.transfers.for_others {
+        let op = &tables[row];
+        if !tables.is_of_another_process(op.parent) {
             continue;
         }
-        let sum = all
-            .entry(operation.parent)
-            .or_insert_with(|| RemoteTransfers {
-                parent: operation.parent,
-                operations: 0,
-                last_ns: None,
-                unfinished: false,
-                bytes_sent: 0,
-                bytes_received: 0,
-            });
+        let sum = all.entry(op.parent).or_insert_with(|| RemoteTransfers {
+            parent: op.parent,
+            operations: 0,
+            last_ns: None,
+            unfinished: false,
+            bytes_sent: 0,
+            bytes_received: 0,
+        });
         sum.operations += 1;
-        sum.last_ns = sum.last_ns.max(operation.end());
-        sum.unfinished |= operation.end().is_none() && !correlation.is_silent(at);
-        let bytes = correlation.proxy_bytes(assembly, at);
-        match is_send {
-            true => sum.bytes_sent += bytes,
-            false => sum.bytes_received += bytes,
+        sum.last_ns = sum.last_ns.max(op.stop());
+        sum.unfinished |= op.stop().is_none() && !links.transfers.is_silent(row);
+        let bytes = links.proxy_bytes(row, op);
+        if op.fields.is_send {
+            sum.bytes_sent += bytes;
+        } else {
+            sum.bytes_received += bytes;
         }
     }
     all.into_values().collect()
 }
 
-/// Whether an operation is work for a rank of another process, which its context names.
-pub(crate) fn is_for_another(assembly: &Assembly, operation: &Operation) -> bool {
-    assembly.is_foreign(operation) && !assembly.is_own_context(assembly.context_of(operation))
+/// Adds what other processes did to the operations of this one; gives how many proxy operations count.
+pub(super) fn add_to(
+    tables: &Tables,
+    remote: &[RemoteTransfers],
+    activities: &mut Activities,
+) -> u64 {
+    let mut counted = 0;
+    for transfers in remote {
+        let Some(activity) = activities.get_mut(tables, transfers.parent) else {
+            continue;
+        };
+        counted += u64::from(transfers.operations);
+        activity.proxies += transfers.operations;
+        activity.proxy_last = activity.proxy_last.max(transfers.last_ns);
+        activity.unfinished |= transfers.unfinished;
+        activity.bytes_sent += transfers.bytes_sent;
+        activity.bytes_received += transfers.bytes_received;
+    }
+    counted
+}
+
+/// Whether a proxy operation is work for a rank of another process, which its context names.
+pub(crate) fn is_for_another(tables: &Tables, op: &Event<ProxyOp>) -> bool {
+    tables.is_foreign(op) && !tables.is_own_context(tables.context_of(op))
 }
 
 /// What this process did for ranks of others. Of transfers that NCCL gives a context of this process (2.23) nobody
 /// knows for which rank.
-pub(crate) fn work(assembly: &Assembly, correlation: &Correlation) -> Vec<RemoteWork> {
+pub(crate) fn work(tables: &Tables, links: &Links) -> Vec<RemoteWork> {
     let mut all: BTreeMap<u64, (RemoteWork, Vec<(u64, u64)>)> = BTreeMap::new();
-    for (at, operation) in correlation.transfers_for_others(assembly) {
-        let Body::ProxyOp(event::ProxyOp { is_send, .. }) = assembly.fields_of(operation) else {
-            continue;
-        };
-        if !is_for_another(assembly, operation) {
+    for &row in &links.transfers.for_others {
+        let op = &tables[row];
+        if !is_for_another(tables, op) {
             continue;
         }
-        let context = assembly.context_of(operation);
+        let context = tables.context_of(op);
         let (work, spans) = all.entry(context).or_default();
         work.context = context;
         work.operations += 1;
-        let bytes = correlation.proxy_bytes(assembly, at);
-        match is_send {
-            true => work.bytes_sent += bytes,
-            false => work.bytes_received += bytes,
+        let bytes = links.proxy_bytes(row, op);
+        if op.fields.is_send {
+            work.bytes_sent += bytes;
+        } else {
+            work.bytes_received += bytes;
         }
-        spans.extend(operation.end().map(|end| (operation.start, end)));
+        spans.extend(op.stop().map(|end| (op.start, end)));
     }
     let works = all.into_values().map(|(mut work, spans)| {
         work.busy_ns = covered(spans);
@@ -149,18 +166,9 @@ fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     covered
 }
 
-/// Proxy operations of others that count for operations of this process.
-pub(crate) fn counted(assembly: &Assembly, correlation: &Correlation) -> u64 {
-    let known = assembly.help.iter().filter(|transfers| {
-        let operation = assembly.find(transfers.parent);
-        correlation.place_of(operation).is_some()
-    });
-    known.map(|transfers| u64::from(transfers.operations)).sum()
-}
-
 /// The ranks that others may refer to.
-pub(crate) fn exported(assembly: &Assembly, comms: &Comms) -> Vec<ExportedRank> {
-    let contexts = assembly.contexts.iter().zip(&comms.members);
+pub(crate) fn exported(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
+    let contexts = tables.contexts.iter().zip(&comms.members);
     let ranks = contexts.map(|(context, member)| ExportedRank {
         context: context.id,
         comm: member.comm,

@@ -10,14 +10,11 @@
 //! thread inside the call's group: that is no execution, and NCCL never tells of its replays. A nonblocking
 //! communicator launches from a thread of its own, where the group may be over: that thread has the kernel launch.
 
-use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tables::assembly::{Assembly, Operation};
+use super::operations::{Activities, Activity, Operation};
 use crate::tables::place::index;
-use journal::format::record::Symbol;
-use nccl_events::Body;
-use nccl_events::Kind;
+use crate::tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
 
 /// What CUDA's own threads are called: they tell of replays, nobody calls there.
 const CUDA_THREADS: &str = "cuda";
@@ -25,129 +22,100 @@ const CUDA_THREADS: &str = "cuda";
 /// What is known of captured calls.
 #[derive(Debug, Default)]
 pub struct Replays {
-    /// By place of the Coll or P2p: which replay of its call it is, from 1.
-    numbers: BTreeMap<u32, u64>,
-    /// By place of the call: its replays.
-    of_call: BTreeMap<u32, u64>,
-    /// Operations that were reported at capture.
-    at_capture: BTreeSet<u32>,
+    /// By call: its replays.
+    of_call: BTreeMap<EventRow, u64>,
     /// Launches of captured calls: they put a kernel into a graph.
-    captured_launches: BTreeSet<u32>,
+    captured_launches: BTreeSet<Row<KernelLaunch>>,
 }
 
-/// Whether a call was captured into a graph.
-pub(crate) const fn is_captured(call: &Body<Symbol>) -> bool {
-    match *call {
-        Body::CollApi(event::CollApi { graph_captured, .. })
-        | Body::P2pApi(event::P2pApi { graph_captured, .. }) => graph_captured,
-        _ => false,
-    }
-}
-
-/// Group and thread of the launches: NCCL launches a captured call only when it is captured.
-fn launch_threads(assembly: &Assembly) -> BTreeSet<(u64, u32)> {
-    let launches = assembly.of_kind(Kind::KernelLaunch);
-    launches
-        .map(|(_, launch)| (launch.parent, launch.thread))
+/// Group and context of the captured calls.
+fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
+    let calls = tables.events.coll_apis.iter();
+    let calls = calls.filter(|call| call.fields.graph_captured);
+    let messages = tables.events.p2p_apis.iter();
+    let messages = messages.filter(|call| call.fields.graph_captured);
+    let groups = calls.map(|call| (call.parent, call.context));
+    groups
+        .chain(messages.map(|call| (call.parent, call.context)))
         .collect()
 }
 
-/// The launches of groups with a captured call on their communicator: a launch does not say it itself.
-fn captured_launches(assembly: &Assembly) -> BTreeSet<u32> {
-    let calls = assembly.of_kinds([Kind::CollApi, Kind::P2pApi]);
-    let calls = calls.filter(|(_, call)| is_captured(&assembly.fields_of(call)));
-    let calls = calls.map(|(_, call)| (call.parent, assembly.context_of(call)));
-    let captured: BTreeSet<(u64, u64)> = calls.collect();
-    let launches = assembly.of_kind(Kind::KernelLaunch);
-    let launches = launches
-        .filter(|(_, launch)| captured.contains(&(launch.parent, assembly.context_of(launch))));
-    launches.map(|(at, _)| at).collect()
-}
-
 /// Whether the group of the call was still under way, on the thread of the call; or it was reported on another thread
-/// that launched the group.
+/// that launched the group: NCCL launches a captured call only when it is captured.
 fn is_reported_at_capture(
-    assembly: &Assembly,
+    tables: &Tables,
     launch_threads: &BTreeSet<(u64, u32)>,
-    operation: &Operation,
-    call: &Operation,
+    operation: &Operation<'_>,
+    call: &Head,
 ) -> bool {
     if operation.thread != call.thread {
         return launch_threads.contains(&(call.parent, operation.thread));
     }
+    let group = tables.head_of(call.parent);
+    group.is_some_and(|group| group.stop().is_none_or(|stop| operation.start <= stop))
+}
 
-    let group = call.parent_at();
-    let group = group.and_then(|at| assembly.operation(at));
-    group.is_some_and(|group| group.end().is_none_or(|end| operation.start <= end))
+/// Numbers the replays of each captured call in the order of time.
+pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
+    let mut replays = Replays::default();
+    let captured = captured_calls(tables);
+    if captured.is_empty() {
+        return replays;
+    }
+    let launches = || tables.rows::<KernelLaunch>();
+    let put_in_graph =
+        launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
+    replays.captured_launches = put_in_graph.map(|(row, _)| row).collect();
+    let launch_threads = launches()
+        .map(|(_, launch)| (launch.parent, launch.thread))
+        .collect();
+    let mut order: Vec<(EventRow, u64, usize)> = Vec::new();
+    for (at, activity) in activities.all.iter_mut().enumerate() {
+        let operation = tables.operation(activity.operation);
+        let call = tables.find(operation.parent);
+        let call = call.filter(|&call| tables.is_captured(call));
+        let Some((row, call)) = call.and_then(|call| Some((call, tables.head(call)?))) else {
+            continue;
+        };
+        if is_reported_at_capture(tables, &launch_threads, &operation, call) {
+            activity.is_at_capture = true;
+        } else {
+            order.push((row, operation.start, at));
+        }
+    }
+    order.sort_unstable();
+    for (call, _, at) in order {
+        let seen = replays.of_call.entry(call).or_insert(0);
+        *seen += 1;
+        if let Some(activity) = activities.all.get_mut(at) {
+            activity.replay = Some(*seen);
+        }
+    }
+    replays
 }
 
 impl Replays {
-    /// Numbers the replays of each captured call in the order of time.
-    #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
-        let mut replays = Self::default();
-        if !assembly.seen.captured {
-            return replays;
-        }
-        replays.captured_launches = captured_launches(assembly);
-        let launch_threads = launch_threads(assembly);
-        let mut order: Vec<(u32, u64, u32)> = Vec::new();
-        for (at, operation) in assembly.of_kinds([Kind::Coll, Kind::P2p, Kind::CeColl]) {
-            let Some(call_at) = operation.parent_at() else {
-                continue;
-            };
-            let Some(call) = assembly
-                .operation(call_at)
-                .filter(|call| is_captured(&assembly.fields_of(call)))
-            else {
-                continue;
-            };
-            if is_reported_at_capture(assembly, &launch_threads, operation, call) {
-                replays.at_capture.insert(at);
-            } else {
-                order.push((call_at, operation.start, at));
-            }
-        }
-        order.sort_unstable();
-        for (call, _, at) in order {
-            let seen = replays.of_call.entry(call).or_insert(0);
-            *seen += 1;
-            replays.numbers.insert(at, *seen);
-        }
-        replays
-    }
-
-    /// Which replay of its captured call an operation is, from 1.
-    #[must_use]
-    pub fn number(&self, operation: u32) -> Option<u64> {
-        self.numbers.get(&operation).copied()
-    }
-
-    /// Whether an operation tells that the rank uses graphs.
-    #[must_use]
-    pub fn is_told(&self, assembly: &Assembly, operation: u32) -> bool {
-        let thread = assembly.operation(operation).map(|one| one.thread);
-        let thread = thread.and_then(|thread| assembly.threads.get(index(thread)));
-        self.is_at_capture(operation)
-            || self.number(operation).is_some()
-            || thread.is_some_and(|thread| thread.name.starts_with(CUDA_THREADS))
-    }
-
     /// How many replays of a captured call NCCL reported.
     #[must_use]
-    pub fn of_call(&self, call: u32) -> u64 {
+    pub fn of_call(&self, call: EventRow) -> u64 {
         self.of_call.get(&call).copied().unwrap_or(0)
     }
 
     /// Whether a launch did not run its kernel but put it into a graph.
     #[must_use]
-    pub fn is_captured_launch(&self, launch: u32) -> bool {
+    pub fn is_captured_launch(&self, launch: Row<KernelLaunch>) -> bool {
         self.captured_launches.contains(&launch)
     }
+}
 
-    /// Whether an operation was reported while it was captured: it did not run then.
+impl Activity {
+    /// Whether the operation tells that the rank uses graphs.
     #[must_use]
-    pub fn is_at_capture(&self, operation: u32) -> bool {
-        self.at_capture.contains(&operation)
+    pub fn tells_of_graphs(&self, tables: &Tables) -> bool {
+        let thread = tables.operation(self.operation).thread;
+        let thread = tables.threads.get(index(thread));
+        self.is_at_capture
+            || self.replay.is_some()
+            || thread.is_some_and(|thread| thread.name.starts_with(CUDA_THREADS))
     }
 }

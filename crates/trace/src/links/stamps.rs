@@ -10,13 +10,10 @@
 //!
 //! Nothing is made of stamps that are not trusted: neither an interval nor a bound for the clock.
 
-use nccl_events::event;
 use std::collections::BTreeMap;
 
-use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::counts::Counts;
-use nccl_events::Body;
-use nccl_events::Kind;
+use crate::tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
 
 /// Why the GPU times of a kernel channel or phase are not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,53 +67,49 @@ pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Dis
 /// The stamps of a process's kernel channels, as far as they are not to be believed.
 #[derive(Debug, Default)]
 pub struct Stamps {
-    /// By place of the operation.
-    distrusted: BTreeMap<u32, Distrust>,
+    distrusted: BTreeMap<Row<KernelCh>, Distrust>,
 }
 
 /// A kernel channel with stamps, in the order of launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Work {
-    context: u64,
+    context: ContextName,
     channel: u8,
     /// When its kernel was enqueued.
     enqueued: u64,
     plan: u64,
     start_gpu_ns: u64,
     stop_gpu_ns: u64,
-    at: u32,
+    row: Row<KernelCh>,
 }
 
 impl Stamps {
     /// Looks at the stamps of a process.
     #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
+    pub fn of(tables: &Tables) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();
-        for (at, operation) in assembly.of_kind(Kind::KernelCh) {
-            let Body::KernelCh(event::KernelCh { channel, gpu_ns }) = assembly.fields_of(operation)
-            else {
-                continue;
-            };
-            let stop_ns = assembly.value_of(at, operation);
+        for (row, event) in tables.rows::<KernelCh>() {
+            let KernelCh { channel, gpu_ns } = event.fields;
+            let stop_ns = event.told();
             match pair(gpu_ns, stop_ns) {
                 Ok((start_gpu_ns, stop_gpu_ns)) => {
-                    works.extend(launched(assembly, operation).map(|(enqueued, plan)| Work {
-                        context: assembly.context_of(operation),
+                    works.extend(launched(tables, event).map(|(enqueued, plan)| Work {
+                        context: event.context,
                         channel,
                         enqueued,
                         plan,
                         start_gpu_ns,
                         stop_gpu_ns,
-                        at,
+                        row,
                     }));
                 }
                 Err(why) => {
                     // v3 tells no GPU times at all, and one that never stopped no second one.
                     let told = gpu_ns != 0 || stop_ns != 0;
-                    let ended = operation.end().is_some() || stop_ns != 0;
+                    let ended = event.stop().is_some() || stop_ns != 0;
                     if told && ended {
-                        stamps.distrusted.insert(at, why);
+                        stamps.distrusted.insert(row, why);
                     }
                 }
             }
@@ -130,23 +123,15 @@ impl Stamps {
 
     /// Why the stamps of a kernel channel are not believed.
     #[must_use]
-    pub fn distrust(&self, at: u32) -> Option<Distrust> {
-        self.distrusted.get(&at).copied()
+    pub fn distrust(&self, row: Row<KernelCh>) -> Option<Distrust> {
+        self.distrusted.get(&row).copied()
     }
 
     /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
     #[must_use]
-    pub fn of_channel(
-        &self,
-        assembly: &Assembly,
-        at: u32,
-        operation: &Operation,
-    ) -> Option<(u64, u64)> {
-        let Body::KernelCh(event::KernelCh { gpu_ns, .. }) = assembly.fields_of(operation) else {
-            return None;
-        };
-        let stamps = pair(gpu_ns, assembly.value_of(at, operation)).ok()?;
-        self.distrust(at).is_none().then_some(stamps)
+    pub fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
+        let stamps = pair(event.fields.gpu_ns, event.told()).ok()?;
+        self.distrust(row).is_none().then_some(stamps)
     }
 
     fn check_ring(&mut self, ring: &[Work]) {
@@ -154,11 +139,11 @@ impl Stamps {
         self.find_repeated(ring, |work| work.stop_gpu_ns);
         let left: Vec<Work> = ring
             .iter()
-            .filter(|work| self.distrust(work.at).is_none())
+            .filter(|work| self.distrust(work.row).is_none())
             .copied()
             .collect();
-        for at in out_of_order(&left) {
-            self.distrusted.insert(at, Distrust::OutOfOrder);
+        for row in out_of_order(&left) {
+            self.distrusted.insert(row, Distrust::OutOfOrder);
         }
     }
 
@@ -168,22 +153,26 @@ impl Stamps {
         for work in ring.iter().rev().filter(|work| work.plan != 0) {
             let plan = *last.entry(stamp(work)).or_insert(work.plan);
             if plan != work.plan {
-                self.distrusted.insert(work.at, Distrust::Repeated);
+                self.distrusted.insert(work.row, Distrust::Repeated);
             }
         }
     }
 }
 
 /// When the kernel of a channel was enqueued, and its launch plan (0: unknown).
-fn launched(assembly: &Assembly, channel: &Operation) -> Option<(u64, u64)> {
-    let parent = assembly.operation(channel.parent_at()?)?;
-    let plan = assembly.launch_plan(parent);
-    let group = assembly.find(plan).and_then(|at| assembly.operation(at));
-    Some((group.map_or(parent.start, |group| group.start), plan))
+fn launched(tables: &Tables, channel: &Event<KernelCh>) -> Option<(u64, u64)> {
+    let parent = tables.find(channel.parent)?;
+    let plan = match parent {
+        EventRow::Coll(row) => tables[row].fields.parent_group,
+        EventRow::P2p(row) => tables[row].fields.parent_group,
+        _ => 0,
+    };
+    let group = tables.head_of(plan).or(tables.head(parent));
+    Some((group?.start, plan))
 }
 
 /// Those outside the longest chain of starts that never goes back: the fewest that can be wrong.
-fn out_of_order(works: &[Work]) -> Vec<u32> {
+fn out_of_order(works: &[Work]) -> Vec<Row<KernelCh>> {
     // By length of a chain: the work that ends one as early as possible. Patience sorting.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(works.len());
@@ -205,7 +194,7 @@ fn out_of_order(works: &[Work]) -> Vec<u32> {
         next = before.get(number).copied().flatten();
     }
     let outside = works.iter().zip(in_chain).filter(|(_, kept)| !kept);
-    outside.map(|(work, _)| work.at).collect()
+    outside.map(|(work, _)| work.row).collect()
 }
 
 #[cfg(test)]
@@ -220,24 +209,34 @@ mod tests {
         assert_eq!(pair(6, 6), Ok((6, 6)));
     }
 
+    fn row(at: u64) -> Row<KernelCh> {
+        Row::at(usize::try_from(at).expect("few"))
+    }
+
     fn works(starts: &[u64]) -> Vec<Work> {
         let works = (0..).zip(starts).map(|(at, &start_gpu_ns)| Work {
-            context: 1,
+            context: ContextName::of_place(1),
             channel: 0,
-            enqueued: u64::from(at),
-            plan: u64::from(at) + 1,
+            enqueued: at,
+            plan: at + 1,
             start_gpu_ns,
             stop_gpu_ns: start_gpu_ns + 1,
-            at,
+            row: row(at),
         });
         works.collect()
     }
 
     #[test]
     fn the_fewest_stamps_are_out_of_order() {
-        assert_eq!(out_of_order(&works(&[1, 2, 3, 3, 4])), [0; 0]);
-        assert_eq!(out_of_order(&works(&[1, 2, 9, 4, 5])), [2]);
-        assert_eq!(out_of_order(&works(&[8, 9, 1, 2, 3, 7, 4])), [0, 1, 5]);
+        let out_of_order = |starts: &[u64]| -> Vec<usize> {
+            out_of_order(&works(starts))
+                .into_iter()
+                .map(Row::index)
+                .collect()
+        };
+        assert_eq!(out_of_order(&[1, 2, 3, 3, 4]), [0; 0]);
+        assert_eq!(out_of_order(&[1, 2, 9, 4, 5]), [2]);
+        assert_eq!(out_of_order(&[8, 9, 1, 2, 3, 7, 4]), [0, 1, 5]);
         assert_eq!(out_of_order(&[]), [0; 0]);
     }
 
@@ -245,9 +244,9 @@ mod tests {
     fn of_equal_stamps_those_of_the_last_kernel_are_true() {
         let mut stamps = Stamps::default();
         stamps.check_ring(&works(&[10, 50, 30, 50, 60]));
-        assert_eq!(stamps.distrust(1), Some(Distrust::Repeated));
+        assert_eq!(stamps.distrust(row(1)), Some(Distrust::Repeated));
         for at in [0, 2, 3, 4] {
-            assert_eq!(stamps.distrust(at), None, "{at}");
+            assert_eq!(stamps.distrust(row(at)), None, "{at}");
         }
     }
 }

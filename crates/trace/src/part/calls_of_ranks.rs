@@ -1,21 +1,19 @@
 //! What the ranks of a process called, from what was recorded.
 
-use nccl_events::event;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 use super::calls::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
+use crate::links::Links;
 use crate::links::collective;
 use crate::links::comm::Comms;
-use crate::links::correlate::Correlation;
-use crate::tables::assembly::Assembly;
+use crate::links::operations::OperationRow;
 use crate::tables::place::{index, place};
-use crate::timeline::measurement::Cut;
+use crate::tables::switches::Cut;
+use crate::tables::{CollApi, Tables};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::Body;
-use nccl_events::Kind;
 
 /// A collective with its position: start, id, number of the call.
 type Timed = (u64, u64, u32);
@@ -72,51 +70,42 @@ fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
 
 /// The collectives of each rank of a process, and what the manifest says of them.
 pub(crate) fn calls_of_ranks(
-    assembly: &Assembly,
-    correlation: &Correlation,
+    tables: &Tables,
+    links: &Links,
     comms: &Comms,
     symbols: &Symbols,
 ) -> (CallLists, Vec<RankDigest>) {
     let mut ranks: Vec<Rank> = Vec::new();
     ranks.resize_with(comms.members.len(), Rank::default);
     let mut known = Known::default();
-    let compared = [Kind::CollApi, Kind::Coll, Kind::CeColl];
-    for (at, operation) in assembly.of_kinds(compared) {
-        let (raw, is_call) = match assembly.fields_of(operation) {
-            Body::CollApi(event::CollApi {
-                func,
-                count,
-                datatype,
-                root,
-                ..
-            }) => ((func, count, datatype, root), true),
-            Body::Coll(event::Coll {
-                func,
-                count,
-                datatype,
-                root,
-                ..
-            })
-            | Body::CeColl(event::CeColl {
-                func,
-                count,
-                datatype,
-                root,
-                ..
-            }) => ((func, count, datatype, root), false),
-            _ => continue,
-        };
-        let context = operation.context_at();
-        let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) else {
-            continue;
-        };
-        let timed = (operation.start, operation.id, known.number(raw, symbols));
-        if is_call {
-            rank.called.push(timed);
-            continue;
+    for call in &tables.events.coll_apis {
+        let CollApi {
+            func,
+            count,
+            datatype,
+            root,
+            ..
+        } = call.fields;
+        let context = call.context_at();
+        if let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) {
+            let number = known.number((func, count, datatype, root), symbols);
+            rank.called.push((call.start, call.id, number));
         }
-        rank.enqueued.push(timed);
-        rank.uses_graphs |= correlation.replays.is_told(assembly, at);
+    }
+    for activity in &links.activities.all {
+        let root = match activity.operation {
+            OperationRow::Coll(row) => tables[row].fields.root,
+            OperationRow::CeColl(row) => tables[row].fields.root,
+            OperationRow::P2p(_) => continue,
+        };
+        let operation = tables.operation(activity.operation);
+        let context = operation.context_at();
+        if let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) {
+            let raw = (operation.func, operation.count, operation.datatype, root);
+            let number = known.number(raw, symbols);
+            rank.enqueued.push((operation.start, operation.id, number));
+            rank.uses_graphs |= activity.tells_of_graphs(tables);
+        }
     }
     let lists = lists(comms, ranks, known);
     let hashes: Vec<u64> = lists.calls.iter().map(Call::hash).collect();
@@ -126,7 +115,7 @@ pub(crate) fn calls_of_ranks(
         rank: rank.rank,
         called: digest(&rank.called),
         enqueued: digest(&rank.enqueued),
-        windows: match assembly.cut(context) {
+        windows: match tables.cut(context) {
             Cut::Windows(windows) => Some(StepRanges::of(&windows)),
             _ => None,
         },

@@ -6,7 +6,7 @@ use otf2::{EventWriter, LocationRef, PartWriter};
 
 use super::files::TRACES;
 use super::write::Deadline;
-use crate::emit::definitions::Tables;
+use crate::emit::definitions::Definitions;
 use crate::emit::events::{Emitter, Written};
 use crate::error::{Error, otf2_error};
 use crate::part::manifest::LocationDefinition;
@@ -14,9 +14,10 @@ use crate::part::manifest_builder;
 use crate::progress::Progress;
 use crate::tables::counts::Counts;
 use crate::tables::place::place;
-use crate::timeline::canvas::{Lane, Scene};
-use crate::timeline::lanes::{Happening, Nested, Woven};
+use crate::timeline::builder::Location;
+use crate::timeline::events::{Interleaved, Nested, TimelineEvent};
 use crate::timeline::measurement;
+use crate::timeline::model::ProcessModel;
 
 /// How many events are written between two looks at the clock.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
@@ -24,8 +25,8 @@ const EVENTS_PER_CHECK: usize = 16 * 1024;
 /// What writing event files needs.
 pub(super) struct EventFiles<'a> {
     pub(super) deadline: &'a Deadline<'a>,
-    pub(super) scene: &'a Scene<'a>,
-    pub(super) tables: &'a Tables,
+    pub(super) model: &'a ProcessModel<'a>,
+    pub(super) definitions: &'a Definitions,
     pub(super) threads: &'a [u32],
 }
 
@@ -33,34 +34,34 @@ impl EventFiles<'_> {
     /// Writes the files into a directory.
     pub(super) fn write(
         &self,
-        lanes: Vec<Lane>,
+        locations: Vec<Location>,
         into: &Path,
         counts: &mut Counts,
         progress: &dyn Progress,
     ) -> Result<Vec<LocationDefinition>, Error> {
         let failed = || otf2_error(self.deadline.part);
         let mut part = PartWriter::create(into, TRACES).map_err(failed())?;
-        let mut emitter = Emitter::new(self.scene, self.tables);
-        let mut definitions = Vec::with_capacity(lanes.len());
-        progress.begin("locations", lanes.len() as u64);
-        for (number, lane) in lanes.into_iter().enumerate() {
-            let location = LocationRef::new(u64::from(place(number)));
+        let mut emitter = Emitter::new(self.model, self.definitions);
+        let mut definitions = Vec::with_capacity(locations.len());
+        progress.begin("locations", locations.len() as u64);
+        for (number, location) in locations.into_iter().enumerate() {
+            let reference = LocationRef::new(u64::from(place(number)));
             let mut definition = LocationDefinition {
-                kind: manifest_builder::location(self.scene, self.threads, lane.key),
-                sibling: lane.sibling,
+                kind: manifest_builder::location(self.model, self.threads, location.key),
+                sibling: location.sibling,
                 events: 0,
                 first_ns: 0,
                 last_ns: 0,
                 collectives: 0,
             };
             // Also where recording was switched: that would be the only event.
-            if lane.is_empty() {
-                let file = part.event_file(location);
+            if location.is_empty() {
+                let file = part.event_file(reference);
                 otf2::write_stub_events(&file).map_err(failed())?;
             } else {
-                let mut writer = part.event_writer(location).map_err(failed())?;
+                let mut writer = part.event_writer(reference).map_err(failed())?;
                 let written =
-                    self.write_one(&mut emitter, &mut writer, lane, &mut counts.clamped)?;
+                    self.write_one(&mut emitter, &mut writer, location, &mut counts.clamped)?;
                 definition.events = writer.close().map_err(failed())?;
                 (definition.first_ns, definition.last_ns) = written.span_ns.unwrap_or_default();
                 definition.collectives = written.collectives;
@@ -77,16 +78,16 @@ impl EventFiles<'_> {
         &self,
         emitter: &mut Emitter<'_>,
         writer: &mut EventWriter<'_>,
-        mut lane: Lane,
+        mut location: Location,
         cut: &mut u64,
     ) -> Result<Written, Error> {
-        lane.sort();
-        let switches = measurement::of_row(lane.key, lane.sibling, self.scene.assembly);
-        let items = emitter.visit(&lane.items);
-        if lane.has_only_items() && switches.is_empty() {
-            return self.write_events(emitter, writer, Nested::new(items, cut));
+        location.sort();
+        let switches = measurement::of_row(location.key, location.sibling, self.model.tables);
+        let instances = location.instances.iter();
+        if location.has_only_instances() && switches.is_empty() {
+            return self.write_events(emitter, writer, Nested::new(instances, cut));
         }
-        let events = Woven::new(lane.happenings(items, cut), switches.into_iter());
+        let events = Interleaved::new(location.events(instances, cut), switches.into_iter());
         self.write_events(emitter, writer, events)
     }
 
@@ -94,17 +95,17 @@ impl EventFiles<'_> {
         &self,
         emitter: &mut Emitter<'_>,
         writer: &mut EventWriter<'_>,
-        mut events: impl Iterator<Item = Happening>,
+        mut events: impl Iterator<Item = TimelineEvent>,
     ) -> Result<Written, Error> {
         let mut written = Written::default();
         loop {
             self.deadline.check()?;
-            let before = written.happenings;
+            let before = written.events;
             let some = events.by_ref().take(EVENTS_PER_CHECK);
             emitter
                 .write_all(writer, some, &mut written)
                 .map_err(otf2_error(self.deadline.part))?;
-            if written.happenings - before < EVENTS_PER_CHECK {
+            if written.events - before < EVENTS_PER_CHECK {
                 return Ok(written);
             }
         }

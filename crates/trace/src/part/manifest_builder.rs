@@ -13,17 +13,16 @@ use super::write::Recording;
 use crate::clocks::anchors;
 use crate::clocks::gpu::GpuCalibration;
 use crate::emit::attributes::Attribute;
-use crate::emit::definitions::{RegionText, Tables};
+use crate::emit::definitions::{Definitions, RegionText};
 use crate::links::comm::{Comms, Identity};
 use crate::links::pxn;
 use crate::part::traffic::rows::Traffic;
-use crate::tables::assembly::Assembly;
+use crate::tables::Tables;
 use crate::tables::counts::Counts;
 use crate::tables::place::{NOWHERE, index};
-use crate::timeline::canvas::Scene;
-use crate::timeline::draw::Timeline;
-use crate::timeline::lanes::{LaneKey, Owner};
-use crate::timeline::measurement::SwitchAt;
+use crate::tables::switches::SwitchAt;
+use crate::timeline::location::{LocationKey, Owner};
+use crate::timeline::model::ProcessModel;
 use journal::part::scorep::ScorepReport;
 use journal::reader::{Outcome, Symbols};
 use nccl_events::control::Cause;
@@ -32,9 +31,8 @@ use nccl_events::control::Cause;
 pub(super) struct Builder<'a> {
     pub(super) part: &'a Path,
     pub(super) recording: &'a Recording,
-    pub(super) timeline: &'a Timeline,
-    pub(super) scene: &'a Scene<'a>,
-    pub(super) tables: &'a Tables,
+    pub(super) model: &'a ProcessModel<'a>,
+    pub(super) definitions: &'a Definitions,
     pub(super) is_provisional: bool,
 }
 
@@ -47,45 +45,43 @@ impl Builder<'_> {
         counts: Counts,
     ) -> Manifest {
         let Recording {
-            assembly,
+            tables,
             outcome,
             clock,
             ..
         } = self.recording;
-        let Timeline {
-            comms, correlation, ..
-        } = self.timeline;
-        let not_kept = &assembly.not_kept;
+        let ProcessModel { comms, links, .. } = self.model;
+        let not_kept = &tables.not_kept;
         let complete_since_ns =
             (not_kept.segments > 0).then(|| clock.nanoseconds(not_kept.since_ticks));
         Manifest {
             part: part_name(self.part),
             process: self.recording.process.clone(),
             process_problem: self.recording.process_problem.clone(),
-            options: self.scene.options,
+            options: self.model.options,
             clock: clock.quality.clone(),
-            anchors: anchors::of(&assembly.clock_pairs),
-            span_ns: span(&locations, assembly.span),
-            strings: self.tables.strings.clone(),
+            anchors: anchors::of(&tables.clock_pairs),
+            span_ns: span(&locations, tables.span),
+            strings: self.definitions.strings.clone(),
             attributes: Attribute::ALL.iter().copied().map(attribute).collect(),
-            regions: self.tables.regions.iter().map(region).collect(),
+            regions: self.definitions.regions.iter().map(region).collect(),
             comms: communicators(comms, &outcome.symbols),
             gpus: gpus(comms),
             locations,
-            gpu_work: correlation.gpu.definition(&outcome.symbols),
-            gpu_clocks: gpu_clocks(self.timeline),
+            gpu_work: links.gpu.definition(&outcome.symbols),
+            gpu_clocks: gpu_clocks(self.model),
             collectives,
-            traffic: Traffic::of(self.scene),
-            exported_ranks: pxn::exported(assembly, comms),
-            remote_work: pxn::work(assembly, correlation),
+            traffic: Traffic::of(self.model),
+            exported_ranks: pxn::exported(tables, comms),
+            remote_work: pxn::work(tables, links),
             remote_workers: self.recording.remote_workers.clone(),
-            remote_operations: pxn::counted(assembly, correlation),
+            remote_operations: links.remote_operations,
             counts,
             complete_since_ns,
-            switches: assembly
+            switches: tables
                 .switches
                 .iter()
-                .map(|at| switch(at, assembly))
+                .map(|at| switch(at, tables))
                 .collect(),
             scorep: ScorepReport::read(self.part),
             records: outcome.records,
@@ -168,8 +164,8 @@ fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
 }
 
 /// The clocks of the GPUs that gave stamps.
-fn gpu_clocks(timeline: &Timeline) -> Vec<GpuClockDefinition> {
-    let clocks = timeline.comms.members.iter().zip(&timeline.gpu_clocks);
+fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
+    let clocks = model.comms.members.iter().zip(&model.gpu_clocks);
     let clocks = clocks.map(|(member, clock)| GpuClockDefinition {
         comm: member.comm,
         rank: member.rank,
@@ -180,13 +176,13 @@ fn gpu_clocks(timeline: &Timeline) -> Vec<GpuClockDefinition> {
         .collect()
 }
 
-fn switch(at: &SwitchAt, assembly: &Assembly) -> SwitchDefinition {
+fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
     let turn = match at.switch.cause {
         Cause::Window(turn) if at.context != 0 => Some(turn),
         _ => None,
     };
-    let context = assembly.find_context(at.context);
-    let context = context.and_then(|at| assembly.contexts.get(index(at)));
+    let context = tables.find_context(at.context);
+    let context = context.and_then(|at| tables.contexts.get(index(at)));
     SwitchDefinition {
         ns: at.time,
         is_on: at.switch.after.is_on,
@@ -204,65 +200,69 @@ fn switch(at: &SwitchAt, assembly: &Assembly) -> SwitchDefinition {
 }
 
 /// What a location is about.
-pub(super) fn location(scene: &Scene<'_>, threads: &[u32], key: LaneKey) -> LocationKind {
+pub(super) fn location(
+    model: &ProcessModel<'_>,
+    threads: &[u32],
+    key: LocationKey,
+) -> LocationKind {
     let connection = |of, channel, send, peer| Connection {
-        owner: owner(scene, of),
+        owner: owner(model, of),
         channel,
         send,
         peer,
     };
     match key {
-        LaneKey::Thread(number) => {
+        LocationKey::Thread(number) => {
             let thread = threads
                 .get(index(number))
-                .and_then(|&thread| scene.assembly.threads.get(index(thread)));
+                .and_then(|&thread| model.tables.threads.get(index(thread)));
             LocationKind::Thread {
                 thread_id: thread.map_or(0, |thread| thread.thread_id),
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
                 is_callback: thread
-                    .is_some_and(|thread| scene.callback_threads.contains(&thread.key())),
+                    .is_some_and(|thread| model.callback_threads.contains(&thread.key())),
             }
         }
-        LaneKey::Proxy(thread) => {
-            let thread = scene.assembly.threads.get(index(thread));
+        LocationKey::Proxy(thread) => {
+            let thread = model.tables.threads.get(index(thread));
             let thread_id = thread.map_or(0, |thread| thread.thread_id);
             LocationKind::Proxy { thread_id }
         }
-        LaneKey::Communicator(context) => {
-            let member = scene.comms.member(context);
+        LocationKey::Communicator(context) => {
+            let member = model.comms.member(context);
             LocationKind::Communicator {
                 comm: member.map_or(0, |member| member.comm),
                 rank: member.map_or(0, |member| member.rank),
                 gpu: member.map_or(0, |member| member.gpu),
             }
         }
-        LaneKey::Stream(row) => LocationKind::Stream {
-            gpu: scene.comms.gpu(row.ordinal).unwrap_or(NOWHERE),
+        LocationKey::Stream(row) => LocationKind::Stream {
+            gpu: model.comms.gpu(row.ordinal).unwrap_or(NOWHERE),
             context: row.context,
             stream: row.stream,
-            is_ambiguous: scene.correlation.gpu.is_ambiguous(row),
+            is_ambiguous: model.links.gpu.is_ambiguous(row),
         },
-        LaneKey::Channel(of, channel) => LocationKind::Channel {
-            owner: owner(scene, of),
+        LocationKey::Channel(of, channel) => LocationKind::Channel {
+            owner: owner(model, of),
             channel,
         },
-        LaneKey::Net(of, channel, send, peer) => {
+        LocationKey::Net(of, channel, send, peer) => {
             LocationKind::Net(connection(of, channel, send, peer))
         }
-        LaneKey::Plugin(of, channel, send, peer, slot) => LocationKind::Plugin {
+        LocationKey::Plugin(of, channel, send, peer, slot) => LocationKind::Plugin {
             connection: connection(of, channel, send, peer),
             slot,
         },
-        LaneKey::Step(of, channel, send, peer, slot) => LocationKind::Step {
+        LocationKey::Step(of, channel, send, peer, slot) => LocationKind::Step {
             connection: connection(of, channel, send, peer),
             slot,
         },
     }
 }
 
-fn owner(scene: &Scene<'_>, owner: Owner) -> LocationOwner {
+fn owner(model: &ProcessModel<'_>, owner: Owner) -> LocationOwner {
     match owner {
-        Owner::Context(context) => match scene.comms.member(context) {
+        Owner::Context(context) => match model.comms.member(context) {
             Some(member) => LocationOwner::Rank {
                 comm: member.comm,
                 rank: member.rank,
@@ -275,8 +275,8 @@ fn owner(scene: &Scene<'_>, owner: Owner) -> LocationOwner {
         },
         Owner::Foreign(context) => LocationOwner::Foreign {
             context,
-            own: scene.assembly.is_own_context(context)
-                && scene.assembly.find_context(context).is_none(),
+            own: model.tables.is_own_context(context)
+                && model.tables.find_context(context).is_none(),
         },
     }
 }

@@ -14,18 +14,16 @@
 
 pub(crate) mod rows;
 
-use nccl_events::event;
 use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
 use crate::links::collective::{Flow, shape};
 use crate::links::comm::Identity;
-use crate::links::correlate::Activity;
-use crate::tables::assembly::{Assembly, Operation};
+use crate::links::operations::{Activity, Operation, OperationRow};
 use crate::tables::place::{index, place};
-use crate::timeline::canvas::Scene;
-use crate::timeline::measurement::Cut;
-use nccl_events::Body;
+use crate::tables::switches::Cut;
+use crate::tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
+use crate::timeline::model::ProcessModel;
 use nccl_events::{Kind, state};
 
 /// How many collectives of a communicator's rank are looked at.
@@ -51,7 +49,7 @@ struct Chosen<'a> {
     /// The other rank of a message, and whether it goes there.
     peer: Option<(u32, bool)>,
     activity: &'a Activity,
-    operation: &'a Operation,
+    operation: Operation<'a>,
     /// The first launch of its group on its communicator.
     launched: Option<u64>,
     /// Proxy operations that sent or received and ended.
@@ -86,16 +84,16 @@ struct Numbered {
 }
 
 impl Numbered {
-    fn of(assembly: &Assembly) -> Self {
-        let has_lost = |kind| assembly.counts.kinds.get(kind).lost > 0;
-        let was_switched = !assembly.switches.is_empty();
+    fn of(tables: &Tables) -> Self {
+        let has_lost = |kind| tables.counts.kinds.get(kind).lost > 0;
+        let was_switched = !tables.switches.is_empty();
         let replays = |at| {
-            let is_known = !was_switched || matches!(assembly.cut(at), Cut::Windows(_));
+            let is_known = !was_switched || matches!(tables.cut(at), Cut::Windows(_));
             is_known && !has_lost(Kind::Coll)
         };
         Self {
-            messages: !was_switched && !has_lost(Kind::P2p) && assembly.not_kept.segments == 0,
-            replays: (0..place(assembly.contexts.len())).map(replays).collect(),
+            messages: !was_switched && !has_lost(Kind::P2p) && tables.not_kept.segments == 0,
+            replays: (0..place(tables.contexts.len())).map(replays).collect(),
         }
     }
 
@@ -107,22 +105,22 @@ impl Numbered {
 impl Traffic {
     /// Gathers what a process saw of communicators that are on several hosts.
     #[must_use]
-    pub fn of(scene: &Scene<'_>) -> Self {
+    pub fn of(model: &ProcessModel<'_>) -> Self {
         let mut traffic = Self::default();
-        let mut chosen = traffic.choose(scene);
+        let mut chosen = traffic.choose(model);
         if chosen.is_empty() {
             return Self::default();
         }
-        find_launches(scene.assembly, &mut chosen);
-        let steps = transfers(scene, &mut chosen);
+        find_launches(model.tables, &mut chosen);
+        let steps = transfers(model, &mut chosen);
         for one in &chosen {
-            traffic.add(scene, one);
+            traffic.add(model, one);
         }
         for (chosen_at, transfer, step) in steps {
             let Some(one) = chosen.get(chosen_at) else {
                 continue;
             };
-            traffic.add_step(scene.assembly, one, transfer, step);
+            traffic.add_step(one, transfer, &model.tables[step]);
         }
         thin(&mut traffic.passages, |passage| passage.key.sequence);
         thin(&mut traffic.ends, |end| end.key.sequence);
@@ -138,32 +136,33 @@ impl Traffic {
     }
 
     /// A sample of the operations of each rank, the same on all.
-    fn choose<'a>(&mut self, scene: &'a Scene<'a>) -> Vec<Chosen<'a>> {
-        let numbered = Numbered::of(scene.assembly);
+    fn choose<'a>(&mut self, model: &'a ProcessModel<'_>) -> Vec<Chosen<'a>> {
+        let numbered = Numbered::of(model.tables);
         let mut lists: BTreeMap<Line, Vec<Chosen<'a>>> = BTreeMap::new();
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
-        for (activity, operation) in compared(scene) {
+        for (activity, operation) in compared(model) {
             let context = operation.context_at();
-            let member = context.and_then(|at| Some((at, scene.comms.member(at)?)));
+            let member = context.and_then(|at| Some((at, model.comms.member(at)?)));
             let Some((at, member)) = member else { continue };
             let list = |peer| (at, peer);
-            let (line, function, sequence, repetition) = match scene.assembly.fields_of(operation) {
-                Body::Coll(event::Coll { func, sequence, .. }) if numbered.replays(at) => {
-                    let function = self.function(scene.symbols.text(func));
+            let func = model.symbols.text(operation.func);
+            let (line, function, sequence, repetition) = match activity.operation {
+                OperationRow::Coll(row) if numbered.replays(at) => {
+                    let sequence = model.tables[row].fields.sequence;
+                    let function = self.function(func);
                     let next = repetitions.entry((at, function, sequence)).or_insert(0);
                     *next += 1;
                     (list(None), function, Some(sequence), *next - 1)
                 }
-                Body::P2p(event::P2p {
-                    func, peer, count, ..
-                }) if numbered.messages => match u32::try_from(peer) {
-                    Ok(peer) if peer != member.rank => {
-                        let is_send = scene.symbols.text(func) == "Send";
-                        let line = list(Some((peer, is_send)));
-                        (line, self.function(MESSAGE), None, count)
+                OperationRow::P2p(row) if numbered.messages => {
+                    match u32::try_from(model.tables[row].fields.peer) {
+                        Ok(peer) if peer != member.rank => {
+                            let line = list(Some((peer, func == "Send")));
+                            (line, self.function(MESSAGE), None, operation.count)
+                        }
+                        _ => continue,
                     }
-                    _ => continue,
-                },
+                }
                 _ => continue,
             };
             let list = lists.entry(line).or_default();
@@ -186,25 +185,24 @@ impl Traffic {
         let mut chosen = Vec::new();
         for ((_, peer), list) in lists {
             let buckets = peer.map_or(BUCKETS, |_| MESSAGE_BUCKETS);
-            chosen.extend(sample(scene, &list, buckets));
+            chosen.extend(sample(model, &list, buckets));
         }
         chosen
     }
 
-    fn add(&mut self, scene: &Scene<'_>, one: &Chosen<'_>) {
+    fn add(&mut self, model: &ProcessModel<'_>, one: &Chosen<'_>) {
         let entered = entered(one);
-        let left = left(scene, one);
+        let left = left(model, one);
         if let Some(peer) = one.peer {
             let ns = if peer.1 { entered } else { left };
             self.ends.extend(ns.map(|ns| one.end(peer, (-1, -1), ns)));
             return;
         }
-        let Body::Coll(event::Coll { func, root, .. }) = scene.assembly.fields_of(one.operation)
-        else {
+        let OperationRow::Coll(row) = one.activity.operation else {
             return;
         };
-        let is_root = u32::try_from(root) == Ok(one.rank);
-        let Some(shape) = shape(scene.symbols.text(func)) else {
+        let is_root = u32::try_from(model.tables[row].fields.root) == Ok(one.rank);
+        let Some(shape) = shape(model.symbols.text(one.operation.func)) else {
             return;
         };
         // Who is waited for, and who waits.
@@ -225,23 +223,19 @@ impl Traffic {
 
     fn add_step(
         &mut self,
-        assembly: &Assembly,
         one: &Chosen<'_>,
         (channel, peer, is_send): (u8, u32, bool),
-        (at, number): (u32, i32),
+        step: &Event<ProxyStep>,
     ) {
-        let Some(step) = assembly.operation(at) else {
-            return;
-        };
         // NCCL reports `SendWait` after the data has gone; what the sender waited for before that, in time.
         let ns = if is_send {
-            let waits = assembly.state_time(at, state::PROXY_STEP_SEND_PEER_WAIT);
+            let waits = step.state_time(state::PROXY_STEP_SEND_PEER_WAIT);
             waits.or(Some(step.start))
         } else {
-            let received = assembly.state_time(at, state::PROXY_STEP_RECV_FLUSH_WAIT);
-            received.or_else(|| step.end())
+            let received = step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT);
+            received.or_else(|| step.stop())
         };
-        let part = (i32::from(channel), number);
+        let part = (i32::from(channel), step.fields.step);
         self.ends
             .extend(ns.map(|ns| one.end((peer, is_send), part, ns)));
     }
@@ -249,39 +243,33 @@ impl Traffic {
 
 /// The operations that ran on communicators that others can know and that are on several hosts, in the order of their
 /// starts.
-fn compared<'a>(scene: &'a Scene<'a>) -> Vec<(&'a Activity, &'a Operation)> {
-    let is_compared = |operation: &Operation| {
-        let member = operation.context_at().and_then(|at| scene.comms.member(at));
-        let comm = member.and_then(|member| scene.comms.comm(member));
+fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>)> {
+    let is_compared = |operation: &Operation<'_>| {
+        let member = operation.context_at().and_then(|at| model.comms.member(at));
+        let comm = member.and_then(|member| model.comms.comm(member));
         comm.is_some_and(|comm| {
             comm.identity != Identity::Context && comm.ranks != 1 && comm.nodes != 1
         })
     };
-    let activities = scene.correlation.activities.iter();
-    let ran = activities.filter_map(|activity| {
-        let operation = scene.assembly.operation(activity.operation)?;
-        let ran = !scene.correlation.replays.is_at_capture(activity.operation);
-        (ran && is_compared(operation)).then_some((activity, operation))
-    });
-    let mut ran: Vec<_> = ran.collect();
-    ran.sort_by_key(|(activity, operation)| (operation.start, activity.operation));
+    let activities = model.links.activities.all.iter();
+    let ran = activities.filter(|activity| !activity.is_at_capture);
+    let ran = ran.map(|activity| (activity, model.tables.operation(activity.operation)));
+    let mut ran: Vec<_> = ran
+        .filter(|(_, operation)| is_compared(operation))
+        .collect();
+    ran.sort_by_key(|(_, operation)| (operation.start, operation.order));
     ran
 }
 
 /// The smallest of each of at most so many equal runs, of equal ones the first: the shortest say most.
 fn sample<'a>(
-    scene: &Scene<'_>,
+    model: &ProcessModel<'_>,
     list: &[Chosen<'a>],
     buckets: usize,
 ) -> impl Iterator<Item = Chosen<'a>> {
-    let bytes = |one: &&Chosen<'_>| match scene.assembly.fields_of(one.operation) {
-        Body::Coll(event::Coll {
-            count, datatype, ..
-        })
-        | Body::P2p(event::P2p {
-            count, datatype, ..
-        }) => count.saturating_mul(scene.words.element_bytes(datatype)),
-        _ => 0,
+    let bytes = |one: &&Chosen<'_>| {
+        let element = model.words.element_bytes(one.operation.datatype);
+        one.operation.count.saturating_mul(element)
     };
     let stride = list.len().div_ceil(buckets).next_power_of_two();
     let runs = list.chunks(stride);
@@ -291,50 +279,42 @@ fn sample<'a>(
 /// Channel, other rank, and whether it sends.
 type Transfer = (u8, u32, bool);
 
-/// Counts the transfers of the chosen operations; gives their steps: which is chosen, the transfer, the step's place
-/// and number.
-fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transfer, (u32, i32))> {
-    let assembly = scene.assembly;
-    let by_operation: BTreeMap<u32, usize> = chosen
-        .iter()
-        .map(|one| one.activity.operation)
-        .zip(0..)
-        .collect();
-    let mut proxies: BTreeMap<u32, (usize, Transfer)> = BTreeMap::new();
-    for (at, operation) in assembly.of_kind(Kind::ProxyOp) {
-        let Body::ProxyOp(event::ProxyOp {
+/// Counts the transfers of the chosen operations; gives their steps: which is chosen, the transfer, the step.
+fn transfers(
+    model: &ProcessModel<'_>,
+    chosen: &mut [Chosen<'_>],
+) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
+    let tables = model.tables;
+    let by_operation: BTreeMap<u64, usize> =
+        chosen.iter().map(|one| one.operation.id).zip(0..).collect();
+    let mut proxies: BTreeMap<Row<ProxyOp>, (usize, Transfer)> = BTreeMap::new();
+    for (row, op) in tables.rows::<ProxyOp>() {
+        let ProxyOp {
             channel,
             peer,
             is_send,
             ..
-        }) = scene.assembly.fields_of(operation)
-        else {
-            continue;
-        };
-        let parent = operation.parent_at();
-        let Some(&which) = parent.and_then(|parent| by_operation.get(&parent)) else {
+        } = op.fields;
+        let Some(&which) = by_operation.get(&op.parent) else {
             continue;
         };
         let (Some(one), Ok(peer)) = (chosen.get_mut(which), u32::try_from(peer)) else {
             continue;
         };
-        if operation.end().is_some() {
+        if op.stop().is_some() {
             one.sends += u32::from(is_send);
             one.receives += u32::from(!is_send);
         }
-        proxies.insert(at, (which, (channel, peer, is_send)));
+        proxies.insert(row, (which, (channel, peer, is_send)));
     }
     let mut steps = Vec::new();
-    for (at, operation) in assembly.of_kind(Kind::ProxyStep) {
-        let Body::ProxyStep(event::ProxyStep { step }) = scene.assembly.fields_of(operation) else {
-            continue;
-        };
-        if !STEPS.contains(&step) {
+    for (row, step) in tables.rows::<ProxyStep>() {
+        if !STEPS.contains(&step.fields.step) {
             continue;
         }
-        let parent = operation.parent_at();
-        if let Some(&(which, transfer)) = parent.and_then(|parent| proxies.get(&parent)) {
-            steps.push((which, transfer, (at, step)));
+        let op = tables.find_as::<ProxyOp>(step.parent);
+        if let Some(&(which, transfer)) = op.and_then(|op| proxies.get(&op)) {
+            steps.push((which, transfer, row));
         }
     }
     steps
@@ -342,19 +322,19 @@ fn transfers(scene: &Scene<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transf
 
 /// A group may have several launches, and which of them is an operation's is not always certain: the first is not
 /// too late.
-fn find_launches(assembly: &Assembly, chosen: &mut [Chosen<'_>]) {
-    let group = |operation: &Operation| (operation.parent, assembly.context_of(operation));
+fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
+    let group = |launch: &Event<KernelLaunch>| (launch.parent, launch.context);
     let own = |one: &Chosen<'_>| {
-        let launch = assembly.operation(one.activity.launch);
-        launch.filter(|_| one.activity.launch_is_own).map(group)
+        let launch = one.activity.launch.filter(|_| one.activity.launch_is_own);
+        launch.map(|launch| group(&tables[launch]))
     };
-    let mut first: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    let mut first: BTreeMap<(u64, ContextName), u64> = BTreeMap::new();
     for of in chosen.iter().filter_map(own) {
         first.insert(of, u64::MAX);
     }
-    for (_, operation) in assembly.of_kind(Kind::KernelLaunch) {
-        if let Some(first) = first.get_mut(&group(operation)) {
-            *first = (*first).min(operation.start);
+    for launch in &tables.events.kernel_launches {
+        if let Some(first) = first.get_mut(&group(launch)) {
+            *first = (*first).min(launch.start);
         }
     }
     for one in chosen {
@@ -370,7 +350,7 @@ fn entered(one: &Chosen<'_>) -> Option<u64> {
 }
 
 /// A time when the rank had got everything from others, measured: its kernel had ended, or its last receive.
-fn left(scene: &Scene<'_>, one: &Chosen<'_>) -> Option<u64> {
+fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
     let activity = one.activity;
     if activity.unfinished {
         return None;
@@ -378,7 +358,7 @@ fn left(scene: &Scene<'_>, one: &Chosen<'_>) -> Option<u64> {
     let kernel = activity.kernel_host.map(|(_, end)| end);
     let received = activity.proxy_last.filter(|_| one.receives > 0);
     let context = one.operation.context_at();
-    let clock = context.and_then(|at| scene.gpu_clocks.get(index(at)));
+    let clock = context.and_then(|at| model.gpu_clocks.get(index(at)));
     let on_gpu = match (activity.gpu, clock) {
         (Some((_, end)), Some(clock)) => clock.latest_ns(end),
         _ => None,

@@ -22,15 +22,15 @@ use super::manifest_builder::Builder;
 use super::remote_transfers::{REMOTE_TRANSFERS, TransfersFile, from_neighbours};
 use super::staging::{Staging, put_in_place, remove_if_there};
 use crate::clocks::ticks::HostClock;
-use crate::emit::definitions::Tables;
+use crate::emit::definitions::Definitions;
 use crate::error::{Error, io_error};
-use crate::links::pxn;
+use crate::links::pxn::{self, RemoteTransfers};
 use crate::progress::Progress;
-use crate::tables::assemble::Assembler;
-use crate::tables::assembly::Assembly;
+use crate::tables::Tables;
+use crate::tables::builder::TableBuilder;
 use crate::tables::counts::Counts;
-use crate::timeline::canvas::{Drawing, Scene};
-use crate::timeline::draw::{Timeline, draw};
+use crate::timeline::builder::{self as timeline, Timeline};
+use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::reader::{Journal, Outcome};
@@ -112,40 +112,36 @@ pub(crate) fn write_locked(
     };
     let recording = Recording::read(part)?;
     deadline.check()?;
-    let (assembly, symbols) = (&recording.assembly, &recording.outcome.symbols);
-    let timeline = Timeline::of(assembly, symbols);
+    let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let archive = options.archive.unwrap_or(recording.process.archive);
-    let scene = Scene {
-        options: archive,
-        ..timeline.scene(assembly, symbols)
-    };
-    let (drawing, mut counts) = draw(&scene);
-    counts.add(&assembly.counts);
-    let tables = Tables::of(assembly, &timeline.correlation, &drawing, symbols);
+    let model = ProcessModel::of(tables, symbols, &recording.remote, archive);
+    let (timeline, mut counts) = timeline::build(&model);
+    counts.add(&tables.counts);
+    let definitions = Definitions::of(tables, &model.links, &timeline.regions, symbols);
     deadline.check()?;
 
     let staging = Staging::create(part, STAGING)?;
-    let Drawing { lanes, threads, .. } = drawing;
+    let Timeline {
+        locations, threads, ..
+    } = timeline;
     let files = EventFiles {
         deadline: &deadline,
-        scene: &scene,
-        tables: &tables,
+        model: &model,
+        definitions: &definitions,
         threads: &threads,
     };
-    let locations = files.write(lanes, staging.path(), &mut counts, progress)?;
-    let (calls, collectives) =
-        calls_of_ranks(assembly, &timeline.correlation, &timeline.comms, symbols);
+    let locations = files.write(locations, staging.path(), &mut counts, progress)?;
+    let (calls, collectives) = calls_of_ranks(tables, &model.links, &model.comms, symbols);
     calls.write(&staging.path().join(CALLS))?;
-    let transfers = pxn::transfers(assembly, &timeline.correlation);
+    let transfers = pxn::transfers(tables, &model.links);
     if let Some(transfers) = TransfersFile::new(&recording.process, transfers) {
         transfers.write(&staging.path().join(REMOTE_TRANSFERS))?;
     }
     let builder = Builder {
         part,
         recording: &recording,
-        timeline: &timeline,
-        scene: &scene,
-        tables: &tables,
+        model: &model,
+        definitions: &definitions,
         is_provisional: options.provisional,
     };
     let manifest = builder.manifest(locations, collectives, counts);
@@ -178,12 +174,13 @@ impl Deadline<'_> {
 
 /// What a process recorded, and who it was.
 pub(super) struct Recording {
-    pub(super) assembly: Assembly,
+    pub(super) tables: Tables,
     pub(super) outcome: Outcome,
     pub(super) clock: HostClock,
     pub(super) process: ProcessInfo,
     pub(super) process_problem: String,
-    /// Parts of neighbours that did transfers for it (PXN).
+    /// What neighbours transferred for it (PXN), and their parts.
+    pub(super) remote: Vec<RemoteTransfers>,
     pub(super) remote_workers: Vec<String>,
 }
 
@@ -195,26 +192,26 @@ impl Recording {
         let process_id = journal.process_id;
         let process_tag = journal.process_tag;
         let session_start_ns = journal.session_start_realtime_ns;
-        let mut assembler = Assembler::for_bytes(journal.bytes());
-        let outcome = journal.read(&mut assembler);
+        let mut builder = TableBuilder::default();
+        let outcome = journal.read(&mut builder);
         refuse_less(part, &outcome)?;
-        let (mut assembly, clock) =
-            assembler.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
-        assembly.process_id = process_id;
-        assembly.process_tag = process_tag;
+        let (mut tables, clock) =
+            builder.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
+        tables.process_id = process_id;
+        tables.process_tag = process_tag;
         let (mut process, process_problem) = read_process(part);
-        let (remote_workers, transfers) = from_neighbours(part, &process, process_tag);
-        assembly.help = transfers;
+        let (remote_workers, remote) = from_neighbours(part, &process, process_tag);
         if process.pid == 0 {
             process.pid = process_id;
             process.session_start_realtime_ns = session_start_ns;
         }
         Ok(Self {
-            assembly,
+            tables,
             outcome,
             clock,
             process,
             process_problem,
+            remote,
             remote_workers,
         })
     }

@@ -10,62 +10,78 @@
 
 use std::collections::HashMap;
 
-use crate::tables::place::NOWHERE;
-
 /// Numbers that a slot may skip, for each that it has: bounds the memory that a damaged id can ask for.
 const SKIPPED: usize = 4;
 /// As many it may skip anyway.
 const SKIPPED_AT_LEAST: usize = 4096;
 
 /// The places of one slot.
-#[derive(Debug, Default)]
-struct Slot {
+#[derive(Debug)]
+struct Slot<T> {
     /// The number of the first place: a window does not begin with 1.
     first: u64,
-    /// By number from there; [`NOWHERE`] for none.
-    places: Vec<u32>,
+    /// By number from there.
+    places: Vec<Option<T>>,
     used: usize,
 }
 
-/// Which slot, and the how-manieth there.
+/// Which slot, and the number there.
 pub(crate) type Key = (u16, u64);
 
 /// Places by id.
-#[derive(Debug, Default)]
-pub(crate) struct Ids {
-    slots: Vec<Slot>,
-    others: HashMap<u64, u32>,
+#[derive(Debug)]
+pub(crate) struct Ids<T> {
+    slots: Vec<Slot<T>>,
+    others: HashMap<u64, T>,
 }
 
-impl Slot {
+impl<T> Default for Ids<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            others: HashMap::new(),
+        }
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self {
+            first: 0,
+            places: Vec::new(),
+            used: 0,
+        }
+    }
+}
+
+impl<T: Copy> Slot<T> {
     fn offset(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    fn get(&self, number: u64) -> Option<u32> {
-        let at = *self.places.get(self.offset(number)?)?;
-        (at != NOWHERE).then_some(at)
+    #[inline]
+    fn get(&self, number: u64) -> Option<T> {
+        *self.places.get(self.offset(number)?)?
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut u32> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let offset = self.offset(number)?;
-        let at = self.places.get_mut(offset)?;
-        (*at != NOWHERE).then_some(at)
+        self.places.get_mut(offset)?.as_mut()
     }
 
     /// Puts in the number after the last one; gives whether it is that.
     #[inline]
-    fn push(&mut self, number: u64, at: u32) -> bool {
+    fn push(&mut self, number: u64, at: T) -> bool {
         let is_next = self.used > 0 && self.offset(number) == Some(self.places.len());
         if is_next {
-            self.places.push(at);
+            self.places.push(Some(at));
             self.used += 1;
         }
         is_next
     }
 
     /// Whether there was room for it.
-    fn insert(&mut self, number: u64, at: u32) -> bool {
+    fn insert(&mut self, number: u64, at: T) -> bool {
         if self.used == 0 {
             self.first = number;
         }
@@ -76,11 +92,11 @@ impl Slot {
             if offset > SKIPPED * self.used + SKIPPED_AT_LEAST {
                 return false;
             }
-            self.places.resize(offset + 1, NOWHERE);
+            self.places.resize(offset + 1, None);
         }
         match self.places.get_mut(offset) {
-            Some(free) if *free == NOWHERE => {
-                *free = at;
+            Some(free) if free.is_none() => {
+                *free = Some(at);
                 self.used += 1;
                 true
             }
@@ -89,9 +105,10 @@ impl Slot {
     }
 }
 
-impl Ids {
+impl<T: Copy> Ids<T> {
     /// The place of an id. `is_of` says whether what is at a place has this id.
-    pub(crate) fn get(&self, id: u64, key: Key, is_of: impl Fn(u32) -> bool) -> Option<u32> {
+    #[inline]
+    pub(crate) fn get(&self, id: u64, key: Key, is_of: impl Fn(T) -> bool) -> Option<T> {
         let slot = self.slots.get(usize::from(key.0));
         match slot.and_then(|slot| slot.get(key.1)) {
             Some(at) if is_of(at) => Some(at),
@@ -100,14 +117,8 @@ impl Ids {
         }
     }
 
-    /// Where the id lies if its place is as usual; something else may be there.
-    #[inline]
-    pub(crate) fn likely(&self, key: Key) -> Option<u32> {
-        self.slots.get(usize::from(key.0))?.get(key.1)
-    }
-
     /// Notes the place of an id, in place of the one it has. `is_of` as for [`Self::get`].
-    pub(crate) fn put(&mut self, id: u64, key: Key, at: u32, is_of: impl Fn(u32) -> bool) {
+    pub(crate) fn put(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) {
         let slot = self.slots.get_mut(usize::from(key.0));
         match slot.and_then(|slot| slot.get_mut(key.1)) {
             Some(known) if is_of(*known) => *known = at,
@@ -121,8 +132,8 @@ impl Ids {
         &mut self,
         id: u64,
         key: Key,
-        at: u32,
-        is_of: impl Fn(u32) -> bool,
+        at: T,
+        is_of: impl Fn(T) -> bool,
     ) -> bool {
         let slot = self.slots.get_mut(usize::from(key.0));
         // Nearly always: ids count up.
@@ -137,7 +148,7 @@ impl Ids {
     }
 
     /// Notes the place of an id that has none yet.
-    fn insert(&mut self, id: u64, key: Key, at: u32) {
+    fn insert(&mut self, id: u64, key: Key, at: T) {
         let slot = usize::from(key.0);
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, Slot::default);
@@ -169,7 +180,7 @@ mod tests {
             (slot, id & 0xf_ffff_ffff)
         };
         let mut expected: HashMap<u64, u32> = HashMap::new();
-        let mut found = Ids::default();
+        let mut found = Ids::<u32>::default();
         let is_of = |id: u64| {
             let all = &all;
             move |at: u32| all.get(index(at)) == Some(&id)
@@ -202,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_number_far_off_costs_no_memory() {
-        let mut ids = Ids::default();
+        let mut ids = Ids::<u32>::default();
         ids.insert(1, (0, 1), 0);
         ids.insert(2, (0, 1 << 35), 1);
         assert!(ids.slots.iter().all(|slot| slot.places.len() < 10));

@@ -1,6 +1,6 @@
 //! Places in this process's tables: 32 bits, because a million operations hold several of them each.
 
-/// A place as an index. Tables hold fewer than 2³² entries ([`crate::tables::assemble`] stops there).
+/// A place as an index. Tables hold fewer than 2³² rows.
 #[must_use]
 pub(crate) fn index(place: u32) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)

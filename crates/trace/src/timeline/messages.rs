@@ -1,5 +1,5 @@
-//! Communication records of a communicator's rank. They all go on the rank's own lane, also those of
-//! operations that overlap and are drawn on a sibling: readers find the rank by the location, and a
+//! Communication records of a communicator's rank. They all go on the rank's own location, also those of
+//! operations that overlap and are shown on a sibling: readers find the rank by the location, and a
 //! message or collective on a location outside the communicator would have no partner.
 //!
 //! Messages carry a request and may overlap. Blocking collectives do not: those of one fused kernel follow each
@@ -8,8 +8,8 @@
 
 use std::iter::Peekable;
 
-use crate::timeline::figure::{Figure, Shape};
-use crate::timeline::lanes::{Happening, What};
+use crate::timeline::events::{EventBody, TimelineEvent};
+use crate::timeline::instance::{InstanceKind, RegionInstance};
 
 /// Which record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub enum Role {
 /// A communication record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whose: a place in the activities.
+    /// Whose: an index of activities.
     pub activity: u32,
     /// Which.
     pub role: Role,
@@ -48,8 +48,8 @@ struct Timed {
     position: u32,
     message: Message,
     /// What it is a record of.
-    figure: Figure,
-    /// Whether the operation is drawn on the communicator's own lane.
+    instance: RegionInstance,
+    /// Whether the operation is shown on the communicator's own location.
     at_home: bool,
 }
 
@@ -72,9 +72,15 @@ impl Messages {
         }
     }
 
-    /// Adds the records of the next operation.
-    pub fn add(&mut self, figure: Figure, kind: Exchange, span: (u64, u64), at_home: bool) {
-        let activity = figure.operation;
+    /// Adds the records of the next operation; the order of its instance is the index of its activity.
+    pub fn add(
+        &mut self,
+        instance: RegionInstance,
+        kind: Exchange,
+        span: (u64, u64),
+        at_home: bool,
+    ) {
+        let activity = instance.order;
         self.position += 1;
         let (mut start, mut end) = span;
         let (first, second) = match kind {
@@ -98,7 +104,7 @@ impl Messages {
                 time,
                 position: self.position,
                 message: Message { activity, role },
-                figure,
+                instance,
                 at_home,
             });
         }
@@ -116,47 +122,47 @@ impl Messages {
             .sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
     }
 
-    /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own lane: inside their
-    /// operation where it is drawn there.
-    pub fn merge<I: Iterator<Item = Happening>>(&self, drawn: I) -> Merged<'_, I> {
+    /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside their
+    /// operation where it is shown there.
+    pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
         Merged {
-            drawn: drawn.peekable(),
+            shown: shown.peekable(),
             records: self.all.iter(),
             begun: None,
         }
     }
 }
 
-/// What is drawn on the communicator's own lane, with the records of [`Messages`].
+/// What is shown on the communicator's own location, with the records of [`Messages`].
 #[derive(Debug)]
-pub struct Merged<'a, I: Iterator<Item = Happening>> {
-    drawn: Peekable<I>,
+pub struct Merged<'a, I: Iterator<Item = TimelineEvent>> {
+    shown: Peekable<I>,
     records: std::slice::Iter<'a, Timed>,
     /// What is around others, has just been entered, and begins, as a record, before those are.
-    begun: Option<(u64, Figure)>,
+    begun: Option<(u64, RegionInstance)>,
 }
 
-impl<I: Iterator<Item = Happening>> Iterator for Merged<'_, I> {
-    type Item = Happening;
+impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
+    type Item = TimelineEvent;
 
     #[inline]
-    fn next(&mut self) -> Option<Happening> {
+    fn next(&mut self) -> Option<TimelineEvent> {
         let Some(record) = self.records.as_slice().first() else {
-            return self.drawn.next();
+            return self.shown.next();
         };
-        if let Some((now, figure)) = self.begun {
-            if record.time <= now && record.figure == figure {
+        if let Some((now, instance)) = self.begun {
+            if record.time <= now && record.instance == instance {
                 return self.record();
             }
             self.begun = None;
         }
-        let Some(next) = self.drawn.peek() else {
+        let Some(next) = self.shown.peek() else {
             return self.record();
         };
         let now = next.time;
-        let is_due = match next.what {
-            What::Leave(figure) => {
-                let own = figure == record.figure;
+        let is_due = match next.body {
+            EventBody::Leave(instance) => {
+                let own = instance == record.instance;
                 record.time < now || record.time == now && (own || !record.at_home)
             }
             _ => record.time < now,
@@ -164,25 +170,25 @@ impl<I: Iterator<Item = Happening>> Iterator for Merged<'_, I> {
         if is_due {
             return self.record();
         }
-        let next = self.drawn.next();
-        if let Some(Happening {
+        let next = self.shown.next();
+        if let Some(TimelineEvent {
             time,
-            what: What::Enter(figure),
+            body: EventBody::Enter(instance),
         }) = next
-            && figure.shape == Shape::Composite
+            && instance.kind == InstanceKind::Derived
         {
-            self.begun = Some((time, figure));
+            self.begun = Some((time, instance));
         }
         next
     }
 }
 
-impl<I: Iterator<Item = Happening>> Merged<'_, I> {
-    fn record(&mut self) -> Option<Happening> {
+impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
+    fn record(&mut self) -> Option<TimelineEvent> {
         let timed = self.records.next()?;
-        Some(Happening {
+        Some(TimelineEvent {
             time: timed.time,
-            what: What::Message(timed.message),
+            body: EventBody::Message(timed.message),
         })
     }
 }
@@ -206,42 +212,52 @@ pub enum Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::lanes::{Item, Nested, sort};
+    use crate::timeline::events::{Nested, TimedInstance, sort};
+    use crate::timeline::instance::{RegionKey, Regions, Source};
+    use crate::vocabulary::RegionClass;
 
-    fn figure(operation: u32) -> Figure {
-        let shape = Shape::Operation;
-        Figure::of(operation, shape)
+    fn instance(operation: u32) -> RegionInstance {
+        of(operation, InstanceKind::Operation)
     }
 
-    fn item(start: u64, end: u64, activity: u32) -> Item {
-        let figure = figure(activity);
-        Item { start, end, figure }
+    fn of(operation: u32, kind: InstanceKind) -> RegionInstance {
+        let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
+        RegionInstance::new(Source::Activity(operation), operation, kind, region)
     }
 
-    fn merged(mut messages: Messages, items: &mut [Item]) -> Vec<String> {
-        sort(items);
+    fn timed(start: u64, end: u64, activity: u32) -> TimedInstance {
+        let instance = instance(activity);
+        TimedInstance {
+            start,
+            end,
+            instance,
+        }
+    }
+
+    fn merged(mut messages: Messages, instances: &mut [TimedInstance]) -> Vec<String> {
+        sort(instances);
         messages.sort();
         let mut cut = 0;
-        let drawn = Nested::new(items.iter(), &mut cut);
-        let name = |what| match what {
-            What::Enter(figure) => format!("enter {}", figure.operation),
-            What::Leave(figure) => format!("leave {}", figure.operation),
-            What::Message(message) => format!("{:?} {}", message.role, message.activity),
-            What::Sample(metric, value) => format!("{metric:?} {value}"),
-            What::Measurement(is_on) => format!("measurement {is_on}"),
+        let shown = Nested::new(instances.iter(), &mut cut);
+        let name = |body| match body {
+            EventBody::Enter(instance) => format!("enter {}", instance.order),
+            EventBody::Leave(instance) => format!("leave {}", instance.order),
+            EventBody::Message(message) => format!("{:?} {}", message.role, message.activity),
+            EventBody::Sample(metric, value) => format!("{metric:?} {value}"),
+            EventBody::Measurement(is_on) => format!("measurement {is_on}"),
         };
-        let shown = messages.merge(drawn);
+        let shown = messages.merge(shown);
         shown
-            .map(|h| format!("{} {}", h.time, name(h.what)))
+            .map(|h| format!("{} {}", h.time, name(h.body)))
             .collect()
     }
 
     #[test]
     fn back_to_back_collectives_stay_in_their_regions() {
-        let mut items = [item(0, 5, 0), item(5, 5, 1), item(5, 9, 2)];
+        let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
         let mut messages = Messages::default();
         for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
-            messages.add(figure(activity), Exchange::Collective, span, true);
+            messages.add(instance(activity), Exchange::Collective, span, true);
         }
         let expected = [
             "0 enter 0",
@@ -257,18 +273,18 @@ mod tests {
             "9 CollectiveEnd 2",
             "9 leave 2",
         ];
-        assert_eq!(merged(messages, &mut items), expected);
+        assert_eq!(merged(messages, &mut instances), expected);
     }
 
     #[test]
     fn a_collective_of_messages_begins_before_and_ends_after_them() {
-        let around = Figure::of(0, Shape::Composite);
-        let mut items = [
-            item(0, 9, 0),
-            Item {
+        let around = of(0, InstanceKind::Derived);
+        let mut instances = [
+            timed(0, 9, 0),
+            TimedInstance {
                 start: 0,
                 end: 9,
-                figure: around,
+                instance: around,
             },
         ];
         let mut messages = Messages::default();
@@ -281,17 +297,17 @@ mod tests {
             "9 CollectiveEnd 0",
             "9 leave 0",
         ];
-        assert_eq!(merged(messages, &mut items), expected);
+        assert_eq!(merged(messages, &mut instances), expected);
     }
 
     #[test]
     fn fused_collectives_follow_each_other_and_messages_overlap() {
-        let mut items = [item(0, 9, 0)];
+        let mut instances = [timed(0, 9, 0)];
         let mut messages = Messages::default();
-        messages.add(figure(0), Exchange::Collective, (0, 9), true);
-        messages.add(figure(1), Exchange::Collective, (0, 9), false);
-        messages.add(figure(2), Exchange::Send, (1, 9), false);
-        messages.add(figure(3), Exchange::Receive, (2, 11), false);
+        messages.add(instance(0), Exchange::Collective, (0, 9), true);
+        messages.add(instance(1), Exchange::Collective, (0, 9), false);
+        messages.add(instance(2), Exchange::Send, (1, 9), false);
+        messages.add(instance(3), Exchange::Receive, (2, 11), false);
         let expected = [
             "0 enter 0",
             "0 CollectiveBegin 0",
@@ -304,6 +320,6 @@ mod tests {
             "9 leave 0",
             "11 ReceiveEnd 3",
         ];
-        assert_eq!(merged(messages, &mut items), expected);
+        assert_eq!(merged(messages, &mut instances), expected);
     }
 }

@@ -1,13 +1,12 @@
-//! Room `timeline`.
+//! Locations with their region instances, messages and metrics: one file in [`locations`] for each kind of location.
 
-pub mod by_told;
-pub mod canvas;
-pub mod draw;
-pub mod figure;
-pub mod kinds;
-pub mod lanes;
+pub mod builder;
+pub mod events;
+pub mod instance;
+mod instance_kind;
+pub mod location;
+pub mod locations;
 pub mod measurement;
 pub mod messages;
 pub mod metrics;
-pub mod needed;
-pub mod shape;
+pub mod model;

@@ -4,9 +4,9 @@ use crate::stream::{CONTEXT, Drawn, Item, Stream, proxy_op};
 use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
-use trace::links::composites::Pattern;
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::LaneKey;
+use trace::links::derived::Pattern;
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::LocationKey;
 use trace::timeline::messages::Role;
 
 /// The group.
@@ -60,18 +60,18 @@ fn member(stream: &mut Stream, call: u64, func: char, peer: i32, until: u64) {
 }
 
 fn roles(drawn: &Drawn) -> Vec<Role> {
-    let records = drawn.records[&LaneKey::Communicator(0)].iter();
+    let records = drawn.records[&LocationKey::Communicator(0)].iter();
     records.map(|message| message.role).collect()
 }
 
 fn row(drawn: &Drawn, sibling: u32) -> &[Item] {
-    &drawn.lanes[&(LaneKey::Communicator(0), sibling)]
+    &drawn.lanes[&(LocationKey::Communicator(0), sibling)]
 }
 
 fn patterns(drawn: &Drawn) -> Vec<(Pattern, u32)> {
-    let composites = &drawn.timeline.correlation.composites;
-    let all = composites.all.iter();
-    all.map(|one| (composites.call(one).expect("its call").pattern, one.missing))
+    let derived = &drawn.model.links.derived;
+    let all = derived.all.iter();
+    all.map(|one| (derived.call(one).expect("its call").pattern, one.missing))
         .collect()
 }
 
@@ -94,17 +94,21 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     // The first member is in it, the others are beside it.
     assert_eq!(
         *row(&drawn, 0),
-        [(Shape::Composite, 201, 330), (Shape::Operation, 201, 300)]
+        [
+            (InstanceKind::Derived, 201, 330),
+            (InstanceKind::Operation, 201, 300)
+        ]
     );
-    let beside = (1..).map_while(|sibling| drawn.lanes.get(&(LaneKey::Communicator(0), sibling)));
+    let beside =
+        (1..).map_while(|sibling| drawn.lanes.get(&(LocationKey::Communicator(0), sibling)));
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
     assert_eq!(
         roles(&drawn),
         [Role::CollectiveBegin, Role::CollectiveEnd],
         "the bytes are told once"
     );
-    let thread = &drawn.lanes[&(LaneKey::Thread(0), 0)];
-    assert!(thread.contains(&(Shape::ComposedCall, 101, 107)));
+    let thread = &drawn.lanes[&(LocationKey::Thread(0), 0)];
+    assert!(thread.contains(&(InstanceKind::DerivedCall, 101, 107)));
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn roots_keep_their_messages() {
         assert_eq!(patterns(&drawn), [(pattern, 0)]);
         assert_eq!(
             row(&drawn, 0).first().map(|item| item.0),
-            Some(Shape::Composite)
+            Some(InstanceKind::Derived)
         );
         assert_eq!(roles(&drawn).len(), 4, "two messages, no collective");
         assert!(!roles(&drawn).contains(&Role::CollectiveEnd));
@@ -159,7 +163,11 @@ fn a_group_of_the_user_is_not_guessed_at() {
             "{calls} at depth {depth} with {peers:?}"
         );
         assert_eq!(roles(&drawn).len(), 2 * calls.len());
-        let thread = &drawn.lanes[&(LaneKey::Thread(0), 0)];
-        assert!(!thread.iter().any(|item| item.0 == Shape::ComposedCall));
+        let thread = &drawn.lanes[&(LocationKey::Thread(0), 0)];
+        assert!(
+            !thread
+                .iter()
+                .any(|item| item.0 == InstanceKind::DerivedCall)
+        );
     }
 }

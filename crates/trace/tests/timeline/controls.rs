@@ -6,8 +6,8 @@ use nccl_events::Body;
 use nccl_events::Start;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::LaneKey;
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::LocationKey;
 
 /// What a proxy thread did, by slot: id, from, to, states.
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);
@@ -36,7 +36,7 @@ fn draw(controls: &[Control<'_>]) -> Drawn {
 /// What is drawn on the only row of a proxy thread.
 fn row(drawn: &Drawn) -> &[Item] {
     let mut rows = drawn.lanes.iter();
-    let found = rows.find(|((key, _), _)| matches!(key, LaneKey::Proxy(_)));
+    let found = rows.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_)));
     found.map_or(&[], |(_, items)| items)
 }
 
@@ -49,18 +49,18 @@ fn states_follow_each_other() {
         (3, 13, 161, Some(162), &[(state::PROXY_CTRL_ACTIVE, 161)]),
     ]);
     let expected = [
-        (Shape::ProxyIdle, 100, 101),
-        (Shape::ProxySleep, 110, 149),
-        (Shape::ProxyWakeup, 149, 150),
-        (Shape::ProxyAppend, 150, 160),
-        (Shape::ProxyActive, 161, 162),
+        (InstanceKind::ProxyIdle, 100, 101),
+        (InstanceKind::ProxySleep, 110, 149),
+        (InstanceKind::ProxyWakeup, 149, 150),
+        (InstanceKind::ProxyAppend, 150, 160),
+        (InstanceKind::ProxyActive, 161, 162),
     ];
     assert_eq!(row(&drawn), expected);
-    let keys: Vec<LaneKey> = drawn.rows.iter().map(|(key, _)| *key).collect();
+    let keys: Vec<LocationKey> = drawn.rows.iter().map(|(key, _)| *key).collect();
     let [
-        LaneKey::Thread(0),
-        LaneKey::Proxy(_),
-        LaneKey::Communicator(0),
+        LocationKey::Thread(0),
+        LocationKey::Proxy(_),
+        LocationKey::Communicator(0),
     ] = keys[..]
     else {
         panic!("threads that call, proxy threads, communicators: {keys:?}")
@@ -74,7 +74,7 @@ fn turns_of_the_loop_without_a_state_are_counted_only() {
         (3, 11, 102, Some(103), &[]),
         (3, 12, 104, Some(109), &[(17, 105), (18, 106)]),
     ]);
-    assert_eq!(row(&drawn), [(Shape::ProxyAppend, 104, 109)]);
+    assert_eq!(row(&drawn), [(InstanceKind::ProxyAppend, 104, 109)]);
     let counts = drawn.counts.kinds.get(Kind::ProxyCtrl);
     assert_eq!((counts.seen, counts.written, counts.not_drawn), (3, 1, 2));
 }
@@ -89,9 +89,9 @@ fn what_is_never_told_to_end_ends_when_the_thread_goes_on() {
         (4, 14, 900, Some(900), &[]),
     ]);
     let expected = [
-        (Shape::ProxyAppend, 100, 120),
-        (Shape::ProxySleep, 120, 130),
-        (Shape::ProxySleep, 140, 900),
+        (InstanceKind::ProxyAppend, 100, 120),
+        (InstanceKind::ProxySleep, 120, 130),
+        (InstanceKind::ProxySleep, 140, 900),
     ];
     assert_eq!(row(&drawn), expected);
     assert_eq!((drawn.counts.closed, drawn.counts.overflowed), (1, 0));

@@ -6,8 +6,8 @@ use nccl_events::Body;
 use nccl_events::Kind;
 use nccl_events::event;
 use trace::links::interval::Timing;
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::LaneKey;
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::LocationKey;
 use trace::timeline::messages::Role;
 
 /// A collective with a synchronisation and a batch; `end` is its stop.
@@ -50,15 +50,18 @@ fn stream(end: Option<u64>) -> Stream {
 fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
     let drawn = stream(Some(130)).draw();
     assert_eq!(drawn.operations(), [(100, 130, Timing::Enqueue, false)]);
-    let rank = LaneKey::Communicator(0);
-    assert_eq!(drawn.lanes[&(rank, 0)], [(Shape::Operation, 100, 130)]);
+    let rank = LocationKey::Communicator(0);
+    assert_eq!(
+        drawn.lanes[&(rank, 0)],
+        [(InstanceKind::Operation, 100, 130)]
+    );
     let roles: Vec<Role> = drawn.records[&rank].iter().map(|it| it.role).collect();
     assert_eq!(roles, [Role::CollectiveBegin, Role::CollectiveEnd]);
-    let on_thread = &drawn.lanes[&(LaneKey::Thread(0), 0)];
+    let on_thread = &drawn.lanes[&(LocationKey::Thread(0), 0)];
     let parts = [
-        (Shape::Enqueue, 100, 130),
-        (Shape::Call, 102, 105),
-        (Shape::Call, 110, 120),
+        (InstanceKind::Enqueue, 100, 130),
+        (InstanceKind::Call, 102, 105),
+        (InstanceKind::Call, 110, 120),
     ];
     assert!(on_thread.ends_with(&parts), "{on_thread:?}");
     for kind in [Kind::CeColl, Kind::CeSync, Kind::CeBatch] {

@@ -62,7 +62,7 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
         let args = StateArgs::GpuTime { gpu_ns };
         stream.state(base + 4, ended, state::KERNEL_CH_STOP, args);
     }
-    stream.draw().timeline.gpu_clocks
+    stream.draw().model.gpu_clocks
 }
 
 /// How far the GPU's timer is ahead in these tests.

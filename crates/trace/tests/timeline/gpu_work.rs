@@ -11,10 +11,10 @@ use nccl_events::gpu::{
 };
 use nccl_events::{StateArgs, state};
 use trace::clocks::gpu::GpuCalibration;
-use trace::links::gpu_work::{Fates, Link, Row};
+use trace::links::gpu_work::{Fates, GpuStream, Link};
 use trace::links::interval::Timing;
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::LaneKey;
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::LocationKey;
 
 /// CUPTI's clock is ahead of the host's by so much, in these tests.
 const AHEAD: u64 = 1_000_000;
@@ -83,18 +83,18 @@ fn add_kernel(stream: &mut Stream, id: u64, span: (u64, u64)) {
     gpu(stream, 9000, id, GpuRecord::Kernel(kernel));
 }
 
-const ROW: Row = Row {
+const ROW: GpuStream = GpuStream {
     ordinal: 3,
     context: 1,
     stream: 7,
 };
 
 fn fates(drawn: &Drawn) -> Fates {
-    drawn.timeline.correlation.gpu.fates
+    drawn.model.links.gpu.fates
 }
 
 fn links(drawn: &Drawn) -> Vec<(Link, u64, u64)> {
-    let all = drawn.timeline.correlation.gpu.all.iter();
+    let all = drawn.model.links.gpu.all.iter();
     all.map(|work| (work.link, work.external, work.parent))
         .collect()
 }
@@ -108,20 +108,20 @@ fn a_kernel_tells_when_its_operation_ran() {
     let drawn = stream.draw();
     assert_eq!(drawn.operations(), [(150, 400, Timing::Cupti, false)]);
     assert_eq!(
-        drawn.lanes[&(LaneKey::Stream(ROW), 0)],
-        [(Shape::Work, 150, 400)]
+        drawn.lanes[&(LocationKey::Stream(ROW), 0)],
+        [(InstanceKind::Work, 150, 400)]
     );
     assert_eq!(links(&drawn), [(Link::Launch, 12, 13)]);
     let fates = fates(&drawn);
     assert_eq!((fates.kernels_joined, fates.launches_timed), (1, 1));
     // The row is the GPU's that the communicator uses.
-    let comms = &drawn.timeline.comms;
+    let comms = &drawn.model.comms;
     assert_eq!(comms.gpus.len(), 1);
     assert_eq!((comms.gpu(3), comms.members[0].gpu), (Some(0), 0));
     let rows = [
-        (LaneKey::Thread(0), 0),
-        (LaneKey::Communicator(0), 0),
-        (LaneKey::Stream(ROW), 0),
+        (LocationKey::Thread(0), 0),
+        (LocationKey::Communicator(0), 0),
+        (LocationKey::Stream(ROW), 0),
     ];
     assert_eq!(drawn.rows, rows);
 }
@@ -184,7 +184,7 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
     assert_eq!(drawn.operations(), [both, both]);
     assert!(
         drawn
-            .timeline
+            .model
             .intervals
             .iter()
             .flatten()
@@ -202,12 +202,15 @@ fn what_overlaps_on_a_stream_goes_to_a_sibling() {
         add_kernel(&mut stream, id, span);
     }
     let drawn = stream.draw();
-    let lane = |sibling| &drawn.lanes[&(LaneKey::Stream(ROW), sibling)];
+    let lane = |sibling| &drawn.lanes[&(LocationKey::Stream(ROW), sibling)];
     assert_eq!(
         lane(0)[..],
-        [(Shape::Work, 100, 300), (Shape::Work, 300, 310)]
+        [
+            (InstanceKind::Work, 100, 300),
+            (InstanceKind::Work, 300, 310)
+        ]
     );
-    assert_eq!(lane(1)[..], [(Shape::Work, 200, 250)]);
+    assert_eq!(lane(1)[..], [(InstanceKind::Work, 200, 250)]);
     assert_eq!(
         (drawn.counts.overflowed, fates(&drawn).kernels_other),
         (1, 3)
@@ -254,7 +257,7 @@ fn times_that_cannot_be_placed_are_counted_and_not_drawn() {
         ),
         (1, 1, 0)
     );
-    let clocks = &drawn.timeline.correlation.gpu.clocks.all;
+    let clocks = &drawn.model.links.gpu.clocks.all;
     assert_eq!(clocks[&(GpuClock::Cupti, ALL_DEVICES)].quality.samples, 1);
 }
 
@@ -465,7 +468,7 @@ fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
         if let Some(span) = known {
             add_kernel(&mut stream, 12, span);
         }
-        stream.draw().timeline.gpu_clocks[0].clone()
+        stream.draw().model.gpu_clocks[0].clone()
     };
     let without = clock(None);
     assert_eq!(
@@ -529,7 +532,7 @@ fn devices_decide_which_ranks_share_a_gpu() {
             let launch = Body::KernelLaunch(event::KernelLaunch { stream: handle });
             stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch);
         }
-        let comms = stream.draw().timeline.comms;
+        let comms = stream.draw().model.comms;
         comms
             .members
             .iter()
@@ -549,7 +552,7 @@ fn a_device_that_no_rank_is_on_is_a_gpu_too() {
     let mut other = kernel(&mut stream, (100, 200));
     other.device = 5;
     gpu(&mut stream, 9000, 0, GpuRecord::Kernel(other));
-    let comms = stream.draw().timeline.comms;
+    let comms = stream.draw().model.comms;
     let ordinals: Vec<_> = comms.gpus.iter().map(|gpu| gpu.ordinal).collect();
     assert_eq!(ordinals, [Some(3), Some(5)]);
 }
@@ -562,8 +565,8 @@ fn cupti_may_number_devices_otherwise() {
     kernel.device = 0;
     gpu(&mut stream, 9000, 12, GpuRecord::Kernel(kernel));
     let drawn = stream.draw();
-    assert_eq!(drawn.lanes[&(LaneKey::Stream(ROW), 0)].len(), 1);
-    assert_eq!(drawn.timeline.comms.gpus.len(), 1);
+    assert_eq!(drawn.lanes[&(LocationKey::Stream(ROW), 0)].len(), 1);
+    assert_eq!(drawn.model.comms.gpus.len(), 1);
 }
 
 #[test]
@@ -587,14 +590,14 @@ fn where_devices_contradict_what_ran_there_is_believed() {
         gpu(&mut stream, 9000, 10 + number, GpuRecord::Kernel(kernel));
     }
     let drawn = stream.draw();
-    let comms = &drawn.timeline.comms;
+    let comms = &drawn.model.comms;
     let gpus: Vec<_> = comms
         .members
         .iter()
         .map(|member| comms.gpus[member.gpu as usize])
         .collect();
     assert_eq!([gpus[0].ordinal, gpus[1].ordinal], [Some(3), Some(2)]);
-    let said = drawn.timeline.correlation.gpu.definition(&stream.symbols);
+    let said = drawn.model.links.gpu.definition(drawn.model.symbols);
     assert!(said.notices[0].contains("believed"), "{said:?}");
 }
 
@@ -611,7 +614,7 @@ fn notices_and_totals_are_kept() {
         gpu(&mut stream, 9000, 0, GpuRecord::Counts(counts));
     }
     let drawn = stream.draw();
-    let said = drawn.timeline.correlation.gpu.definition(&stream.symbols);
+    let said = drawn.model.links.gpu.definition(drawn.model.symbols);
     assert_eq!(said.way, "events");
     assert_eq!(said.notices, ["cupti: all is well", "events: it was taken"]);
     assert_eq!(said.counts["LAUNCHES"], 7);

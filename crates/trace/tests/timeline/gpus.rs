@@ -13,7 +13,7 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
         stream.init(CONTEXT + context, 5, 3, rank);
     }
     // One thread made them all, and nothing says that the repetition is where the first was.
-    let comms = stream.draw().timeline.comms;
+    let comms = stream.draw().model.comms;
     assert_eq!(
         comms.comms.len(),
         2,
@@ -40,7 +40,7 @@ fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
     for (context, thread, cuda_stream) in [(0, 0, 0x70), (1, 1, 0x80), (2, 0, 0x70), (3, 1, 0x80)] {
         call(&mut stream, context, thread, cuda_stream);
     }
-    let comms = stream.draw().timeline.comms;
+    let comms = stream.draw().model.comms;
     comms.members.iter().map(|member| member.gpu).collect()
 }
 

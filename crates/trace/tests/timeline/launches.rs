@@ -1,7 +1,7 @@
 //! Which launch an operation had, where a group has several.
 
 use crate::stream::{CONTEXT, Stream};
-use journal::format::record::{RecordBody, Symbol};
+use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
 
@@ -40,23 +40,11 @@ fn coll_of(stream: &mut Stream, context: u64, id: u64, call: u64, plan: u64, at:
 
 /// By operation in order of time: when its launch began.
 fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
-    let starts = stream.records.iter().filter_map(|record| {
-        let RecordBody::Start(start) = &record.body else {
-            return None;
-        };
-        let is_coll = matches!(start.body, Body::Coll(event::Coll { .. }));
-        Some((record.ticks, is_coll))
-    });
-    // Places of the operations: the order of their starts.
-    let times: Vec<u64> = starts.map(|(ticks, _)| ticks).collect();
     let drawn = stream.draw();
-    let activities = drawn.timeline.correlation.activities.iter();
-    activities
-        .map(|activity| {
-            let launch = usize::try_from(activity.launch).expect("few operations");
-            times.get(launch).copied()
-        })
-        .collect()
+    let activities = drawn.model.links.activities.all.iter();
+    let launches =
+        activities.map(|activity| activity.launch.map(|row| drawn.model.tables[row].start));
+    launches.collect()
 }
 
 /// A group of two calls, each a plan of its own, with launches at 110 and 120.

@@ -22,8 +22,8 @@ use stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
 use trace::clocks::gpu::GpuCalibration;
 use trace::links::comm::Identity;
 use trace::links::interval::Timing;
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::{LocationKey, Owner};
 use trace::timeline::messages::Role;
 
 #[test]
@@ -58,7 +58,7 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     let drawn = stream.draw();
     // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
     // the step of the timer, which may be 40 for all one knows.
-    let clock = &drawn.timeline.gpu_clocks[0];
+    let clock = &drawn.model.gpu_clocks[0];
     assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
     assert_eq!((clock.host_ns(1110), clock.quality.residual_ns), (89, 69));
     assert_eq!(
@@ -78,7 +78,7 @@ fn kernels_of_a_communicator_run_one_after_the_other() {
     let drawn = stream.draw();
     let spans: Vec<(u64, u64)> = drawn.operations().iter().map(|o| (o.0, o.1)).collect();
     assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
-    assert_eq!(drawn.lanes[&(LaneKey::Communicator(0), 0)].len(), 3);
+    assert_eq!(drawn.lanes[&(LocationKey::Communicator(0), 0)].len(), 3);
     // The transfers were told without states: they do overlap.
     assert_eq!(drawn.counts.overflowed, 2);
 }
@@ -104,7 +104,7 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
     ];
     assert_eq!(drawn.operations(), expected);
     let moved: Vec<u64> = drawn
-        .timeline
+        .model
         .intervals
         .iter()
         .flatten()
@@ -143,9 +143,9 @@ fn enqueueings_that_are_told_together_follow_each_other() {
         stream.event(id, 0, (start, Some(stop)), coll);
     }
     let drawn = stream.draw();
-    let spans: Vec<(u64, u64)> = drawn.lanes[&(LaneKey::Thread(0), 0)]
+    let spans: Vec<(u64, u64)> = drawn.lanes[&(LocationKey::Thread(0), 0)]
         .iter()
-        .filter(|(shape, ..)| *shape == Shape::Enqueue)
+        .filter(|(shape, ..)| *shape == InstanceKind::Enqueue)
         .map(|&(_, start, end)| (start, end))
         .collect();
     let expected = [(100, 102), (102, 104), (104, 150), (200, 210), (220, 230)];
@@ -162,15 +162,15 @@ fn a_transfer_waits_on_its_lane_when_the_one_before_has_ended() {
         stream.state(id, progress, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
     }
     let drawn = stream.draw();
-    let net = LaneKey::Net(Owner::Context(0), 0, true, 0);
+    let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
     let lane = &drawn.lanes[&(net, 0)];
     assert_eq!(
         lane[..],
         [
-            (Shape::Net, 100, 150),
-            (Shape::Queued, 100, 105),
-            (Shape::Net, 150, 190),
-            (Shape::Queued, 150, 160)
+            (InstanceKind::Net, 100, 150),
+            (InstanceKind::Queued, 100, 105),
+            (InstanceKind::Net, 150, 190),
+            (InstanceKind::Queued, 150, 160)
         ]
     );
 }
@@ -233,8 +233,11 @@ fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
     );
     let drawn = stream.draw();
     assert_eq!(drawn.counts.gpu_times_suspicious, 1);
-    let lane = LaneKey::Channel(Owner::Context(0), 0);
-    assert_eq!(drawn.lanes[&(lane, 0)][..], [(Shape::Channel, 115, 170)]);
+    let lane = LocationKey::Channel(Owner::Context(0), 0);
+    assert_eq!(
+        drawn.lanes[&(lane, 0)][..],
+        [(InstanceKind::Channel, 115, 170)]
+    );
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn transfers_for_another_process_have_lanes_of_their_own() {
     stream.init(CONTEXT, 5, 2, 0);
     stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
     let drawn = stream.draw();
-    let lane = LaneKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
+    let lane = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
     assert_eq!(drawn.lanes[&(lane, 0)].len(), 1);
     assert_eq!(drawn.counts.foreign, 1);
 }
@@ -256,7 +259,7 @@ fn old_versions_are_identified_by_what_operations_carry() {
     let coll = stream.coll(0, 0xbeef);
     stream.event(20, 0, (100, Some(110)), coll);
     let drawn = stream.draw();
-    let comms = &drawn.timeline.comms;
+    let comms = &drawn.model.comms;
     assert_eq!(comms.comms[0].identity, Identity::Hash);
     assert_eq!((comms.comms[0].comm_id, comms.members[0].rank), (0xbeef, 1));
     assert_eq!(comms.comms[1].identity, Identity::Context);
@@ -275,12 +278,12 @@ fn rows_are_in_the_order_of_ranks_channels_and_peers() {
         stream.event_of(context, id + 2, 0, (100, Some(120)), proxy_op(true));
         stream.event_of(context, id + 3, 0, (100, Some(120)), proxy_op(false));
     }
-    let net = |owner, send, sibling| (LaneKey::Net(owner, 0, send, 0), sibling);
+    let net = |owner, send, sibling| (LocationKey::Net(owner, 0, send, 0), sibling);
     let (rank_0, rank_1) = (Owner::Context(1), Owner::Context(0));
     let expected = [
-        (LaneKey::Thread(0), 0),
-        (LaneKey::Communicator(1), 0),
-        (LaneKey::Communicator(0), 0),
+        (LocationKey::Thread(0), 0),
+        (LocationKey::Communicator(1), 0),
+        (LocationKey::Communicator(0), 0),
         net(rank_0, false, 0),
         net(rank_0, true, 0),
         net(rank_0, true, 1),
@@ -305,7 +308,7 @@ fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
             stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
         }
         let drawn = stream.draw();
-        let records = &drawn.records[&LaneKey::Communicator(0)];
+        let records = &drawn.records[&LocationKey::Communicator(0)];
         let order: Vec<(u32, Role)> = records.iter().map(|m| (m.activity, m.role)).collect();
         let expected = [
             (0, Role::CollectiveBegin),
@@ -340,8 +343,12 @@ fn operations_of_one_plan_go_to_sibling_lanes() {
     }
     let drawn = stream.draw();
     for sibling in [0, 1] {
-        let lane = &drawn.lanes[&(LaneKey::Communicator(0), sibling)];
-        assert_eq!(lane[..], [(Shape::Operation, 100, 150)], "lane {sibling}");
+        let lane = &drawn.lanes[&(LocationKey::Communicator(0), sibling)];
+        assert_eq!(
+            lane[..],
+            [(InstanceKind::Operation, 100, 150)],
+            "lane {sibling}"
+        );
     }
     assert_eq!(drawn.counts.overflowed, 1);
 }

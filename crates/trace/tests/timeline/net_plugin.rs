@@ -5,8 +5,8 @@ use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, NetData};
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::{LocationKey, Owner};
 
 const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin {
     id: 1 << 16 | 1,
@@ -15,7 +15,10 @@ const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin {
 
 #[test]
 fn parts_of_a_message_are_under_the_slot_of_their_step() {
-    for (is_send, shape) in [(true, Shape::PluginSend), (false, Shape::PluginReceive)] {
+    for (is_send, shape) in [
+        (true, InstanceKind::PluginSend),
+        (false, InstanceKind::PluginReceive),
+    ] {
         let mut stream = Stream::default();
         stream.init(CONTEXT, 5, 2, 0);
         stream.event(20, 0, (100, Some(200)), proxy_op(is_send));
@@ -36,9 +39,9 @@ fn parts_of_a_message_are_under_the_slot_of_their_step() {
         stream.event(44, 20, (160, Some(170)), PLUGIN);
         let drawn = stream.draw();
         let owner = Owner::Context(0);
-        let net = LaneKey::Net(owner, 0, is_send, 0);
-        let step = |slot| LaneKey::Step(owner, 0, is_send, 0, slot);
-        let plugin = LaneKey::Plugin(owner, 0, is_send, 0, 1);
+        let net = LocationKey::Net(owner, 0, is_send, 0);
+        let step = |slot| LocationKey::Step(owner, 0, is_send, 0, slot);
+        let plugin = LocationKey::Plugin(owner, 0, is_send, 0, 1);
         let rows = [
             (net, 0),
             (step(1), 0),

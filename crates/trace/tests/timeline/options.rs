@@ -7,7 +7,7 @@ use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::links::interval::Timing;
-use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::location::{LocationKey, Owner};
 use trace::timeline::messages::Role;
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
@@ -57,7 +57,7 @@ fn metrics_add_up_what_overlaps() {
     let mut stream = stream();
     stream.options.metrics = MetricSet::all();
     let drawn = stream.draw();
-    let net = LaneKey::Net(Owner::Context(0), 0, true, 0);
+    let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
     let sample = |time, value| (time, Metric::NetworkBandwidth, value);
     let giga = 1_000_000_000;
     let expected = [
@@ -81,7 +81,7 @@ fn nonblocking_collectives_are_requested_when_enqueued() {
         let mut stream = stream();
         stream.options.collectives = records;
         let drawn = stream.draw();
-        let records = &drawn.records[&LaneKey::Communicator(0)];
+        let records = &drawn.records[&LocationKey::Communicator(0)];
         let roles: Vec<Role> = records.iter().map(|message| message.role).collect();
         assert_eq!(roles, expected);
     }

@@ -4,8 +4,8 @@ use crate::stream::{CONTEXT, Drawn, Item, Stream, kernel};
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::{LocationKey, Owner};
 
 const CHANNEL: u64 = 20;
 
@@ -35,7 +35,7 @@ fn draw(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Drawn {
 }
 
 fn lane(drawn: &Drawn) -> &[Item] {
-    &drawn.lanes[&(LaneKey::Channel(Owner::Context(0), 0), 0)]
+    &drawn.lanes[&(LocationKey::Channel(Owner::Context(0), 0), 0)]
 }
 
 fn fates(drawn: &Drawn) -> (u64, u64) {
@@ -48,10 +48,10 @@ fn fates(drawn: &Drawn) -> (u64, u64) {
 fn phases_are_nested_in_their_channel() {
     let drawn = draw(1180, &[(1100, 1110), (1110, 1170), (1171, 1180)]);
     let expected = [
-        (Shape::Channel, 100, 180),
-        (Shape::Phase, 100, 110),
-        (Shape::Phase, 110, 170),
-        (Shape::Phase, 171, 180),
+        (InstanceKind::Channel, 100, 180),
+        (InstanceKind::Phase, 100, 110),
+        (InstanceKind::Phase, 110, 170),
+        (InstanceKind::Phase, 171, 180),
     ];
     assert_eq!(lane(&drawn), expected);
     assert_eq!(fates(&drawn), (3, 0));
@@ -77,6 +77,6 @@ fn phases_that_cannot_be_of_their_channel_are_counted_only() {
 #[test]
 fn a_channel_on_host_times_has_no_phases() {
     let drawn = draw(1000, &[(1110, 1120)]);
-    assert_eq!(lane(&drawn), [(Shape::Channel, 100, 200)]);
+    assert_eq!(lane(&drawn), [(InstanceKind::Channel, 100, 200)]);
     assert_eq!(fates(&drawn), (0, 1));
 }

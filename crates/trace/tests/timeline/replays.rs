@@ -4,8 +4,9 @@ use crate::stream::{CONTEXT, Stream, proxy_op};
 use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::LaneKey;
+use trace::tables::{CollApi, EventRow};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::LocationKey;
 
 #[test]
 fn replays_are_numbered_and_what_was_captured_did_not_run() {
@@ -19,23 +20,26 @@ fn replays_are_numbered_and_what_was_captured_did_not_run() {
         stream.event(id + 1, id, (at + 2, Some(at + 80)), proxy_op(true));
     }
     let drawn = stream.draw();
-    let replays = &drawn.timeline.correlation.replays;
+    let replays = &drawn.model.links.replays;
     let numbers: Vec<Option<u64>> = drawn
-        .timeline
-        .correlation
+        .model
+        .links
         .activities
+        .all
         .iter()
-        .map(|activity| replays.number(activity.operation))
+        .map(|activity| activity.replay)
         .collect();
     assert_eq!(numbers, [None, Some(2), Some(1)], "by time, not by arrival");
-    assert_eq!((replays.of_call(1), replays.of_call(0)), (2, 0));
-    let lane = &drawn.lanes[&(LaneKey::Communicator(0), 0)];
+    let mut calls = drawn.model.tables.rows::<CollApi>();
+    let (call, _) = calls.next().expect("one call");
+    assert_eq!(replays.of_call(EventRow::CollApi(call)), 2);
+    let lane = &drawn.lanes[&(LocationKey::Communicator(0), 0)];
     let expected = [
-        (Shape::Operation, 5000, 5080),
-        (Shape::Operation, 6000, 6080),
+        (InstanceKind::Operation, 5000, 5080),
+        (InstanceKind::Operation, 6000, 6080),
     ];
     assert_eq!(lane[..], expected);
-    assert_eq!(drawn.records[&LaneKey::Communicator(0)].len(), 4);
+    assert_eq!(drawn.records[&LocationKey::Communicator(0)].len(), 4);
     assert_eq!(drawn.counts.foreign, 0);
 }
 
@@ -73,16 +77,13 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
         }
     }
     let drawn = stream.draw();
-    let replays = &drawn.timeline.correlation.replays;
     let numbers: Vec<(bool, Option<u64>)> = drawn
-        .timeline
-        .correlation
+        .model
+        .links
         .activities
+        .all
         .iter()
-        .map(|activity| {
-            let at = activity.operation;
-            (replays.is_at_capture(at), replays.number(at))
-        })
+        .map(|activity| (activity.is_at_capture, activity.replay))
         .collect();
     assert_eq!(numbers, [(true, None), (false, Some(1))]);
 }

@@ -4,8 +4,8 @@ use crate::stream::{CONTEXT, Drawn, Stream, kernel};
 use nccl_events::{StateArgs, state};
 use trace::clocks::gpu::GpuCalibration;
 use trace::links::interval::Timing;
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::{LocationKey, Owner};
 
 /// How far the GPU's timer is ahead of the host's clock.
 const AHEAD_NS: u64 = 1_000_000;
@@ -38,15 +38,15 @@ const fn truth(kernel_number: u64) -> (u64, u64) {
 }
 
 fn channels(drawn: &Drawn) -> Vec<(u64, u64)> {
-    let items = &drawn.lanes[&(LaneKey::Channel(Owner::Context(0), 0), 0)];
-    let channels = items.iter().filter(|item| item.0 == Shape::Channel);
+    let items = &drawn.lanes[&(LocationKey::Channel(Owner::Context(0), 0), 0)];
+    let channels = items.iter().filter(|item| item.0 == InstanceKind::Channel);
     channels.map(|item| (item.1, item.2)).collect()
 }
 
 /// Kernel 2 of 5 is shown on host times, the others where they were, and the clock is as good as ever.
 fn only_kernel_2_is_suspicious(drawn: &Drawn) {
     assert_eq!(drawn.counts.gpu_times_suspicious, 1);
-    let clock = &drawn.timeline.gpu_clocks[0];
+    let clock = &drawn.model.gpu_clocks[0];
     assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
     let residual = clock.quality.residual_ns;
     assert!(residual < 3_000, "{clock:?}");
@@ -151,7 +151,7 @@ fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
     });
     assert_eq!(drawn.counts.gpu_times_repeated, 20);
     assert_eq!(drawn.counts.gpu_times_suspicious, 20);
-    let clock = &drawn.timeline.gpu_clocks[0];
+    let clock = &drawn.model.gpu_clocks[0];
     assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
     for (number, operation) in (0..).zip(drawn.operations()) {
         let on_gpu = operation.2 == Timing::KernelChannel;

@@ -5,8 +5,8 @@ use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::{LaneKey, Owner};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::{LocationKey, Owner};
 
 const OP: u64 = 20;
 
@@ -22,8 +22,8 @@ fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
     stream
 }
 
-fn lane(is_send: bool, slot: u8) -> (LaneKey, u32) {
-    let key = LaneKey::Step(Owner::Context(0), 0, is_send, 0, slot);
+fn lane(is_send: bool, slot: u8) -> (LocationKey, u32) {
+    let key = LocationKey::Step(Owner::Context(0), 0, is_send, 0, slot);
     (key, 0)
 }
 
@@ -44,32 +44,38 @@ fn what_a_step_waits_for_is_a_chain() {
             // The peer's credit is asked for again and again: the first time counts.
             &[(8, 101), (20, 110), (20, 115), (20, 118), (9, 120)],
             &[
-                (Shape::SendGpuWait, 100, 110),
-                (Shape::SendPeerWait, 110, 120),
-                (Shape::SendWait, 120, 150),
+                (InstanceKind::SendGpuWait, 100, 110),
+                (InstanceKind::SendPeerWait, 110, 120),
+                (InstanceKind::SendWait, 120, 150),
             ],
         ),
         (
             true,
             &[(8, 101), (9, 120)],
-            &[(Shape::SendGpuWait, 100, 120), (Shape::SendWait, 120, 150)],
+            &[
+                (InstanceKind::SendGpuWait, 100, 120),
+                (InstanceKind::SendWait, 120, 150),
+            ],
         ),
         (
             false,
             &[(10, 100), (11, 120), (12, 130)],
             &[
-                (Shape::RecvWait, 100, 120),
-                (Shape::RecvFlushWait, 120, 130),
-                (Shape::RecvGpuWait, 130, 150),
+                (InstanceKind::RecvWait, 100, 120),
+                (InstanceKind::RecvFlushWait, 120, 130),
+                (InstanceKind::RecvGpuWait, 130, 150),
             ],
         ),
         // The first state was lost.
         (
             false,
             &[(12, 130)],
-            &[(Shape::RecvWait, 100, 130), (Shape::RecvGpuWait, 130, 150)],
+            &[
+                (InstanceKind::RecvWait, 100, 130),
+                (InstanceKind::RecvGpuWait, 130, 150),
+            ],
         ),
-        (true, &[], &[(Shape::Step, 100, 150)]),
+        (true, &[], &[(InstanceKind::Step, 100, 150)]),
     ];
     for (is_send, told, expected) in cases {
         let mut stream = transfer(is_send, Some(200));
@@ -103,7 +109,10 @@ fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops()
     stream.event(30, OP, (100, None), step(0));
     stream.event(31, OP, (140, None), step(8));
     let drawn = stream.draw();
-    let expected = [(Shape::Step, 100, 140), (Shape::Step, 140, 190)];
+    let expected = [
+        (InstanceKind::Step, 100, 140),
+        (InstanceKind::Step, 140, 190),
+    ];
     assert_eq!(drawn.lanes[&lane(false, 0)], expected);
     assert_eq!((drawn.counts.closed, drawn.counts.overflowed), (2, 0));
     assert_eq!(drawn.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
@@ -118,8 +127,8 @@ fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
     stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
     let drawn = stream.draw();
     let expected = [
-        (Shape::SendGpuWait, 102, 104),
-        (Shape::SendPeerWait, 104, 800),
+        (InstanceKind::SendGpuWait, 102, 104),
+        (InstanceKind::SendPeerWait, 104, 800),
     ];
     assert_eq!(drawn.lanes[&lane(true, 0)], expected);
     assert_eq!(drawn.counts.closed, 0);
@@ -145,8 +154,8 @@ fn steps_of_a_transfer_for_another_process_are_beside_it() {
     stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));
     let drawn = stream.draw();
     let of = Owner::Foreign(FOREIGN);
-    let net = (LaneKey::Net(of, 0, true, 0), 0);
-    let step = (LaneKey::Step(of, 0, true, 0, 1), 0);
+    let net = (LocationKey::Net(of, 0, true, 0), 0);
+    let step = (LocationKey::Step(of, 0, true, 0, 1), 0);
     assert_eq!(drawn.rows[drawn.rows.len() - 2..], [net, step]);
-    assert_eq!(drawn.lanes[&step], [(Shape::Step, 110, 120)]);
+    assert_eq!(drawn.lanes[&step], [(InstanceKind::Step, 110, 120)]);
 }

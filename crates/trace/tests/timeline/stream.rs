@@ -6,19 +6,21 @@ use std::collections::BTreeMap;
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::metrics::Metric;
 use journal::part::options::ArchiveOptions;
-use journal::reader::{Losses, Symbols};
+use journal::reader::{Losses, NotKept, Symbols};
 use nccl_events::Body;
 use nccl_events::Start;
 use nccl_events::StateArgs;
 use trace::internals::Traffic;
 use trace::links::interval::Timing;
-use trace::tables::assemble::Assembler;
+use trace::tables::Tables;
+use trace::tables::builder::TableBuilder;
 use trace::tables::counts::Counts;
-use trace::timeline::canvas::Scene;
-use trace::timeline::draw::{Timeline, draw};
-use trace::timeline::figure::Shape;
-use trace::timeline::lanes::{Happening, LaneKey, What};
+use trace::timeline::builder::build;
+use trace::timeline::events::{EventBody, TimelineEvent};
+use trace::timeline::instance::InstanceKind;
+use trace::timeline::location::LocationKey;
 use trace::timeline::messages::Message;
+use trace::timeline::model::ProcessModel;
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
 pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
@@ -32,22 +34,22 @@ pub(crate) struct Stream {
 }
 
 /// What is drawn, from, to.
-pub(crate) type Item = (Shape, u64, u64);
+pub(crate) type Item = (InstanceKind, u64, u64);
 
 /// What came out: intervals by lane, and the rest.
 pub(crate) struct Drawn {
-    pub(crate) timeline: Timeline,
+    pub(crate) model: ProcessModel<'static>,
     pub(crate) counts: Counts,
     /// Names of the threads with lanes, in the order of those.
     pub(crate) threads: Vec<String>,
     /// Communication records, by lane.
-    pub(crate) records: BTreeMap<LaneKey, Vec<Message>>,
+    pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
     /// Samples of metrics, by lane.
-    pub(crate) samples: BTreeMap<LaneKey, Vec<(u64, Metric, u64)>>,
+    pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
     /// Lane and sibling, in the order of rows.
-    pub(crate) rows: Vec<(LaneKey, u32)>,
+    pub(crate) rows: Vec<(LocationKey, u32)>,
     /// Lane and sibling: what is drawn there, from, to.
-    pub(crate) lanes: BTreeMap<(LaneKey, u32), Vec<Item>>,
+    pub(crate) lanes: BTreeMap<(LocationKey, u32), Vec<Item>>,
 }
 
 impl Stream {
@@ -163,56 +165,57 @@ impl Stream {
 
     /// What the process says of its traffic with others.
     pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
-        let mut assembler = Assembler::default();
+        let mut builder = TableBuilder::default();
         for record in self.records.drain(..) {
-            assembler.record(record);
+            builder.record(record);
         }
-        let assembly = assembler.finish(losses);
-        let timeline = Timeline::of(&assembly, &self.symbols);
-        Traffic::of(&timeline.scene(&assembly, &self.symbols))
+        let tables = builder.finish(losses, &NotKept::default(), 0);
+        let options = ArchiveOptions::default();
+        Traffic::of(&ProcessModel::of(&tables, &self.symbols, &[], options))
     }
 
     pub(crate) fn draw(&mut self) -> Drawn {
-        let mut assembler = Assembler::default();
+        let mut builder = TableBuilder::default();
         for record in self.records.drain(..) {
-            assembler.record(record);
+            builder.record(record);
         }
-        let assembly = assembler.finish(&Losses::default());
-        let timeline = Timeline::of(&assembly, &self.symbols);
-        let (drawing, mut counts) = draw(&Scene {
-            options: self.options,
-            ..timeline.scene(&assembly, &self.symbols)
-        });
-        counts.add(&assembly.counts);
-        let threads = drawing.threads.iter().map(|&thread| {
+        let tables = builder.finish(&Losses::default(), &NotKept::default(), 0);
+        // A test looks into them as long as it runs.
+        let tables: &'static Tables = Box::leak(Box::new(tables));
+        let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
+        let model = ProcessModel::of(tables, symbols, &[], self.options);
+        let (timeline, mut counts) = build(&model);
+        counts.add(&tables.counts);
+        let threads = timeline.threads.iter().map(|&thread| {
             let at = usize::try_from(thread).expect("few threads");
-            assembly.threads[at].name.clone()
+            tables.threads[at].name.clone()
         });
         let threads = threads.collect();
-        let rows = drawing.lanes.iter().map(|lane| (lane.key, lane.sibling));
+        let rows = timeline
+            .locations
+            .iter()
+            .map(|lane| (lane.key, lane.sibling));
         let rows = rows.collect();
-        let mut records: BTreeMap<LaneKey, Vec<Message>> = BTreeMap::new();
+        let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let mut lanes = BTreeMap::new();
-        let mut samples: BTreeMap<LaneKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
-        for mut lane in drawing.lanes {
+        let mut samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
+        for mut lane in timeline.locations {
             let key = lane.key;
-            let items = lane.items.iter();
-            let items = items.map(|item| (item.figure.shape, item.start, item.end));
+            let items = lane.instances.iter();
+            let items = items.map(|one| (one.instance.kind, one.start, one.end));
             lanes.insert((key, lane.sibling), items.collect());
             lane.sort();
             let mut cut = 0;
-            let happenings: Vec<Happening> = lane.happenings(lane.items.iter(), &mut cut).collect();
-            let messages = happenings
-                .iter()
-                .filter_map(|happening| match happening.what {
-                    What::Message(message) => Some(message),
-                    _ => None,
-                });
+            let events: Vec<TimelineEvent> = lane.events(lane.instances.iter(), &mut cut).collect();
+            let messages = events.iter().filter_map(|event| match event.body {
+                EventBody::Message(message) => Some(message),
+                _ => None,
+            });
             records.entry(key).or_default().extend(messages);
-            for happening in &happenings {
-                if let What::Sample(metric, value) = happening.what {
+            for event in &events {
+                if let EventBody::Sample(metric, value) = event.body {
                     let of_lane = samples.entry(key).or_default();
-                    of_lane.push((happening.time, metric, value));
+                    of_lane.push((event.time, metric, value));
                 }
             }
         }
@@ -222,7 +225,7 @@ impl Stream {
             lanes,
             records,
             samples,
-            timeline,
+            model,
             counts,
         }
     }
@@ -230,7 +233,7 @@ impl Stream {
 
 impl Drawn {
     pub(crate) fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
-        let intervals = self.timeline.intervals.iter().flatten();
+        let intervals = self.model.intervals.iter().flatten();
         intervals
             .map(|interval| {
                 let span = (interval.start, interval.end);

@@ -5,12 +5,13 @@ use otf2::AttributeValue;
 use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::gpu_work::{What, words};
+use crate::tables::EventRow;
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Copy, Kernel};
 
 impl Details<'_, '_> {
     pub(super) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
-        let Some(&work) = self.scene.correlation.gpu.get(at) else {
+        let Some(&work) = self.model.links.gpu.get(at) else {
             return Ok(());
         };
         self.number(Attribute::Parent, work.parent, 0)?;
@@ -22,11 +23,12 @@ impl Details<'_, '_> {
     }
 
     /// What CUPTI was to tell with the work of a launch or a copy-engine collective, where it did.
-    pub(super) fn external(&mut self, at: Option<u32>) -> otf2::Result<()> {
-        let scene = self.scene;
-        let launch = at.filter(|&at| scene.correlation.gpu.is_joined(at));
-        let id = launch.and_then(|at| scene.assembly.operation(at));
-        self.number(Attribute::ExternalCorrelation, id.map_or(0, |of| of.id), 0)
+    pub(super) fn external(&mut self, launch: EventRow) -> otf2::Result<()> {
+        let model = self.model;
+        let joined = Some(launch).filter(|&launch| model.links.gpu.is_joined(launch));
+        let head = joined.and_then(|launch| model.tables.head(launch));
+        let id = head.map_or(0, |head| head.id);
+        self.number(Attribute::ExternalCorrelation, id, 0)
     }
 
     fn part(&mut self, attribute: Attribute, value: u32) -> otf2::Result<()> {
@@ -40,7 +42,7 @@ impl Details<'_, '_> {
         if text.is_empty() {
             return Ok(());
         }
-        self.string(attribute, self.tables.text(text))
+        self.string(attribute, self.definitions.text(text))
     }
 
     fn kernel(&mut self, kernel: &Kernel<Symbol>) -> otf2::Result<()> {

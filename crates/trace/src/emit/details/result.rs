@@ -1,45 +1,38 @@
 //! What is known of a collective or point-to-point operation when it has ended.
 
-use nccl_events::event;
 use otf2::AttributeValue;
 
 use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::collective::Shape;
 use crate::links::interval::Interval;
-use crate::tables::place::index;
-use nccl_events::Body;
+use crate::links::operations::OperationRow;
 
 impl Details<'_, '_> {
     pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
-        let scene = self.scene;
-        let Some(activity) = scene.activity(at) else {
+        let model = self.model;
+        let Some(activity) = model.links.activity(at) else {
             return Ok(());
         };
         self.number(Attribute::BytesSent, activity.bytes_sent, 0)?;
         self.number(Attribute::BytesReceived, activity.bytes_received, 0)?;
-        let Some(interval) = scene.intervals.get(index(at)).copied().flatten() else {
+        let Some(interval) = model.interval(at) else {
             return Ok(());
         };
         self.flag(Attribute::Unfinished, interval.unfinished)?;
-        let Some(Body::Coll(event::Coll {
-            func,
-            count,
-            datatype,
-            ..
-        })) = scene
-            .assembly
-            .operation(activity.operation)
-            .map(|operation| scene.assembly.fields_of(operation))
-        else {
+        if !matches!(activity.operation, OperationRow::Coll(_)) {
             return Ok(());
-        };
+        }
+        let operation = model.tables.operation(activity.operation);
         // Without the number of ranks a bandwidth would be made up.
-        let Some(party) = scene.party(at).filter(|party| party.knows_ranks) else {
+        let party = model.party_of(&operation);
+        let Some(party) = party.filter(|party| party.knows_ranks) else {
             return Ok(());
         };
-        let bytes = count.saturating_mul(scene.words.element_bytes(datatype));
-        self.bandwidths(scene.words.shape(func), bytes, party.ranks, interval)
+        let element = model.words.element_bytes(operation.datatype);
+        let bytes = operation.count.saturating_mul(element);
+        let shape = model.words.shape(operation.func);
+        self.bandwidths(shape, bytes, party.ranks, interval)
     }
 
     /// What a collective of `bytes` a rank reached, where it is known when it ran.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tables::assembly::{Assembly, Operation};
 use crate::tables::place::{index, place};
+use crate::tables::{Head, Tables};
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Device, GpuRecord};
 
@@ -12,7 +12,7 @@ use nccl_events::gpu::{Device, GpuRecord};
 pub struct Devices {
     /// What is known of each.
     pub facts: BTreeMap<u32, Device<Symbol>>,
-    /// By place of the context: which its rank uses, where that is known.
+    /// By index of the context: which its rank uses, where that is known.
     pub of_context: Vec<Option<u32>>,
     /// CUPTI's numbers of devices whose ordinal is another one, as the kernels of communicators show it.
     renumbered: BTreeMap<u32, u32>,
@@ -25,40 +25,39 @@ pub struct Devices {
 impl Devices {
     /// What the journal tells, and else what ran where.
     #[must_use]
-    pub fn of(assembly: &Assembly) -> Self {
+    pub fn of(tables: &Tables) -> Self {
         let mut devices = Self {
-            of_context: vec![None; assembly.contexts.len()],
+            of_context: vec![None; tables.contexts.len()],
             ..Self::default()
         };
-        for at in &assembly.gpu {
+        for at in &tables.gpu {
             match at.record {
                 GpuRecord::Device(device) => {
                     devices.facts.insert(device.ordinal, device);
                 }
                 GpuRecord::DeviceOfCommunicator { ordinal } => {
-                    let context = assembly.find_context(at.id);
+                    let context = tables.find_context(at.id);
                     devices.put(context, ordinal);
                 }
                 _ => {}
             }
         }
         let mut of_cupti: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        for at in &assembly.gpu {
+        for at in &tables.gpu {
             let (device, is_ordinal) = match at.record {
                 GpuRecord::LaunchTime(time) => (time.ordinal, true),
                 GpuRecord::Kernel(kernel) => (kernel.device, false),
                 GpuRecord::Copy(copy) => (copy.device, false),
                 _ => continue,
             };
-            let launch = assembly.find(at.id).and_then(|at| assembly.operation(at));
-            let context = launch.and_then(Operation::context_at);
+            let context = tables.head_of(at.id).and_then(Head::context_at);
             if !is_ordinal && let Some(ordinal) = context.and_then(|at| devices.of_context(at)) {
                 of_cupti.entry(device).or_default().insert(ordinal);
             }
             devices.put(context, device);
         }
-        devices.renumber(assembly, &of_cupti);
-        for at in &assembly.gpu {
+        devices.renumber(tables, &of_cupti);
+        for at in &tables.gpu {
             let device = match at.record {
                 GpuRecord::Kernel(kernel) => kernel.device,
                 GpuRecord::Copy(copy) => copy.device,
@@ -71,7 +70,7 @@ impl Devices {
 
     /// Finds the ordinals of CUPTI's devices by those that communicators use. Where two devices would be one or one would
     /// be two, what ran where is believed.
-    fn renumber(&mut self, assembly: &Assembly, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
+    fn renumber(&mut self, tables: &Tables, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut ordinals: BTreeSet<u32> = BTreeSet::new();
         let mut numbers = of_cupti.values();
         if numbers.all(|of| of.len() == 1 && of.iter().all(|&ordinal| ordinals.insert(ordinal))) {
@@ -82,14 +81,13 @@ impl Devices {
             return;
         }
         self.is_contradicted = true;
-        for at in &assembly.gpu {
+        for at in &tables.gpu {
             let device = match at.record {
                 GpuRecord::Kernel(kernel) => kernel.device,
                 GpuRecord::Copy(copy) => copy.device,
                 _ => continue,
             };
-            let launch = assembly.find(at.id).and_then(|at| assembly.operation(at));
-            let context = launch.and_then(Operation::context_at);
+            let context = tables.head_of(at.id).and_then(Head::context_at);
             let of_context = context.and_then(|at| self.of_context.get_mut(index(at)));
             if let Some(of_context) = of_context {
                 *of_context = Some(device);
@@ -116,7 +114,7 @@ impl Devices {
         self.renumbered.get(&device).copied().unwrap_or(device)
     }
 
-    /// The ranks that use each device, by place of the context.
+    /// The ranks that use each device, by index of the context.
     #[must_use]
     pub fn contexts(&self) -> BTreeMap<u32, Vec<u32>> {
         let mut contexts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();

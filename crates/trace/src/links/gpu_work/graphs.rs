@@ -9,16 +9,13 @@
 //! The k-th kernel of a node is the k-th replay of its operations, where NCCL reported as many and each kernel starts
 //! after its replay was reported, for which it waits.
 
-use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{GpuWork, Link, What};
-use crate::links::correlate::Activity;
+use crate::links::operations::{Activities, Operation};
 use crate::links::replays::Replays;
-use crate::tables::assembly::Assembly;
-use crate::tables::place::{index, place};
-use crate::timeline::measurement::Cut;
-use nccl_events::Body;
+use crate::tables::switches::Cut;
+use crate::tables::{EventRow, KernelLaunch, Row, Tables};
 
 /// A graph's node: graph and node, or node alone where CUPTI tells what was captured.
 type Node = (u32, u64);
@@ -35,36 +32,30 @@ fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
                 0 => (kernel.graph, kernel.graph_node),
                 source => (0, source),
             };
-            let nodes = devices.entry(one.row.ordinal).or_default();
+            let nodes = devices.entry(one.stream.ordinal).or_default();
             nodes.entry(node).or_default().push(at);
         }
     }
     devices
 }
 
-/// The captured launches of each device: start, place and stream.
-fn captured(
-    work: &GpuWork,
-    assembly: &Assembly,
-    replays: &Replays,
-) -> BTreeMap<u32, Vec<(u64, u32, u64)>> {
-    let mut devices: BTreeMap<u32, Vec<(u64, u32, u64)>> = BTreeMap::new();
-    for (at, operation) in assembly.operations.iter().enumerate() {
-        let at = place(at);
-        let Body::KernelLaunch(event::KernelLaunch { stream }) = assembly.fields_of(operation)
-        else {
-            continue;
-        };
-        if !replays.is_captured_launch(at) {
-            continue;
-        }
-        let context = assembly.find_context(assembly.context_of(operation));
+/// A captured launch: start, row and stream.
+type Captured = (u64, Row<KernelLaunch>, u64);
+
+/// The captured launches of each device.
+fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32, Vec<Captured>> {
+    let mut devices: BTreeMap<u32, Vec<Captured>> = BTreeMap::new();
+    let launches = tables.rows::<KernelLaunch>();
+    for (row, launch) in launches.filter(|&(row, _)| replays.is_captured_launch(row)) {
         // One of any device could be of each.
-        let Some(device) = context.and_then(|at| work.devices.of_context(at)) else {
+        let Some(device) = launch
+            .context_at()
+            .and_then(|at| work.devices.of_context(at))
+        else {
             return BTreeMap::new();
         };
         let launches = devices.entry(device).or_default();
-        launches.push((operation.start, at, stream));
+        launches.push((launch.start, row, launch.fields.stream));
     }
     for launches in devices.values_mut() {
         launches.sort_unstable();
@@ -73,18 +64,13 @@ fn captured(
 }
 
 /// Ties kernels of graphs to the launches that were captured, where there is only one way to do so.
-pub(super) fn tie(
-    work: &mut GpuWork,
-    assembly: &Assembly,
-    activities: &[Activity],
-    replays: &Replays,
-) {
+pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays: &Replays) {
     // Where something is missing, order says nothing.
-    if Cut::of(assembly, 0) != Cut::Whole || work.is_missing_some() {
+    if Cut::of(tables, 0) != Cut::Whole || work.is_missing_some() {
         return;
     }
     let nodes = nodes(work);
-    let captured = captured(work, assembly, replays);
+    let captured = captured(work, tables, replays);
     for (device, nodes) in nodes {
         let Some(launches) = captured.get(&device) else {
             continue;
@@ -98,60 +84,49 @@ pub(super) fn tie(
         // Kernels come by start.
         in_order.sort();
         for (kernels, &(_, launch, _)) in in_order.iter().zip(launches) {
-            tie_node(work, assembly, activities, replays, (launch, kernels));
+            tie_node(work, tables, activities, (launch, kernels));
         }
     }
 }
 
 fn tie_node(
     work: &mut GpuWork,
-    assembly: &Assembly,
-    activities: &[Activity],
-    replays: &Replays,
-    (launch, kernels): (u32, &[usize]),
+    tables: &Tables,
+    activities: &Activities,
+    (launch, kernels): (Row<KernelLaunch>, &[usize]),
 ) {
-    let id = assembly.operation(launch).map_or(0, |launch| launch.id);
     for &kernel in kernels {
         if let Some(one) = work.all.get_mut(kernel) {
             one.link = Link::CapturedLaunch;
-            one.launch = launch;
-            one.parent = id;
+            one.launch = Some(EventRow::KernelLaunch(launch));
+            one.parent = tables[launch].id;
         }
     }
-    // The replays of each captured call: number and activity.
-    let mut calls: BTreeMap<u64, Vec<(u64, u32)>> = BTreeMap::new();
-    for (at, activity) in activities.iter().enumerate() {
-        if activity.launch == launch
-            && let Some(number) = replays.number(activity.operation)
-            && let Some(operation) = assembly.operation(activity.operation)
-        {
+    // The replays of each captured call: number, activity and its operation.
+    let mut calls: BTreeMap<u64, Vec<(u64, usize, Operation<'_>)>> = BTreeMap::new();
+    let of_launch = activities.all.iter().enumerate();
+    for (at, activity) in of_launch.filter(|(_, activity)| activity.launch == Some(launch)) {
+        if let Some(number) = activity.replay {
+            let operation = tables.operation(activity.operation);
             let of_call = calls.entry(operation.parent).or_default();
-            of_call.push((number, place(at)));
+            of_call.push((number, at, operation));
         }
     }
     let is_shared = calls.len() > 1;
     for mut of_call in calls.into_values() {
-        of_call.sort_unstable();
-        let waits = |(&kernel, &(_, activity)): (&usize, &(u64, u32))| {
-            let operation = activities.get(index(activity));
-            let operation = operation.and_then(|at| assembly.operation(at.operation));
-            match (work.all.get(kernel), operation) {
-                (Some(one), Some(operation)) => {
-                    operation.start <= one.start.saturating_add(one.uncertainty_ns)
-                }
-                _ => false,
-            }
-        };
-        if of_call.len() != kernels.len() || !kernels.iter().zip(&of_call).all(waits) {
+        of_call.sort_by_key(|&(number, at, _)| (number, at));
+        let mut pairs = kernels.iter().zip(&of_call);
+        let waits = pairs.all(|(&kernel, (_, _, operation))| {
+            let kernel = work.all.get(kernel);
+            let begun = kernel.map(|one| one.start.saturating_add(one.uncertainty_ns));
+            begun.is_some_and(|begun| operation.start <= begun)
+        });
+        if of_call.len() != kernels.len() || !waits {
             continue;
         }
-        for (&kernel, &(_, activity)) in kernels.iter().zip(&of_call) {
-            let operation = activities.get(index(activity));
-            let operation = operation.and_then(|at| assembly.operation(at.operation));
-            let by = work.of_activity.get_mut(index(activity));
-            if let (Some(one), Some(by), Some(operation)) =
-                (work.all.get_mut(kernel), by, operation)
-            {
+        for (&kernel, (_, activity, operation)) in kernels.iter().zip(&of_call) {
+            let by = work.of_activity.get_mut(*activity);
+            if let (Some(one), Some(by)) = (work.all.get_mut(kernel), by) {
                 by.work = Some(one.ran(is_shared));
                 if !is_shared {
                     one.parent = operation.id;

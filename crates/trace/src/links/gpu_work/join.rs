@@ -3,50 +3,50 @@
 use std::collections::BTreeMap;
 
 use super::words::is_of_nccl;
-use super::{GpuWork, Link, Ran, Row, What, Work};
-use crate::links::correlate::Activity;
-use crate::tables::assembly::Assembly;
-use crate::tables::place::{NOWHERE, index, place};
+use super::{GpuStream, GpuWork, Link, Ran, What, Work};
+use crate::links::operations::{Activities, OperationRow};
+use crate::tables::place::{index, place};
+use crate::tables::{EventRow, Tables};
 use journal::reader::Symbols;
-use nccl_events::Kind;
 use nccl_events::gpu::{GpuClock, GpuRecord};
 
-/// The operations of each launch that ran, and of each copy-engine collective: places of activities.
+/// The operations of each launch that ran, and of each copy-engine collective: indices of activities.
 #[derive(Debug, Default)]
 pub(super) struct Launched {
-    by_launch: BTreeMap<u32, Vec<u32>>,
+    by_launch: BTreeMap<EventRow, Vec<u32>>,
 }
 
 impl Launched {
-    pub(super) fn of(assembly: &Assembly, activities: &[Activity]) -> Self {
+    pub(super) fn of(activities: &Activities) -> Self {
         let mut launched = Self::default();
-        for (at, activity) in activities.iter().enumerate() {
-            let operation = assembly.operation(activity.operation);
-            let is_copied = operation.is_some_and(|of| of.kind() == Kind::CeColl);
-            let launch = if is_copied {
-                activity.operation
-            } else if activity.launch_is_own {
-                activity.launch
-            } else {
-                continue;
+        for (at, activity) in activities.all.iter().enumerate() {
+            let launch = match activity.operation {
+                OperationRow::CeColl(row) => Some(EventRow::CeColl(row)),
+                _ => activity
+                    .launch
+                    .map(EventRow::KernelLaunch)
+                    .filter(|_| activity.launch_is_own),
             };
-            launched
-                .by_launch
-                .entry(launch)
-                .or_default()
-                .push(place(at));
+            if let Some(launch) = launch {
+                launched
+                    .by_launch
+                    .entry(launch)
+                    .or_default()
+                    .push(place(at));
+            }
         }
         launched
     }
 
-    fn of_launch(&self, launch: u32) -> &[u32] {
-        self.by_launch.get(&launch).map_or(&[], Vec::as_slice)
+    fn of_launch(&self, launch: Option<EventRow>) -> &[u32] {
+        let of = launch.and_then(|launch| self.by_launch.get(&launch));
+        of.map_or(&[], Vec::as_slice)
     }
 }
 
 /// Takes in kernels and copies, with their times on the host's clock.
-pub(super) fn add_work(work: &mut GpuWork, assembly: &Assembly, symbols: &Symbols) {
-    for at in &assembly.gpu {
+pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
+    for at in &tables.gpu {
         let (what, row, times, is_graph) = match at.record {
             GpuRecord::Kernel(kernel) => (
                 What::Kernel(kernel),
@@ -81,12 +81,10 @@ pub(super) fn add_work(work: &mut GpuWork, assembly: &Assembly, symbols: &Symbol
         };
         let launch = match at.id {
             0 => None,
-            id => assembly.find(id),
+            id => tables.find(id),
         };
-        let launch = launch.filter(|&launch| {
-            let kind = assembly.operation(launch).map(|launch| launch.kind());
-            matches!(kind, Some(Kind::KernelLaunch | Kind::CeColl))
-        });
+        let launch = launch
+            .filter(|launch| matches!(launch, EventRow::KernelLaunch(_) | EventRow::CeColl(_)));
         let link = match (at.id, launch) {
             (0, _) if is_graph => Link::Graph,
             (0, _) => Link::Other,
@@ -96,26 +94,26 @@ pub(super) fn add_work(work: &mut GpuWork, assembly: &Assembly, symbols: &Symbol
         work.all.push(Work {
             start: from.host_ns,
             end: if unfinished {
-                assembly.span.1.max(from.host_ns)
+                tables.span.1.max(from.host_ns)
             } else {
                 to.host_ns
             },
             unfinished,
             uncertainty_ns: from.uncertainty_ns.max(to.uncertainty_ns),
-            row: Row {
+            stream: GpuStream {
                 ordinal: work.devices.ordinal(device),
                 context,
                 stream,
             },
             link,
-            launch: launch.unwrap_or(NOWHERE),
+            launch,
             external: at.id,
             parent: 0,
             what,
         });
     }
     work.all
-        .sort_by_key(|work| (work.start, work.end, work.row, work.external));
+        .sort_by_key(|work| (work.start, work.end, work.stream, work.external));
 }
 
 impl Work {
@@ -131,24 +129,21 @@ impl Work {
 }
 
 /// What the work of a launch is part of: the operation, or the plan of several.
-fn parent(assembly: &Assembly, activities: &[Activity], launch: u32, of: &[u32]) -> u64 {
+fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of: &[u32]) -> u64 {
+    let of = of.iter().filter_map(|&at| activities.all.get(index(at)));
     let operations: Vec<_> = of
-        .iter()
-        .filter_map(|&at| activities.get(index(at)))
-        .filter_map(|activity| assembly.operation(activity.operation))
+        .map(|activity| tables.operation(activity.operation))
         .collect();
-    let launch = assembly.operation(launch).map_or(0, |launch| launch.id);
+    let launch = launch.and_then(|launch| tables.head(launch));
+    let launch = launch.map_or(0, |launch| launch.id);
     match operations.as_slice() {
         [] => launch,
         [one] => one.id,
-        [first, ..] => {
-            let plan = assembly.launch_plan(first);
-            let is_one = operations
-                .iter()
-                .all(|other| assembly.launch_plan(other) == plan);
+        [first, others @ ..] => {
+            let is_one = others.iter().all(|other| other.plan == first.plan);
             // A plan without an event would lead nowhere.
-            if is_one && assembly.find(plan).is_some() {
-                plan
+            if is_one && tables.find(first.plan).is_some() {
+                first.plan
             } else {
                 launch
             }
@@ -159,14 +154,14 @@ fn parent(assembly: &Assembly, activities: &[Activity], launch: u32, of: &[u32])
 /// Gives kernels and copies to the operations of their launch.
 pub(super) fn link(
     work: &mut GpuWork,
-    assembly: &Assembly,
-    activities: &[Activity],
+    tables: &Tables,
+    activities: &Activities,
     launched: &Launched,
 ) {
     for one in work.all.iter_mut().filter(|one| one.link == Link::Launch) {
-        work.joined.insert(one.launch);
+        work.joined.extend(one.launch);
         let of = launched.of_launch(one.launch);
-        one.parent = parent(assembly, activities, one.launch, of);
+        one.parent = parent(tables, activities, one.launch, of);
         let ran = one.ran(of.len() > 1);
         for &activity in of {
             if let Some(by) = work.of_activity.get_mut(index(activity)) {
@@ -177,9 +172,9 @@ pub(super) fn link(
 }
 
 /// Gives the times of CUDA events to the operations of their launch.
-pub(super) fn add_events(work: &mut GpuWork, assembly: &Assembly, launched: &Launched) {
+pub(super) fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launched) {
     let mut timed = work.joined.clone();
-    for at in &assembly.gpu {
+    for at in &tables.gpu {
         let GpuRecord::LaunchTime(time) = at.record else {
             continue;
         };
@@ -187,13 +182,13 @@ pub(super) fn add_events(work: &mut GpuWork, assembly: &Assembly, launched: &Lau
         let placed = work
             .clocks
             .place(clock, time.ordinal, time.start_ns, time.end_ns);
-        let launch = assembly.find(at.id).filter(|_| at.id != 0);
+        let launch = tables.find(at.id).filter(|_| at.id != 0);
         let (Some((from, to)), Some(launch)) = (placed, launch) else {
             work.fates.events_not_used += 1;
             continue;
         };
         timed.insert(launch);
-        let of = launched.of_launch(launch);
+        let of = launched.of_launch(Some(launch));
         let ran = Ran {
             start: from.host_ns,
             end: to.host_ns,

@@ -1,14 +1,14 @@
 //! What GPUs did, and for which operation of NCCL's.
 //!
 //! ```text
-//!  KernelLaunch 7 ─┬─ Kernel, external id 7 ─ clock of CUPTI ──► host time ─► row of the stream
+//!  KernelLaunch 7 ─┬─ Kernel, external id 7 ─ clock of CUPTI ──► host time ─► location of the stream
 //!                  │         └ the operations of that launch ran then       ─► their interval
 //!                  └─ LaunchTime of 7 ─ clock of the device's events ──────► the same, by CUDA events
 //!  KernelLaunch 8 (captured)  ╌╌╌╌╌ Kernel of a graph's node, without an id: see [`graphs`]
 //! ```
 //!
-//! Nothing is guessed: a kernel whose launch is not known is drawn on its row and belongs to no operation; one whose
-//! times cannot be placed is counted and not drawn.
+//! Nothing is guessed: a kernel whose launch is not known is shown on its location and belongs to no operation; one whose
+//! times cannot be placed is counted and not shown.
 
 pub mod definition;
 pub mod devices;
@@ -20,18 +20,18 @@ use std::collections::BTreeSet;
 
 use self::devices::Devices;
 use crate::clocks::gpu::samples::SampleClocks;
-use crate::links::correlate::Activity;
+use crate::links::operations::Activities;
 use crate::links::replays::Replays;
-use crate::tables::assembly::Assembly;
 use crate::tables::place::index;
+use crate::tables::{EventRow, Tables};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{Copy, GpuRecord, Kernel, Way};
 
-/// A row of a GPU: what follows each other on a CUDA stream.
+/// What follows each other on a CUDA stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Row {
+pub struct GpuStream {
     /// The device, by ordinal.
     pub ordinal: u32,
     /// CUPTI's number of the CUDA context.
@@ -76,11 +76,11 @@ pub struct Work {
     /// Its times are at most this far off, as far as the samples of the clock say.
     pub uncertainty_ns: u64,
     /// Where.
-    pub row: Row,
+    pub stream: GpuStream,
     /// How it is known whose it is.
     pub link: Link,
-    /// Its launch or copy-engine collective: a place in [`Assembly::operations`], or past its end.
-    pub launch: u32,
+    /// Its launch or copy-engine collective.
+    pub launch: Option<EventRow>,
     /// The external correlation id; 0 for none.
     pub external: u64,
     /// The event it is part of: the operation, where it is one, else the launch plan or the launch; 0 where that is not
@@ -129,17 +129,17 @@ pub struct RanBy {
 pub struct Fates {
     /// Launches and copy-engine collectives of which it is known when their work ran.
     pub launches_timed: u64,
-    /// Kernels drawn: of a launch that is known.
+    /// Kernels shown: of a launch that is known.
     pub kernels_joined: u64,
-    /// Kernels drawn: of a graph, and of which captured launch is known.
+    /// Kernels shown: of a graph, and of which captured launch is known.
     pub kernels_of_graphs: u64,
-    /// Kernels drawn: of a graph, and of which operation is not known.
+    /// Kernels shown: of a graph, and of which operation is not known.
     pub kernels_of_graphs_unknown: u64,
-    /// Kernels drawn: of a launch that is not in the journal.
+    /// Kernels shown: of a launch that is not in the journal.
     pub kernels_without_launch: u64,
-    /// Kernels drawn that are none of NCCL's.
+    /// Kernels shown that are none of NCCL's.
     pub kernels_other: u64,
-    /// Copies drawn.
+    /// Copies shown.
     pub copies: u64,
     /// Of those: of a collective that is known.
     pub copies_joined: u64,
@@ -173,12 +173,12 @@ impl Fates {
 pub struct GpuWork {
     /// Kernels and copies, by start.
     pub all: Vec<Work>,
-    /// By place of the activity; empty where GPUs tell nothing.
+    /// By index of the activity; empty where GPUs tell nothing.
     of_activity: Vec<RanBy>,
-    /// The rows with something on them.
-    rows: BTreeSet<Row>,
-    /// Launches and copy-engine collectives with kernels or copies: places in [`Assembly::operations`].
-    joined: BTreeSet<u32>,
+    /// The streams with something on them.
+    streams: BTreeSet<GpuStream>,
+    /// Launches and copy-engine collectives with kernels or copies.
+    joined: BTreeSet<EventRow>,
     /// The devices.
     pub devices: Devices,
     /// The clocks.
@@ -195,24 +195,24 @@ impl GpuWork {
     /// Works it out. The activities must have their launches already, and times be nanoseconds.
     #[must_use]
     pub fn of(
-        assembly: &Assembly,
+        tables: &Tables,
         symbols: &Symbols,
-        activities: &[Activity],
+        activities: &Activities,
         replays: &Replays,
     ) -> Self {
-        if assembly.gpu.is_empty() {
+        if tables.gpu.is_empty() {
             return Self::default();
         }
         let mut work = Self {
-            of_activity: vec![RanBy::default(); activities.len()],
-            devices: Devices::of(assembly),
-            clocks: SampleClocks::of(assembly.gpu.iter().filter_map(|at| match at.record {
+            of_activity: vec![RanBy::default(); activities.all.len()],
+            devices: Devices::of(tables),
+            clocks: SampleClocks::of(tables.gpu.iter().filter_map(|at| match at.record {
                 GpuRecord::Clock(sample) => Some((at.time, sample)),
                 _ => None,
             })),
             ..Self::default()
         };
-        for at in &assembly.gpu {
+        for at in &tables.gpu {
             match at.record {
                 GpuRecord::Notice { way, text } => work.notices.push((way, text)),
                 GpuRecord::Counts(counts) => {
@@ -223,12 +223,12 @@ impl GpuWork {
                 _ => {}
             }
         }
-        join::add_work(&mut work, assembly, symbols);
-        let launched = join::Launched::of(assembly, activities);
-        join::link(&mut work, assembly, activities, &launched);
-        join::add_events(&mut work, assembly, &launched);
-        graphs::tie(&mut work, assembly, activities, replays);
-        work.rows = work.all.iter().map(|work| work.row).collect();
+        join::add_work(&mut work, tables, symbols);
+        let launched = join::Launched::of(activities);
+        join::link(&mut work, tables, activities, &launched);
+        join::add_events(&mut work, tables, &launched);
+        graphs::tie(&mut work, tables, activities, replays);
+        work.streams = work.all.iter().map(|work| work.stream).collect();
         work.count();
         work
     }
@@ -247,23 +247,23 @@ impl GpuWork {
 
     /// Whether another context on the device has a stream of this number.
     #[must_use]
-    pub fn is_ambiguous(&self, row: Row) -> bool {
-        let mut others = self.rows.range(
-            Row {
+    pub fn is_ambiguous(&self, stream: GpuStream) -> bool {
+        let mut others = self.streams.range(
+            GpuStream {
                 context: 0,
                 stream: 0,
-                ..row
+                ..stream
             }..,
         );
         others.any(|other| {
-            let is_like_it = (other.ordinal, other.stream) == (row.ordinal, row.stream);
-            is_like_it && other.context != row.context
+            let is_like_it = (other.ordinal, other.stream) == (stream.ordinal, stream.stream);
+            is_like_it && other.context != stream.context
         })
     }
 
     /// Whether kernels or copies carry the id of this launch or copy-engine collective.
     #[must_use]
-    pub fn is_joined(&self, launch: u32) -> bool {
+    pub fn is_joined(&self, launch: EventRow) -> bool {
         self.joined.contains(&launch)
     }
 

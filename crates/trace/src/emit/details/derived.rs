@@ -1,0 +1,92 @@
+//! What is known of a collective that NCCL makes of sends and receives.
+
+use otf2::AttributeValue;
+
+use super::Details;
+use crate::emit::attributes::Attribute;
+use crate::links::collective;
+use crate::links::derived::DerivedCall;
+use crate::tables::place::index;
+use crate::tables::{EventRow, P2pApi};
+
+impl Details<'_, '_> {
+    /// The call.
+    pub(super) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
+        match self.model.links.derived.calls.get(index(at)) {
+            Some(call) => self.call(call),
+            None => Ok(()),
+        }
+    }
+
+    /// It has ended when all its calls have.
+    pub(super) fn derived_call_result(&mut self, at: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let call = model.links.derived.calls.get(index(at));
+        let is_open = |&row| model.is_unfinished(EventRow::P2pApi(row));
+        let open = call.is_some_and(|call| call.calls.iter().any(is_open));
+        self.flag(Attribute::Unfinished, open)
+    }
+
+    fn call(&mut self, call: &DerivedCall) -> otf2::Result<()> {
+        let Some(&first) = call.calls.first() else {
+            return Ok(());
+        };
+        let first = &self.model.tables[first];
+        self.number(Attribute::Parent, first.parent, 0)?;
+        self.elements(call.count, call.datatype)?;
+        if collective::shape(call.pattern.func()).is_some_and(|shape| shape.has_root()) {
+            self.add(Attribute::Root, AttributeValue::I32(call.rank))?;
+        }
+        let P2pApi {
+            stream,
+            graph_captured,
+            user_tag,
+            ..
+        } = first.fields;
+        self.number(Attribute::Stream, stream, 0)?;
+        self.flag(Attribute::Captured, graph_captured)?;
+        self.number(Attribute::UserTag, user_tag, 0)
+    }
+
+    /// The collective as it ran, by its first activity.
+    pub(super) fn derived(&mut self, leader: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some((collective, call)) = model.links.derived.of_member(leader) else {
+            return Ok(());
+        };
+        self.call(call)?;
+        let replay = model.links.activity(leader).and_then(|one| one.replay);
+        self.number(Attribute::Replay, replay.unwrap_or(0), 0)?;
+        self.timing_of(collective.interval(&model.intervals))
+    }
+
+    /// What is known when it has ended.
+    pub(super) fn derived_result(&mut self, leader: u32) -> otf2::Result<()> {
+        let model = self.model;
+        let Some((collective, call)) = model.links.derived.of_member(leader) else {
+            return Ok(());
+        };
+        let members = collective.members.iter();
+        let (sent, received) = members
+            .filter_map(|&at| model.links.activity(at))
+            .map(|member| (member.bytes_sent, member.bytes_received))
+            .fold((0, 0), |(sent, received), member| {
+                (sent + member.0, received + member.1)
+            });
+        self.number(Attribute::BytesSent, sent, 0)?;
+        self.number(Attribute::BytesReceived, received, 0)?;
+        let Some(interval) = collective.interval(&model.intervals) else {
+            return Ok(());
+        };
+        self.flag(Attribute::Unfinished, interval.unfinished)?;
+        if collective.missing > 0 {
+            // Those may have ended later: a bandwidth would be made up.
+            let missing = AttributeValue::U32(collective.missing);
+            return self.add(Attribute::MembersMissing, missing);
+        }
+        let element = model.words.element_bytes(call.datatype);
+        let bytes = call.count.saturating_mul(element);
+        let shape = collective::shape(call.pattern.func());
+        self.bandwidths(shape, bytes, call.ranks, interval)
+    }
+}

@@ -1,0 +1,364 @@
+//! Collectives that NCCL makes of sends and receives: `ncclAlltoAll`, `ncclGather` and `ncclScatter`.
+//!
+//! ```text
+//!  GroupApi, depth 1 ──┬── P2pApi Send ── P2p ─┐
+//!   (NCCL's own)       ├── P2pApi Recv ── P2p ─┤  members
+//!                      └── …             ── P2p ─┘
+//! ```
+//!
+//! A call of `ncclSend` or `ncclRecv` outside a user's group has a group of its own, so more than one of them in a
+//! group of depth 1 are NCCL's. Their order tells which collective it is, on N ranks: an all-to-all is a send and a
+//! receive N times, the root of a gather one send and N receives, that of a scatter N sends and one receive. On the
+//! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart, and
+//! a user's group is never guessed at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::operations::{Activities, OperationRow};
+use crate::links::interval::{Interval, Timing};
+use crate::tables::place::{index, place};
+use crate::tables::{ContextName, GroupApi, P2p, P2pApi, Row, Tables};
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+
+/// Which collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// `ncclAlltoAll`
+    AlltoAll,
+    /// `ncclGather`, on its root.
+    Gather,
+    /// `ncclScatter`, on its root.
+    Scatter,
+}
+
+impl Pattern {
+    /// What NCCL would call the function.
+    #[must_use]
+    pub const fn func(self) -> &'static str {
+        match self {
+            Self::AlltoAll => "AlltoAll",
+            Self::Gather => "Gather",
+            Self::Scatter => "Scatter",
+        }
+    }
+
+    /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
+    /// bytes are not told twice.
+    #[must_use]
+    pub const fn is_collective_record(self) -> bool {
+        matches!(self, Self::AlltoAll)
+    }
+
+    /// The pattern of the calls of a group on so many ranks; `true` is a send.
+    fn of(sends: &[bool], ranks: usize) -> Option<Self> {
+        if ranks < 2 {
+            return None;
+        }
+        let alternate = sends.chunks(2).all(|pair| pair == [true, false]);
+        if alternate && sends.len() == ranks.checked_mul(2)? {
+            return Some(Self::AlltoAll);
+        }
+        if sends.len() != ranks.checked_add(1)? {
+            return None;
+        }
+        match sends {
+            [true, received @ ..] if received.iter().all(|&send| !send) => Some(Self::Gather),
+            [sent @ .., false] if sent.iter().all(|&send| send) => Some(Self::Scatter),
+            _ => None,
+        }
+    }
+
+    /// Transfers between this rank and the others.
+    const fn transfers(self, ranks: usize) -> usize {
+        let others = ranks.saturating_sub(1);
+        match self {
+            Self::AlltoAll => 2 * others,
+            Self::Gather | Self::Scatter => others,
+        }
+    }
+}
+
+/// A call that NCCL made into sends and receives.
+#[derive(Clone, Debug)]
+pub struct DerivedCall {
+    /// Which.
+    pub pattern: Pattern,
+    /// Its calls of `ncclSend` and `ncclRecv`, in order: the first one stands for it.
+    pub calls: Vec<Row<P2pApi>>,
+    /// Elements to or from each rank.
+    pub count: u64,
+    /// Their type.
+    pub datatype: Symbol,
+    /// This rank, which is the root of a gather or scatter.
+    pub rank: i32,
+    /// Ranks of the communicator.
+    pub ranks: u32,
+}
+
+/// One execution of such a call.
+#[derive(Clone, Debug)]
+pub struct DerivedCollective {
+    /// The call: an index in [`DerivedCollectives::calls`].
+    pub call: u32,
+    /// Its sends and receives: indices of activities, ascending.
+    pub members: Vec<u32>,
+    /// How many more there were.
+    pub missing: u32,
+}
+
+impl DerivedCollective {
+    /// The first of its members, which stands for it.
+    #[must_use]
+    pub fn leader(&self) -> Option<u32> {
+        self.members.first().copied()
+    }
+
+    /// From the first begin of its members to the last end. Its timing is that of the member of which the least is
+    /// known; what ran with other operations of the kernel says nothing.
+    #[must_use]
+    pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
+        let members = self.members.iter();
+        let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
+        // A call of its own has kernels of its own.
+        let alone = members.map(|member| Interval {
+            is_shared: false,
+            ..member
+        });
+        alone.reduce(|all, member| {
+            let first = if member.start < all.start {
+                member
+            } else {
+                all
+            };
+            let timing = match (all.timing, member.timing) {
+                (Timing::Kernel, timing) | (timing, Timing::Kernel) => timing,
+                (one, other) => one.max(other),
+            };
+            Interval {
+                start: first.start,
+                end: all.end.max(member.end),
+                timing,
+                unfinished: all.unfinished || member.unfinished,
+                moved_ns: first.moved_ns,
+                is_shared: false,
+            }
+        })
+    }
+}
+
+/// All of a process.
+#[derive(Debug, Default)]
+pub struct DerivedCollectives {
+    /// The calls.
+    pub calls: Vec<DerivedCall>,
+    /// Their executions.
+    pub all: Vec<DerivedCollective>,
+    /// By activity: the execution it is a member of.
+    by_member: BTreeMap<u32, u32>,
+}
+
+/// The fields of a call of `ncclSend` or `ncclRecv` that are the same in all calls of a collective.
+type Same = (ContextName, u64, Symbol, u64, bool);
+
+/// The call that a group's sends and receives are, if they are one.
+fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Option<DerivedCall> {
+    let mut sends = Vec::with_capacity(calls.len());
+    let mut all: Option<Same> = None;
+    for &row in &calls {
+        let call = &tables[row];
+        let P2pApi {
+            func,
+            count,
+            datatype,
+            stream,
+            graph_captured,
+            ..
+        } = call.fields;
+        let one = (call.context, count, datatype, stream, graph_captured);
+        if *all.get_or_insert(one) != one {
+            return None;
+        }
+        sends.push(match symbols.text(func) {
+            "Send" => true,
+            "Recv" => false,
+            _ => return None,
+        });
+    }
+    let (context, count, datatype, ..) = all?;
+    let comm = &tables.contexts.get(index(context.at()?))?.comm;
+    let ranks = u32::try_from(comm.ranks).ok()?;
+    let pattern = Pattern::of(&sends, index(ranks))?;
+    Some(DerivedCall {
+        pattern,
+        calls,
+        count,
+        datatype,
+        rank: comm.rank,
+        ranks,
+    })
+}
+
+/// How many transfers of an execution are missing; `None` if its members are not those of such a call after all.
+fn missing(
+    tables: &Tables,
+    call: &DerivedCall,
+    activities: &Activities,
+    members: &[u32],
+) -> Option<u32> {
+    let mut own = 0_u32;
+    let mut others = 0_usize;
+    let mut seen = BTreeSet::new();
+    for &member in members {
+        let OperationRow::P2p(row) = activities.all.get(index(member))?.operation else {
+            return None;
+        };
+        let P2p { func, peer, .. } = tables[row].fields;
+        let in_range = u32::try_from(peer).is_ok_and(|peer| peer < call.ranks);
+        if !in_range || !seen.insert((func, peer)) {
+            return None;
+        }
+        if peer == call.rank {
+            own += 1;
+        } else {
+            others += 1;
+        }
+    }
+    // What a rank sends to itself in place NCCL leaves out: both ends of it.
+    let transfers = call.pattern.transfers(index(call.ranks));
+    Some(place(transfers.checked_sub(others)?) + own % 2)
+}
+
+/// The calls of sends and receives in groups that are NCCL's own, by group, each in the order of time.
+fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
+    let mut groups: BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> = BTreeMap::new();
+    for (row, call) in tables.rows::<P2pApi>() {
+        let group = tables.find_as::<GroupApi>(call.parent);
+        if let Some(group) = group.filter(|&group| tables[group].fields.depth == 1) {
+            groups.entry(group).or_default().push(row);
+        }
+    }
+    for calls in groups.values_mut() {
+        calls.sort_by_key(|&row| (tables[row].start, row));
+    }
+    groups
+}
+
+impl DerivedCollectives {
+    /// Recognises calls, and finds what they did.
+    #[must_use]
+    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
+        let mut derived = Self::default();
+        let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
+        let mut recognised = Vec::new();
+        for calls in groups(tables).into_values() {
+            if let Some(call) = recognise(tables, symbols, calls) {
+                let number = place(recognised.len());
+                by_call.extend(call.calls.iter().map(|&row| (row, number)));
+                recognised.push(call);
+            }
+        }
+        if recognised.is_empty() {
+            return derived;
+        }
+        let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
+        for (at, activity) in activities.all.iter().enumerate() {
+            let parent = tables.operation(activity.operation).parent;
+            let call = tables.find_as::<P2pApi>(parent);
+            let Some(&call) = call.and_then(|call| by_call.get(&call)) else {
+                continue;
+            };
+            if activity.is_at_capture {
+                continue;
+            }
+            let executions = executions.entry(call).or_default();
+            let replay = activity.replay.unwrap_or(0);
+            executions.entry(replay).or_default().push(place(at));
+        }
+        for (number, call) in (0..).zip(recognised) {
+            let executions = executions.remove(&number).unwrap_or_default();
+            let members = executions.into_values();
+            let found: Option<Vec<(Vec<u32>, u32)>> = members
+                .map(|members| {
+                    let missing = missing(tables, &call, activities, &members)?;
+                    Some((members, missing))
+                })
+                .collect();
+            if let Some(found) = found {
+                derived.add(call, found);
+            }
+        }
+        derived
+    }
+
+    fn add(&mut self, call: DerivedCall, executions: Vec<(Vec<u32>, u32)>) {
+        let number = place(self.calls.len());
+        self.calls.push(call);
+        for (members, missing) in executions {
+            let at = place(self.all.len());
+            self.by_member
+                .extend(members.iter().map(|&member| (member, at)));
+            self.all.push(DerivedCollective {
+                call: number,
+                members,
+                missing,
+            });
+        }
+    }
+
+    /// The call that an execution is of.
+    #[must_use]
+    pub fn call(&self, collective: &DerivedCollective) -> Option<&DerivedCall> {
+        self.calls.get(index(collective.call))
+    }
+
+    /// The execution that an activity is a member of: its index in [`DerivedCollectives::all`].
+    #[must_use]
+    pub fn place_of_member(&self, activity: u32) -> Option<u32> {
+        self.by_member.get(&activity).copied()
+    }
+
+    /// The same, with its call.
+    #[must_use]
+    pub fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
+        let collective = self.all.get(index(self.place_of_member(activity)?))?;
+        Some((collective, self.call(collective)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_calls_tells_the_collective() {
+        let of = |calls: &str, ranks| {
+            let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
+            Pattern::of(&sends, ranks)
+        };
+        for (calls, ranks, pattern) in [
+            ("SRSR", 2, Pattern::AlltoAll),
+            ("SRR", 2, Pattern::Gather),
+            ("SSR", 2, Pattern::Scatter),
+            ("SRSRSR", 3, Pattern::AlltoAll),
+            ("SRRR", 3, Pattern::Gather),
+            ("SSSR", 3, Pattern::Scatter),
+        ] {
+            assert_eq!(of(calls, ranks), Some(pattern), "{calls} on {ranks}");
+        }
+        for (calls, ranks) in [
+            ("", 0),
+            ("S", 2),
+            ("R", 2),
+            ("SR", 1),
+            ("SRS", 2),
+            ("SRSR", 3),
+            ("RSRS", 2),
+            ("SRRS", 2),
+            ("RRR", 2),
+            ("SSS", 2),
+        ] {
+            assert_eq!(of(calls, ranks), None, "{calls} on {ranks}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Ends that NCCL did not report and something else tells: a proxy step whose slot was used again, or
+//! whose proxy operation stopped; a state of a proxy thread that went on to another.
+
+use std::collections::BTreeMap;
+
+use crate::tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
+use nccl_events::Kind;
+
+/// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
+pub const STEP_SLOTS: i32 = 8;
+
+/// The slot of a step: 0 … 7.
+#[must_use]
+pub fn slot(step: i32) -> u8 {
+    u8::try_from(step.rem_euclid(STEP_SLOTS)).unwrap_or(0)
+}
+
+/// When something without a stop had ended.
+#[derive(Debug, Default)]
+pub struct InferredEnds {
+    /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
+    pub steps: BTreeMap<Row<ProxyStep>, u64>,
+    /// A proxy thread does one thing after the other; when it takes operations and that fails, NCCL never tells the end.
+    pub controls: BTreeMap<Row<ProxyCtrl>, u64>,
+}
+
+/// The ends that something else tells.
+pub(super) fn of(tables: &Tables) -> InferredEnds {
+    let has_open = |kind| tables.counts.kinds.get(kind).unfinished > 0;
+    let mut ends = InferredEnds::default();
+    if has_open(Kind::ProxyStep) {
+        ends.steps = of_steps(tables);
+    }
+    if has_open(Kind::ProxyCtrl) {
+        ends.controls = of_controls(tables);
+    }
+    ends
+}
+
+fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
+    let rows = tables.rows::<ProxyStep>();
+    let order = rows.map(|(row, event)| (event.parent, slot(event.fields.step), event.start, row));
+    let mut order: Vec<(u64, u8, u64, Row<ProxyStep>)> = order.collect();
+    order.sort_unstable();
+    let mut ends = BTreeMap::new();
+    for of_slot in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let restarts = of_slot.iter().skip(1).map(|&(_, _, start, _)| Some(start));
+        for (&(parent, _, start, row), restart) in of_slot.iter().zip(restarts.chain([None])) {
+            // Without an operation around it the slot is not one: NCCL passes no parent, or a lost one.
+            let (None, Some(op)) = (tables[row].stop(), tables.get::<ProxyOp>(parent)) else {
+                continue;
+            };
+            let stop = op.stop().map(|stop| stop.max(start));
+            let end = [restart, stop].into_iter().flatten().min();
+            ends.extend(end.map(|end| (row, end)));
+        }
+    }
+    ends
+}
+
+fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
+    let rows = tables.rows::<ProxyCtrl>();
+    let order = rows.map(|(row, event)| {
+        let thread = tables.first_place_of_thread(event.thread);
+        (thread, event.start, row)
+    });
+    let mut order: Vec<(u32, u64, Row<ProxyCtrl>)> = order.collect();
+    order.sort_unstable();
+    let pairs = order.iter().zip(order.iter().skip(1));
+    let open = pairs.filter(|((thread, _, row), (next_thread, ..))| {
+        thread == next_thread && tables[*row].stop().is_none()
+    });
+    open.map(|(&(_, _, row), &(_, next, _))| (row, next))
+        .collect()
+}

@@ -1,0 +1,275 @@
+//! Collectives, sends and receives, each with what belongs to it.
+
+use std::ops::Deref;
+
+use crate::tables::place::{index, place};
+use crate::tables::{CeColl, Coll, EventRow, Head, KernelLaunch, P2p, Row, Tables};
+use journal::format::record::Symbol;
+use nccl_events::Kind;
+
+/// A Coll, P2p or CeColl (which has no children that tell when it ran).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperationRow {
+    /// A collective.
+    Coll(Row<Coll>),
+    /// A send or receive.
+    P2p(Row<P2p>),
+    /// A collective by copy engines.
+    CeColl(Row<CeColl>),
+}
+
+impl OperationRow {
+    /// The event as an operation, if it is one.
+    #[must_use]
+    #[inline]
+    pub const fn of(event: EventRow) -> Option<Self> {
+        match event {
+            EventRow::Coll(row) => Some(Self::Coll(row)),
+            EventRow::P2p(row) => Some(Self::P2p(row)),
+            EventRow::CeColl(row) => Some(Self::CeColl(row)),
+            _ => None,
+        }
+    }
+
+    /// Its kind of event.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Coll(_) => Kind::Coll,
+            Self::P2p(_) => Kind::P2p,
+            Self::CeColl(_) => Kind::CeColl,
+        }
+    }
+
+    /// Whether NCCL calls it a collective.
+    #[must_use]
+    pub const fn is_collective(self) -> bool {
+        !matches!(self, Self::P2p(_))
+    }
+
+    /// Whether copy engines do it.
+    #[must_use]
+    pub const fn is_by_copy_engines(self) -> bool {
+        matches!(self, Self::CeColl(_))
+    }
+}
+
+/// What all operations have.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    head: &'a Head,
+    /// The function.
+    pub func: Symbol,
+    /// Elements.
+    pub count: u64,
+    /// Their type.
+    pub datatype: Symbol,
+    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
+    pub plan: u64,
+}
+
+impl Deref for Operation<'_> {
+    type Target = Head;
+
+    #[inline]
+    fn deref(&self) -> &Head {
+        self.head
+    }
+}
+
+impl Tables {
+    /// What a row has that all operations have.
+    #[must_use]
+    #[inline]
+    pub fn operation(&self, row: OperationRow) -> Operation<'_> {
+        match row {
+            OperationRow::Coll(row) => {
+                let event = &self[row];
+                Operation {
+                    head: event.head(),
+                    func: event.fields.func,
+                    count: event.fields.count,
+                    datatype: event.fields.datatype,
+                    plan: event.fields.parent_group,
+                }
+            }
+            OperationRow::P2p(row) => {
+                let event = &self[row];
+                Operation {
+                    head: event.head(),
+                    func: event.fields.func,
+                    count: event.fields.count,
+                    datatype: event.fields.datatype,
+                    plan: event.fields.parent_group,
+                }
+            }
+            OperationRow::CeColl(row) => {
+                let event = &self[row];
+                Operation {
+                    head: event.head(),
+                    func: event.fields.func,
+                    count: event.fields.count,
+                    datatype: event.fields.datatype,
+                    plan: 0,
+                }
+            }
+        }
+    }
+
+    /// Whether a call was captured into a graph.
+    #[must_use]
+    pub fn is_captured(&self, call: EventRow) -> bool {
+        match call {
+            EventRow::CollApi(row) => self[row].fields.graph_captured,
+            EventRow::P2pApi(row) => self[row].fields.graph_captured,
+            _ => false,
+        }
+    }
+}
+
+/// What belongs to one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    /// The operation.
+    pub operation: OperationRow,
+    /// Which replay of its captured call it is, from 1.
+    pub replay: Option<u64>,
+    /// Whether it was reported while it was captured: it did not run then.
+    pub is_at_capture: bool,
+    /// Its kernel launch.
+    pub launch: Option<Row<KernelLaunch>>,
+    /// Whether the launch is this operation's own, not one captured in a graph before.
+    pub launch_is_own: bool,
+    /// Proxy operations that are its children.
+    pub proxies: u32,
+    /// The last stop of them.
+    pub proxy_last: Option<u64>,
+    /// Kernel channels that are its children.
+    pub kernel_channels: u32,
+    /// First start and last stop on the GPU's timer, of the stamps that can be trusted.
+    pub gpu: Option<(u64, u64)>,
+    /// First start and last stop as told on the host.
+    pub kernel_host: Option<(u64, u64)>,
+    /// Whether some of it never ended.
+    pub unfinished: bool,
+    /// Bytes sent on the network, as far as NCCL told.
+    pub bytes_sent: u64,
+    /// Bytes received from the network, as far as NCCL told.
+    pub bytes_received: u64,
+}
+
+impl Activity {
+    const fn new(operation: OperationRow) -> Self {
+        Self {
+            operation,
+            replay: None,
+            is_at_capture: false,
+            launch: None,
+            launch_is_own: false,
+            proxies: 0,
+            proxy_last: None,
+            kernel_channels: 0,
+            gpu: None,
+            kernel_host: None,
+            unfinished: false,
+            bytes_sent: 0,
+            bytes_received: 0,
+        }
+    }
+}
+
+/// One activity for each operation, in the order of the journal.
+#[derive(Debug, Default)]
+pub struct Activities {
+    /// The activities.
+    pub all: Vec<Activity>,
+    /// By row: the index in `all`.
+    of_colls: Vec<u32>,
+    of_p2ps: Vec<u32>,
+    of_ce_colls: Vec<u32>,
+}
+
+impl Activities {
+    /// Those of a process, without anything that belongs to them yet.
+    #[must_use]
+    pub fn of(tables: &Tables) -> Self {
+        let mut order: Vec<(u32, OperationRow)> = Vec::new();
+        order.extend(
+            tables
+                .rows()
+                .map(|(row, event)| (event.order, OperationRow::Coll(row))),
+        );
+        order.extend(
+            tables
+                .rows()
+                .map(|(row, event)| (event.order, OperationRow::P2p(row))),
+        );
+        order.extend(
+            tables
+                .rows()
+                .map(|(row, event)| (event.order, OperationRow::CeColl(row))),
+        );
+        // Stable for its speed: there are three runs in order.
+        order.sort_by_key(|&(order, _)| order);
+        let mut activities = Self {
+            all: Vec::with_capacity(order.len()),
+            of_colls: vec![0; tables.events.colls.len()],
+            of_p2ps: vec![0; tables.events.p2ps.len()],
+            of_ce_colls: vec![0; tables.events.ce_colls.len()],
+        };
+        for (_, operation) in order {
+            let at = place(activities.all.len());
+            let of_row = match operation {
+                OperationRow::Coll(row) => activities.of_colls.get_mut(row.index()),
+                OperationRow::P2p(row) => activities.of_p2ps.get_mut(row.index()),
+                OperationRow::CeColl(row) => activities.of_ce_colls.get_mut(row.index()),
+            };
+            if let Some(of_row) = of_row {
+                *of_row = at;
+            }
+            activities.all.push(Activity::new(operation));
+        }
+        activities
+    }
+
+    /// The index of the activity of an operation.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, operation: OperationRow) -> Option<u32> {
+        let at = match operation {
+            OperationRow::Coll(row) => self.of_colls.get(row.index()),
+            OperationRow::P2p(row) => self.of_p2ps.get(row.index()),
+            OperationRow::CeColl(row) => self.of_ce_colls.get(row.index()),
+        };
+        at.copied()
+    }
+
+    /// The index of the activity of the event with this id.
+    #[must_use]
+    #[inline]
+    pub fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
+        self.at(OperationRow::of(tables.find(id)?)?)
+    }
+
+    /// The activity of the event with this id.
+    #[must_use]
+    pub fn get(&self, tables: &Tables, id: u64) -> Option<&Activity> {
+        self.all.get(index(self.find(tables, id)?))
+    }
+
+    /// The same, to add to it.
+    #[inline]
+    pub(super) fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut Activity> {
+        let at = self.find(tables, id)?;
+        self.all.get_mut(index(at))
+    }
+
+    /// Finds those that never ended themselves. A stop that got lost says nothing against children that ended.
+    pub(super) fn find_unfinished(&mut self, tables: &Tables) {
+        for activity in &mut self.all {
+            let nothing_ended = activity.proxy_last.is_none() && activity.kernel_host.is_none();
+            let has_no_stop = || tables.operation(activity.operation).stop().is_none();
+            activity.unfinished |= nothing_ended && has_no_stop();
+        }
+    }
+}

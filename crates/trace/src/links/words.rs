@@ -1,0 +1,70 @@
+//! What the strings of a journal mean: the same few come with every operation, so each is looked into once.
+
+use super::collective::{Shape, element_bytes, shape};
+use crate::tables::place::index;
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+
+/// What a string means where it names a data type or a function.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    element_bytes: u64,
+    shape: Option<Shape>,
+}
+
+/// The meanings of all strings.
+#[derive(Debug, Default)]
+pub struct Words(Vec<Word>);
+
+impl Words {
+    /// Looks into the strings of a journal.
+    #[must_use]
+    pub fn of(symbols: &Symbols) -> Self {
+        let none = Word::default();
+        let named = symbols.all().map(|symbol| {
+            let text = symbols.text(symbol);
+            Word {
+                element_bytes: element_bytes(text),
+                shape: shape(text),
+            }
+        });
+        Self([none].into_iter().chain(named).collect())
+    }
+
+    /// Bytes of an element of a data type, see [`element_bytes`].
+    #[must_use]
+    #[inline]
+    pub fn element_bytes(&self, datatype: Symbol) -> u64 {
+        self.0
+            .get(index(datatype.0))
+            .map_or(0, |word| word.element_bytes)
+    }
+
+    /// The shape of a collective, see [`shape`].
+    #[must_use]
+    #[inline]
+    pub fn shape(&self, func: Symbol) -> Option<Shape> {
+        self.0.get(index(func.0))?.shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_means_what_its_text_does() {
+        let mut symbols = Symbols::default();
+        let texts = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""];
+        let known = texts.map(|text| symbols.intern(text));
+        let words = Words::of(&symbols);
+        assert_eq!(
+            known.map(|symbol| words.element_bytes(symbol)),
+            [8, 0, 0, 1, 0]
+        );
+        let is_collective = known.map(|symbol| words.shape(symbol).is_some());
+        assert_eq!(is_collective, [false, true, false, false, false]);
+        let unknown = [Symbol::NONE, Symbol(99)];
+        assert_eq!(unknown.map(|symbol| words.element_bytes(symbol)), [0, 0]);
+    }
+}

@@ -1,0 +1,270 @@
+//! Takes region instances, messages and metrics, and makes the locations of a process of them.
+
+mod location;
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+pub use self::location::LocationBuilder;
+use crate::tables::counts::Counts;
+use crate::tables::place::{index, place};
+use crate::tables::{Tables, Thread};
+use crate::timeline::events::{Interleaved, Nested, TimedInstance, TimelineEvent, sort};
+use crate::timeline::instance::{RegionKey, RegionNumber, Regions};
+use crate::timeline::location::LocationKey;
+use crate::timeline::locations;
+use crate::timeline::messages::Messages;
+use crate::timeline::metrics::Sample;
+use crate::timeline::model::ProcessModel;
+use journal::part::options::Level;
+use nccl_events::Kind;
+
+/// A location of the trace with what is on it.
+#[derive(Debug)]
+pub struct Location {
+    /// What it is about.
+    pub key: LocationKey,
+    /// 0 for the location itself, 1 for its sibling `#2`.
+    pub sibling: u32,
+    /// What is shown, nested.
+    pub instances: Vec<TimedInstance>,
+    /// Its communication records.
+    pub messages: Messages,
+    /// What its metrics are, by time.
+    pub samples: Vec<Sample>,
+}
+
+/// Takes what is shown and gives locations.
+#[derive(Debug, Default)]
+pub struct TimelineBuilder {
+    /// By index of a thread, the first with its key: what is shown on it.
+    threads: Vec<ThreadRow>,
+    locations: Vec<Shown>,
+    /// Where in `locations` those are, by key and sibling.
+    numbers: FxHashMap<(LocationKey, u32), usize>,
+    messages: BTreeMap<LocationKey, Messages>,
+    samples: BTreeMap<LocationKey, Vec<Sample>>,
+    level: Level,
+    /// By kind: how many events are shown.
+    shown: [u64; Kind::COUNT],
+    /// By index of a thread: the first with the same key.
+    first_threads: Vec<u32>,
+    regions: Regions,
+    /// What happened while it was built.
+    pub counts: Counts,
+}
+
+/// What is shown on a location.
+#[derive(Debug)]
+struct Shown {
+    key: LocationKey,
+    sibling: u32,
+    instances: Vec<TimedInstance>,
+}
+
+/// What is shown on a thread that may have several places.
+#[derive(Debug, Default)]
+struct ThreadRow {
+    /// The place that was shown on first.
+    thread: Option<u32>,
+    instances: Vec<TimedInstance>,
+}
+
+/// The locations of a process, in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// The locations.
+    pub locations: Vec<Location>,
+    /// The threads that [`LocationKey::Thread`] counts: a place in [`Tables::threads`] for each.
+    pub threads: Vec<u32>,
+    /// The regions of what is shown.
+    pub regions: Regions,
+}
+
+impl TimelineBuilder {
+    /// An empty builder for a process. What is shown on locations above the level is left out.
+    #[must_use]
+    pub fn new(tables: &Tables, level: Level) -> Self {
+        let threads = 0..place(tables.threads.len());
+        let mut rows = Vec::new();
+        rows.resize_with(tables.threads.len(), ThreadRow::default);
+        Self {
+            threads: rows,
+            first_threads: threads
+                .map(|thread| tables.first_place_of_thread(thread))
+                .collect(),
+            level,
+            ..Self::default()
+        }
+    }
+
+    /// Draws on the location of a thread.
+    pub fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
+        self.regions.use_one(instance.instance.region);
+        let first = self.first_threads.get(index(thread)).copied();
+        let row = self.threads.get_mut(index(first.unwrap_or(thread)));
+        if let Some(row) = row {
+            let _thread = row.thread.get_or_insert(thread);
+            row.instances.push(instance);
+        }
+    }
+
+    /// Makes a location, used or not.
+    pub fn create(&mut self, key: LocationKey) {
+        let _number = self.number(key, 0);
+    }
+
+    /// Draws on a location or one of its siblings.
+    pub fn on_location(&mut self, key: LocationKey, sibling: usize, instance: TimedInstance) {
+        self.location(key).add(sibling, instance);
+    }
+
+    fn number(&mut self, key: LocationKey, sibling: u32) -> usize {
+        let next = self.locations.len();
+        let number = *self.numbers.entry((key, sibling)).or_insert(next);
+        if number == next {
+            let instances = Vec::new();
+            self.locations.push(Shown {
+                key,
+                sibling,
+                instances,
+            });
+        }
+        number
+    }
+
+    /// The number of a region that is shown.
+    #[inline]
+    pub fn region(&mut self, key: RegionKey) -> RegionNumber {
+        self.regions.number(key)
+    }
+
+    /// Counts an event that is of no communicator of this process: it is another process's, or the beginning was lost.
+    pub fn count_without_communicator(&mut self, is_foreign: bool) {
+        if is_foreign {
+            self.counts.foreign += 1;
+        } else {
+            self.counts.uninitialised += 1;
+        }
+    }
+
+    /// Puts communication records on a location.
+    pub fn messages(&mut self, key: LocationKey, messages: Messages) {
+        self.messages.insert(key, messages);
+    }
+
+    /// Puts samples of a metric on a location; those of one metric come by time.
+    pub fn samples(&mut self, key: LocationKey, samples: Vec<Sample>) {
+        if !samples.is_empty() && self.level.draws(key.kind()) {
+            self.samples.entry(key).or_default().extend(samples);
+        }
+    }
+
+    /// Notes that one more event of a kind is in the trace, if the level has the kind.
+    #[inline]
+    pub fn shown(&mut self, kind: Kind) {
+        if let Some(shown) = self.shown.get_mut(usize::from(kind as u8)) {
+            *shown += 1;
+        }
+    }
+
+    /// Counts what was shown and what was not, and orders the locations.
+    #[must_use]
+    pub fn finish(mut self, model: &ProcessModel<'_>) -> (Timeline, Counts) {
+        let tables = model.tables;
+        for (kind, written) in Kind::ALL.into_iter().zip(self.shown) {
+            let all = tables.events.count(kind) as u64;
+            let counts = self.counts.kinds.get_mut(kind);
+            if self.level.draws(kind) {
+                counts.written += written;
+                counts.not_drawn += all.saturating_sub(written);
+            } else {
+                counts.left_out += all;
+            }
+        }
+        let mut timeline = Timeline::default();
+        let first =
+            |instances: &[TimedInstance]| instances.iter().map(|instance| instance.start).min();
+        let rows = self.threads.into_iter();
+        let shown = rows.filter_map(|row| Some((row.thread?, row.instances)));
+        let mut threads: Vec<(u32, Vec<TimedInstance>)> = shown.collect();
+        let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
+        threads.sort_by_key(|(thread, instances)| (first(instances), key(*thread)));
+        for (thread, instances) in threads {
+            let number = place(timeline.threads.len());
+            timeline.threads.push(thread);
+            timeline.locations.push(Location {
+                key: LocationKey::Thread(number),
+                sibling: 0,
+                instances,
+                messages: Messages::default(),
+                samples: Vec::new(),
+            });
+        }
+        let mut locations = self.locations;
+        locations.sort_by_key(|location| (location.key.position(&model.comms), location.sibling));
+        for Shown {
+            key,
+            sibling,
+            instances,
+        } in locations
+        {
+            let (messages, mut samples) = match sibling {
+                0 => (self.messages.remove(&key), self.samples.remove(&key)),
+                _ => (None, None),
+            };
+            if let Some(samples) = &mut samples {
+                samples.sort_by_key(|sample| (sample.time, sample.metric));
+            }
+            timeline.locations.push(Location {
+                key,
+                sibling,
+                instances,
+                messages: messages.unwrap_or_default(),
+                samples: samples.unwrap_or_default(),
+            });
+        }
+        timeline.regions = self.regions;
+        (timeline, self.counts)
+    }
+}
+
+impl Location {
+    /// Whether nothing happens on it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.instances.is_empty() && self.has_only_instances()
+    }
+
+    /// Whether nothing but intervals is on it, as on most.
+    #[must_use]
+    pub const fn has_only_instances(&self) -> bool {
+        self.messages.is_empty() && self.samples.is_empty()
+    }
+
+    /// Puts what is on it in the order that [`Self::events`] needs.
+    pub fn sort(&mut self) {
+        sort(&mut self.instances);
+        self.messages.sort();
+    }
+
+    /// The events of the location, once sorted, in a valid order. `instances` goes through [`Self::instances`]; `cut` counts those that
+    /// had to be cut to nest.
+    pub fn events<'a>(
+        &'a self,
+        instances: impl Iterator<Item = &'a TimedInstance>,
+        cut: &'a mut u64,
+    ) -> impl Iterator<Item = TimelineEvent> {
+        let shown = self.messages.merge(Nested::new(instances, cut));
+        Interleaved::new(shown, self.samples.iter().map(Sample::event))
+    }
+}
+
+/// Builds the timeline of a process.
+#[must_use]
+pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
+    let mut builder = TimelineBuilder::new(model.tables, model.options.level);
+    locations::build(model, &mut builder);
+    builder.finish(model)
+}

@@ -1,0 +1,247 @@
+//! What is shown: one region instance.
+
+use rustc_hash::FxHashMap;
+
+use crate::links::derived::Pattern;
+use crate::tables::{EventRow, Fields, Row};
+pub use crate::timeline::instance_kind::InstanceKind;
+use crate::timeline::instance_kind::{CONTROLS, PARTS, STEPS};
+use crate::vocabulary::RegionClass;
+use journal::format::record::Symbol;
+use nccl_events::Kind;
+
+// [`RegionInstance::tie`] keeps five bits for it.
+const _: () = assert!((InstanceKind::Work as u8) < 1 << 5);
+// There are several of them for each step.
+const _: () = assert!(size_of::<RegionInstance>() <= 16);
+
+/// One region instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionInstance {
+    /// What it is about.
+    pub source: Source,
+    /// Breaks ties: what was recorded first is around what came later.
+    pub order: u32,
+    /// The region: a number in [`Regions`].
+    pub region: RegionNumber,
+    /// What of it.
+    pub kind: InstanceKind,
+    /// Of parts that follow each other: whether it is the last, where what is known of their end goes.
+    pub is_last: bool,
+}
+
+/// What a region instance is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// An event.
+    Event(EventRow),
+    /// A call of `init` or `finalize`: an index in [`crate::tables::Tables::comm_calls`].
+    CommCall(u32),
+    /// An operation: an index of activities.
+    Activity(u32),
+    /// A call that NCCL makes into sends and receives: an index in
+    /// [`crate::links::derived::DerivedCollectives::calls`].
+    DerivedCall(u32),
+    /// Such a collective itself: the index of its first activity.
+    Derived(u32),
+    /// A kernel or a copy: an index in [`crate::links::gpu_work::GpuWork::all`].
+    Work(u32),
+}
+
+impl RegionInstance {
+    /// What is no part of several.
+    #[must_use]
+    pub const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
+        Self {
+            source,
+            order,
+            region,
+            kind,
+            is_last: false,
+        }
+    }
+
+    /// The same of an event.
+    #[must_use]
+    #[inline]
+    pub fn of<F: Fields>(
+        row: Row<F>,
+        order: u32,
+        kind: InstanceKind,
+        region: RegionNumber,
+    ) -> Self {
+        Self::new(Source::Event(F::any(row)), order, kind, region)
+    }
+
+    /// Whether it stands for the event, not for a part of it.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        !PARTS.has(self.kind)
+    }
+
+    /// Whether it is a proxy step or a phase of one.
+    #[must_use]
+    pub const fn is_step(&self) -> bool {
+        STEPS.has(self.kind)
+    }
+
+    /// Whether it is a state of a proxy thread.
+    #[must_use]
+    pub const fn is_control(&self) -> bool {
+        CONTROLS.has(self.kind)
+    }
+
+    /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of
+    /// others around them.
+    #[must_use]
+    pub const fn tie(&self) -> u64 {
+        match self.kind {
+            // An init or finalize is around everything its thread does meanwhile.
+            InstanceKind::CommInit | InstanceKind::CommFinalize => self.order as u64,
+            kind => 1 << 40 | (self.order as u64) << 5 | kind as u64,
+        }
+    }
+}
+
+/// A region by what it stands for; its name comes from the strings of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionKey {
+    /// Its class.
+    pub class: RegionClass,
+    /// The kind of event that it shows, if it shows one.
+    pub kind: Option<Kind>,
+    /// What it is called.
+    pub name: RegionName,
+}
+
+/// A region's name before strings come into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RegionName {
+    /// As it is.
+    Fixed(&'static str),
+    /// `nccl` and the function NCCL named, then a suffix.
+    Func(Symbol, &'static str),
+    /// As NCCL names it.
+    Text(Symbol),
+    /// A collective of sends and receives.
+    Derived(Pattern),
+    /// What a network plugin that is not known does, by the plugin's id.
+    Plugin(i64),
+    /// A C++ function, by its mangled name.
+    Mangled(Symbol),
+    /// A copy, by CUPTI's number of its kind.
+    Copy(u8),
+}
+
+impl RegionKey {
+    /// A region that shows no event.
+    #[must_use]
+    pub const fn new(class: RegionClass, name: RegionName) -> Self {
+        Self {
+            class,
+            kind: None,
+            name,
+        }
+    }
+
+    /// A region with a name that does not depend on the journal.
+    #[must_use]
+    pub const fn fixed(class: RegionClass, name: &'static str) -> Self {
+        Self::new(class, RegionName::Fixed(name))
+    }
+
+    /// A region that is called after a function.
+    #[must_use]
+    pub const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
+        Self::new(class, RegionName::Func(func, suffix))
+    }
+
+    /// The same region, which shows events of this kind.
+    #[must_use]
+    pub const fn showing(self, kind: Kind) -> Self {
+        Self {
+            kind: Some(kind),
+            ..self
+        }
+    }
+}
+
+/// A region by number: its place in [`Regions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionNumber(u16);
+
+impl RegionNumber {
+    /// As an index.
+    #[must_use]
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// The regions that are shown, in no particular order.
+#[derive(Debug, Default)]
+pub struct Regions {
+    keys: Vec<RegionKey>,
+    numbers: FxHashMap<RegionKey, RegionNumber>,
+    /// By number: whether something is shown.
+    is_used: Vec<bool>,
+    last: Option<(RegionKey, RegionNumber)>,
+    /// By kind, of those that tell their region alone.
+    of_kinds: [Option<RegionNumber>; 32],
+}
+
+impl Regions {
+    /// The number of a region. Of more than 65 535 the further ones are one.
+    #[inline]
+    pub fn number(&mut self, key: RegionKey) -> RegionNumber {
+        match self.last {
+            Some((last, number)) if last == key => number,
+            _ => self.look_up(key),
+        }
+    }
+
+    fn look_up(&mut self, key: RegionKey) -> RegionNumber {
+        let next = u16::try_from(self.keys.len());
+        let key = match next {
+            Ok(u16::MAX) | Err(_) => RegionKey::fixed(RegionClass::Kernel, "further regions"),
+            Ok(_) => key,
+        };
+        let next = RegionNumber(next.unwrap_or(u16::MAX));
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next && self.keys.len() == next.index() {
+            self.keys.push(key);
+            self.is_used.push(false);
+        }
+        self.last = Some((key, number));
+        number
+    }
+
+    /// The number of the region of a kind that tells it alone.
+    #[inline]
+    pub(crate) fn of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
+        let known = self.of_kinds.get(kind as usize).copied().flatten();
+        known.unwrap_or_else(|| {
+            let unknown = RegionKey::fixed(RegionClass::Network, "unknown");
+            let number = self.number(kind.region().unwrap_or(unknown));
+            if let Some(of_kind) = self.of_kinds.get_mut(kind as usize) {
+                *of_kind = Some(number);
+            }
+            number
+        })
+    }
+
+    /// Notes that an instance of a region is shown.
+    #[inline]
+    pub(crate) fn use_one(&mut self, number: RegionNumber) {
+        if let Some(is_used) = self.is_used.get_mut(number.index()) {
+            *is_used = true;
+        }
+    }
+
+    /// The regions of which something is shown, with their numbers.
+    pub fn used(&self) -> impl Iterator<Item = (RegionNumber, RegionKey)> {
+        let all = (0..).map(RegionNumber).zip(&self.keys).zip(&self.is_used);
+        all.filter_map(|((number, &key), &is_used)| is_used.then_some((number, key)))
+    }
+}

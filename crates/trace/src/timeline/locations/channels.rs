@@ -1,0 +1,79 @@
+//! Kernel channels on the GPU's timer, on the location of their channel.
+
+use super::phases::{self, Around};
+use crate::clocks::gpu::GpuClock;
+use crate::tables::place::index;
+use crate::tables::{Event, KernelCh, Row};
+use crate::timeline::builder::TimelineBuilder;
+use crate::timeline::events::TimedInstance;
+use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey};
+use crate::timeline::location::{LocationKey, Siblings};
+use crate::timeline::locations::by_location::ByLocation;
+use crate::timeline::model::ProcessModel;
+use crate::vocabulary::RegionClass;
+use nccl_events::Kind;
+
+pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let mut order = ByLocation::new();
+    for (row, event) in model.tables.rows::<KernelCh>() {
+        let owner = model.owner(event);
+        if owner.is_foreign() {
+            builder.count_without_communicator(model.tables.is_of_foreign_context(event));
+        }
+        if let Some(why) = model.links.stamps.distrust(row) {
+            why.count(&mut builder.counts);
+        }
+        let (start, end) = span(model, row, event);
+        let key = LocationKey::Channel(owner, event.fields.channel);
+        order.add(key, (start, end, row));
+    }
+    let phases = phases::by_channel(model);
+    for (key, of_location) in order.in_order() {
+        let mut siblings = Siblings::default();
+        let shown = RegionKey::fixed(RegionClass::Channel, "ncclKernelChannel");
+        let region = builder.region(shown.showing(Kind::KernelCh));
+        let mut location = builder.location(key);
+        for (start, end, row) in of_location {
+            location.builder().shown(Kind::KernelCh);
+            let event = &model.tables[row];
+            let instance = RegionInstance::of(row, event.order, InstanceKind::Channel, region);
+            let sibling = siblings.take(start, end);
+            location.add(
+                sibling,
+                TimedInstance {
+                    start,
+                    end,
+                    instance,
+                },
+            );
+            let clock = on_gpu(model, row, event);
+            if let (Some(phases), Some((clock, _))) = (phases.get(&row), clock) {
+                let span = (start, end);
+                let around = Around {
+                    sibling,
+                    span,
+                    clock,
+                };
+                phases::build(model, &mut location, phases, around);
+            }
+        }
+    }
+}
+
+fn span(model: &ProcessModel<'_>, row: Row<KernelCh>, event: &Event<KernelCh>) -> (u64, u64) {
+    match on_gpu(model, row, event) {
+        Some((clock, (start, stop))) => (clock.host_ns(start), clock.host_ns(stop)),
+        None => (event.start, model.end(event).max(event.start)),
+    }
+}
+
+/// The clock that a channel is shown by and its stamps; none where it is shown by host times.
+fn on_gpu<'a>(
+    model: &'a ProcessModel<'_>,
+    row: Row<KernelCh>,
+    event: &Event<KernelCh>,
+) -> Option<(&'a GpuClock, (u64, u64))> {
+    let stamps = model.links.stamps.of_channel(row, event)?;
+    let clock = model.gpu_clocks.get(index(event.context_at()?))?;
+    Some((clock, stamps))
+}

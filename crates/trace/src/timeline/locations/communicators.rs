@@ -1,0 +1,293 @@
+//! Collective and point-to-point operations as they ran, on the location of the communicator's rank. What NCCL makes of
+//! sends and receives is shown around them; those of them that overlap are beside it, on siblings.
+
+use nccl_events::Kind;
+use std::collections::BTreeMap;
+
+use crate::links::interval::Interval;
+use crate::links::operations::OperationRow;
+use crate::tables::place::{NOWHERE, index, place};
+use crate::tables::switches::Cut;
+use crate::timeline::builder::{LocationBuilder, TimelineBuilder};
+use crate::timeline::events::TimedInstance;
+use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
+use crate::timeline::location::{LocationKey, Siblings};
+use crate::timeline::messages::{Exchange, Messages};
+use crate::timeline::model::ProcessModel;
+use crate::vocabulary::RegionClass;
+use journal::format::record::Symbol;
+use journal::part::options::CollectiveRecords;
+
+/// The first version of the interface that tells of calls.
+const TELLS_CALLS: u8 = 5;
+
+pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    // A rank that did nothing is still a member of its communicator.
+    for context in 0..place(model.tables.contexts.len()) {
+        builder.create(LocationKey::Communicator(context));
+    }
+    let mut order: Vec<Vec<Shown>> = vec![Vec::new(); model.tables.contexts.len()];
+    for (at, activity) in (0..).zip(&model.links.activities.all) {
+        if activity.is_at_capture {
+            // It was put into a graph and did not run: only its enqueueing is shown.
+            continue;
+        }
+        let operation = model.tables.operation(activity.operation);
+        let interval = model.interval(at);
+        let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
+            // Its enqueueing is shown; without a communicator it has no location.
+            builder.count_without_communicator(model.tables.is_of_foreign_context(&operation));
+            continue;
+        };
+        let suffix = if activity.operation.is_by_copy_engines() {
+            " (CE)"
+        } else {
+            ""
+        };
+        let kind = activity.operation.kind();
+        let key = RegionKey::func(RegionClass::Operation, operation.func, suffix).showing(kind);
+        let region = builder.region(key);
+        let shown = Shown {
+            context,
+            interval,
+            enqueued: operation.start,
+            instance: RegionInstance::new(
+                Source::Activity(at),
+                at,
+                InstanceKind::Operation,
+                region,
+            ),
+            operation: Some(activity.operation),
+            func: operation.func,
+            at_home: false,
+        };
+        add(&mut order, shown);
+    }
+    let derived = derived(model, builder, order.iter().flatten());
+    for collective in derived {
+        add(&mut order, collective);
+    }
+    for mut of_rank in order {
+        of_rank.sort_by_key(|shown| {
+            let Interval { start, .. } = shown.interval;
+            let RegionInstance { kind, order, .. } = shown.instance;
+            (start, shown.enqueued, kind != InstanceKind::Derived, order)
+        });
+        let mut rows = Rows::default();
+        let context = of_rank.first().map(|shown| shown.context);
+        if let Some(context) = context {
+            let mut location = builder.location(LocationKey::Communicator(context));
+            location.reserve(of_rank.len());
+            for shown in &mut of_rank {
+                put(model, &mut location, &mut rows, shown);
+            }
+        }
+        add_messages(model, builder, &mut of_rank);
+    }
+}
+
+/// Puts an operation among those of its rank.
+fn add(order: &mut [Vec<Shown>], shown: Shown) {
+    if let Some(of_rank) = order.get_mut(index(shown.context)) {
+        of_rank.push(shown);
+    }
+}
+
+/// An operation, or a collective around some, on its way to the locations.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    context: u32,
+    interval: Interval,
+    enqueued: u64,
+    instance: RegionInstance,
+    /// The operation; none for a collective around some.
+    operation: Option<OperationRow>,
+    func: Symbol,
+    at_home: bool,
+}
+
+impl Shown {
+    /// The index of its activity, or of the first one of those in it.
+    const fn activity(&self) -> u32 {
+        self.instance.order
+    }
+
+    /// Whether NCCL calls it a collective.
+    fn is_collective(&self) -> bool {
+        self.operation.is_some_and(OperationRow::is_collective)
+    }
+}
+
+/// The collectives around operations: from the first of those to the last.
+fn derived<'a>(
+    model: &ProcessModel<'_>,
+    builder: &mut TimelineBuilder,
+    operations: impl Iterator<Item = &'a Shown>,
+) -> Vec<Shown> {
+    let derived = &model.links.derived;
+    let mut enqueued: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+    for shown in operations {
+        if let Some(at) = derived.place_of_member(shown.activity()) {
+            let first = (shown.enqueued, shown.context);
+            let first = enqueued.entry(at).or_insert(first);
+            first.0 = first.0.min(shown.enqueued);
+        }
+    }
+    let shown = enqueued
+        .into_iter()
+        .filter_map(|(at, (enqueued, context))| {
+            let collective = derived.all.get(index(at))?;
+            let leader = collective.leader()?;
+            let name = RegionName::Derived(derived.call(collective)?.pattern);
+            let key = RegionKey::new(RegionClass::Operation, name).showing(Kind::Coll);
+            let region = builder.region(key);
+            Some(Shown {
+                context,
+                interval: collective.interval(&model.intervals)?,
+                enqueued,
+                instance: RegionInstance::new(
+                    Source::Derived(leader),
+                    leader,
+                    InstanceKind::Derived,
+                    region,
+                ),
+                operation: None,
+                func: Symbol::NONE,
+                at_home: false,
+            })
+        });
+    shown.collect()
+}
+
+/// The rows of a rank.
+#[derive(Debug, Default)]
+struct Rows {
+    siblings: Siblings,
+    /// The row that a derived collective is on, and until when there is something in it.
+    derived: BTreeMap<u32, (usize, u64)>,
+}
+
+impl Rows {
+    /// Takes a row for an operation or a derived collective, which is inside `derived` or is that.
+    fn take(&mut self, shown: &Shown, derived: Option<u32>) -> usize {
+        let Interval { start, end, .. } = shown.interval;
+        if let (InstanceKind::Operation, Some(derived)) = (shown.instance.kind, derived)
+            && let Some((row, free_from)) = self.derived.get_mut(&derived)
+            && *free_from <= start
+        {
+            *free_from = end;
+            return *row;
+        }
+        let row = self.siblings.take(start, end);
+        if let (InstanceKind::Derived, Some(derived)) = (shown.instance.kind, derived) {
+            self.derived.insert(derived, (row, start));
+        }
+        row
+    }
+}
+
+fn put(
+    model: &ProcessModel<'_>,
+    location: &mut LocationBuilder<'_>,
+    rows: &mut Rows,
+    shown: &mut Shown,
+) {
+    let Interval { start, end, .. } = shown.interval;
+    let instance = shown.instance;
+    let moved = instance.kind == InstanceKind::Operation && shown.interval.moved_ns > 0;
+    location.builder().counts.starts_moved += u64::from(moved);
+    let derived = &model.links.derived;
+    let sibling = rows.take(shown, derived.place_of_member(shown.activity()));
+    shown.at_home = sibling == 0;
+    location.add(
+        sibling,
+        TimedInstance {
+            start,
+            end,
+            instance,
+        },
+    );
+}
+
+/// Records come in the order of enqueueing: it is the same on all ranks, and readers match by order.
+/// Which operation of a kernel ends first differs from rank to rank.
+fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank: &mut [Shown]) {
+    of_rank.sort_by_key(|shown| (shown.enqueued, shown.activity()));
+    // Readers match the records of ranks by their order: where some are not there it says nothing.
+    let context = of_rank.first().map_or(NOWHERE, |shown| shown.context);
+    let is_whole = match model.tables.cut(context) {
+        Cut::Whole => true,
+        // Sends and receives are cut by when they were called, which is not the same on all ranks.
+        Cut::Windows(_) if counts_alike(model, context, of_rank) => false,
+        _ => return,
+    };
+    let mut messages = Messages::for_operations(of_rank.len());
+    for shown in of_rank.iter() {
+        if !is_whole && !shown.is_collective() {
+            continue;
+        }
+        if let Some(exchange) = exchange(model, builder, shown) {
+            let exchange = match (exchange, model.options.collectives) {
+                (Exchange::Collective, CollectiveRecords::Nonblocking) => Exchange::Requested {
+                    at: shown.enqueued.min(shown.interval.end),
+                },
+                (Exchange::Collective, CollectiveRecords::None) => continue,
+                (exchange, _) => exchange,
+            };
+            let span = (shown.interval.start, shown.interval.end);
+            messages.add(shown.instance, exchange, span, shown.at_home);
+        }
+    }
+    if let Some(shown) = of_rank.first() {
+        builder.messages(LocationKey::Communicator(shown.context), messages);
+    }
+}
+
+/// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not reported
+/// alike on all ranks.
+fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
+    let context = model.tables.contexts.get(index(context));
+    let tells_calls = context.is_some_and(|context| context.comm.table >= TELLS_CALLS);
+    let mut activities = of_rank
+        .iter()
+        .filter_map(|shown| model.links.activity(shown.activity()));
+    tells_calls || !activities.any(|activity| activity.tells_of_graphs(model.tables))
+}
+
+/// The communication records of an operation; none where a reader could not make sense of them.
+fn exchange(
+    model: &ProcessModel<'_>,
+    builder: &mut TimelineBuilder,
+    shown: &Shown,
+) -> Option<Exchange> {
+    let derived = model.links.derived.of_member(shown.activity());
+    let told_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());
+    let Some(operation) = shown.operation else {
+        return told_once.then_some(Exchange::Collective);
+    };
+    if told_once {
+        return None;
+    }
+    let member = model.comms.member(shown.context)?;
+    let ranks = model.comms.comm(member)?.ranks;
+    let OperationRow::P2p(row) = operation else {
+        if model.words.shape(shown.func).is_some() {
+            builder.counts.sizes_unknown += u64::from(ranks == 0);
+            return Some(Exchange::Collective);
+        }
+        builder.counts.collectives_unknown += 1;
+        return None;
+    };
+    let exchange = match model.symbols.text(shown.func) {
+        "Send" => Some(Exchange::Send),
+        "Recv" => Some(Exchange::Receive),
+        _ => None,
+    };
+    let peer = u32::try_from(model.tables[row].fields.peer).ok();
+    let known = peer.filter(|&peer| ranks == 0 || peer < ranks);
+    if known.is_none() || exchange.is_none() {
+        builder.counts.messages_without_peer += 1;
+        return None;
+    }
+    exchange
+}

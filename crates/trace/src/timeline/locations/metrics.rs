@@ -1,0 +1,128 @@
+//! Metrics of what is shown: `docs/MAPPING.md` §6 says what each measures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::links::operations::{Operation, OperationRow};
+use crate::tables::{Event, ProxyOp, ProxyStep, Row};
+use crate::timeline::builder::TimelineBuilder;
+use crate::timeline::location::LocationKey;
+use crate::timeline::metrics::{Load, rate};
+use crate::timeline::model::ProcessModel;
+use journal::part::metrics::Metric;
+use nccl_events::state;
+
+pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let metrics = model.options.metrics;
+    if metrics.has(Metric::BytesInFlight) || metrics.has(Metric::Bandwidth) {
+        communicators(model, builder);
+    }
+    if metrics.has(Metric::NetworkBandwidth) {
+        network(model, builder);
+    }
+}
+
+/// Operations, as long as they are shown.
+fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let mut loads: BTreeMap<(LocationKey, Metric), Load> = BTreeMap::new();
+    for (activity, interval) in model.links.activities.all.iter().zip(&model.intervals) {
+        let operation = model.tables.operation(activity.operation);
+        let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
+            continue;
+        };
+        let bytes = operation
+            .count
+            .saturating_mul(model.words.element_bytes(operation.datatype));
+        let key = LocationKey::Communicator(context);
+        let span = (interval.start, interval.end);
+        if model.options.metrics.has(Metric::BytesInFlight) {
+            let load = loads.entry((key, Metric::BytesInFlight)).or_default();
+            load.add(span, bytes);
+        }
+        let measured = interval.timing.is_measured();
+        if !model.options.metrics.has(Metric::Bandwidth) || !measured || interval.unfinished {
+            continue;
+        }
+        let moved = moved(model, activity.operation, &operation, bytes);
+        if let Some(rate) = moved.and_then(|moved| rate(moved, span)) {
+            let load = loads.entry((key, Metric::Bandwidth)).or_default();
+            load.add(span, rate);
+        }
+    }
+    put(builder, &loads);
+}
+
+/// What the bandwidth of an operation is computed from, as attribute `nccl.algbw` is.
+fn moved(
+    model: &ProcessModel<'_>,
+    row: OperationRow,
+    operation: &Operation<'_>,
+    bytes: u64,
+) -> Option<u64> {
+    match row {
+        OperationRow::Coll(_) => {
+            // Without the number of ranks a bandwidth would be made up.
+            let party = model
+                .party_of(operation)
+                .filter(|party| party.knows_ranks)?;
+            let shape = model.words.shape(operation.func)?;
+            Some(shape.buffer_bytes(bytes, party.ranks.into()))
+        }
+        OperationRow::P2p(_) => Some(bytes),
+        OperationRow::CeColl(_) => None,
+    }
+}
+
+/// Steps while the network moves them; the whole transfer where NCCL tells no sizes of steps.
+fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let mut loads: BTreeMap<(LocationKey, Metric), Load> = BTreeMap::new();
+    let mut has_steps: BTreeSet<Row<ProxyOp>> = BTreeSet::new();
+    for (row, step) in model.tables.rows::<ProxyStep>() {
+        let Some(parent) = model.tables.find_as::<ProxyOp>(step.parent) else {
+            continue;
+        };
+        let op = &model.tables[parent];
+        let span = if op.fields.is_send {
+            let sent = step.state_time(state::PROXY_STEP_SEND_WAIT);
+            sent.zip(model.step_end(row))
+        } else {
+            let delivered = step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT);
+            delivered.map(|delivered| (step.start, delivered))
+        };
+        if let Some((span, rate)) = span.and_then(|span| Some((span, rate(step.told(), span)?))) {
+            has_steps.insert(parent);
+            let key = (location(model, op), Metric::NetworkBandwidth);
+            loads.entry(key).or_default().add(span, rate);
+        }
+    }
+    for (row, op) in model.tables.rows::<ProxyOp>() {
+        if has_steps.contains(&row) {
+            continue;
+        }
+        let begin = op.state_time(state::PROXY_OP_IN_PROGRESS);
+        let begin = begin.unwrap_or(op.start).max(op.start);
+        let bytes = model.links.proxy_bytes(row, op);
+        let span = op.stop().map(|end| (begin, end));
+        if let Some((span, rate)) = span.and_then(|span| Some((span, rate(bytes, span)?))) {
+            let key = (location(model, op), Metric::NetworkBandwidth);
+            loads.entry(key).or_default().add(span, rate);
+        }
+    }
+    put(builder, &loads);
+}
+
+/// The net location of a proxy operation.
+fn location(model: &ProcessModel<'_>, op: &Event<ProxyOp>) -> LocationKey {
+    let ProxyOp {
+        channel,
+        is_send,
+        peer,
+        ..
+    } = op.fields;
+    LocationKey::Net(model.owner_of_transfer(op), channel, is_send, peer)
+}
+
+fn put(builder: &mut TimelineBuilder, loads: &BTreeMap<(LocationKey, Metric), Load>) {
+    for (&(key, metric), load) in loads {
+        builder.samples(key, load.samples(metric));
+    }
+}

@@ -1,0 +1,90 @@
+//! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL tells all three
+//! after the fact. Where the channel or a phase has no sensible GPU times the phase is not shown.
+
+use std::collections::BTreeMap;
+
+use crate::clocks::gpu::GpuClock;
+use crate::links::stamps::{Distrust, pair};
+use crate::tables::{KernelCh, KernelPhase, Row};
+use crate::timeline::builder::LocationBuilder;
+use crate::timeline::events::TimedInstance;
+use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName};
+use crate::timeline::model::ProcessModel;
+use crate::vocabulary::RegionClass;
+use nccl_events::Kind;
+
+/// The phases of each kernel channel.
+pub(super) type Phases = BTreeMap<Row<KernelCh>, Vec<Row<KernelPhase>>>;
+
+pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
+    let mut phases = Phases::new();
+    for (row, phase) in model.tables.rows::<KernelPhase>() {
+        if let Some(channel) = model.tables.find_as::<KernelCh>(phase.parent) {
+            phases.entry(channel).or_default().push(row);
+        }
+    }
+    phases
+}
+
+/// Where a kernel channel is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around<'a> {
+    /// Which sibling.
+    pub(super) sibling: usize,
+    /// From, to.
+    pub(super) span: (u64, u64),
+    /// The clock that the span was made with.
+    pub(super) clock: &'a GpuClock,
+}
+
+/// Draws phases in the channel around them.
+pub(super) fn build(
+    model: &ProcessModel<'_>,
+    location: &mut LocationBuilder<'_>,
+    phases: &[Row<KernelPhase>],
+    around: Around<'_>,
+) {
+    let (from, to) = around.span;
+    let mut spans: Vec<(u64, u64, Row<KernelPhase>)> = Vec::with_capacity(phases.len());
+    for &row in phases {
+        let phase = &model.tables[row];
+        let (start, stop) = match pair(phase.fields.gpu_ns, phase.told()) {
+            Ok(stamps) => stamps,
+            Err(why) => {
+                why.count(&mut location.builder().counts);
+                continue;
+            }
+        };
+        let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
+        // One that lies outside its channel is not of it: the ring has been overrun.
+        if start < from || stop > to {
+            Distrust::Outside.count(&mut location.builder().counts);
+            continue;
+        }
+        spans.push((start, stop, row));
+    }
+    spans.sort_unstable();
+    let mut free_from = from;
+    for (start, end, row) in spans {
+        // Phases follow each other; stamps that say otherwise are of different works.
+        if start < free_from {
+            Distrust::Outside.count(&mut location.builder().counts);
+            continue;
+        }
+        free_from = end;
+        let phase = &model.tables[row];
+        location.builder().shown(Kind::KernelPhase);
+        let name = RegionName::Text(phase.fields.name);
+        let key = RegionKey::new(RegionClass::Channel, name).showing(Kind::KernelPhase);
+        let region = location.builder().region(key);
+        let instance = RegionInstance::of(row, phase.order, InstanceKind::Phase, region);
+        location.add(
+            around.sibling,
+            TimedInstance {
+                start,
+                end,
+                instance,
+            },
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! What is known of a process before its timeline is built: links, communicators, clocks and intervals.
+
+use std::collections::BTreeSet;
+
+use crate::clocks::gpu::GpuClock;
+use crate::links::Links;
+use crate::links::callback_threads;
+use crate::links::comm::{Comms, Party};
+use crate::links::gpu_clocks::gpu_clocks;
+use crate::links::interval::{Interval, intervals};
+use crate::links::pxn::RemoteTransfers;
+use crate::links::words::Words;
+use crate::tables::place::index;
+use crate::tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
+use crate::timeline::location::Owner;
+use journal::part::options::ArchiveOptions;
+use journal::reader::Symbols;
+
+/// A process, understood: what its events mean and when its operations ran.
+#[derive(Debug)]
+pub struct ProcessModel<'a> {
+    /// The events.
+    pub tables: &'a Tables,
+    /// The strings.
+    pub symbols: &'a Symbols,
+    /// What they mean.
+    pub words: Words,
+    /// The links between events.
+    pub links: Links,
+    /// The communicators.
+    pub comms: Comms,
+    /// The clocks of the GPUs, by index of the context.
+    pub gpu_clocks: Vec<GpuClock>,
+    /// When operations ran, by index of the activity.
+    pub intervals: Vec<Option<Interval>>,
+    /// Which threads are CUDA's own.
+    pub callback_threads: BTreeSet<ThreadKey>,
+    /// What of it is in the timeline, and how.
+    pub options: ArchiveOptions,
+}
+
+impl<'a> ProcessModel<'a> {
+    /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already; `remote` is what other
+    /// processes did for this one.
+    #[must_use]
+    pub fn of(
+        tables: &'a Tables,
+        symbols: &'a Symbols,
+        remote: &[RemoteTransfers],
+        options: ArchiveOptions,
+    ) -> Self {
+        let links = Links::of(tables, symbols, remote);
+        let comms = Comms::of(tables, &links.gpu.devices);
+        let gpu_clocks = gpu_clocks(tables, &links, &comms);
+        let intervals = intervals(tables, &links, &gpu_clocks);
+        Self {
+            tables,
+            symbols,
+            words: Words::of(symbols),
+            links,
+            comms,
+            gpu_clocks,
+            intervals,
+            callback_threads: callback_threads::of(tables),
+            options,
+        }
+    }
+
+    /// When an operation ran, by the index of its activity.
+    #[must_use]
+    pub fn interval(&self, activity: u32) -> Option<Interval> {
+        self.intervals.get(index(activity)).copied().flatten()
+    }
+
+    /// When an event stopped; the last time seen if it did not.
+    #[must_use]
+    #[inline]
+    pub fn end(&self, event: &Head) -> u64 {
+        event
+            .stop()
+            .unwrap_or_else(|| self.tables.span.1.max(event.start))
+    }
+
+    /// When a step ended, as far as anything tells.
+    #[must_use]
+    pub fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
+        let inferred = self.links.inferred_ends.steps.get(&row).copied();
+        inferred.or(self.tables[row].stop())
+    }
+
+    /// Whether an event never stopped, although NCCL would have told.
+    #[must_use]
+    pub fn is_unfinished(&self, event: EventRow) -> bool {
+        let head = self.tables.head(event);
+        let is_told = || match event {
+            EventRow::ProxyOp(row) => self.links.transfers.is_silent(row),
+            EventRow::ProxyStep(row) => self.links.inferred_ends.steps.contains_key(&row),
+            EventRow::ProxyCtrl(row) => self.links.inferred_ends.controls.contains_key(&row),
+            _ => false,
+        };
+        head.is_some_and(|head| head.stop().is_none()) && !is_told()
+    }
+
+    /// Who took part in an operation, or whose transfer it was.
+    #[must_use]
+    pub fn party_of(&self, event: &Head) -> Option<Party> {
+        let member = self.comms.member(event.context_at()?)?;
+        let comm = self.comms.comm(member)?;
+        Some(Party {
+            comm: member.comm,
+            rank: member.rank,
+            ranks: if comm.ranks > 0 {
+                comm.ranks
+            } else {
+                comm.ranks_seen
+            },
+            knows_ranks: comm.ranks > 0,
+        })
+    }
+
+    /// Whose location an event goes on.
+    #[must_use]
+    pub fn owner(&self, event: &Head) -> Owner {
+        let foreign = || Owner::Foreign(self.tables.context_of(event));
+        event.context_at().map_or_else(foreign, Owner::Context)
+    }
+
+    /// Whose location a proxy operation goes on.
+    #[must_use]
+    pub fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
+        if self.tables.names_another_process(op) {
+            return Owner::Foreign(self.tables.context_of(op));
+        }
+        self.owner(op)
+    }
+}
