@@ -1,7 +1,7 @@
 //! What can go wrong, and libotf2's own words about it.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -76,6 +76,10 @@ pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -
         path: path.to_owned(),
         source,
     }
+}
+
+pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Result<CString> {
+    CString::new(bytes).map_err(|_| refused(operation(), "a NUL byte cannot be in a name or text"))
 }
 
 thread_local! {
@@ -170,14 +174,14 @@ fn description(code: sys::OTF2_ErrorCode) -> String {
     text(description)
 }
 
-fn text(string: *const c_char) -> String {
+/// Copies a C string of libotf2; bytes that are not UTF-8 become replacement characters.
+pub(crate) fn text(string: *const c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: not NULL, and libotf2's strings are NUL-terminated; the callers pass strings that outlive this.
-    unsafe { CStr::from_ptr(string) }
-        .to_string_lossy()
-        .into_owned()
+    // SAFETY: not NULL, and libotf2's strings are NUL-terminated and alive when they are passed here.
+    let string = unsafe { CStr::from_ptr(string) };
+    string.to_string_lossy().into_owned()
 }
 
 /// libotf2 reports an error. Runs inside libotf2, on the thread that called it; allocates, which a writer may.

@@ -101,54 +101,41 @@
     )
 )]
 
-mod archive_writer;
-mod attributes;
-mod callbacks;
-mod chunks;
-mod defined;
+mod definition;
 mod error;
-mod event_writer;
-mod full_chunk;
-mod global_definitions;
-mod handle;
-mod local_definitions;
-mod part;
+mod event;
 mod read;
 pub mod records;
 mod refs;
-mod stub;
 mod value;
-pub mod verbatim;
 mod vocabulary;
+mod write;
 
-pub use archive_writer::ArchiveWriter;
-pub use attributes::Attributes;
 pub use error::{Error, Result};
-pub use event_writer::{Collective, EventWriter, Message, NextAttributes, RmaAccess};
-pub use global_definitions::GlobalDefinitions;
-pub use local_definitions::LocalDefWriter;
-pub use part::PartWriter;
-pub use read::{
-    Archive, ClockOffset, Definitions, Event, EventKind, LocalDefinitions, MappingTable,
-    check_event_file,
-};
+pub use event::{Collective, Event, EventKind, Message, RmaAccess};
+pub use read::{Archive, ClockOffset, LocalDefinitions, MappingTable, check_event_file};
+pub use records::Definitions;
 pub use refs::{
     AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
     CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef,
     LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
     SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
-pub use stub::{stub_events, write_stub_events};
 pub use value::{AttributeValue, MetricValue};
 pub use vocabulary::{
     AttributeType, CollectiveOp, GroupType, LocationGroupType, LocationType, MappingType,
     MeasurementMode, MetricBase, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass,
     ParadigmProperty, ParameterType, RecorderKind, RegionRole, SystemTreeDomain,
 };
+pub use write::{
+    ArchiveWriter, Attributes, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, EventWriter,
+    GlobalDefinitions, LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
+};
 
-/// The size of an event chunk, in bytes: of every writer, because the anchor says it for all event files of
-/// the archive. It is Score-P's, so that an archive can have event files of both.
-pub const EVENT_CHUNK_BYTES: u64 = 1024 * 1024;
-
-/// The size of a definitions chunk, in bytes: no single definition can be larger.
-pub const DEFINITIONS_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
+/// The global definitions of an archive as they are: every kind, in the order of the file, with all fields.
+///
+/// [`Definitions`] is for who wants to know what is in an archive. This is for who writes the definitions of
+/// one archive into another, where nothing may get lost on the way.
+pub mod verbatim {
+    pub use crate::definition::{Definition, ReferenceKind};
+}

@@ -1,10 +1,17 @@
 //! The definitions of an archive as plain data: what a writer is given and a reader returns.
 
-use crate::{
-    AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef,
-    LocationGroupType, LocationType, MetricBase, MetricMemberRef, MetricMode, MetricOccurrence,
-    MetricType, Paradigm, ParadigmClass, ParadigmProperty, ParameterType, RecorderKind, RegionRole,
-    StringRef, SystemTreeDomain, SystemTreeNodeRef,
+use std::collections::BTreeMap;
+
+use crate::definition::Definition;
+use crate::refs::{
+    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
+    ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+};
+use crate::value::AttributeValue;
+use crate::vocabulary::{
+    AttributeType, GroupType, LocationGroupType, LocationType, MetricBase, MetricMode,
+    MetricOccurrence, MetricType, Paradigm, ParadigmClass, ParadigmProperty, ParameterType,
+    RecorderKind, RegionRole, SystemTreeDomain,
 };
 
 /// A named property of a definition.
@@ -23,32 +30,6 @@ pub struct ClockProperties {
     pub realtime_timestamp: u64,
 }
 
-/// An attribute that events may carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attribute {
-    /// Its name, dotted by convention.
-    pub name: StringRef,
-    /// What it means.
-    pub description: StringRef,
-    /// The type of its values.
-    pub attribute_type: AttributeType,
-}
-
-/// A node of the system tree.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SystemTreeNode {
-    /// Its name, such as the host's.
-    pub name: StringRef,
-    /// What it is: "machine" for the root and "node" for a host, the words Scalasca looks for.
-    pub class_name: StringRef,
-    /// The node above, or UNDEFINED for the root.
-    pub parent: SystemTreeNodeRef,
-    /// What its members share.
-    pub domains: Vec<SystemTreeDomain>,
-    /// Properties, each name once.
-    pub properties: Vec<Property>,
-}
-
 /// A group of locations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocationGroup {
@@ -64,19 +45,15 @@ pub struct LocationGroup {
     pub properties: Vec<Property>,
 }
 
-/// A location.
+/// What an archive says about a paradigm it uses.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Location {
-    /// Its name.
+pub struct ParadigmRecord {
+    /// The name to show.
     pub name: StringRef,
-    /// What it stands for.
-    pub location_type: LocationType,
-    /// How many events its event file has.
-    pub number_of_events: u64,
-    /// The group it belongs to.
-    pub group: LocationGroupRef,
-    /// Properties, each name once.
-    pub properties: Vec<Property>,
+    /// How it makes things happen at the same time.
+    pub class: ParadigmClass,
+    /// Properties, each once.
+    pub properties: Vec<(ParadigmProperty, AttributeValue)>,
 }
 
 /// Flags of a region: none by default.
@@ -92,27 +69,200 @@ impl RegionFlags {
     pub const PHASE: Self = Self(otf2_sys::OTF2_REGION_FLAG_PHASE);
 }
 
-/// A region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Region {
-    /// The name to show.
-    pub name: StringRef,
-    /// The name in the program, such as a mangled one.
-    pub canonical_name: StringRef,
-    /// What it is.
-    pub description: StringRef,
-    /// What it does.
-    pub role: RegionRole,
-    /// The programming model it belongs to.
-    pub paradigm: Paradigm,
-    /// Flags.
-    pub flags: RegionFlags,
-    /// The file it is in.
-    pub source_file: StringRef,
-    /// Its first line, 0 when not known.
-    pub begin_line: u32,
-    /// Its last line, 0 when not known.
-    pub end_line: u32,
+impl From<u32> for RegionFlags {
+    fn from(flags: u32) -> Self {
+        Self(flags)
+    }
+}
+
+impl From<RegionFlags> for u32 {
+    fn from(flags: RegionFlags) -> Self {
+        flags.0
+    }
+}
+
+/// Those whose fields are those of the [`Definition`] of the same name. The lists after `;` are other definitions.
+macro_rules! records {
+    ($($(#[$of:meta])* $kind:ident($own:ty) in $map:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty,)*
+        $(; $($(#[$list_doc:meta])* $list:ident: $list_type:ty,)*)?
+    })*) => {
+        $(
+            $(#[$of])*
+            pub struct $kind {
+                $($(#[$doc])* pub $field: $type,)*
+                $($($(#[$list_doc])* pub $list: $list_type,)*)?
+            }
+
+            impl $kind {
+                pub(crate) fn definition(&self, this: $own) -> Definition {
+                    Definition::$kind { this, $($field: self.$field.clone().into(),)* }
+                }
+            }
+        )*
+
+        impl Definitions {
+            /// Keeps a definition that is all of a record; else gives it back.
+            fn add_record(&mut self, definition: Definition) -> Option<Definition> {
+                match definition {
+                    $(Definition::$kind { this, $($field,)* } => {
+                        let record = $kind { $($field: $field.into(),)* $($($list: Vec::new(),)*)? };
+                        self.$map.insert(this, record);
+                    })*
+                    other => return Some(other),
+                }
+                None
+            }
+        }
+    };
+}
+
+records! {
+    /// An attribute that events may carry.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    Attribute(AttributeRef) in attributes {
+        /// Its name, dotted by convention.
+        name: StringRef,
+        /// What it means.
+        description: StringRef,
+        /// The type of its values.
+        attribute_type: AttributeType,
+    }
+
+    /// A location.
+    #[derive(Clone, Debug, PartialEq)]
+    Location(LocationRef) in locations {
+        /// Its name.
+        name: StringRef,
+        /// What it stands for.
+        location_type: LocationType,
+        /// How many events its event file has.
+        number_of_events: u64,
+        /// The group it belongs to.
+        group: LocationGroupRef,
+        ;
+        /// Properties, each name once.
+        properties: Vec<Property>,
+    }
+
+    /// A node of the system tree.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    SystemTreeNode(SystemTreeNodeRef) in system_tree_nodes {
+        /// Its name, such as the host's.
+        name: StringRef,
+        /// What it is: "machine" for the root and "node" for a host, the words Scalasca looks for.
+        class_name: StringRef,
+        /// The node above, or UNDEFINED for the root.
+        parent: SystemTreeNodeRef,
+        ;
+        /// What its members share.
+        domains: Vec<SystemTreeDomain>,
+        /// Properties, each name once.
+        properties: Vec<Property>,
+    }
+
+    /// A region.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    Region(RegionRef) in regions {
+        /// The name to show.
+        name: StringRef,
+        /// The name in the program, such as a mangled one.
+        canonical_name: StringRef,
+        /// What it is.
+        description: StringRef,
+        /// What it does.
+        role: RegionRole,
+        /// The programming model it belongs to.
+        paradigm: Paradigm,
+        /// Flags.
+        flags: RegionFlags,
+        /// The file it is in.
+        source_file: StringRef,
+        /// Its first line, 0 when not known.
+        begin_line: u32,
+        /// Its last line, 0 when not known.
+        end_line: u32,
+    }
+
+    /// A group.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    Group(GroupRef) in groups {
+        /// Its name.
+        name: StringRef,
+        /// What its members are.
+        group_type: GroupType,
+        /// The programming model it belongs to.
+        paradigm: Paradigm,
+        /// Flags; 0 is none.
+        flags: u32,
+        /// References or indices, by `group_type`.
+        members: Vec<u64>,
+    }
+
+    /// A communicator.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    Comm(CommRef) in comms {
+        /// Its name.
+        name: StringRef,
+        /// Its members: a group of type [`GroupType::CommGroup`] or [`GroupType::CommSelf`].
+        group: GroupRef,
+        /// The communicator it was made from, or UNDEFINED.
+        parent: CommRef,
+        /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
+        flags: u32,
+    }
+
+    /// A window of remote memory access.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    RmaWin(RmaWinRef) in rma_wins {
+        /// Its name.
+        name: StringRef,
+        /// The communicator that shares it.
+        comm: CommRef,
+        /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
+        flags: u32,
+    }
+
+    /// One value of a metric class.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    MetricMember(MetricMemberRef) in metric_members {
+        /// Its name.
+        name: StringRef,
+        /// What it means.
+        description: StringRef,
+        /// Where it comes from.
+        metric_type: MetricType,
+        /// What a value means, and for which time.
+        mode: MetricMode,
+        /// The type of its values: `U64`, `I64` or `F64`.
+        value_type: AttributeType,
+        /// Values are multiplied by `base` to the power of `exponent`.
+        base: MetricBase,
+        /// See `base`.
+        exponent: i64,
+        /// The unit, such as "B/s".
+        unit: StringRef,
+    }
+
+    /// A metric class: the values of one metric event.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    MetricClass(MetricRef) in metric_classes {
+        /// Its values, in the order of the event.
+        members: Vec<MetricMemberRef>,
+        /// When it is sampled.
+        occurrence: MetricOccurrence,
+        /// Who records it.
+        recorder_kind: RecorderKind,
+    }
+
+    /// A parameter of a region.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    Parameter(ParameterRef) in parameters {
+        /// Its name.
+        name: StringRef,
+        /// The type of its values.
+        parameter_type: ParameterType,
+    }
 }
 
 impl Default for Region {
@@ -131,93 +281,150 @@ impl Default for Region {
     }
 }
 
-/// A group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Its name.
-    pub name: StringRef,
-    /// What its members are.
-    pub group_type: GroupType,
-    /// The programming model it belongs to.
-    pub paradigm: Paradigm,
-    /// Flags; 0 is none.
-    pub flags: u32,
-    /// References or indices, by `group_type`.
-    pub members: Vec<u64>,
+impl LocationGroup {
+    pub(crate) fn definition(&self, this: LocationGroupRef) -> Definition {
+        Definition::LocationGroup {
+            this,
+            name: self.name,
+            group_type: self.group_type.raw(),
+            parent: self.system_tree_parent,
+            creator: self.creator,
+        }
+    }
 }
 
-/// A communicator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comm {
-    /// Its name.
-    pub name: StringRef,
-    /// Its members: a group of type [`GroupType::CommGroup`] or [`GroupType::CommSelf`].
-    pub group: GroupRef,
-    /// The communicator it was made from, or UNDEFINED.
-    pub parent: CommRef,
-    /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
-    pub flags: u32,
+/// All global definitions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Definitions {
+    /// The clock; every archive has one.
+    pub clock: Option<ClockProperties>,
+    /// Strings; bytes that are not UTF-8 are replaced.
+    pub strings: BTreeMap<StringRef, String>,
+    /// Attributes.
+    pub attributes: BTreeMap<AttributeRef, Attribute>,
+    /// The system tree, with its properties and domains.
+    pub system_tree_nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNode>,
+    /// Location groups, with their properties.
+    pub location_groups: BTreeMap<LocationGroupRef, LocationGroup>,
+    /// Locations, with their properties.
+    pub locations: BTreeMap<LocationRef, Location>,
+    /// Regions.
+    pub regions: BTreeMap<RegionRef, Region>,
+    /// Groups.
+    pub groups: BTreeMap<GroupRef, Group>,
+    /// Communicators.
+    pub comms: BTreeMap<CommRef, Comm>,
+    /// Windows.
+    pub rma_wins: BTreeMap<RmaWinRef, RmaWin>,
+    /// Metric members.
+    pub metric_members: BTreeMap<MetricMemberRef, MetricMember>,
+    /// Metric classes.
+    pub metric_classes: BTreeMap<MetricRef, MetricClass>,
+    /// Parameters.
+    pub parameters: BTreeMap<ParameterRef, Parameter>,
+    /// What is said about paradigms.
+    pub paradigms: BTreeMap<Paradigm, ParadigmRecord>,
+    /// How many definitions were read, of all kinds.
+    pub records: u64,
+    /// How many definitions of every other kind there are, by OTF2's name; "Unknown" are those that this
+    /// libotf2 does not know.
+    pub others: BTreeMap<&'static str, u64>,
 }
 
-/// A window of remote memory access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RmaWin {
-    /// Its name.
-    pub name: StringRef,
-    /// The communicator that shares it.
-    pub comm: CommRef,
-    /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
-    pub flags: u32,
-}
+impl Definitions {
+    /// The text of a string; `None` when it is UNDEFINED or not there.
+    #[must_use]
+    pub fn string(&self, string: StringRef) -> Option<&str> {
+        self.strings.get(&string).map(String::as_str)
+    }
 
-/// One value of a metric class.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricMember {
-    /// Its name.
-    pub name: StringRef,
-    /// What it means.
-    pub description: StringRef,
-    /// Where it comes from.
-    pub metric_type: MetricType,
-    /// What a value means, and for which time.
-    pub mode: MetricMode,
-    /// The type of its values: `U64`, `I64` or `F64`.
-    pub value_type: AttributeType,
-    /// Values are multiplied by `base` to the power of `exponent`.
-    pub base: MetricBase,
-    /// See `base`.
-    pub exponent: i64,
-    /// The unit, such as "B/s".
-    pub unit: StringRef,
-}
-
-/// A metric class: the values of one metric event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricClass {
-    /// Its values, in the order of the event.
-    pub members: Vec<MetricMemberRef>,
-    /// When it is sampled.
-    pub occurrence: MetricOccurrence,
-    /// Who records it.
-    pub recorder_kind: RecorderKind,
-}
-
-/// A parameter of a region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: StringRef,
-    /// The type of its values.
-    pub parameter_type: ParameterType,
-}
-
-/// What an archive says about a paradigm it uses.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ParadigmRecord {
-    /// The name to show.
-    pub name: StringRef,
-    /// How it makes things happen at the same time.
-    pub class: ParadigmClass,
-    /// Properties, each once.
-    pub properties: Vec<(ParadigmProperty, AttributeValue)>,
+    /// Takes in what was read.
+    pub(crate) fn add(&mut self, definition: Definition) {
+        let Some(definition) = self.add_record(definition) else {
+            return;
+        };
+        let kind = definition.kind();
+        let kept = match definition {
+            Definition::ClockProperties {
+                timer_resolution,
+                global_offset,
+                trace_length,
+                realtime_timestamp,
+            } => {
+                let clock = ClockProperties {
+                    timer_resolution,
+                    global_offset,
+                    trace_length,
+                    realtime_timestamp,
+                };
+                self.clock = Some(clock);
+                Some(())
+            }
+            Definition::String { this, text } => {
+                self.strings
+                    .insert(this, String::from_utf8_lossy(&text).into_owned());
+                Some(())
+            }
+            Definition::LocationGroup {
+                this,
+                name,
+                group_type,
+                parent,
+                creator,
+            } => {
+                let (group_type, system_tree_parent) = (group_type.into(), parent);
+                let group = LocationGroup {
+                    name,
+                    group_type,
+                    system_tree_parent,
+                    creator,
+                    properties: Vec::new(),
+                };
+                self.location_groups.insert(this, group);
+                Some(())
+            }
+            Definition::Paradigm {
+                paradigm,
+                name,
+                class,
+            } => {
+                let record = ParadigmRecord {
+                    name,
+                    class: class.into(),
+                    properties: Vec::new(),
+                };
+                self.paradigms.insert(paradigm.into(), record);
+                Some(())
+            }
+            Definition::ParadigmProperty {
+                paradigm,
+                property,
+                value,
+            } => {
+                let of = self.paradigms.get_mut(&paradigm.into());
+                of.map(|of| of.properties.push((property.into(), value)))
+            }
+            Definition::SystemTreeNodeDomain { of, domain } => {
+                let of = self.system_tree_nodes.get_mut(&of);
+                of.map(|of| of.domains.push(domain.into()))
+            }
+            Definition::SystemTreeNodeProperty { of, name, value } => {
+                let of = self.system_tree_nodes.get_mut(&of);
+                of.map(|of| of.properties.push((name, value)))
+            }
+            Definition::LocationGroupProperty { of, name, value } => {
+                let of = self.location_groups.get_mut(&of);
+                of.map(|of| of.properties.push((name, value)))
+            }
+            Definition::LocationProperty { of, name, value } => {
+                let of = self.locations.get_mut(&of);
+                of.map(|of| of.properties.push((name, value)))
+            }
+            _ => None,
+        };
+        // What says more about something that is not defined is counted, too.
+        if kept.is_none() {
+            *self.others.entry(kind).or_default() += 1;
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use otf2_sys as sys;
 
-use crate::{
-    AttributeRef, AttributeType, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricRef,
-    ParameterRef, RegionRef, RmaWinRef, StringRef,
+use crate::refs::{
+    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricRef, ParameterRef,
+    RegionRef, RmaWinRef, StringRef,
 };
+use crate::vocabulary::AttributeType;
 
 macro_rules! attribute_values {
     ($($(#[$doc:meta])* $variant:ident($rust:ty) = $field:ident { |$value:ident| $raw:expr, $from_raw:expr };)*) => {

@@ -1,116 +1,243 @@
-//! The global definitions of an archive, as owned data.
+//! The global definitions of an archive: from libotf2's callbacks to [`Definition`]s.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::ptr;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::{self, NonNull};
 
 use otf2_sys as sys;
 
-use super::definition_callbacks::DefinitionCallbacks;
-use super::reader::Reader;
-use crate::error::{self, Result, check};
-use crate::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
-    ParadigmRecord, Parameter, Region, RmaWin, SystemTreeNode,
+use super::archive::Archive;
+use super::reader::{Reader, array};
+use crate::definition::{Definition, Field, plain_definitions};
+use crate::error::{self, Result, check, refused};
+use crate::records::Definitions;
+use crate::refs::{
+    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
+    CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef,
+    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
+    SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
-use crate::{
-    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
-    Paradigm, ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
-};
+use crate::value::AttributeValue;
 
-/// All global definitions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Definitions {
-    /// The clock; every archive has one.
-    pub clock: Option<ClockProperties>,
-    /// Strings; bytes that are not UTF-8 are replaced.
-    pub strings: BTreeMap<StringRef, String>,
-    /// Attributes.
-    pub attributes: BTreeMap<AttributeRef, Attribute>,
-    /// The system tree, with its properties and domains.
-    pub system_tree_nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNode>,
-    /// Location groups, with their properties.
-    pub location_groups: BTreeMap<LocationGroupRef, LocationGroup>,
-    /// Locations, with their properties.
-    pub locations: BTreeMap<LocationRef, Location>,
-    /// Regions.
-    pub regions: BTreeMap<RegionRef, Region>,
-    /// Groups.
-    pub groups: BTreeMap<GroupRef, Group>,
-    /// Communicators.
-    pub comms: BTreeMap<CommRef, Comm>,
-    /// Windows.
-    pub rma_wins: BTreeMap<RmaWinRef, RmaWin>,
-    /// Metric members.
-    pub metric_members: BTreeMap<MetricMemberRef, MetricMember>,
-    /// Metric classes.
-    pub metric_classes: BTreeMap<MetricRef, MetricClass>,
-    /// Parameters.
-    pub parameters: BTreeMap<ParameterRef, Parameter>,
-    /// What is said about paradigms.
-    pub paradigms: BTreeMap<Paradigm, ParadigmRecord>,
-    /// How many definitions were read, of all kinds.
-    pub records: u64,
-    /// How many definitions of every other kind there are, by OTF2's name; "Unknown" are those that this
-    /// libotf2 does not know.
-    pub others: BTreeMap<&'static str, u64>,
-}
+impl Archive {
+    /// Reads the global definitions.
+    ///
+    /// # Errors
+    ///
+    /// When the file of the global definitions is missing or damaged.
+    pub fn definitions(&self) -> Result<Definitions> {
+        let mut found = Definitions::default();
+        let records = self.each_definition(&mut |definition| match definition {
+            Some(definition) => found.add(definition),
+            None => *found.others.entry("Unknown").or_default() += 1,
+        })?;
+        found.records = records;
+        Ok(found)
+    }
 
-impl Definitions {
-    /// The text of a string; `None` when it is UNDEFINED or not there.
-    #[must_use]
-    pub fn string(&self, string: StringRef) -> Option<&str> {
-        self.strings.get(&string).map(String::as_str)
+    /// Reads the global definitions as they are: every kind, in the order of the file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Archive::definitions`]; also when there are kinds of definitions that OTF2 3.0 does not have: passing
+    /// on the others would lose them.
+    pub fn verbatim_definitions(&self) -> Result<Vec<Definition>> {
+        let mut found = Vec::new();
+        let count = self.each_definition(&mut |definition| found.extend(definition))?;
+        let known = u64::try_from(found.len()).unwrap_or(u64::MAX);
+        if known != count {
+            let reason = format!(
+                "{} of its {count} definitions are of kinds that OTF2 3.0 does not have; they would be lost",
+                count.saturating_sub(known)
+            );
+            return Err(refused(self.reading_definitions(), reason));
+        }
+        Ok(found)
+    }
+
+    fn reading_definitions(&self) -> String {
+        let file = self.anchor_file().with_extension("def");
+        format!("read the definitions {}", file.display())
+    }
+
+    /// Calls `each` for every global definition, with `None` for those that libotf2 does not know; how many there are.
+    fn each_definition(&self, mut each: Each<'_>) -> Result<u64> {
+        let callbacks = Callbacks::new()?;
+        let mut reader = Reader::open(self.anchor_file())?;
+        let operation = || self.reading_definitions();
+        let pointer = reader.as_ptr();
+        error::forget();
+        // SAFETY: the reader is open.
+        let definitions = unsafe { sys::OTF2_Reader_GetGlobalDefReader(pointer) };
+        if definitions.is_null() {
+            return Err(error::null(operation()));
+        }
+        let (table, user_data) = (callbacks.0.as_ptr(), ptr::from_mut(&mut each).cast());
+        // SAFETY: both readers are open, libotf2 copies the table, whose callbacks take an `Each`, and `each` is used
+        // through this pointer alone until the reading is done.
+        let code = unsafe {
+            sys::OTF2_Reader_RegisterGlobalDefCallbacks(pointer, definitions, table, user_data)
+        };
+        check(code, operation)?;
+        let mut count = 0;
+        // SAFETY: both readers are open; the callbacks' user data is alive.
+        let code = unsafe {
+            sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count)
+        };
+        check(code, operation)?;
+        Ok(count)
     }
 }
 
-pub(super) fn read(anchor: &Path) -> Result<Definitions> {
-    let mut found = Definitions::default();
-    // SAFETY: these callbacks take a `Definitions`.
-    found.records = unsafe { read_into(anchor, &DefinitionCallbacks::new()?, &mut found) }?;
-    Ok(found)
-}
+/// The user data of the callbacks is the address of one.
+type Each<'a> = &'a mut dyn FnMut(Option<Definition>);
 
-/// What is being done, for messages.
-pub(crate) fn operation(anchor: &Path) -> String {
-    let file = anchor.with_extension("def");
-    format!("read the definitions {}", file.display())
-}
-
-/// Hands all global definitions to `callbacks`, with `found` as their user data; how many there are.
+/// Hands a definition on.
 ///
 /// # Safety
-/// The callbacks take a pointer to a `T` as user data.
-pub(crate) unsafe fn read_into<T>(
-    anchor: &Path,
-    callbacks: &DefinitionCallbacks,
-    found: &mut T,
-) -> Result<u64> {
-    let mut reader = Reader::open(anchor)?;
-    let operation = || operation(anchor);
-    let pointer = reader.as_ptr();
-    error::forget();
-    // SAFETY: the reader is open.
-    let definitions = unsafe { sys::OTF2_Reader_GetGlobalDefReader(pointer) };
-    if definitions.is_null() {
-        return Err(error::null(operation()));
+///
+/// The user data is what `each_definition` registers.
+unsafe fn give(user_data: *mut c_void, definition: Option<Definition>) -> sys::OTF2_CallbackCode {
+    // SAFETY: the caller vouches for it, and nothing else uses it while libotf2 runs.
+    let each = unsafe { &mut *user_data.cast::<Each<'_>>() };
+    each(definition);
+    sys::OTF2_CALLBACK_SUCCESS
+}
+
+/// A table of definition callbacks, for a reader to copy.
+struct Callbacks(NonNull<sys::OTF2_GlobalDefReaderCallbacks>);
+
+impl Drop for Callbacks {
+    fn drop(&mut self) {
+        // SAFETY: made by libotf2 and deleted only here; readers have a copy.
+        unsafe { sys::OTF2_GlobalDefReaderCallbacks_Delete(self.0.as_ptr()) };
     }
-    let user_data = ptr::from_mut(found);
-    // SAFETY: both readers are open, libotf2 copies the table, which the caller vouches takes a `T`, and `found` is used
-    // through this pointer alone until the reading is done.
-    let code = unsafe {
-        sys::OTF2_Reader_RegisterGlobalDefCallbacks(
-            pointer,
-            definitions,
-            callbacks.as_ptr(),
-            user_data.cast(),
-        )
+}
+
+impl Callbacks {
+    fn new() -> Result<Self> {
+        error::forget();
+        // SAFETY: takes nothing, returns a table or NULL.
+        let table = unsafe { sys::OTF2_GlobalDefReaderCallbacks_New() };
+        let table = NonNull::new(table)
+            .ok_or_else(|| error::null("make a table of definition callbacks".to_owned()))?;
+        let callbacks = Self(table);
+        register_plain(table.as_ptr())?;
+        register_texts(table.as_ptr())?;
+        register_lists(table.as_ptr())?;
+        Ok(callbacks)
+    }
+}
+
+/// Registers one callback: its arguments are the C ones, its body makes the definition.
+macro_rules! callback {
+    ($table:ident, $set:ident($($name:ident: $argument:ty),*) $definition:expr) => {{
+        unsafe extern "C" fn callback(user_data: *mut c_void, $($name: $argument,)*) -> sys::OTF2_CallbackCode {
+            let definition = $definition;
+            // SAFETY: libotf2 passes what `each_definition` registered.
+            unsafe { give(user_data, definition) }
+        }
+        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        let code = unsafe { sys::$set($table, Some(callback)) };
+        check(code, || "register a definition callback".to_owned())?;
+    }};
+}
+
+macro_rules! register_plain {
+    ($($kind:ident $(($this:ident: $own:ty))? by $set:ident, $write:ident
+        { $($field:ident: $type:ty),* $(; $value:ident)? })*) => {
+        fn register_plain(table: *mut sys::OTF2_GlobalDefReaderCallbacks) -> Result<()> {
+            $(register_plain!(@one table, $set, $kind { $($this: $own,)? $($field: $type,)* } $($value)?);)*
+            Ok(())
+        }
     };
-    check(code, operation)?;
-    let mut count = 0;
-    // SAFETY: both readers are open; the callbacks' user data is alive.
-    let code =
-        unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
-    check(code, operation)?;
-    Ok(count)
+    (@one $table:ident, $set:ident, $kind:ident { $($field:ident: $type:ty,)* }) => {
+        callback! { $table, $set($($field: <$type as Field>::Raw),*) Some(Definition::$kind {
+            $($field: <$type as Field>::from_raw($field),)*
+        }) }
+    };
+    (@one $table:ident, $set:ident, $kind:ident { $($field:ident: $type:ty,)* } $value:ident) => {
+        callback! {
+            $table,
+            $set($($field: <$type as Field>::Raw,)* value_type: u8, value: sys::OTF2_AttributeValue)
+            Some(Definition::$kind {
+                $($field: <$type as Field>::from_raw($field),)*
+                $value: AttributeValue::from_raw(value_type, value),
+            })
+        }
+    };
+}
+
+plain_definitions!(register_plain);
+
+fn register_texts(table: *mut sys::OTF2_GlobalDefReaderCallbacks) -> Result<()> {
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetUnknownCallback() None }
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetStringCallback(this: u32, text: *const c_char) {
+        let this = StringRef::new(this);
+        Some(Definition::String { this, text: bytes(text) })
+    } }
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetGroupCallback(
+        this: u32, name: u32, group_type: u8, paradigm: u8, flags: u32, count: u32, members: *const u64
+    ) {
+        let (this, name) = (GroupRef::new(this), StringRef::new(name));
+        // SAFETY: libotf2 passes an array of `count` members.
+        let members = unsafe { array(members, usize::try_from(count).unwrap_or(0)) };
+        Some(Definition::Group { this, name, group_type, paradigm, flags, members })
+    } }
+    Ok(())
+}
+
+fn register_lists(table: *mut sys::OTF2_GlobalDefReaderCallbacks) -> Result<()> {
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetMetricClassCallback(
+        this: u32, count: u8, members: *const u32, occurrence: u8, recorder_kind: u8
+    ) {
+        let this = MetricRef::new(this);
+        // SAFETY: libotf2 passes an array of `count` members.
+        let members = unsafe { array(members, usize::from(count)) };
+        let members = members.into_iter().map(MetricMemberRef::new).collect();
+        Some(Definition::MetricClass { this, members, occurrence, recorder_kind })
+    } }
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetCartTopologyCallback(
+        this: u32, name: u32, comm: u32, count: u8, dimensions: *const u32
+    ) {
+        let (this, name, comm) = (CartTopologyRef::new(this), StringRef::new(name), CommRef::new(comm));
+        // SAFETY: libotf2 passes an array of `count` dimensions.
+        let dimensions = unsafe { array(dimensions, usize::from(count)) };
+        let dimensions = dimensions.into_iter().map(CartDimensionRef::new).collect();
+        Some(Definition::CartTopology { this, name, comm, dimensions })
+    } }
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetCartCoordinateCallback(
+        topology: u32, rank: u32, count: u8, coordinates: *const u32
+    ) {
+        let topology = CartTopologyRef::new(topology);
+        // SAFETY: libotf2 passes an array of `count` coordinates.
+        let coordinates = unsafe { array(coordinates, usize::from(count)) };
+        Some(Definition::CartCoordinate { topology, rank, coordinates })
+    } }
+    callback! { table, OTF2_GlobalDefReaderCallbacks_SetIoParadigmCallback(
+        this: u8, identification: u32, name: u32, class: u8, flags: u32, count: u8, properties: *const u8,
+        types: *const u8, values: *const sys::OTF2_AttributeValue
+    ) {
+        let (this, name) = (IoParadigmRef::new(this), StringRef::new(name));
+        let identification = StringRef::new(identification);
+        let count = usize::from(count);
+        // SAFETY: libotf2 passes arrays of `count` elements.
+        let properties = unsafe { array(properties, count) };
+        // SAFETY: as above.
+        let types = unsafe { array(types, count) };
+        // SAFETY: as above.
+        let values = unsafe { array(values, count) };
+        let values = types.into_iter().zip(values).map(|(kind, value)| AttributeValue::from_raw(kind, value));
+        let properties = properties.into_iter().zip(values).collect();
+        Some(Definition::IoParadigm { this, identification, name, class, flags, properties })
+    } }
+    Ok(())
+}
+
+/// A C string as it is: not every archive is in UTF-8.
+fn bytes(text: *const c_char) -> Vec<u8> {
+    if text.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: not NULL, and libotf2's strings are NUL-terminated and alive in a callback.
+    unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()
 }

@@ -8,14 +8,16 @@ use std::ptr::NonNull;
 
 use otf2_sys as sys;
 
-use super::{Event, EventKind, other_events};
+use super::reader::array;
 use crate::error::{self, Result, check};
-use crate::{
-    AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, LocationRef, MeasurementMode,
-    Message, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess, RmaWinRef, StringRef,
+use crate::event::{Collective, Event, EventKind, Message, RmaAccess};
+use crate::refs::{
+    AttributeRef, CommRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef,
 };
+use crate::value::{AttributeValue, MetricValue};
+use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
-pub(super) const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
+const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
 
 /// The event that libotf2 delivered last. Its address is the callbacks' user data.
 #[derive(Default)]
@@ -38,7 +40,7 @@ impl Drop for EventCallbacks {
 /// # Safety
 ///
 /// The arguments are those of an event callback that was registered with the address of an [`Inbox`].
-pub(super) unsafe fn deliver(
+unsafe fn deliver(
     location: sys::OTF2_LocationRef,
     time: sys::OTF2_TimeStamp,
     user_data: *mut c_void,
@@ -88,19 +90,6 @@ unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, A
         }
     }
     entries
-}
-
-/// Copies an array that libotf2 passed to a callback.
-///
-/// # Safety
-///
-/// NULL, or `length` values that are alive now.
-pub(crate) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
-    if values.is_null() || length == 0 {
-        return Vec::new();
-    }
-    // SAFETY: not NULL, and the caller vouches for the rest.
-    unsafe { std::slice::from_raw_parts(values, length) }.to_vec()
 }
 
 macro_rules! event_callbacks {
@@ -190,7 +179,8 @@ impl EventCallbacks {
             .ok_or_else(|| error::null("make a table of event callbacks".to_owned()))?;
         let callbacks = Self(table);
         register(table.as_ptr())?;
-        other_events::register(table.as_ptr())?;
+        register_metric(table.as_ptr())?;
+        register_others(table.as_ptr())?;
         Ok(callbacks)
     }
 
@@ -253,10 +243,105 @@ fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
             => EventKind::ParameterUnsignedInt { parameter: ParameterRef::new(parameter), value };
         OTF2_GlobalEvtReaderCallbacks_SetMeasurementOnOffCallback(mode: u8)
             => EventKind::MeasurementOnOff(MeasurementMode::from_raw(mode));
-        OTF2_GlobalEvtReaderCallbacks_SetUnknownCallback() => EventKind::Other("Unknown");
     }
+    Ok(())
+}
+
+fn register_metric(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
     // SAFETY: the table is alive, and the callback has the type that the header gives it.
     let code =
         unsafe { sys::OTF2_GlobalEvtReaderCallbacks_SetMetricCallback(table, Some(on_metric)) };
     check(code, || "register an event callback".to_owned())
+}
+
+/// The event that a callback is for.
+const fn name_of(set: &str) -> &str {
+    let (_, name) = set.split_at("OTF2_GlobalEvtReaderCallbacks_Set".len());
+    name.split_at(name.len() - "Callback".len()).0
+}
+
+/// Events that are read by their name only: the callbacks differ in the arguments that are not looked at.
+macro_rules! other_events {
+    ($table:ident; $($set:ident($($argument:ty),*);)*) => {$({
+        unsafe extern "C" fn callback(
+            location: sys::OTF2_LocationRef,
+            time: sys::OTF2_TimeStamp,
+            user_data: *mut c_void,
+            attributes: *mut sys::OTF2_AttributeList,
+            $(_: $argument,)*
+        ) -> sys::OTF2_CallbackCode {
+            let kind = EventKind::Other(const { name_of(stringify!($set)) });
+            // SAFETY: the arguments are those that libotf2 passed to this event callback.
+            unsafe { deliver(location, time, user_data, attributes, kind) };
+            SUCCESS
+        }
+        // SAFETY: the table is alive, and the callback has the type that the header gives it.
+        let code = unsafe { sys::$set($table, Some(callback)) };
+        check(code, || "register an event callback".to_owned())?;
+    })*};
+}
+
+fn register_others(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
+    other_events! { table;
+        OTF2_GlobalEvtReaderCallbacks_SetBufferFlushCallback(u64);
+        OTF2_GlobalEvtReaderCallbacks_SetMpiRequestTestCallback(u64);
+        OTF2_GlobalEvtReaderCallbacks_SetMpiRequestCancelledCallback(u64);
+        OTF2_GlobalEvtReaderCallbacks_SetOmpForkCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetOmpJoinCallback();
+        OTF2_GlobalEvtReaderCallbacks_SetOmpAcquireLockCallback(u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetOmpReleaseLockCallback(u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetOmpTaskCreateCallback(u64);
+        OTF2_GlobalEvtReaderCallbacks_SetOmpTaskSwitchCallback(u64);
+        OTF2_GlobalEvtReaderCallbacks_SetOmpTaskCompleteCallback(u64);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaWinCreateCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaWinDestroyCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaCollectiveBeginCallback();
+        OTF2_GlobalEvtReaderCallbacks_SetRmaCollectiveEndCallback(u8, u32, u32, u32, u64, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaGroupSyncCallback(u32, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaRequestLockCallback(u32, u32, u64, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaAcquireLockCallback(u32, u32, u64, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaTryLockCallback(u32, u32, u64, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaReleaseLockCallback(u32, u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaSyncCallback(u32, u32, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaWaitChangeCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaAtomicCallback(u32, u32, u8, u64, u64, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaOpTestCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetRmaOpCompleteRemoteCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadForkCallback(u8, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadJoinCallback(u8);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadTeamBeginCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadTeamEndCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadAcquireLockCallback(u8, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadReleaseLockCallback(u8, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadTaskCreateCallback(u32, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadTaskSwitchCallback(u32, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadTaskCompleteCallback(u32, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadCreateCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadBeginCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadWaitCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetThreadEndCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetCallingContextEnterCallback(u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetCallingContextLeaveCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetCallingContextSampleCallback(u32, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetIoCreateHandleCallback(u32, u8, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetIoDestroyHandleCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetIoDuplicateHandleCallback(u32, u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetIoSeekCallback(u32, i64, u8, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetIoChangeStatusFlagsCallback(u32, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetIoDeleteFileCallback(u8, u32);
+        OTF2_GlobalEvtReaderCallbacks_SetIoOperationBeginCallback(u32, u8, u32, u64, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetIoOperationTestCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetIoOperationIssuedCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetIoOperationCompleteCallback(u32, u64, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetIoOperationCancelledCallback(u32, u64);
+        OTF2_GlobalEvtReaderCallbacks_SetIoAcquireLockCallback(u32, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetIoReleaseLockCallback(u32, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetIoTryLockCallback(u32, u8);
+        OTF2_GlobalEvtReaderCallbacks_SetProgramBeginCallback(u32, u32, *const u32);
+        OTF2_GlobalEvtReaderCallbacks_SetProgramEndCallback(i64);
+        OTF2_GlobalEvtReaderCallbacks_SetCommCreateCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetCommDestroyCallback(u32);
+        OTF2_GlobalEvtReaderCallbacks_SetUnknownCallback();
+    }
+    Ok(())
 }

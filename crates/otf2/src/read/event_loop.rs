@@ -5,11 +5,13 @@ use std::ops::ControlFlow;
 
 use otf2_sys as sys;
 
+use super::archive::Archive;
 use super::event_callbacks::{EventCallbacks, Inbox};
+use super::event_file::check_event_file;
 use super::reader::Reader;
-use super::{Archive, Event, check_event_file};
-use crate::LocationRef;
 use crate::error::{self, Error, Result, check, refused};
+use crate::event::Event;
+use crate::refs::LocationRef;
 
 /// What must hold for the events of a location, so that a damaged file ends in an error and not in a loop.
 struct Expected {
@@ -18,83 +20,93 @@ struct Expected {
     time: u64,
 }
 
-pub(super) fn read(
-    archive: &Archive,
-    locations: &[LocationRef],
-    mut each: impl FnMut(LocationRef, Event) -> ControlFlow<()>,
-) -> Result<u64> {
-    let mut expected = HashMap::with_capacity(locations.len());
-    for location in locations {
-        let file = archive.event_file(*location);
-        let events = check_event_file(&file, archive.event_chunk_bytes())?;
-        if expected
-            .insert(
-                *location,
-                Expected {
-                    events,
-                    seen: 0,
-                    time: 0,
-                },
-            )
-            .is_some()
-        {
-            return Err(refused(
-                "read events",
-                format!("{location:?} is asked for twice"),
-            ));
+impl Archive {
+    /// Calls `each` for every event of these locations, in the order of their corrected times.
+    ///
+    /// Clock offsets are applied, and references are those of the global definitions. Equal times are given in
+    /// the order of location ids. Memory is two chunks per location. Returns how many events were given.
+    ///
+    /// # Errors
+    ///
+    /// When an event file is missing, cut short (its process was killed while writing) or has other chunks
+    /// than the anchor says; libotf2 would read such a file for ever, or in part.
+    pub fn for_each_event(
+        &self,
+        locations: &[LocationRef],
+        mut each: impl FnMut(LocationRef, Event) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut expected = self.expected(locations)?;
+        // libotf2 takes no global reader without locations for an answer.
+        if locations.is_empty() {
+            return Ok(0);
         }
-    }
-    // libotf2 takes no global reader without locations for an answer.
-    if locations.is_empty() {
-        return Ok(0);
-    }
-    let mut reader = Reader::open(archive.anchor_file())?;
-    select(&mut reader, archive, locations)?;
-    let events = Events::open(&mut reader, locations)?;
-    let mut total = 0;
-    while let Some((location, event)) = events.next()? {
-        let damaged = |reason| Error::Damaged {
-            path: archive.event_file(location),
-            reason,
+        let mut reader = Reader::open(self.anchor_file())?;
+        select(&mut reader, self, locations)?;
+        let events = Events::open(&mut reader, locations)?;
+        let mut total = 0;
+        while let Some((location, event)) = events.next()? {
+            let path = || self.event_file(location);
+            let Some(expected) = expected.get_mut(&location) else {
+                return Err(refused(
+                    "read events",
+                    format!("{location:?} was not asked for"),
+                ));
+            };
+            expected.seen += 1;
+            if expected.seen > expected.events {
+                let reason = format!("has more events than the {} it counts", expected.events);
+                return Err(Error::Damaged {
+                    path: path(),
+                    reason,
+                });
+            }
+            if event.time < expected.time {
+                return Err(Error::TimeGoesBack {
+                    path: path(),
+                    from: expected.time,
+                    to: event.time,
+                });
+            }
+            expected.time = event.time;
+            total += 1;
+            if each(location, event).is_break() {
+                return Ok(total);
+            }
+        }
+        let short = |location| {
+            expected
+                .get(location)
+                .filter(|it| it.seen < it.events)
+                .map(|it| (location, it))
         };
-        let Some(expected) = expected.get_mut(&location) else {
-            return Err(refused(
-                "read events",
-                format!("{location:?} was not asked for"),
-            ));
-        };
-        expected.seen += 1;
-        if expected.seen > expected.events {
-            return Err(damaged(format!(
-                "has more events than the {} it counts",
-                expected.events
-            )));
-        }
-        if event.time < expected.time {
-            return Err(Error::TimeGoesBack {
-                path: archive.event_file(location),
-                from: expected.time,
-                to: event.time,
-            });
-        }
-        expected.time = event.time;
-        total += 1;
-        if each(location, event).is_break() {
-            return Ok(total);
-        }
-    }
-    for location in locations {
-        if let Some(Expected { events, seen, .. }) =
-            expected.get(location).filter(|it| it.seen < it.events)
-        {
+        if let Some((location, Expected { events, seen, .. })) = locations.iter().find_map(short) {
             let reason = format!("gave {seen} of the {events} events it counts");
             return Err(Error::Damaged {
-                path: archive.event_file(*location),
+                path: self.event_file(*location),
                 reason,
             });
         }
+        Ok(total)
     }
-    Ok(total)
+
+    fn expected(&self, locations: &[LocationRef]) -> Result<HashMap<LocationRef, Expected>> {
+        let mut expected = HashMap::with_capacity(locations.len());
+        for location in locations {
+            let events = check_event_file(&self.event_file(*location), self.event_chunk_bytes())?;
+            let of = Expected {
+                events,
+                seen: 0,
+                time: 0,
+            };
+            if expected.insert(*location, of).is_some() {
+                return Err(refused(
+                    "read events",
+                    format!("{location:?} is asked for twice"),
+                ));
+            }
+        }
+        Ok(expected)
+    }
 }
 
 /// Selects the locations and reads their mapping tables and clock offsets.

@@ -1,17 +1,16 @@
 //! An `OTF2_Reader*`, and the strings it gives away.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
 use otf2_sys as sys;
 
-use crate::error::{self, Result, check, io, refused};
-use crate::handle::c_string;
+use crate::error::{self, Result, c_string, check, io, refused, text};
 
 /// An open reader. Closed when dropped, and with it everything that was got from it.
-pub(crate) struct Reader {
+pub(super) struct Reader {
     reader: NonNull<sys::OTF2_Reader>,
 }
 
@@ -20,7 +19,7 @@ pub(crate) struct Reader {
 unsafe impl Send for Reader {}
 
 impl Reader {
-    pub(crate) fn open(anchor: &Path) -> Result<Self> {
+    pub(super) fn open(anchor: &Path) -> Result<Self> {
         let operation = || format!("open the archive {}", anchor.display());
         error::listen();
         if anchor
@@ -45,12 +44,12 @@ impl Reader {
         Ok(opened)
     }
 
-    pub(crate) fn as_ptr(&mut self) -> *mut sys::OTF2_Reader {
+    pub(super) fn as_ptr(&mut self) -> *mut sys::OTF2_Reader {
         self.reader.as_ptr()
     }
 
     /// Asks for a string that libotf2 allocates for the caller.
-    pub(crate) fn string(
+    pub(super) fn string(
         &mut self,
         what: &str,
         get: unsafe extern "C" fn(*mut sys::OTF2_Reader, *mut *mut c_char) -> sys::OTF2_ErrorCode,
@@ -64,7 +63,7 @@ impl Reader {
     }
 
     /// All trace file properties.
-    pub(crate) fn properties(&mut self) -> Result<Vec<(String, String)>> {
+    pub(super) fn properties(&mut self) -> Result<Vec<(String, String)>> {
         let operation = || "read the properties".to_owned();
         let (mut count, mut names) = (0_u32, ptr::null_mut());
         // SAFETY: an open reader and two places to write to.
@@ -90,7 +89,7 @@ impl Reader {
             let value = Allocated::new(value);
             check(code, operation)?;
             let value = value.map(|value| value.to_string()).unwrap_or_default();
-            properties.push((copied(name), value));
+            properties.push((text(name), value));
         }
         properties.sort();
         Ok(properties)
@@ -120,7 +119,7 @@ impl Allocated {
 
 impl std::fmt::Display for Allocated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&copied(self.0.as_ptr()))
+        f.write_str(&text(self.0.as_ptr()))
     }
 }
 
@@ -131,13 +130,15 @@ impl Drop for Allocated {
     }
 }
 
-/// Copies a C string of libotf2; bytes that are not UTF-8 become replacement characters.
-pub(crate) fn copied(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
+/// Copies an array that libotf2 passed to a callback.
+///
+/// # Safety
+///
+/// NULL, or `length` values that are alive now.
+pub(super) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
+    if values.is_null() || length == 0 {
+        return Vec::new();
     }
-    // SAFETY: not NULL, and libotf2's strings are NUL-terminated and alive when they are passed here.
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+    // SAFETY: not NULL, and the caller vouches for the rest.
+    unsafe { std::slice::from_raw_parts(values, length) }.to_vec()
 }

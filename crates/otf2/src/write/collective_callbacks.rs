@@ -5,11 +5,11 @@ use std::ptr;
 
 use otf2_sys as sys;
 
-use crate::AttributeType;
+use crate::vocabulary::AttributeType;
 
 /// The answers of an archive that is never the primary one: it writes event files, no anchor and no global
 /// definitions, and waits for nobody. libotf2 aborts on a callback that is not set, so all of them are.
-pub(crate) static NEVER_PRIMARY: sys::OTF2_CollectiveCallbacks = sys::OTF2_CollectiveCallbacks {
+pub(super) static NEVER_PRIMARY: sys::OTF2_CollectiveCallbacks = sys::OTF2_CollectiveCallbacks {
     otf2_release: None,
     otf2_get_size: Some(two),
     otf2_get_rank: Some(one),
@@ -78,73 +78,25 @@ unsafe extern "C" fn broadcast_of_zeros(
     SUCCESS
 }
 
-unsafe extern "C" fn create_local_comm(
-    _: *mut c_void,
-    _: *mut *mut sys::OTF2_CollectiveContext,
-    _: *mut sys::OTF2_CollectiveContext,
-    _: u32,
-    _: u32,
-    _: u32,
-    _: u32,
-    _: u32,
-    _: u32,
-) -> sys::OTF2_CallbackCode {
-    REFUSED
+/// Functions that only other file substrates call.
+macro_rules! refuse {
+    ($($name:ident($($argument:ty),*);)*) => {$(
+        unsafe extern "C" fn $name(
+            _: *mut c_void,
+            $(_: $argument,)*
+        ) -> sys::OTF2_CallbackCode {
+            REFUSED
+        }
+    )*};
 }
 
-unsafe extern "C" fn free_local_comm(
-    _: *mut c_void,
-    _: *mut sys::OTF2_CollectiveContext,
-) -> sys::OTF2_CallbackCode {
-    REFUSED
-}
+type Context = *mut sys::OTF2_CollectiveContext;
 
-unsafe extern "C" fn gather(
-    _: *mut c_void,
-    _: *mut sys::OTF2_CollectiveContext,
-    _: *const c_void,
-    _: *mut c_void,
-    _: u32,
-    _: sys::OTF2_Type,
-    _: u32,
-) -> sys::OTF2_CallbackCode {
-    REFUSED
-}
-
-unsafe extern "C" fn gatherv(
-    _: *mut c_void,
-    _: *mut sys::OTF2_CollectiveContext,
-    _: *const c_void,
-    _: u32,
-    _: *mut c_void,
-    _: *const u32,
-    _: sys::OTF2_Type,
-    _: u32,
-) -> sys::OTF2_CallbackCode {
-    REFUSED
-}
-
-unsafe extern "C" fn scatter(
-    _: *mut c_void,
-    _: *mut sys::OTF2_CollectiveContext,
-    _: *const c_void,
-    _: *mut c_void,
-    _: u32,
-    _: sys::OTF2_Type,
-    _: u32,
-) -> sys::OTF2_CallbackCode {
-    REFUSED
-}
-
-unsafe extern "C" fn scatterv(
-    _: *mut c_void,
-    _: *mut sys::OTF2_CollectiveContext,
-    _: *const c_void,
-    _: *const u32,
-    _: *mut c_void,
-    _: u32,
-    _: sys::OTF2_Type,
-    _: u32,
-) -> sys::OTF2_CallbackCode {
-    REFUSED
+refuse! {
+    create_local_comm(*mut Context, Context, u32, u32, u32, u32, u32, u32);
+    free_local_comm(Context);
+    gather(Context, *const c_void, *mut c_void, u32, sys::OTF2_Type, u32);
+    gatherv(Context, *const c_void, u32, *mut c_void, *const u32, sys::OTF2_Type, u32);
+    scatter(Context, *const c_void, *mut c_void, u32, sys::OTF2_Type, u32);
+    scatterv(Context, *const c_void, *const u32, *mut c_void, u32, sys::OTF2_Type, u32);
 }

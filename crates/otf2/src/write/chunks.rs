@@ -14,7 +14,7 @@ use std::slice;
 
 use otf2_sys as sys;
 
-use crate::full_chunk::FullChunk;
+use super::last_chunk::FullChunk;
 
 /// libotf2 may write one byte past a full chunk when it appends the two bytes that end a file.
 const SLACK_BYTES: usize = 64;
@@ -25,7 +25,7 @@ const ALIGNMENT: usize = 64;
 /// Chunks that no buffer uses. Boxed by the archive that owns it and handed to libotf2 as a pointer; only the
 /// thread that drives the archive gets here.
 #[derive(Default)]
-pub(crate) struct ChunkPool {
+pub(super) struct ChunkPool {
     free: Vec<Chunk>,
     open: Vec<OpenBuffer>,
     full: Option<FullChunk>,
@@ -33,7 +33,7 @@ pub(crate) struct ChunkPool {
 
 impl ChunkPool {
     /// The last chunk of the file that was just closed, if it was too full for libotf2.
-    pub(crate) fn take_full(&mut self) -> Option<FullChunk> {
+    pub(super) fn take_full(&mut self) -> Option<FullChunk> {
         self.full.take()
     }
 }
@@ -47,12 +47,12 @@ struct OpenBuffer {
 
 /// Buffers are flushed whenever their chunk is full, and no BufferFlush event is written: it would only say
 /// what the process that converts a journal did, not what the traced one did.
-pub(crate) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks = sys::OTF2_FlushCallbacks {
+pub(super) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks = sys::OTF2_FlushCallbacks {
     otf2_pre_flush: Some(pre_flush),
     otf2_post_flush: None,
 };
 
-pub(crate) static MEMORY_CALLBACKS: sys::OTF2_MemoryCallbacks = sys::OTF2_MemoryCallbacks {
+pub(super) static MEMORY_CALLBACKS: sys::OTF2_MemoryCallbacks = sys::OTF2_MemoryCallbacks {
     otf2_allocate: Some(allocate),
     otf2_free_all: Some(free_all),
 };
@@ -154,7 +154,7 @@ unsafe extern "C" fn allocate(
 }
 
 /// libotf2 wants to write a buffer to its file. Declined for the end of a file that went past its chunk: see
-/// [`crate::full_chunk`].
+/// [`super::last_chunk`].
 unsafe extern "C" fn pre_flush(
     user_data: *mut c_void,
     file_type: sys::OTF2_FileType,

@@ -5,9 +5,10 @@ use std::ptr::NonNull;
 
 use otf2_sys as sys;
 
+use super::handle::Handle;
 use crate::error::{self, Result, check, check_all, refused};
-use crate::handle::Handle;
-use crate::{LocationRef, MappingType};
+use crate::refs::LocationRef;
+use crate::vocabulary::MappingType;
 
 /// Writes the local definition file of a location.
 ///
@@ -38,7 +39,7 @@ impl Drop for IdMap {
 }
 
 impl<'a> LocalDefWriter<'a> {
-    pub(crate) fn new(handle: &'a mut Handle, location: LocationRef) -> Result<Self> {
+    pub(super) fn new(handle: &'a mut Handle, location: LocationRef) -> Result<Self> {
         let operation = || format!("open the local definitions of {location:?}");
         if !location.is_defined() {
             return Err(refused(operation(), "the location reference is UNDEFINED"));

@@ -1,6 +1,5 @@
 //! An open archive in write mode, and how it is closed.
 
-use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -8,10 +7,17 @@ use std::ptr::{self, NonNull};
 
 use otf2_sys as sys;
 
-use crate::callbacks::NEVER_PRIMARY;
-use crate::chunks::{ChunkPool, FLUSH_CALLBACKS, MEMORY_CALLBACKS};
-use crate::error::{self, Result, check, check_all, refused};
-use crate::{EVENT_CHUNK_BYTES, LocationRef};
+use super::chunks::{ChunkPool, FLUSH_CALLBACKS, MEMORY_CALLBACKS};
+use super::collective_callbacks::NEVER_PRIMARY;
+use crate::error::{self, Result, c_string, check, check_all, refused};
+use crate::refs::LocationRef;
+
+/// The size of an event chunk, in bytes: of every writer, because the anchor says it for all event files of
+/// the archive. It is Score-P's, so that an archive can have event files of both.
+pub const EVENT_CHUNK_BYTES: u64 = 1024 * 1024;
+
+/// The size of a definitions chunk, in bytes: no single definition can be larger.
+pub const DEFINITIONS_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 
 /// libotf2's constants are `int`s in the header and bytes in its functions.
 const WRITE: u8 = 0;
@@ -25,7 +31,7 @@ const _: () = assert!(
 
 const INCOMPLETE: &str = "a file of the archive could not be written before";
 
-pub(crate) enum Role {
+pub(super) enum Role {
     /// Writes anchor and global definitions, and makes the directories.
     Primary,
     /// Writes event files only.
@@ -33,7 +39,7 @@ pub(crate) enum Role {
 }
 
 /// An `OTF2_Archive*` in write mode with its memory. Closed when dropped.
-pub(crate) struct Handle {
+pub(super) struct Handle {
     /// `None` once closed, or given up.
     archive: Option<NonNull<sys::OTF2_Archive>>,
     /// Made by `Box::into_raw`; libotf2 has the same pointer, so it stays a pointer here.
@@ -51,7 +57,7 @@ pub(crate) struct Handle {
 unsafe impl Send for Handle {}
 
 impl Handle {
-    pub(crate) fn open(
+    pub(super) fn open(
         directory: &Path,
         name: &str,
         role: &Role,
@@ -143,7 +149,7 @@ impl Handle {
     }
 
     /// The open archive.
-    pub(crate) fn archive(&mut self) -> Result<*mut sys::OTF2_Archive> {
+    pub(super) fn archive(&mut self) -> Result<*mut sys::OTF2_Archive> {
         match self.archive {
             Some(archive) => Ok(archive.as_ptr()),
             None => Err(refused(self.described(), "the archive is closed")),
@@ -151,29 +157,29 @@ impl Handle {
     }
 
     /// The size of a definitions chunk: no definition can be larger.
-    pub(crate) fn definitions_chunk_bytes(&self) -> u64 {
+    pub(super) fn definitions_chunk_bytes(&self) -> u64 {
         self.definitions_chunk_bytes
     }
 
-    pub(crate) fn described(&self) -> String {
+    pub(super) fn described(&self) -> String {
         format!("archive {}", self.directory.join(&self.name).display())
     }
 
-    pub(crate) fn anchor_file(&self) -> PathBuf {
+    pub(super) fn anchor_file(&self) -> PathBuf {
         self.directory.join(format!("{}.otf2", self.name))
     }
 
-    pub(crate) fn global_definition_file(&self) -> PathBuf {
+    pub(super) fn global_definition_file(&self) -> PathBuf {
         self.directory.join(format!("{}.def", self.name))
     }
 
-    pub(crate) fn event_file(&self, location: LocationRef) -> PathBuf {
+    pub(super) fn event_file(&self, location: LocationRef) -> PathBuf {
         self.directory
             .join(&self.name)
             .join(format!("{}.evt", location.get()))
     }
 
-    pub(crate) fn definition_file(&self, location: LocationRef) -> PathBuf {
+    pub(super) fn definition_file(&self, location: LocationRef) -> PathBuf {
         self.directory
             .join(&self.name)
             .join(format!("{}.def", location.get()))
@@ -181,12 +187,12 @@ impl Handle {
 
     /// A write has failed inside libotf2. It has freed a buffer that it will use and free again when it closes
     /// the file, which ends the process; so the archive is never closed, and leaks instead.
-    pub(crate) fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         self.given_up = true;
     }
 
     /// Writes the end of the file that libotf2 has just closed, if its last chunk was too full for libotf2.
-    pub(crate) fn write_full_chunk(&mut self, file: &Path, events: u64) -> Result<()> {
+    pub(super) fn write_full_chunk(&mut self, file: &Path, events: u64) -> Result<()> {
         // SAFETY: made in `open` and freed in `close` after the last use of the archive; libotf2 uses it only
         // while one of its functions runs, and none does.
         let pool = unsafe { self.pool.as_mut() };
@@ -197,11 +203,11 @@ impl Handle {
     }
 
     /// A file of the archive could not be written to its end.
-    pub(crate) fn note_failure(&mut self) {
+    pub(super) fn note_failure(&mut self) {
         self.failed = true;
     }
 
-    pub(crate) fn close(&mut self) -> Result<()> {
+    pub(super) fn close(&mut self) -> Result<()> {
         if self.given_up {
             self.archive = None;
             return Err(refused(self.described(), INCOMPLETE));
@@ -228,8 +234,4 @@ impl Drop for Handle {
         // Who wants to know calls `close`.
         drop(self.close());
     }
-}
-
-pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Result<CString> {
-    CString::new(bytes).map_err(|_| refused(operation(), "a NUL byte cannot be in a name or text"))
 }

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::events::EventWriter;
+use super::handle::{DEFINITIONS_CHUNK_BYTES, Handle, Role};
 use crate::error::Result;
-use crate::handle::{Handle, Role};
-use crate::{EventWriter, LocationRef};
+use crate::refs::LocationRef;
 
 /// Writes event files only, for a process that shares an archive with others it does not know.
 ///
@@ -22,14 +23,9 @@ impl PartWriter {
     ///
     /// When `name` is not a plain file name or the directories cannot be made.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
-        Ok(Self {
-            handle: Handle::open(
-                directory,
-                name,
-                &Role::NeverPrimary,
-                crate::DEFINITIONS_CHUNK_BYTES,
-            )?,
-        })
+        let role = &Role::NeverPrimary;
+        let handle = Handle::open(directory, name, role, DEFINITIONS_CHUNK_BYTES)?;
+        Ok(Self { handle })
     }
 
     /// The writer of one location's event file; an older file of that name is replaced. There is one at a

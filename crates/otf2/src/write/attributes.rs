@@ -1,7 +1,12 @@
-//! The attributes of one event.
+//! The attributes of one event: in a list to keep, or given to libotf2 straight away.
 
-use crate::error::{Error, Result, refused};
-use crate::{AttributeRef, AttributeValue, StringRef};
+use std::ptr::NonNull;
+
+use otf2_sys as sys;
+
+use crate::error::{self, Error, Result, check, refused};
+use crate::refs::AttributeRef;
+use crate::value::AttributeValue;
 
 /// Attributes for an event: a list to fill, write, clear and fill again. An attribute has one value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,69 +62,6 @@ impl Attributes {
         let mut listed = self.entries.iter().map(|(listed, _)| *listed);
         attribute.is_defined() && !listed.any(|listed| listed == attribute)
     }
-
-    /// Adds an 8-bit unsigned value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_u8(&mut self, attribute: AttributeRef, value: u8) -> Result<()> {
-        self.add(attribute, AttributeValue::U8(value))
-    }
-
-    /// Adds a 32-bit unsigned value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_u32(&mut self, attribute: AttributeRef, value: u32) -> Result<()> {
-        self.add(attribute, AttributeValue::U32(value))
-    }
-
-    /// Adds a 32-bit signed value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_i32(&mut self, attribute: AttributeRef, value: i32) -> Result<()> {
-        self.add(attribute, AttributeValue::I32(value))
-    }
-
-    /// Adds a 64-bit unsigned value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_u64(&mut self, attribute: AttributeRef, value: u64) -> Result<()> {
-        self.add(attribute, AttributeValue::U64(value))
-    }
-
-    /// Adds a 64-bit signed value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_i64(&mut self, attribute: AttributeRef, value: i64) -> Result<()> {
-        self.add(attribute, AttributeValue::I64(value))
-    }
-
-    /// Adds a 64-bit floating point value.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_f64(&mut self, attribute: AttributeRef, value: f64) -> Result<()> {
-        self.add(attribute, AttributeValue::F64(value))
-    }
-
-    /// Adds a string of the archive.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attributes::add`].
-    pub fn add_string(&mut self, attribute: AttributeRef, value: StringRef) -> Result<()> {
-        self.add(attribute, AttributeValue::String(value))
-    }
 }
 
 #[cold]
@@ -144,6 +86,74 @@ impl<const N: usize> TryFrom<[(AttributeRef, AttributeValue); N]> for Attributes
     }
 }
 
+/// Attributes for the next event of a writer, which takes them. Where they are known one by one this is the short way;
+/// [`Attributes`] are for those that several events have.
+#[derive(Debug)]
+pub struct NextAttributes {
+    list: NonNull<sys::OTF2_AttributeList>,
+}
+
+// SAFETY: the list is reachable through this value only, and libotf2 keeps nothing of it elsewhere.
+unsafe impl Send for NextAttributes {}
+
+impl NextAttributes {
+    /// `None` without memory.
+    pub(super) fn new() -> Option<Self> {
+        error::forget();
+        // SAFETY: takes nothing, returns a list or NULL.
+        let list = unsafe { sys::OTF2_AttributeList_New() };
+        Some(Self {
+            list: NonNull::new(list)?,
+        })
+    }
+
+    /// Adds a value.
+    ///
+    /// # Errors
+    ///
+    /// When the attribute is undefined or has a value already, or without memory.
+    // Where it is called the type of the value is known, and what is made of it need not be worked out.
+    #[inline(always)]
+    pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
+        if !attribute.is_defined() {
+            return Err(refused("add an attribute", "the reference is UNDEFINED"));
+        }
+        let attribute_type = value.attribute_type().raw();
+        self.add_raw(attribute.get(), attribute_type, value.to_raw())
+    }
+
+    fn add_raw(
+        &mut self,
+        attribute: sys::OTF2_AttributeRef,
+        attribute_type: sys::OTF2_Type,
+        value: sys::OTF2_AttributeValue,
+    ) -> Result<()> {
+        let list = self.list.as_ptr();
+        // SAFETY: the list is alive and nobody else uses it; `add` gives the value with the type that goes with it.
+        let code =
+            unsafe { sys::OTF2_AttributeList_AddAttribute(list, attribute, attribute_type, value) };
+        check(code, || format!("add attribute {attribute}"))
+    }
+
+    /// For libotf2, which empties it when it has written an event.
+    pub(super) fn as_ptr(&mut self) -> *mut sys::OTF2_AttributeList {
+        self.list.as_ptr()
+    }
+
+    /// Forgets what was added.
+    pub(super) fn clear(&mut self) {
+        // SAFETY: the list is alive and nobody else uses it.
+        unsafe { sys::OTF2_AttributeList_RemoveAllAttributes(self.list.as_ptr()) };
+    }
+}
+
+impl Drop for NextAttributes {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, used only by this value.
+        unsafe { sys::OTF2_AttributeList_Delete(self.list.as_ptr()) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,18 +169,18 @@ mod tests {
     fn has_one_value(attribute: AttributeRef) {
         let mut attributes = Attributes::new();
         attributes
-            .add_u64(attribute, 1)
+            .add(attribute, AttributeValue::U64(1))
             .expect("the first value is accepted");
         attributes
-            .add_u8(attribute, 2)
+            .add(attribute, AttributeValue::U8(2))
             .expect_err("the second value is refused");
         attributes
-            .add_u8(AttributeRef::UNDEFINED, 2)
+            .add(AttributeRef::UNDEFINED, AttributeValue::U8(2))
             .expect_err("an undefined attribute is refused");
         assert_eq!(attributes.entries(), [(attribute, AttributeValue::U64(1))]);
         attributes.clear();
         attributes
-            .add_u8(attribute, 2)
+            .add(attribute, AttributeValue::U8(2))
             .expect("an empty list has no value");
     }
 }

@@ -6,10 +6,11 @@ use std::ptr::{self, NonNull};
 
 use otf2_sys as sys;
 
-use super::Archive;
+use super::archive::Archive;
 use super::reader::Reader;
 use crate::error::{self, Result, check};
-use crate::{LocationRef, MappingType};
+use crate::refs::LocationRef;
+use crate::vocabulary::MappingType;
 
 /// By how much the clock of a location is behind the archive's at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,46 +121,54 @@ unsafe extern "C" fn pair(local: u64, global: u64, user_data: *mut c_void) {
     table.insert(local, global);
 }
 
-pub(super) fn read(archive: &Archive, location: LocationRef) -> Result<LocalDefinitions> {
-    let file = archive.definition_file(location);
-    let mut found = LocalDefinitions::default();
-    if !file.exists() {
-        return Ok(found);
+impl Archive {
+    /// Reads the local definitions of a location: its mapping tables and clock offsets. Without a file there are none.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged.
+    pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
+        let file = self.definition_file(location);
+        let mut found = LocalDefinitions::default();
+        if !file.exists() {
+            return Ok(found);
+        }
+        let operation = || format!("read {}", file.display());
+        let mut reader = Reader::open(self.anchor_file())?;
+        let pointer = reader.as_ptr();
+        // SAFETY: the reader is open.
+        let code = unsafe { sys::OTF2_Reader_SelectLocation(pointer, location.get()) };
+        check(code, operation)?;
+        // SAFETY: the reader is open.
+        let code = unsafe { sys::OTF2_Reader_OpenDefFiles(pointer) };
+        check(code, operation)?;
+        error::forget();
+        // SAFETY: the reader is open and the location selected.
+        let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
+        if definitions.is_null() {
+            return Err(error::null(operation()));
+        }
+        let callbacks = Callbacks::new()?;
+        let user_data = ptr::from_mut(&mut found);
+        // SAFETY: both readers are open, libotf2 copies the table, and `found` is used through this pointer alone
+        // until the reading is done.
+        let code = unsafe {
+            sys::OTF2_Reader_RegisterDefCallbacks(
+                pointer,
+                definitions,
+                callbacks.0.as_ptr(),
+                user_data.cast(),
+            )
+        };
+        check(code, operation)?;
+        let mut count = 0;
+        // SAFETY: both readers are open; the callbacks' user data is alive.
+        let code = unsafe {
+            sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count)
+        };
+        check(code, operation)?;
+        // Closes the reader of the definitions, too.
+        drop(reader);
+        Ok(found)
     }
-    let operation = || format!("read {}", file.display());
-    let mut reader = Reader::open(archive.anchor_file())?;
-    let pointer = reader.as_ptr();
-    // SAFETY: the reader is open.
-    let code = unsafe { sys::OTF2_Reader_SelectLocation(pointer, location.get()) };
-    check(code, operation)?;
-    // SAFETY: the reader is open.
-    let code = unsafe { sys::OTF2_Reader_OpenDefFiles(pointer) };
-    check(code, operation)?;
-    error::forget();
-    // SAFETY: the reader is open and the location selected.
-    let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
-    if definitions.is_null() {
-        return Err(error::null(operation()));
-    }
-    let callbacks = Callbacks::new()?;
-    let user_data = ptr::from_mut(&mut found);
-    // SAFETY: both readers are open, libotf2 copies the table, and `found` is used through this pointer alone
-    // until the reading is done.
-    let code = unsafe {
-        sys::OTF2_Reader_RegisterDefCallbacks(
-            pointer,
-            definitions,
-            callbacks.0.as_ptr(),
-            user_data.cast(),
-        )
-    };
-    check(code, operation)?;
-    let mut count = 0;
-    // SAFETY: both readers are open; the callbacks' user data is alive.
-    let code =
-        unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count) };
-    check(code, operation)?;
-    // Closes the reader of the definitions, too.
-    drop(reader);
-    Ok(found)
 }

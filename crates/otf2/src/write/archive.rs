@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use otf2_sys as sys;
 
-use crate::error::{Result, check, refused};
-use crate::global_definitions::{DefinitionState, GlobalDefinitions};
-use crate::handle::{Handle, Role, c_string};
-use crate::{DEFINITIONS_CHUNK_BYTES, EventWriter, LocalDefWriter, LocationRef};
+use super::definitions::{DefinitionState, GlobalDefinitions};
+use super::events::EventWriter;
+use super::handle::{DEFINITIONS_CHUNK_BYTES, Handle, Role};
+use super::local::LocalDefWriter;
+use crate::error::{Result, c_string, check, refused};
+use crate::refs::LocationRef;
 
 /// Writes an archive, `directory/name.otf2` and what belongs to it.
 ///
@@ -19,6 +21,23 @@ use crate::{DEFINITIONS_CHUNK_BYTES, EventWriter, LocalDefWriter, LocationRef};
 pub struct ArchiveWriter {
     handle: Handle,
     definitions: DefinitionState,
+}
+
+macro_rules! texts {
+    ($($(#[$doc:meta])* $method:ident: $what:literal, $set:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        ///
+        /// When the text has a NUL byte.
+        pub fn $method(&mut self, text: &str) -> Result<()> {
+            let operation = || concat!("set the ", $what).to_owned();
+            let text = c_string(text.as_bytes(), operation)?;
+            let archive = self.handle.archive()?;
+            // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
+            check(unsafe { sys::$set(archive, text.as_ptr()) }, operation)
+        }
+    )*};
 }
 
 impl ArchiveWriter {
@@ -53,52 +72,13 @@ impl ArchiveWriter {
         })
     }
 
-    /// Says which program wrote the archive, with its version.
-    ///
-    /// # Errors
-    ///
-    /// When the text has a NUL byte.
-    pub fn set_creator(&mut self, creator: &str) -> Result<()> {
-        let operation = || "set the creator".to_owned();
-        let text = c_string(creator.as_bytes(), operation)?;
-        let archive = self.handle.archive()?;
-        // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
-        check(
-            unsafe { sys::OTF2_Archive_SetCreator(archive, text.as_ptr()) },
-            operation,
-        )
-    }
-
-    /// Names the machine the trace is from.
-    ///
-    /// # Errors
-    ///
-    /// When the text has a NUL byte.
-    pub fn set_machine_name(&mut self, machine_name: &str) -> Result<()> {
-        let operation = || "set the machine name".to_owned();
-        let text = c_string(machine_name.as_bytes(), operation)?;
-        let archive = self.handle.archive()?;
-        // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
-        check(
-            unsafe { sys::OTF2_Archive_SetMachineName(archive, text.as_ptr()) },
-            operation,
-        )
-    }
-
-    /// Describes the trace for people.
-    ///
-    /// # Errors
-    ///
-    /// When the text has a NUL byte.
-    pub fn set_description(&mut self, description: &str) -> Result<()> {
-        let operation = || "set the description".to_owned();
-        let text = c_string(description.as_bytes(), operation)?;
-        let archive = self.handle.archive()?;
-        // SAFETY: the archive is open; libotf2 copies the NUL-terminated string.
-        check(
-            unsafe { sys::OTF2_Archive_SetDescription(archive, text.as_ptr()) },
-            operation,
-        )
+    texts! {
+        /// Says which program wrote the archive, with its version.
+        set_creator: "creator", OTF2_Archive_SetCreator;
+        /// Names the machine the trace is from.
+        set_machine_name: "machine name", OTF2_Archive_SetMachineName;
+        /// Describes the trace for people.
+        set_description: "description", OTF2_Archive_SetDescription;
     }
 
     /// Sets a trace file property. OTF2 keeps names in upper case and compares them so.

@@ -1,0 +1,126 @@
+//! Events: what a writer is given and a reader returns.
+
+use crate::refs::{
+    AttributeRef, CommRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef,
+};
+use crate::value::{AttributeValue, MetricValue};
+use crate::vocabulary::{CollectiveOp, MeasurementMode};
+
+/// What a member of a communicator says about a collective operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// Which operation.
+    pub op: CollectiveOp,
+    /// In which communicator.
+    pub comm: CommRef,
+    /// The root's rank, for operations that have one.
+    pub root: Option<u32>,
+    /// Bytes this member sent.
+    pub bytes_sent: u64,
+    /// Bytes this member received.
+    pub bytes_received: u64,
+}
+
+/// One end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The rank of the other end: the receiver of a send, the sender of a receive.
+    pub peer: u32,
+    /// In which communicator.
+    pub comm: CommRef,
+    /// Tag: sends and receives match by it.
+    pub tag: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// A put or a get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RmaAccess {
+    /// The window.
+    pub win: RmaWinRef,
+    /// The rank of the remote member in the window's communicator.
+    pub remote: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// The completion names the same id.
+    pub matching: u64,
+}
+
+/// An event of a location.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When, in ticks of the archive's clock, corrected by the location's clock offsets.
+    pub time: u64,
+    /// What.
+    pub kind: EventKind,
+    /// More about it.
+    pub attributes: Vec<(AttributeRef, AttributeValue)>,
+}
+
+/// What an event is, by OTF2's names. The parts of an operation have the same `request` or `matching`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "kinds and fields have the names of OTF2's events"
+)]
+pub enum EventKind {
+    Enter(RegionRef),
+    Leave(RegionRef),
+    MpiCollectiveBegin,
+    MpiCollectiveEnd(Collective),
+    NonBlockingCollectiveRequest {
+        request: u64,
+    },
+    NonBlockingCollectiveComplete {
+        collective: Collective,
+        request: u64,
+    },
+    MpiSend(Message),
+    MpiRecv(Message),
+    MpiIsend {
+        message: Message,
+        request: u64,
+    },
+    MpiIsendComplete {
+        request: u64,
+    },
+    MpiIrecvRequest {
+        request: u64,
+    },
+    MpiIrecv {
+        message: Message,
+        request: u64,
+    },
+    RmaPut(RmaAccess),
+    RmaGet(RmaAccess),
+    RmaOpCompleteBlocking {
+        win: RmaWinRef,
+        matching: u64,
+    },
+    RmaOpCompleteNonBlocking {
+        win: RmaWinRef,
+        matching: u64,
+    },
+    /// A sample of a metric class or instance: one value per member of the class.
+    Metric {
+        metric: MetricRef,
+        values: Vec<MetricValue>,
+    },
+    ParameterString {
+        parameter: ParameterRef,
+        value: StringRef,
+    },
+    ParameterInt {
+        parameter: ParameterRef,
+        value: i64,
+    },
+    ParameterUnsignedInt {
+        parameter: ParameterRef,
+        value: u64,
+    },
+    MeasurementOnOff(MeasurementMode),
+    /// An event of another kind, by OTF2's name.
+    Other(&'static str),
+}

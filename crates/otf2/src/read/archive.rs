@@ -1,0 +1,138 @@
+//! An archive to read, and what its anchor says.
+
+use std::path::{Path, PathBuf};
+
+use otf2_sys as sys;
+
+use super::reader::Reader;
+use crate::error::{Result, check};
+use crate::refs::LocationRef;
+
+/// An archive to read.
+#[derive(Debug, Clone)]
+pub struct Archive {
+    anchor: PathBuf,
+    creator: String,
+    machine_name: String,
+    description: String,
+    version: (u8, u8, u8),
+    event_chunk_bytes: u64,
+    definitions_chunk_bytes: u64,
+    number_of_locations: u64,
+    number_of_global_definitions: u64,
+    number_of_snapshots: u32,
+    number_of_thumbnails: u32,
+    properties: Vec<(String, String)>,
+}
+
+macro_rules! getters {
+    ($($(#[$doc:meta])* $method:ident(&$this:ident) -> $type:ty { $value:expr })*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $method(&$this) -> $type {
+            $value
+        }
+    )*};
+}
+
+impl Archive {
+    /// Opens the archive that this anchor file (`….otf2`) describes.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such file, or it is not an anchor that this libotf2 can read.
+    pub fn open(anchor: &Path) -> Result<Self> {
+        let mut reader = Reader::open(anchor)?;
+        let operation = || format!("read the anchor {}", anchor.display());
+        let pointer = reader.as_ptr();
+        /// Calls a function of the reader that fills in numbers.
+        macro_rules! get {
+            ($get:ident($($number:expr),*)) => {{
+                // SAFETY: an open reader and places to write to.
+                let code = unsafe { sys::$get(pointer, $(&raw mut $number),*) };
+                check(code, operation)?;
+            }};
+        }
+        let mut version = (0, 0, 0);
+        get!(OTF2_Reader_GetVersion(version.0, version.1, version.2));
+        let (mut event_chunk_bytes, mut definitions_chunk_bytes) = (0, 0);
+        get!(OTF2_Reader_GetChunkSize(
+            event_chunk_bytes,
+            definitions_chunk_bytes
+        ));
+        let (mut number_of_locations, mut number_of_global_definitions) = (0, 0);
+        get!(OTF2_Reader_GetNumberOfLocations(number_of_locations));
+        get!(OTF2_Reader_GetNumberOfGlobalDefinitions(
+            number_of_global_definitions
+        ));
+        let (mut number_of_snapshots, mut number_of_thumbnails) = (0, 0);
+        get!(OTF2_Reader_GetNumberOfSnapshots(number_of_snapshots));
+        get!(OTF2_Reader_GetNumberOfThumbnails(number_of_thumbnails));
+        Ok(Self {
+            anchor: anchor.to_owned(),
+            creator: reader.string("creator", sys::OTF2_Reader_GetCreator)?,
+            machine_name: reader.string("machine name", sys::OTF2_Reader_GetMachineName)?,
+            description: reader.string("description", sys::OTF2_Reader_GetDescription)?,
+            version,
+            event_chunk_bytes,
+            definitions_chunk_bytes,
+            number_of_locations,
+            number_of_global_definitions,
+            number_of_snapshots,
+            number_of_thumbnails,
+            properties: reader.properties()?,
+        })
+    }
+
+    getters! {
+        /// The anchor file.
+        anchor_file(&self) -> &Path { &self.anchor }
+        /// Which program wrote the archive.
+        creator(&self) -> &str { &self.creator }
+        /// The machine the trace is from.
+        machine_name(&self) -> &str { &self.machine_name }
+        /// What the trace is, for people.
+        description(&self) -> &str { &self.description }
+        /// The version of libotf2 that wrote the archive.
+        version(&self) -> (u8, u8, u8) { self.version }
+        /// The size of an event chunk. All event files of the archive have this one.
+        event_chunk_bytes(&self) -> u64 { self.event_chunk_bytes }
+        /// The size of a definitions chunk.
+        definitions_chunk_bytes(&self) -> u64 { self.definitions_chunk_bytes }
+        /// How many locations the anchor counts.
+        number_of_locations(&self) -> u64 { self.number_of_locations }
+        /// How many global definitions the anchor counts.
+        number_of_global_definitions(&self) -> u64 { self.number_of_global_definitions }
+        /// How many snapshots the anchor counts: states of all locations at one time.
+        number_of_snapshots(&self) -> u32 { self.number_of_snapshots }
+        /// How many thumbnails the anchor counts: small pictures of the trace.
+        number_of_thumbnails(&self) -> u32 { self.number_of_thumbnails }
+        /// The trace file properties, sorted by name. OTF2 has the names in upper case.
+        properties(&self) -> &[(String, String)] { &self.properties }
+    }
+
+    /// The value of a trace file property; upper and lower case are the same.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.properties
+            .iter()
+            .find(|(present, _)| present.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Where the events of a location are.
+    #[must_use]
+    pub fn event_file(&self, location: LocationRef) -> PathBuf {
+        self.anchor
+            .with_extension("")
+            .join(format!("{}.evt", location.get()))
+    }
+
+    /// Where the local definitions of a location are.
+    #[must_use]
+    pub fn definition_file(&self, location: LocationRef) -> PathBuf {
+        self.anchor
+            .with_extension("")
+            .join(format!("{}.def", location.get()))
+    }
+}

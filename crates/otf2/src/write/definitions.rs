@@ -1,0 +1,456 @@
+//! The global definitions of an archive: from records and [`Definition`]s to libotf2's writer.
+
+use std::ptr::NonNull;
+
+use otf2_sys as sys;
+
+use super::defined::{Defined, operation};
+use super::handle::Handle;
+use crate::definition::{Definition, Field as _, plain_definitions};
+use crate::error::{self, Result, c_string, check, check_all, refused};
+use crate::records::{
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
+    ParadigmRecord, Parameter, Property, Region, RmaWin, SystemTreeNode,
+};
+use crate::refs::{
+    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
+    ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+};
+use crate::vocabulary::Paradigm;
+
+/// Writes the global definitions.
+///
+/// References of a kind are given in order, 0, 1, 2 and so on, because readers complain about anything else;
+/// only those of locations are free. What a definition refers to is defined before it. All this is checked
+/// here, and an error leaves the archive as it was.
+pub struct GlobalDefinitions<'a> {
+    handle: &'a mut Handle,
+    writer: NonNull<sys::OTF2_GlobalDefWriter>,
+    defined: &'a mut Defined,
+    failed: &'a mut bool,
+}
+
+// SAFETY: `writer` is only reachable through this value, which has the handle to itself, and libotf2 allows a
+// writer to move between threads that use it one after the other.
+unsafe impl Send for GlobalDefinitions<'_> {}
+
+/// What an archive remembers of its global definitions between two uses of their writer.
+#[derive(Default)]
+pub(super) struct DefinitionState {
+    writer: Option<NonNull<sys::OTF2_GlobalDefWriter>>,
+    defined: Defined,
+    failed: bool,
+}
+
+// SAFETY: the pointer is used only together with the handle of the archive it came from, which `ArchiveWriter`
+// keeps next to it and lends out as a whole.
+unsafe impl Send for DefinitionState {}
+
+impl DefinitionState {
+    pub(super) fn close(&mut self, handle: &mut Handle) -> Result<()> {
+        let Some(writer) = self.writer.take().filter(|_| !self.failed) else {
+            return Ok(());
+        };
+        let archive = handle.archive()?;
+        error::forget();
+        // SAFETY: archive and writer are open, and `take` makes this the writer's last use.
+        let code = unsafe { sys::OTF2_Archive_CloseGlobalDefWriter(archive, writer.as_ptr()) };
+        let result = check_all(code, || {
+            format!("close the global definitions of the {}", handle.described())
+        });
+        let file = handle.global_definition_file();
+        let result = result.and_then(|()| handle.write_full_chunk(&file, 0));
+        if result.is_err() {
+            handle.note_failure();
+        }
+        result
+    }
+}
+
+macro_rules! typed {
+    ($($(#[$doc:meta])* $method:ident($own:ty, $record:ty) $(with $property:ident)?;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        ///
+        /// See [`GlobalDefinitions`].
+        pub fn $method(&mut self, reference: $own, record: &$record) -> Result<()> {
+            let properties: &[Property] = typed!(@properties record $($property)?);
+            self.define(record.definition(reference), properties)?;
+            $(for (name, value) in properties {
+                self.put(&Definition::$property { of: reference, name: *name, value: *value })?;
+            })?
+            Ok(())
+        }
+    )*};
+    (@properties $record:ident) => { &[] };
+    (@properties $record:ident $property:ident) => { &$record.properties };
+}
+
+impl<'a> GlobalDefinitions<'a> {
+    pub(super) fn new(handle: &'a mut Handle, state: &'a mut DefinitionState) -> Result<Self> {
+        let operation = || "open the global definitions".to_owned();
+        let archive = handle.archive()?;
+        if state.failed {
+            return Err(refused(operation(), "they could not be written before"));
+        }
+        let writer = match state.writer {
+            Some(writer) => writer,
+            None => {
+                error::forget();
+                // SAFETY: the archive is open, in write mode, primary, and has flush callbacks.
+                let writer = unsafe { sys::OTF2_Archive_GetGlobalDefWriter(archive) };
+                NonNull::new(writer).ok_or_else(|| error::null(operation()))?
+            }
+        };
+        state.writer = Some(writer);
+        Ok(Self {
+            handle,
+            writer,
+            defined: &mut state.defined,
+            failed: &mut state.failed,
+        })
+    }
+
+    typed! {
+        /// Defines an attribute.
+        attribute(AttributeRef, Attribute);
+        /// Defines a location group, with its properties.
+        location_group(LocationGroupRef, LocationGroup) with LocationGroupProperty;
+        /// Defines a location, with its properties. The archive then has this location, and needs its event file.
+        location(LocationRef, Location) with LocationProperty;
+        /// Defines a region.
+        region(RegionRef, Region);
+        /// Defines a group. Its members are defined, or indices into the group of communicating locations of its
+        /// paradigm, by its type.
+        group(GroupRef, Group);
+        /// Defines a communicator, without flags. Its group is one of a communicator.
+        comm(CommRef, Comm);
+        /// Defines a window of remote memory access, without flags.
+        rma_win(RmaWinRef, RmaWin);
+        /// Defines one value of metric classes, of the type `U64`, `I64` or `F64`.
+        metric_member(MetricMemberRef, MetricMember);
+        /// Defines a metric class of 1 to 255 members.
+        metric_class(MetricRef, MetricClass);
+        /// Defines a parameter.
+        parameter(ParameterRef, Parameter);
+    }
+
+    /// Defines the clock. Once.
+    ///
+    /// # Errors
+    ///
+    /// When it is defined already, or a clock with these properties cannot be.
+    pub fn clock_properties(&mut self, clock: &ClockProperties) -> Result<()> {
+        let ClockProperties {
+            timer_resolution,
+            global_offset,
+            trace_length,
+            realtime_timestamp,
+        } = *clock;
+        let clock = Definition::ClockProperties {
+            timer_resolution,
+            global_offset,
+            trace_length,
+            realtime_timestamp,
+        };
+        self.define(clock, &[])
+    }
+
+    /// Defines a string.
+    ///
+    /// # Errors
+    ///
+    /// When the reference is not the next one, the text has a NUL byte, or it is larger than a chunk.
+    pub fn string(&mut self, reference: StringRef, text: &str) -> Result<()> {
+        self.define(
+            Definition::String {
+                this: reference,
+                text: text.as_bytes().to_vec(),
+            },
+            &[],
+        )
+    }
+
+    /// Defines a node of the system tree, with its domains and properties.
+    ///
+    /// # Errors
+    ///
+    /// See [`GlobalDefinitions`].
+    pub fn system_tree_node(&mut self, of: SystemTreeNodeRef, node: &SystemTreeNode) -> Result<()> {
+        self.define(node.definition(of), &node.properties)?;
+        for domain in &node.domains {
+            self.put(&Definition::SystemTreeNodeDomain {
+                of,
+                domain: domain.raw(),
+            })?;
+        }
+        for (name, value) in &node.properties {
+            self.put(&Definition::SystemTreeNodeProperty {
+                of,
+                name: *name,
+                value: *value,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Names a paradigm and says how it works, with its properties. Once for each paradigm.
+    ///
+    /// # Errors
+    ///
+    /// See [`GlobalDefinitions`].
+    pub fn paradigm(&mut self, paradigm: Paradigm, record: &ParadigmRecord) -> Result<()> {
+        let values = record.properties.iter().map(|(_, value)| *value);
+        self.defined
+            .values(&format!("define the paradigm {paradigm:?}"), values)?;
+        let paradigm = paradigm.raw();
+        self.define(
+            Definition::Paradigm {
+                paradigm,
+                name: record.name,
+                class: record.class.raw(),
+            },
+            &[],
+        )?;
+        for (property, value) in &record.properties {
+            self.put(&Definition::ParadigmProperty {
+                paradigm,
+                property: property.raw(),
+                value: *value,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes a definition as it is. Nothing is checked but its size: who mixes this with the other functions, which
+    /// check that references are dense and defined, gets refusals from them.
+    ///
+    /// # Errors
+    ///
+    /// When it is larger than a chunk of the archive, or the file cannot be written.
+    pub fn verbatim(&mut self, definition: &Definition) -> Result<()> {
+        self.fits(definition)?;
+        self.put(definition)
+    }
+
+    fn define(&mut self, mut definition: Definition, properties: &[Property]) -> Result<()> {
+        self.fits(&definition)?;
+        self.defined.define(&mut definition, properties)?;
+        self.put(&definition)
+    }
+
+    /// A definition is written into one chunk, and libotf2 counts elements of lists in one byte.
+    fn fits(&self, definition: &Definition) -> Result<()> {
+        let refuse = |reason| Err(refused(operation(definition), reason));
+        if *self.failed {
+            return refuse("the definitions could not be written before".to_owned());
+        }
+        let (bytes, elements) = match definition {
+            Definition::String { text, .. } if text.contains(&0) => {
+                return refuse("a NUL byte cannot be in a name or text".to_owned());
+            }
+            Definition::String { text, .. } => (text.len(), 0),
+            Definition::Group { members, .. } => (
+                members.iter().map(|member| compressed_size(*member)).sum(),
+                0,
+            ),
+            Definition::MetricClass { members, .. } => (0, members.len()),
+            Definition::CartTopology { dimensions, .. } => (0, dimensions.len()),
+            Definition::CartCoordinate { coordinates, .. } => (0, coordinates.len()),
+            Definition::IoParadigm { properties, .. } => (0, properties.len()),
+            _ => (0, 0),
+        };
+        let limit = self.handle.definitions_chunk_bytes();
+        if u64::try_from(bytes + REST_BYTES).unwrap_or(u64::MAX) > limit {
+            return refuse(format!(
+                "it takes up to {} bytes, a chunk of the archive has {limit}",
+                bytes + REST_BYTES
+            ));
+        }
+        if elements > usize::from(u8::MAX) {
+            return refuse(format!(
+                "it has {elements} elements, OTF2 counts at most 255"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes a definition that [`Self::fits`] accepts: so a failure is one of the file.
+    fn put(&mut self, definition: &Definition) -> Result<()> {
+        let writer = self.writer.as_ptr();
+        let code = match write_plain(writer, definition) {
+            Some(code) => code,
+            None => write_list(writer, definition)?,
+        };
+        let result = check(code, || operation(definition));
+        if result.is_err() {
+            *self.failed = true;
+            self.handle.give_up();
+        }
+        result
+    }
+}
+
+/// What a definition has besides its text or members of a group takes less than this, but for 255 elements of at most 11
+/// bytes, which fit into the smallest chunk.
+const REST_BYTES: usize = 256;
+
+/// libotf2 writes a number as one byte that says how many follow, and those that are not leading zeros.
+fn compressed_size(number: u64) -> usize {
+    let bytes = 8 - number.leading_zeros() / 8;
+    1 + usize::try_from(bytes).unwrap_or(8)
+}
+
+macro_rules! write_plain {
+    ($($kind:ident $(($this:ident: $own:ty))? by $set:ident, $write:ident
+        { $($field:ident: $type:ty),* $(; $value:ident)? })*) => {
+        /// Writes a definition without lists; `None` for the others.
+        fn write_plain(writer: *mut sys::OTF2_GlobalDefWriter, definition: &Definition) -> Option<sys::OTF2_ErrorCode> {
+            Some(match definition {
+                $(Definition::$kind { $($this,)? $($field,)* $($value,)? } => {
+                    // SAFETY: the writer is open and takes numbers; a value has the type that goes with it.
+                    unsafe {
+                        sys::$write(
+                            writer,
+                            $($this.to_raw(),)?
+                            $($field.to_raw(),)*
+                            $($value.attribute_type().raw(), $value.to_raw(),)?
+                        )
+                    }
+                })*
+                _ => return None,
+            })
+        }
+    };
+}
+
+plain_definitions!(write_plain);
+
+/// A list as the arguments of a call: how many, and where.
+macro_rules! list {
+    ($elements:expr) => {
+        (
+            u8::try_from($elements.len()).unwrap_or(u8::MAX),
+            $elements.as_ptr(),
+        )
+    };
+}
+
+fn write_list(
+    to: *mut sys::OTF2_GlobalDefWriter,
+    definition: &Definition,
+) -> Result<sys::OTF2_ErrorCode> {
+    Ok(match definition {
+        Definition::String { this, text } => {
+            let text = c_string(text, || operation(definition))?;
+            // SAFETY: the writer is open; libotf2 copies the NUL-terminated string.
+            unsafe { sys::OTF2_GlobalDefWriter_WriteString(to, this.get(), text.as_ptr()) }
+        }
+        Definition::Group {
+            this,
+            name,
+            group_type,
+            paradigm,
+            flags,
+            members,
+        } => {
+            let (this, name, kind) = (this.get(), name.get(), *group_type);
+            let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+            let members = members.as_ptr();
+            // SAFETY: the writer is open and takes numbers; the array has `count` elements.
+            unsafe {
+                sys::OTF2_GlobalDefWriter_WriteGroup(
+                    to, this, name, kind, *paradigm, *flags, count, members,
+                )
+            }
+        }
+        Definition::MetricClass {
+            this,
+            members,
+            occurrence,
+            recorder_kind,
+        } => {
+            let members: Vec<u32> = members.iter().map(|member| member.get()).collect();
+            let (count, members) = list!(members);
+            let (this, kind) = (this.get(), *recorder_kind);
+            // SAFETY: the writer is open and takes numbers; the array has `count` elements.
+            unsafe {
+                sys::OTF2_GlobalDefWriter_WriteMetricClass(
+                    to,
+                    this,
+                    count,
+                    members,
+                    *occurrence,
+                    kind,
+                )
+            }
+        }
+        Definition::CartTopology {
+            this,
+            name,
+            comm,
+            dimensions,
+        } => {
+            let dimensions: Vec<u32> = dimensions.iter().map(|it| it.get()).collect();
+            let (count, dimensions) = list!(dimensions);
+            let (this, name, comm) = (this.get(), name.get(), comm.get());
+            // SAFETY: the writer is open and takes numbers; the array has `count` elements.
+            unsafe {
+                sys::OTF2_GlobalDefWriter_WriteCartTopology(to, this, name, comm, count, dimensions)
+            }
+        }
+        Definition::CartCoordinate {
+            topology,
+            rank,
+            coordinates,
+        } => {
+            let (count, coordinates) = list!(coordinates);
+            let topology = topology.get();
+            // SAFETY: the writer is open and takes numbers; the array has `count` elements.
+            unsafe {
+                sys::OTF2_GlobalDefWriter_WriteCartCoordinate(
+                    to,
+                    topology,
+                    *rank,
+                    count,
+                    coordinates,
+                )
+            }
+        }
+        Definition::IoParadigm {
+            this,
+            identification,
+            name,
+            class,
+            flags,
+            properties,
+        } => {
+            let kinds: Vec<u8> = properties.iter().map(|(kind, _)| *kind).collect();
+            let types: Vec<u8> = properties
+                .iter()
+                .map(|(_, value)| value.attribute_type().raw())
+                .collect();
+            let values: Vec<_> = properties.iter().map(|(_, value)| value.to_raw()).collect();
+            let (count, kinds) = list!(kinds);
+            let (this, identification, name) = (this.get(), identification.get(), name.get());
+            let (types, values) = (types.as_ptr(), values.as_ptr());
+            // SAFETY: the writer is open and takes numbers; the arrays have `count` elements.
+            unsafe {
+                sys::OTF2_GlobalDefWriter_WriteIoParadigm(
+                    to,
+                    this,
+                    identification,
+                    name,
+                    *class,
+                    *flags,
+                    count,
+                    kinds,
+                    types,
+                    values,
+                )
+            }
+        }
+        other => return Err(refused(operation(other), "it has no list")),
+    })
+}

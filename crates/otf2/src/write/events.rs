@@ -1,0 +1,342 @@
+//! The events of one location.
+
+use std::ptr::{self, NonNull};
+
+use otf2_sys as sys;
+
+use super::attributes::{Attributes, NextAttributes};
+use super::handle::Handle;
+use crate::error::{self, Result, check, check_all, refused};
+use crate::event::{Collective, Message, RmaAccess};
+use crate::refs::{
+    CallingContextRef, IoHandleRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
+    StringRef,
+};
+use crate::value::MetricValue;
+use crate::vocabulary::MeasurementMode;
+
+/// Writes the event file of one location. Times are in ticks of the archive's clock, and never go backwards.
+///
+/// Every method that writes an event returns an error when the time is smaller than that of the event before,
+/// when a reference is UNDEFINED, or when libotf2 cannot write; after the last of these the file is lost and
+/// every further call fails. References are not looked up: the definitions are written by somebody else,
+/// later.
+pub struct EventWriter<'a> {
+    handle: &'a mut Handle,
+    archive: *mut sys::OTF2_Archive,
+    writer: Option<NonNull<sys::OTF2_EvtWriter>>,
+    next: NextAttributes,
+    location: LocationRef,
+    last_time: u64,
+    events: u64,
+}
+
+// SAFETY: `archive` and `writer` are only reachable through this value, which has the handle to
+// itself, and libotf2 allows a writer to move between threads that use it one after the other.
+unsafe impl Send for EventWriter<'_> {}
+
+impl<'a> EventWriter<'a> {
+    pub(super) fn new(handle: &'a mut Handle, location: LocationRef) -> Result<Self> {
+        let operation = || format!("open the event writer of {location:?}");
+        if !location.is_defined() {
+            return Err(refused(operation(), "the location reference is UNDEFINED"));
+        }
+        let archive = handle.archive()?;
+        let next = NextAttributes::new().ok_or_else(|| error::null(operation()))?;
+        // SAFETY: the archive is open, in write mode, and has flush callbacks.
+        let writer = unsafe { sys::OTF2_Archive_GetEvtWriter(archive, location.get()) };
+        let writer = NonNull::new(writer).ok_or_else(|| error::null(operation()))?;
+        Ok(Self {
+            handle,
+            archive,
+            writer: Some(writer),
+            next,
+            location,
+            last_time: 0,
+            events: 0,
+        })
+    }
+
+    /// The location.
+    #[must_use]
+    pub fn location(&self) -> LocationRef {
+        self.location
+    }
+
+    /// The attributes of the event that is written next, beside those that are given with it: it takes them, or, where
+    /// it is refused, they are gone.
+    #[inline]
+    pub fn next_attributes(&mut self) -> &mut NextAttributes {
+        &mut self.next
+    }
+
+    /// How many events were written so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Closes the event file and returns how many events are in it.
+    ///
+    /// # Errors
+    ///
+    /// When the file could not be written, now or before; then it is not to be used.
+    pub fn close(mut self) -> Result<u64> {
+        if let Err(error) = self.finish() {
+            self.handle.note_failure();
+            return Err(error);
+        }
+        Ok(self.events)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else {
+            let operation = format!("close {}", self.handle.event_file(self.location).display());
+            return Err(refused(operation, "an event could not be written before"));
+        };
+        error::forget();
+        // SAFETY: archive and writer are open, `take` makes this the writer's last use.
+        let code = unsafe { sys::OTF2_Archive_CloseEvtWriter(self.archive, writer.as_ptr()) };
+        let file = self.handle.event_file(self.location);
+        check_all(code, || format!("close {}", file.display()))?;
+        self.handle.write_full_chunk(&file, self.events)
+    }
+
+    #[inline]
+    fn event(
+        &mut self,
+        event: &'static str,
+        time: u64,
+        attributes: &Attributes,
+        write: impl FnOnce(
+            *mut sys::OTF2_EvtWriter,
+            *mut sys::OTF2_AttributeList,
+        ) -> sys::OTF2_ErrorCode,
+    ) -> Result<()> {
+        let written = self.write_event(event, time, attributes, write);
+        if written.is_err() {
+            // libotf2 leaves the attributes in the list when it fails.
+            self.next.clear();
+        }
+        written
+    }
+
+    #[inline]
+    fn write_event(
+        &mut self,
+        event: &'static str,
+        time: u64,
+        attributes: &Attributes,
+        write: impl FnOnce(
+            *mut sys::OTF2_EvtWriter,
+            *mut sys::OTF2_AttributeList,
+        ) -> sys::OTF2_ErrorCode,
+    ) -> Result<()> {
+        let location = self.location;
+        let operation = || format!("write {} at {time} on {location:?}", name_of(event));
+        let Some(writer) = self.writer else {
+            return Err(refused(
+                operation(),
+                "the event file could not be written before",
+            ));
+        };
+        if time < self.last_time {
+            let reason = format!(
+                "time went backwards, the event before is at {}",
+                self.last_time
+            );
+            return Err(refused(operation(), reason));
+        }
+        for &(attribute, value) in attributes.entries() {
+            self.next.add(attribute, value)?;
+        }
+        let code = write(writer.as_ptr(), self.next.as_ptr());
+        if let Err(error) = check(code, operation) {
+            // All arguments were good, so the file was not: see `Handle::give_up`.
+            self.writer = None;
+            self.handle.give_up();
+            return Err(error);
+        }
+        self.last_time = time;
+        self.events += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn defined(&mut self, event: &'static str, what: &'static str, defined: bool) -> Result<()> {
+        if defined {
+            return Ok(());
+        }
+        self.next.clear();
+        let operation = format!("write {} on {:?}", name_of(event), self.location);
+        Err(refused(
+            operation,
+            format!("the {what} reference is UNDEFINED"),
+        ))
+    }
+}
+
+impl Drop for EventWriter<'_> {
+    fn drop(&mut self) {
+        if self.writer.is_some() && self.finish().is_err() {
+            // Who wants to know why calls `close`; the archive still says that it is not whole.
+            self.handle.note_failure();
+        }
+    }
+}
+
+/// The event that a function of libotf2 writes.
+fn name_of(function: &str) -> &str {
+    function.trim_start_matches("OTF2_EvtWriter_")
+}
+
+/// One function for each kind of event: its arguments, those of them that are references to something, and what libotf2
+/// takes for the arguments.
+macro_rules! events {
+    ($($(#[$doc:meta])* $method:ident($($argument:ident: $type:ty),*)
+        $(refers to $(($what:literal: $reference:expr))+)? = $function:ident($($raw:expr),*);)*) => {
+        impl EventWriter<'_> {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            ///
+            /// See [`EventWriter`].
+            pub fn $method(&mut self, time: u64, $($argument: $type,)* attributes: &Attributes) -> Result<()> {
+                const EVENT: &str = stringify!($function);
+                $($(self.defined(EVENT, $what, $reference.is_defined())?;)+)?
+                self.event(EVENT, time, attributes, |writer, list| {
+                    // SAFETY: `event` passes its live writer and list; the other arguments are numbers.
+                    unsafe { sys::$function(writer, list, time, $($raw),*) }
+                })
+            }
+        )*}
+    };
+}
+
+const NO_ROOT: u32 = sys::OTF2_COLLECTIVE_ROOT_NONE;
+
+events! {
+    /// A region is entered.
+    enter(region: RegionRef) refers to ("region": region) = OTF2_EvtWriter_Enter(region.get());
+    /// A region is left.
+    leave(region: RegionRef) refers to ("region": region) = OTF2_EvtWriter_Leave(region.get());
+    /// Recording stops, or goes on.
+    measurement_on_off(mode: MeasurementMode) = OTF2_EvtWriter_MeasurementOnOff(mode.raw());
+    /// A string parameter of the region entered last.
+    parameter_string(parameter: ParameterRef, value: StringRef) refers to ("parameter": parameter) ("string": value)
+        = OTF2_EvtWriter_ParameterString(parameter.get(), value.get());
+    /// A signed parameter of the region entered last.
+    parameter_i64(parameter: ParameterRef, value: i64) refers to ("parameter": parameter)
+        = OTF2_EvtWriter_ParameterInt(parameter.get(), value);
+    /// An unsigned parameter of the region entered last.
+    parameter_u64(parameter: ParameterRef, value: u64) refers to ("parameter": parameter)
+        = OTF2_EvtWriter_ParameterUnsignedInt(parameter.get(), value);
+
+    /// A collective operation begins on this member of a communicator.
+    mpi_collective_begin() = OTF2_EvtWriter_MpiCollectiveBegin();
+    /// A collective operation ends on this member of a communicator.
+    mpi_collective_end(it: &Collective) refers to ("communicator": it.comm)
+        = OTF2_EvtWriter_MpiCollectiveEnd(
+            it.op.raw(), it.comm.get(), it.root.unwrap_or(NO_ROOT), it.bytes_sent, it.bytes_received);
+    /// A collective operation is requested; it completes later, under the same request id.
+    non_blocking_collective_request(request: u64) = OTF2_EvtWriter_NonBlockingCollectiveRequest(request);
+    /// A requested collective operation has completed.
+    non_blocking_collective_complete(it: &Collective, request: u64) refers to ("communicator": it.comm)
+        = OTF2_EvtWriter_NonBlockingCollectiveComplete(
+            it.op.raw(), it.comm.get(), it.root.unwrap_or(NO_ROOT), it.bytes_sent, it.bytes_received, request);
+    /// A send begins; it completes later, under the same request id.
+    mpi_isend(message: &Message, request: u64) refers to ("communicator": message.comm)
+        = OTF2_EvtWriter_MpiIsend(message.peer, message.comm.get(), message.tag, message.bytes, request);
+    /// A send has completed.
+    mpi_isend_complete(request: u64) = OTF2_EvtWriter_MpiIsendComplete(request);
+    /// A receive begins; it completes later, under the same request id.
+    mpi_irecv_request(request: u64) = OTF2_EvtWriter_MpiIrecvRequest(request);
+    /// A receive has completed.
+    mpi_irecv(message: &Message, request: u64) refers to ("communicator": message.comm)
+        = OTF2_EvtWriter_MpiIrecv(message.peer, message.comm.get(), message.tag, message.bytes, request);
+
+    /// A window is made.
+    rma_win_create(win: RmaWinRef) refers to ("window": win) = OTF2_EvtWriter_RmaWinCreate(win.get());
+    /// A window is given up.
+    rma_win_destroy(win: RmaWinRef) refers to ("window": win) = OTF2_EvtWriter_RmaWinDestroy(win.get());
+    /// Data is put into a window of a remote member; completes under the same matching id.
+    rma_put(it: &RmaAccess) refers to ("window": it.win)
+        = OTF2_EvtWriter_RmaPut(it.win.get(), it.remote, it.bytes, it.matching);
+    /// Data is got from a window of a remote member; completes under the same matching id.
+    rma_get(it: &RmaAccess) refers to ("window": it.win)
+        = OTF2_EvtWriter_RmaGet(it.win.get(), it.remote, it.bytes, it.matching);
+    /// A put or get has completed, and its caller waited for it.
+    rma_op_complete_blocking(win: RmaWinRef, matching: u64) refers to ("window": win)
+        = OTF2_EvtWriter_RmaOpCompleteBlocking(win.get(), matching);
+    /// A put or get has completed while its caller did something else.
+    rma_op_complete_non_blocking(win: RmaWinRef, matching: u64) refers to ("window": win)
+        = OTF2_EvtWriter_RmaOpCompleteNonBlocking(win.get(), matching);
+
+    /// A program begins.
+    program_begin(name: StringRef) refers to ("string": name)
+        = OTF2_EvtWriter_ProgramBegin(name.get(), 0, ptr::null());
+    /// A program ends.
+    program_end(exit_status: i64) = OTF2_EvtWriter_ProgramEnd(exit_status);
+    /// A calling context is entered, so many levels above the last one.
+    calling_context_enter(context: CallingContextRef, unwind_distance: u32) refers to ("calling context": context)
+        = OTF2_EvtWriter_CallingContextEnter(context.get(), unwind_distance);
+    /// A calling context is left.
+    calling_context_leave(context: CallingContextRef) refers to ("calling context": context)
+        = OTF2_EvtWriter_CallingContextLeave(context.get());
+    /// A file is opened: access mode, creation and status flags by OTF2's numbers.
+    io_create_handle(file: IoHandleRef, flags: (u8, u32, u32)) refers to ("file": file)
+        = OTF2_EvtWriter_IoCreateHandle(file.get(), flags.0, flags.1, flags.2);
+    /// A file is closed.
+    io_destroy_handle(file: IoHandleRef) refers to ("file": file) = OTF2_EvtWriter_IoDestroyHandle(file.get());
+    /// A read (mode 0), write (1) or flush (2) begins; of how many bytes, and with which matching id it completes.
+    io_operation_begin(file: IoHandleRef, mode: u8, bytes_and_id: (u64, u64)) refers to ("file": file)
+        = OTF2_EvtWriter_IoOperationBegin(file.get(), mode, 0, bytes_and_id.0, bytes_and_id.1);
+    /// It has completed.
+    io_operation_complete(file: IoHandleRef, bytes_and_id: (u64, u64)) refers to ("file": file)
+        = OTF2_EvtWriter_IoOperationComplete(file.get(), bytes_and_id.0, bytes_and_id.1);
+}
+
+impl EventWriter<'_> {
+    /// The values of a metric class, in the order of its members and of their types.
+    ///
+    /// # Errors
+    ///
+    /// See [`EventWriter`]; also when there are more than 255 values.
+    pub fn metric(
+        &mut self,
+        time: u64,
+        metric: MetricRef,
+        values: &[MetricValue],
+        attributes: &Attributes,
+    ) -> Result<()> {
+        self.defined("Metric", "metric", metric.is_defined())?;
+        let Ok(count) = u8::try_from(values.len()) else {
+            let operation = format!("write Metric at {time} on {:?}", self.location);
+            return Err(refused(operation, "a metric event has at most 255 values"));
+        };
+        // One value is the common case and needs no memory.
+        let one;
+        let many: (Vec<_>, Vec<_>);
+        let (types, raw_values): (*const _, *const _) = match values {
+            [] => (ptr::null(), ptr::null()),
+            [value] => {
+                one = (value.raw_type(), value.to_raw());
+                (&raw const one.0, &raw const one.1)
+            }
+            _ => {
+                many = values
+                    .iter()
+                    .map(|value| (value.raw_type(), value.to_raw()))
+                    .unzip();
+                (many.0.as_ptr(), many.1.as_ptr())
+            }
+        };
+        let metric = metric.get();
+        self.event("Metric", time, attributes, |writer, list| {
+            // SAFETY: `event` passes its live writer and list; both arrays have `count` elements.
+            unsafe {
+                sys::OTF2_EvtWriter_Metric(writer, list, time, metric, count, types, raw_values)
+            }
+        })
+    }
+}
