@@ -6,9 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-#[cfg(feature = "buildtime-bindgen")]
-include!("build/bindings.rs");
-
 const CHECKED_IN: &str = "src/abi/bindings.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -25,7 +22,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Puts the bindings into OUT_DIR: the checked-in ones, or with the feature `buildtime-bindgen` new ones.
 fn bind_wrapper() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=wrapper.h");
-    println!("cargo::rerun-if-changed=build/bindings.rs");
     println!("cargo::rerun-if-changed={CHECKED_IN}");
     println!("cargo::rerun-if-env-changed=BINDGEN_WRITE");
     let out =
@@ -41,6 +37,25 @@ fn bind_wrapper() -> Result<(), Box<dyn Error>> {
     #[cfg(not(feature = "buildtime-bindgen"))]
     fs::copy(Path::new(CHECKED_IN), &out).map_err(|error| format!("{CHECKED_IN}: {error}"))?;
     Ok(())
+}
+
+/// How wrapper.h becomes Rust. The test that compares the checked-in result calls it, too.
+#[cfg(any(test, feature = "buildtime-bindgen"))]
+pub(crate) fn generate_bindings(header: &Path) -> Result<String, bindgen::BindgenError> {
+    let bindings = bindgen::Builder::default()
+        .header(header.display().to_string())
+        .allowlist_item("nccl.*|NCCL_.*")
+        .prepend_enum_name(false)
+        .generate_comments(false)
+        .layout_tests(true)
+        .derive_copy(true)
+        .derive_default(true)
+        .derive_debug(false)
+        .use_core()
+        .formatter(bindgen::Formatter::Prettyplease)
+        .disable_header_comment()
+        .generate()?;
+    Ok(bindings.to_string())
 }
 
 /// The package version, and in a git tree what `git describe` adds to it.

@@ -14,6 +14,8 @@ use crate::vocabulary::{
     RecorderKind, RegionRole, SystemTreeDomain,
 };
 
+pub use crate::vocabulary::RegionFlags;
+
 /// A named property of a definition.
 pub type Property = (StringRef, AttributeValue);
 
@@ -54,31 +56,6 @@ pub struct ParadigmRecord {
     pub class: ParadigmClass,
     /// Properties, each once.
     pub properties: Vec<(ParadigmProperty, AttributeValue)>,
-}
-
-/// Flags of a region: none by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RegionFlags(pub u32);
-
-impl RegionFlags {
-    /// No flag.
-    pub const NONE: Self = Self(otf2_sys::OTF2_REGION_FLAG_NONE);
-    /// Its instances differ and are to be told apart.
-    pub const DYNAMIC: Self = Self(otf2_sys::OTF2_REGION_FLAG_DYNAMIC);
-    /// A phase of the program.
-    pub const PHASE: Self = Self(otf2_sys::OTF2_REGION_FLAG_PHASE);
-}
-
-impl From<u32> for RegionFlags {
-    fn from(flags: u32) -> Self {
-        Self(flags)
-    }
-}
-
-impl From<RegionFlags> for u32 {
-    fn from(flags: RegionFlags) -> Self {
-        flags.0
-    }
 }
 
 /// Those whose fields are those of the [`Definition`] of the same name. The lists after `;` are other definitions.
@@ -295,12 +272,12 @@ impl LocationGroup {
 
 /// All global definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "maps have the names of the kinds that are in them")]
 pub struct Definitions {
     /// The clock; every archive has one.
     pub clock: Option<ClockProperties>,
     /// Strings; bytes that are not UTF-8 are replaced.
     pub strings: BTreeMap<StringRef, String>,
-    /// Attributes.
     pub attributes: BTreeMap<AttributeRef, Attribute>,
     /// The system tree, with its properties and domains.
     pub system_tree_nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNode>,
@@ -308,19 +285,12 @@ pub struct Definitions {
     pub location_groups: BTreeMap<LocationGroupRef, LocationGroup>,
     /// Locations, with their properties.
     pub locations: BTreeMap<LocationRef, Location>,
-    /// Regions.
     pub regions: BTreeMap<RegionRef, Region>,
-    /// Groups.
     pub groups: BTreeMap<GroupRef, Group>,
-    /// Communicators.
     pub comms: BTreeMap<CommRef, Comm>,
-    /// Windows.
     pub rma_wins: BTreeMap<RmaWinRef, RmaWin>,
-    /// Metric members.
     pub metric_members: BTreeMap<MetricMemberRef, MetricMember>,
-    /// Metric classes.
     pub metric_classes: BTreeMap<MetricRef, MetricClass>,
-    /// Parameters.
     pub parameters: BTreeMap<ParameterRef, Parameter>,
     /// What is said about paradigms.
     pub paradigms: BTreeMap<Paradigm, ParadigmRecord>,

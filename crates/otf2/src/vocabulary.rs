@@ -307,6 +307,31 @@ vocabulary! {
     }
 }
 
+/// Flags of a region: none by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RegionFlags(pub u32);
+
+impl RegionFlags {
+    /// No flag.
+    pub const NONE: Self = Self(sys::OTF2_REGION_FLAG_NONE);
+    /// Its instances differ and are to be told apart.
+    pub const DYNAMIC: Self = Self(sys::OTF2_REGION_FLAG_DYNAMIC);
+    /// A phase of the program.
+    pub const PHASE: Self = Self(sys::OTF2_REGION_FLAG_PHASE);
+}
+
+impl From<u32> for RegionFlags {
+    fn from(flags: u32) -> Self {
+        Self(flags)
+    }
+}
+
+impl From<RegionFlags> for u32 {
+    fn from(flags: RegionFlags) -> Self {
+        flags.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

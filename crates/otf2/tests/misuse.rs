@@ -139,7 +139,10 @@ fn definitions_are_dense_and_in_order() {
     refusal(definitions.string(StringRef::UNDEFINED, "none"));
     refusal(definitions.string(StringRef::new(1), "a\0b"));
     let huge = "x".repeat(4 * 1024 * 1024);
-    assert!(refusal(definitions.string(StringRef::new(1), &huge)).contains("a chunk of the archive has"));
+    assert!(
+        refusal(definitions.string(StringRef::new(1), &huge))
+            .contains("a chunk of the archive has")
+    );
     definitions
         .string(StringRef::new(1), "b")
         .expect("an error leaves the archive as it was");
