@@ -272,7 +272,10 @@ impl LocationGroup {
 
 /// All global definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "maps have the names of the kinds that are in them")]
+#[expect(
+    missing_docs,
+    reason = "maps have the names of the kinds that are in them"
+)]
 pub struct Definitions {
     /// The clock; every archive has one.
     pub clock: Option<ClockProperties>,

@@ -4,130 +4,12 @@ mod common;
 
 use std::ops::ControlFlow;
 
+use common::{LOCATION, every_kind};
 use otf2::verbatim::Definition;
 use otf2::{
-    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, CommRef,
-    EventKind, GroupRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef,
-    RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
+    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, EventKind,
+    IoHandleRef, RmaWinRef, StringRef,
 };
-
-const LOCATION: LocationRef = LocationRef::new(0);
-
-fn definitions(events: u64) -> Vec<Definition> {
-    let name = StringRef::new(0);
-    vec![
-        Definition::ClockProperties {
-            timer_resolution: 1_000_000_000,
-            global_offset: 0,
-            trace_length: 100,
-            realtime_timestamp: u64::MAX,
-        },
-        Definition::String {
-            this: name,
-            text: b"name".to_vec(),
-        },
-        Definition::IoParadigm {
-            this: IoParadigmRef::new(0),
-            identification: name,
-            name,
-            class: 0,
-            flags: 0,
-            properties: Vec::new(),
-        },
-        Definition::SystemTreeNode {
-            this: SystemTreeNodeRef::new(0),
-            name,
-            class_name: name,
-            parent: SystemTreeNodeRef::UNDEFINED,
-        },
-        Definition::LocationGroup {
-            this: LocationGroupRef::new(0),
-            name,
-            group_type: 1,
-            parent: SystemTreeNodeRef::new(0),
-            creator: LocationGroupRef::UNDEFINED,
-        },
-        Definition::Location {
-            this: LOCATION,
-            name,
-            location_type: 1,
-            number_of_events: events,
-            group: LocationGroupRef::new(0),
-        },
-        Definition::Region {
-            this: RegionRef::new(0),
-            name,
-            canonical_name: name,
-            description: StringRef::UNDEFINED,
-            role: 1,
-            paradigm: 1,
-            flags: 0,
-            source_file: StringRef::UNDEFINED,
-            begin_line: 0,
-            end_line: 0,
-        },
-        Definition::Group {
-            this: GroupRef::new(0),
-            name,
-            group_type: 4,
-            paradigm: 4,
-            flags: 0,
-            members: vec![0],
-        },
-        Definition::Group {
-            this: GroupRef::new(1),
-            name,
-            group_type: 5,
-            paradigm: 4,
-            flags: 0,
-            members: vec![0],
-        },
-        Definition::Comm {
-            this: CommRef::new(0),
-            name,
-            group: GroupRef::new(1),
-            parent: CommRef::UNDEFINED,
-            flags: 0,
-        },
-        Definition::RmaWin {
-            this: RmaWinRef::new(0),
-            name,
-            comm: CommRef::new(0),
-            flags: 1,
-        },
-        Definition::Attribute {
-            this: AttributeRef::new(0),
-            name,
-            description: name,
-            attribute_type: 4,
-        },
-        Definition::SourceCodeLocation {
-            this: SourceCodeLocationRef::new(0),
-            file: name,
-            line: 1,
-        },
-        Definition::CallingContext {
-            this: CallingContextRef::new(0),
-            region: RegionRef::new(0),
-            source_code_location: SourceCodeLocationRef::new(0),
-            parent: CallingContextRef::UNDEFINED,
-        },
-        Definition::IoRegularFile {
-            this: IoFileRef::new(0),
-            name,
-            scope: SystemTreeNodeRef::new(0),
-        },
-        Definition::IoHandle {
-            this: IoHandleRef::new(0),
-            name,
-            file: IoFileRef::new(0),
-            paradigm: IoParadigmRef::new(0),
-            flags: 0,
-            comm: CommRef::UNDEFINED,
-            parent: IoHandleRef::UNDEFINED,
-        },
-    ]
-}
 
 #[test]
 fn what_is_written_is_read() {
@@ -169,7 +51,13 @@ fn what_is_written_is_read() {
         .close()
         .expect("closed");
     let mut to = archive.definitions().expect("a writer");
-    for definition in definitions(events) {
+    for mut definition in every_kind() {
+        if let Definition::Location {
+            number_of_events, ..
+        } = &mut definition
+        {
+            *number_of_events = events;
+        }
         to.verbatim(&definition).expect("a definition");
     }
     archive.close().expect("closed");
