@@ -80,7 +80,7 @@ macro_rules! records {
 
         impl Definitions {
             /// Keeps a definition that is all of a record; else gives it back.
-            fn add_record(&mut self, definition: Definition) -> Option<Definition> {
+            pub(crate) fn add_record(&mut self, definition: Definition) -> Option<Definition> {
                 match definition {
                     $(Definition::$kind { this, $($field,)* } => {
                         let record = $kind { $($field: $field.into(),)* $($($list: Vec::new(),)*)? };
@@ -309,95 +309,5 @@ impl Definitions {
     #[must_use]
     pub fn string(&self, string: StringRef) -> Option<&str> {
         self.strings.get(&string).map(String::as_str)
-    }
-
-    /// Takes in what was read.
-    pub(crate) fn add(&mut self, definition: Definition) {
-        let Some(definition) = self.add_record(definition) else {
-            return;
-        };
-        let kind = definition.kind();
-        let kept = match definition {
-            Definition::ClockProperties {
-                timer_resolution,
-                global_offset,
-                trace_length,
-                realtime_timestamp,
-            } => {
-                let clock = ClockProperties {
-                    timer_resolution,
-                    global_offset,
-                    trace_length,
-                    realtime_timestamp,
-                };
-                self.clock = Some(clock);
-                Some(())
-            }
-            Definition::String { this, text } => {
-                self.strings
-                    .insert(this, String::from_utf8_lossy(&text).into_owned());
-                Some(())
-            }
-            Definition::LocationGroup {
-                this,
-                name,
-                group_type,
-                parent,
-                creator,
-            } => {
-                let (group_type, system_tree_parent) = (group_type.into(), parent);
-                let group = LocationGroup {
-                    name,
-                    group_type,
-                    system_tree_parent,
-                    creator,
-                    properties: Vec::new(),
-                };
-                self.location_groups.insert(this, group);
-                Some(())
-            }
-            Definition::Paradigm {
-                paradigm,
-                name,
-                class,
-            } => {
-                let record = ParadigmRecord {
-                    name,
-                    class: class.into(),
-                    properties: Vec::new(),
-                };
-                self.paradigms.insert(paradigm.into(), record);
-                Some(())
-            }
-            Definition::ParadigmProperty {
-                paradigm,
-                property,
-                value,
-            } => {
-                let of = self.paradigms.get_mut(&paradigm.into());
-                of.map(|of| of.properties.push((property.into(), value)))
-            }
-            Definition::SystemTreeNodeDomain { of, domain } => {
-                let of = self.system_tree_nodes.get_mut(&of);
-                of.map(|of| of.domains.push(domain.into()))
-            }
-            Definition::SystemTreeNodeProperty { of, name, value } => {
-                let of = self.system_tree_nodes.get_mut(&of);
-                of.map(|of| of.properties.push((name, value)))
-            }
-            Definition::LocationGroupProperty { of, name, value } => {
-                let of = self.location_groups.get_mut(&of);
-                of.map(|of| of.properties.push((name, value)))
-            }
-            Definition::LocationProperty { of, name, value } => {
-                let of = self.locations.get_mut(&of);
-                of.map(|of| of.properties.push((name, value)))
-            }
-            _ => None,
-        };
-        // What says more about something that is not defined is counted, too.
-        if kept.is_none() {
-            *self.others.entry(kind).or_default() += 1;
-        }
     }
 }

@@ -1,6 +1,8 @@
 //! OTF2's enumerations, in the vocabulary of version 3.0.
 //!
-//! `Unspecified` is what OTF2 calls unknown. Reading never fails on a number that a newer OTF2 brought: it becomes `Unknown`.
+//! `Unspecified` is what OTF2 calls unknown.
+//!
+//! Reading never fails on a number that a newer OTF2 brought: it becomes `Unknown`.
 
 use otf2_sys as sys;
 

@@ -1,7 +1,7 @@
 //! Every kind of global definition that OTF2 3.0 to 3.2 have, as data with all fields.
 //!
-//! Reading and writing both pass through [`Definition`]: a kind's fields are declared once, here. Archives are copied by
-//! it as it is, so that nothing is lost; [`crate::records`] is what it means.
+//! Reading and writing both pass through [`Definition`]: a kind's fields are declared once, here. Archives are copied
+//! by it as it is, so that nothing is lost; [`crate::records`] is what it means.
 
 mod field;
 

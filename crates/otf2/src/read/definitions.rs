@@ -1,12 +1,12 @@
 //! The global definitions of an archive: from libotf2's callbacks to [`Definition`]s.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use otf2_sys as sys;
 
 use super::archive::Archive;
-use super::reader::{Reader, array};
+use super::reader::{Reader, array, callback_table};
 use crate::definition::{Definition, Field, plain_definitions};
 use crate::error::{self, Result, check, refused};
 use crate::records::Definitions;
@@ -71,7 +71,7 @@ impl Archive {
         if definitions.is_null() {
             return Err(error::null(operation()));
         }
-        let (table, user_data) = (callbacks.0.as_ptr(), ptr::from_mut(&mut each).cast());
+        let (table, user_data) = (callbacks.as_ptr(), ptr::from_mut(&mut each).cast());
         // SAFETY: both readers are open, libotf2 copies the table, whose callbacks take an `Each`, and `each` is used
         // through this pointer alone until the reading is done.
         let code = unsafe {
@@ -103,27 +103,15 @@ unsafe fn give(user_data: *mut c_void, definition: Option<Definition>) -> sys::O
     sys::OTF2_CALLBACK_SUCCESS
 }
 
-/// A table of definition callbacks, for a reader to copy.
-struct Callbacks(NonNull<sys::OTF2_GlobalDefReaderCallbacks>);
-
-impl Drop for Callbacks {
-    fn drop(&mut self) {
-        // SAFETY: made by libotf2 and deleted only here; readers have a copy.
-        unsafe { sys::OTF2_GlobalDefReaderCallbacks_Delete(self.0.as_ptr()) };
-    }
-}
+callback_table!(Callbacks of OTF2_GlobalDefReaderCallbacks:
+    OTF2_GlobalDefReaderCallbacks_New, OTF2_GlobalDefReaderCallbacks_Delete);
 
 impl Callbacks {
     fn new() -> Result<Self> {
-        error::forget();
-        // SAFETY: takes nothing, returns a table or NULL.
-        let table = unsafe { sys::OTF2_GlobalDefReaderCallbacks_New() };
-        let table = NonNull::new(table)
-            .ok_or_else(|| error::null("make a table of definition callbacks".to_owned()))?;
-        let callbacks = Self(table);
-        register_plain(table.as_ptr())?;
-        register_texts(table.as_ptr())?;
-        register_lists(table.as_ptr())?;
+        let callbacks = Self::empty()?;
+        register_plain(callbacks.as_ptr())?;
+        register_texts(callbacks.as_ptr())?;
+        register_lists(callbacks.as_ptr())?;
         Ok(callbacks)
     }
 }

@@ -4,12 +4,11 @@
 //! panic in it never passes through C.
 
 use std::ffi::c_void;
-use std::ptr::NonNull;
 
 use otf2_sys as sys;
 
-use super::reader::array;
-use crate::error::{self, Result, check};
+use super::reader::{array, callback_table};
+use crate::error::{Result, check};
 use crate::event::{Collective, Event, EventKind, Message, RmaAccess};
 use crate::refs::{
     AttributeRef, CommRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef,
@@ -25,15 +24,8 @@ pub(super) struct Inbox {
     pub(super) event: Option<(LocationRef, Event)>,
 }
 
-/// A table of event callbacks, for a reader to copy.
-pub(super) struct EventCallbacks(NonNull<sys::OTF2_GlobalEvtReaderCallbacks>);
-
-impl Drop for EventCallbacks {
-    fn drop(&mut self) {
-        // SAFETY: made by libotf2 and deleted only here; readers have a copy.
-        unsafe { sys::OTF2_GlobalEvtReaderCallbacks_Delete(self.0.as_ptr()) };
-    }
-}
+callback_table!(EventCallbacks of OTF2_GlobalEvtReaderCallbacks:
+    OTF2_GlobalEvtReaderCallbacks_New, OTF2_GlobalEvtReaderCallbacks_Delete);
 
 /// Puts an event into the inbox.
 ///
@@ -172,20 +164,11 @@ unsafe extern "C" fn on_metric(
 
 impl EventCallbacks {
     pub(super) fn new() -> Result<Self> {
-        error::forget();
-        // SAFETY: takes nothing, returns a table or NULL.
-        let table = unsafe { sys::OTF2_GlobalEvtReaderCallbacks_New() };
-        let table = NonNull::new(table)
-            .ok_or_else(|| error::null("make a table of event callbacks".to_owned()))?;
-        let callbacks = Self(table);
-        register(table.as_ptr())?;
-        register_metric(table.as_ptr())?;
-        register_others(table.as_ptr())?;
+        let callbacks = Self::empty()?;
+        register(callbacks.as_ptr())?;
+        register_metric(callbacks.as_ptr())?;
+        register_others(callbacks.as_ptr())?;
         Ok(callbacks)
-    }
-
-    pub(super) fn as_ptr(&self) -> *const sys::OTF2_GlobalEvtReaderCallbacks {
-        self.0.as_ptr()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use otf2_sys as sys;
 
 use super::archive::Archive;
-use super::reader::Reader;
+use super::reader::{Reader, callback_table};
 use crate::error::{self, Result, check};
 use crate::refs::LocationRef;
 use crate::vocabulary::MappingType;
@@ -42,25 +42,13 @@ pub struct MappingTable {
     pub is_complete: bool,
 }
 
-/// A table of local definition callbacks, for a reader to copy.
-struct Callbacks(NonNull<sys::OTF2_DefReaderCallbacks>);
-
-impl Drop for Callbacks {
-    fn drop(&mut self) {
-        // SAFETY: made by libotf2 and deleted only here; readers have a copy.
-        unsafe { sys::OTF2_DefReaderCallbacks_Delete(self.0.as_ptr()) };
-    }
-}
+callback_table!(Callbacks of OTF2_DefReaderCallbacks: OTF2_DefReaderCallbacks_New, OTF2_DefReaderCallbacks_Delete);
 
 impl Callbacks {
     fn new() -> Result<Self> {
-        let operation = || "make a table of local definition callbacks".to_owned();
-        error::forget();
-        // SAFETY: takes nothing, returns a table or NULL.
-        let table = unsafe { sys::OTF2_DefReaderCallbacks_New() };
-        let table = NonNull::new(table).ok_or_else(|| error::null(operation()))?;
-        let callbacks = Self(table);
-        let table = table.as_ptr();
+        let operation = || "register a callback for local definitions".to_owned();
+        let callbacks = Self::empty()?;
+        let table = callbacks.as_ptr();
         // SAFETY: the table is alive, and the callback has the type that the header gives it.
         let code = unsafe {
             sys::OTF2_DefReaderCallbacks_SetMappingTableCallback(table, Some(mapping_table))
@@ -156,7 +144,7 @@ impl Archive {
             sys::OTF2_Reader_RegisterDefCallbacks(
                 pointer,
                 definitions,
-                callbacks.0.as_ptr(),
+                callbacks.as_ptr(),
                 user_data.cast(),
             )
         };

@@ -7,6 +7,7 @@ mod event_file;
 mod event_loop;
 mod local;
 mod reader;
+mod records;
 
 pub use archive::Archive;
 pub use event_file::check_event_file;

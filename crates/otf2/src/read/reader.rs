@@ -142,3 +142,33 @@ pub(super) unsafe fn array<T: Copy>(values: *const T, length: usize) -> Vec<T> {
     // SAFETY: not NULL, and the caller vouches for the rest.
     unsafe { std::slice::from_raw_parts(values, length) }.to_vec()
 }
+
+/// A table of callbacks, for a reader of libotf2 to copy.
+macro_rules! callback_table {
+    ($name:ident of $type:ident: $new:ident, $delete:ident) => {
+        pub(super) struct $name(std::ptr::NonNull<sys::$type>);
+
+        impl $name {
+            fn empty() -> Result<Self> {
+                crate::error::forget();
+                // SAFETY: takes nothing, returns a table or NULL.
+                let table = std::ptr::NonNull::new(unsafe { sys::$new() });
+                table
+                    .map(Self)
+                    .ok_or_else(|| crate::error::null("make a table of callbacks".to_owned()))
+            }
+
+            pub(super) fn as_ptr(&self) -> *mut sys::$type {
+                self.0.as_ptr()
+            }
+        }
+
+        impl Drop for $name {
+            fn drop(&mut self) {
+                // SAFETY: made by libotf2 and deleted only here; readers have a copy.
+                unsafe { sys::$delete(self.0.as_ptr()) };
+            }
+        }
+    };
+}
+pub(super) use callback_table;

@@ -11,9 +11,15 @@ pub(super) fn write(
     to: *mut sys::OTF2_GlobalDefWriter,
     definition: &Definition,
 ) -> Result<sys::OTF2_ErrorCode> {
-    match write_plain(to, definition) {
-        Some(code) => Ok(code),
-        None => write_list(to, definition),
+    match (write_plain(to, definition), definition) {
+        (Some(code), _) => Ok(code),
+        (None, Definition::String { this, text }) => {
+            let text = c_string(text, || operation(definition))?;
+            // SAFETY: the writer is open; libotf2 copies the NUL-terminated string.
+            Ok(unsafe { sys::OTF2_GlobalDefWriter_WriteString(to, this.get(), text.as_ptr()) })
+        }
+        (None, Definition::IoParadigm { .. }) => write_io_paradigm(to, definition),
+        (None, _) => write_list(to, definition),
     }
 }
 
@@ -57,11 +63,6 @@ fn write_list(
     definition: &Definition,
 ) -> Result<sys::OTF2_ErrorCode> {
     Ok(match definition {
-        Definition::String { this, text } => {
-            let text = c_string(text, || operation(definition))?;
-            // SAFETY: the writer is open; libotf2 copies the NUL-terminated string.
-            unsafe { sys::OTF2_GlobalDefWriter_WriteString(to, this.get(), text.as_ptr()) }
-        }
         Definition::Group {
             this,
             name,
@@ -133,39 +134,48 @@ fn write_list(
                 )
             }
         }
-        Definition::IoParadigm {
+        other => return Err(refused(operation(other), "it has no list")),
+    })
+}
+
+fn write_io_paradigm(
+    to: *mut sys::OTF2_GlobalDefWriter,
+    definition: &Definition,
+) -> Result<sys::OTF2_ErrorCode> {
+    let Definition::IoParadigm {
+        this,
+        identification,
+        name,
+        class,
+        flags,
+        properties,
+    } = definition
+    else {
+        return Err(refused(operation(definition), "it has no list"));
+    };
+    let kinds: Vec<u8> = properties.iter().map(|(kind, _)| *kind).collect();
+    let types: Vec<u8> = properties
+        .iter()
+        .map(|(_, value)| value.attribute_type().raw())
+        .collect();
+    let values: Vec<_> = properties.iter().map(|(_, value)| value.to_raw()).collect();
+    let (count, kinds) = list!(kinds);
+    let (this, identification, name) = (this.get(), identification.get(), name.get());
+    let (types, values) = (types.as_ptr(), values.as_ptr());
+    // SAFETY: the writer is open and takes numbers; the arrays have `count` elements.
+    let code = unsafe {
+        sys::OTF2_GlobalDefWriter_WriteIoParadigm(
+            to,
             this,
             identification,
             name,
-            class,
-            flags,
-            properties,
-        } => {
-            let kinds: Vec<u8> = properties.iter().map(|(kind, _)| *kind).collect();
-            let types: Vec<u8> = properties
-                .iter()
-                .map(|(_, value)| value.attribute_type().raw())
-                .collect();
-            let values: Vec<_> = properties.iter().map(|(_, value)| value.to_raw()).collect();
-            let (count, kinds) = list!(kinds);
-            let (this, identification, name) = (this.get(), identification.get(), name.get());
-            let (types, values) = (types.as_ptr(), values.as_ptr());
-            // SAFETY: the writer is open and takes numbers; the arrays have `count` elements.
-            unsafe {
-                sys::OTF2_GlobalDefWriter_WriteIoParadigm(
-                    to,
-                    this,
-                    identification,
-                    name,
-                    *class,
-                    *flags,
-                    count,
-                    kinds,
-                    types,
-                    values,
-                )
-            }
-        }
-        other => return Err(refused(operation(other), "it has no list")),
-    })
+            *class,
+            *flags,
+            count,
+            kinds,
+            types,
+            values,
+        )
+    };
+    Ok(code)
 }

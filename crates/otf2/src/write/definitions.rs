@@ -289,8 +289,8 @@ impl<'a> GlobalDefinitions<'a> {
     }
 }
 
-/// What a definition has besides its text or members of a group takes less than this, but for 255 elements of at most 11
-/// bytes, which fit into the smallest chunk.
+/// What a definition has besides its text or members of a group takes less than this, but for 255 elements of at most
+/// 11 bytes, which fit into the smallest chunk.
 const REST_BYTES: usize = 256;
 
 /// libotf2 writes a number as one byte that says how many follow, and those that are not leading zeros.

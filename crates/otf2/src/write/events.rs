@@ -205,7 +205,7 @@ macro_rules! events {
                 const EVENT: &str = stringify!($function);
                 $($(self.defined(EVENT, $what, $reference.is_defined())?;)+)?
                 self.event(EVENT, time, attributes, |writer, list| {
-                    // SAFETY: `event` passes its live writer and list; the other arguments are numbers.
+                    // SAFETY: `event` passes its live writer and list; the rest are numbers, or NULL for an empty list.
                     unsafe { sys::$function(writer, list, time, $($raw),*) }
                 })
             }

@@ -1,0 +1,99 @@
+//! From definitions, as they are in the file, to records.
+
+use crate::definition::Definition;
+use crate::records::{ClockProperties, Definitions, LocationGroup, ParadigmRecord};
+
+/// Adds to a list of what is in a map; nothing where it is not.
+macro_rules! push {
+    ($self:ident.$map:ident[$of:expr].$list:ident, $value:expr) => {
+        $self.$map.get_mut(&$of).map(|of| of.$list.push($value))
+    };
+}
+
+impl Definitions {
+    /// Takes in what was read.
+    pub(super) fn add(&mut self, definition: Definition) {
+        let Some(definition) = self.add_record(definition) else {
+            return;
+        };
+        let kind = definition.kind();
+        let kept = match definition {
+            Definition::ClockProperties {
+                timer_resolution,
+                global_offset,
+                trace_length,
+                realtime_timestamp,
+            } => {
+                let clock = ClockProperties {
+                    timer_resolution,
+                    global_offset,
+                    trace_length,
+                    realtime_timestamp,
+                };
+                self.clock = Some(clock);
+                Some(())
+            }
+            Definition::String { this, text } => {
+                self.strings
+                    .insert(this, String::from_utf8_lossy(&text).into_owned());
+                Some(())
+            }
+            Definition::LocationGroup {
+                this,
+                name,
+                group_type,
+                parent,
+                creator,
+            } => {
+                let (group_type, system_tree_parent) = (group_type.into(), parent);
+                let group = LocationGroup {
+                    name,
+                    group_type,
+                    system_tree_parent,
+                    creator,
+                    properties: Vec::new(),
+                };
+                self.location_groups.insert(this, group);
+                Some(())
+            }
+            Definition::Paradigm {
+                paradigm,
+                name,
+                class,
+            } => {
+                let record = ParadigmRecord {
+                    name,
+                    class: class.into(),
+                    properties: Vec::new(),
+                };
+                self.paradigms.insert(paradigm.into(), record);
+                Some(())
+            }
+            Definition::ParadigmProperty {
+                paradigm,
+                property,
+                value,
+            } => push!(
+                self.paradigms[paradigm.into()].properties,
+                (property.into(), value)
+            ),
+            Definition::SystemTreeNodeDomain { of, domain } => {
+                push!(self.system_tree_nodes[of].domains, domain.into())
+            }
+            Definition::SystemTreeNodeProperty { of, name, value } => {
+                push!(self.system_tree_nodes[of].properties, (name, value))
+            }
+            Definition::LocationGroupProperty { of, name, value } => {
+                push!(self.location_groups[of].properties, (name, value))
+            }
+            Definition::LocationProperty { of, name, value } => {
+                push!(self.locations[of].properties, (name, value))
+            }
+            _ => None,
+        };
+        // What says more about something that is not defined is counted, too.
+        if kept.is_none() {
+            *self.others.entry(kind).or_default() += 1;
+        }
+    }
+}
