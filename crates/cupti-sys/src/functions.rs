@@ -56,7 +56,7 @@ macro_rules! functions {
                     $($name: {
                         let found = symbol($symbol);
                         (!found.is_null()).then(|| {
-                            // SAFETY: the function of this name has this type (cupti.h); the caller vouches for the rest.
+                            // SAFETY: the function of this name has this type (cupti.h); the rest is up to the caller.
                             unsafe {
                                 std::mem::transmute::<
                                     *mut c_void,

@@ -9,7 +9,8 @@
 //! * [`functions`]: the functions, each of which a release may lack;
 //! * [`code`]: result codes, their names, and what a user can do about them;
 //! * [`load`](mod@load): which of the libraries on a machine is the one of this process;
-//! * [`driver`]: whether there is a driver, without which most releases of CUPTI must not even be asked for their version;
+//! * [`driver`]: whether there is a driver, without which most releases of CUPTI must not even be asked for their
+//!   version;
 //! * [`mapped`]: which libraries the process has.
 //!
 //! The numbers are checked against NVIDIA's headers by `cargo xtask cupti-layout`; the headers are not part of this

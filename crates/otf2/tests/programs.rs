@@ -8,43 +8,40 @@ use common::{LOCATION, every_kind};
 use otf2::verbatim::Definition;
 use otf2::{
     Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, EventKind,
-    IoHandleRef, RmaWinRef, StringRef,
+    EventWriter, IoHandleRef, RmaWinRef, StringRef,
 };
+
+fn events(to: &mut EventWriter<'_>) -> otf2::Result<()> {
+    let none = Attributes::NONE;
+    let mut process = Attributes::new();
+    process.add(AttributeRef::new(0), AttributeValue::U64(4711))?;
+    let (file, window) = (IoHandleRef::new(0), RmaWinRef::new(0));
+    let context = CallingContextRef::new(0);
+    to.program_begin(1, StringRef::new(0), &process)?;
+    to.calling_context_enter(2, context, 1, none)?;
+    to.io_create_handle(3, file, (1, 0, 0), none)?;
+    to.io_operation_begin(4, file, 1, (512, 7), none)?;
+    to.io_operation_complete(5, file, (512, 7), none)?;
+    to.io_destroy_handle(6, file, none)?;
+    to.calling_context_leave(7, context, none)?;
+    to.rma_win_create(8, window, none)?;
+    to.rma_win_destroy(9, window, none)?;
+    to.program_end(10, -1, none)
+}
 
 #[test]
 fn what_is_written_is_read() {
     let scratch = tempfile::tempdir().expect("a directory");
     let mut archive = ArchiveWriter::create(scratch.path(), "traces").expect("an archive");
     let mut to = archive.event_writer(LOCATION).expect("a writer");
+    events(&mut to).expect("events");
     let none = Attributes::NONE;
-    let mut process = Attributes::new();
-    process
-        .add(AttributeRef::new(0), AttributeValue::U64(4711))
-        .expect("an attribute");
-    let (file, window) = (IoHandleRef::new(0), RmaWinRef::new(0));
-    let context = CallingContextRef::new(0);
-    to.program_begin(1, StringRef::new(0), &process)
-        .expect("an event");
-    to.calling_context_enter(2, context, 1, none)
-        .expect("an event");
-    to.io_create_handle(3, file, (1, 0, 0), none)
-        .expect("an event");
-    to.io_operation_begin(4, file, 1, (512, 7), none)
-        .expect("an event");
-    to.io_operation_complete(5, file, (512, 7), none)
-        .expect("an event");
-    to.io_destroy_handle(6, file, none).expect("an event");
-    to.calling_context_leave(7, context, none)
-        .expect("an event");
-    to.rma_win_create(8, window, none).expect("an event");
-    to.rma_win_destroy(9, window, none).expect("an event");
-    to.program_end(10, -1, none).expect("an event");
     assert!(to.program_begin(11, StringRef::UNDEFINED, none).is_err());
     assert!(
         to.io_destroy_handle(11, IoHandleRef::UNDEFINED, none)
             .is_err()
     );
-    let events = to.close().expect("events");
+    let count = to.close().expect("events");
     archive
         .local_definitions(LOCATION)
         .expect("a writer")
@@ -56,7 +53,7 @@ fn what_is_written_is_read() {
             number_of_events, ..
         } = &mut definition
         {
-            *number_of_events = events;
+            *number_of_events = count;
         }
         to.verbatim(&definition).expect("a definition");
     }

@@ -18,57 +18,6 @@ impl Definitions {
         };
         let kind = definition.kind();
         let kept = match definition {
-            Definition::ClockProperties {
-                timer_resolution,
-                global_offset,
-                trace_length,
-                realtime_timestamp,
-            } => {
-                let clock = ClockProperties {
-                    timer_resolution,
-                    global_offset,
-                    trace_length,
-                    realtime_timestamp,
-                };
-                self.clock = Some(clock);
-                Some(())
-            }
-            Definition::String { this, text } => {
-                self.strings
-                    .insert(this, String::from_utf8_lossy(&text).into_owned());
-                Some(())
-            }
-            Definition::LocationGroup {
-                this,
-                name,
-                group_type,
-                parent,
-                creator,
-            } => {
-                let (group_type, system_tree_parent) = (group_type.into(), parent);
-                let group = LocationGroup {
-                    name,
-                    group_type,
-                    system_tree_parent,
-                    creator,
-                    properties: Vec::new(),
-                };
-                self.location_groups.insert(this, group);
-                Some(())
-            }
-            Definition::Paradigm {
-                paradigm,
-                name,
-                class,
-            } => {
-                let record = ParadigmRecord {
-                    name,
-                    class: class.into(),
-                    properties: Vec::new(),
-                };
-                self.paradigms.insert(paradigm.into(), record);
-                Some(())
-            }
             Definition::ParadigmProperty {
                 paradigm,
                 property,
@@ -89,11 +38,66 @@ impl Definitions {
             Definition::LocationProperty { of, name, value } => {
                 push!(self.locations[of].properties, (name, value))
             }
-            _ => None,
+            other => self.add_whole(other),
         };
         // What says more about something that is not defined is counted, too.
         if kept.is_none() {
             *self.others.entry(kind).or_default() += 1;
         }
+    }
+
+    /// Keeps a definition that needs no other; nothing where it is none of those.
+    fn add_whole(&mut self, definition: Definition) -> Option<()> {
+        match definition {
+            Definition::ClockProperties {
+                timer_resolution,
+                global_offset,
+                trace_length,
+                realtime_timestamp,
+            } => {
+                let clock = ClockProperties {
+                    timer_resolution,
+                    global_offset,
+                    trace_length,
+                    realtime_timestamp,
+                };
+                self.clock = Some(clock);
+            }
+            Definition::String { this, text } => {
+                self.strings
+                    .insert(this, String::from_utf8_lossy(&text).into_owned());
+            }
+            Definition::LocationGroup {
+                this,
+                name,
+                group_type,
+                parent,
+                creator,
+            } => {
+                let (group_type, system_tree_parent) = (group_type.into(), parent);
+                let group = LocationGroup {
+                    name,
+                    group_type,
+                    system_tree_parent,
+                    creator,
+                    properties: Vec::new(),
+                };
+                self.location_groups.insert(this, group);
+            }
+            Definition::Paradigm {
+                paradigm,
+                name,
+                class,
+            } => {
+                let record = ParadigmRecord {
+                    name,
+                    class: class.into(),
+                    properties: Vec::new(),
+                };
+                self.paradigms.insert(paradigm.into(), record);
+            }
+            _ => return None,
+        }
+        Some(())
     }
 }
