@@ -169,15 +169,17 @@ mod tests {
         assert_eq!(say("before"), None);
         CURRENT.begin(Arc::clone(first));
         let whole = Arc::clone(second);
+        // A scope may end before what its threads leave behind is dropped; a joined thread is over.
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let first = scope.spawn(|| {
                 assert_eq!(say("one"), Some(()));
                 assert_eq!(say("two"), Some(()));
                 assert_eq!(with(&MINE, |_| say("inside")), Some(None));
             });
+            first.join().expect("it asserts");
         });
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let second = scope.spawn(|| {
                 assert_eq!(say("three"), Some(()));
                 let ended = CURRENT.end().expect("one is on");
                 assert!(Arc::ptr_eq(&ended, first));
@@ -187,6 +189,7 @@ mod tests {
                 CURRENT.disable();
                 assert!(!CURRENT.is_on());
             });
+            second.join().expect("it asserts");
         });
         assert_eq!(
             *first.lock(),

@@ -251,11 +251,11 @@ fn a_written_part_that_cannot_be_read_is_named_and_the_archive_stays() {
         record(&out, rank, NO_PROCESS, 1);
     }
     finalize(&scratch, &[], &out);
-    fs::write(out.join("parts/host-1/definitions"), "{").expect("damaged");
+    fs::write(out.join("parts/host-1/manifest"), "{").expect("damaged");
     let (code, report) = finalize(&scratch, &[], &out);
     assert_eq!((code, states(&report)), (Some(1), vec!["done", "failed"]));
     let reason = report["parts"][1]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("host-1/definitions"), "{reason}");
+    assert!(reason.contains("host-1/manifest"), "{reason}");
     assert_eq!(report["changed"], false);
     assert_eq!(report["archive"]["processes"], 2);
 }

@@ -121,9 +121,9 @@ fn a_number_that_another_process_has_now_is_no_life() {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
     record(&out, 0, std::process::id(), 2);
-    // Recorded when the host was booted: before this process was there.
+    // The recorded process started when the host was booted: before this one was there.
     record_in(&out, 1, std::process::id(), 2, |info| {
-        info.session_start_realtime_ns = 1;
+        info.start_ticks = 1;
     });
     let report = report(&scratch, &["--after", "1000"], 1);
     assert_eq!(report["processes"][0]["life"], "running", "{report:#}");
