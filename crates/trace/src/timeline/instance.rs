@@ -156,6 +156,20 @@ impl RegionKey {
         Self::new(class, RegionName::Func(func, suffix))
     }
 
+    /// Whether it is the same without a look at the letters of literals. Two literals of one text may be apart: then
+    /// the answer is no.
+    #[inline]
+    fn is_surely(self, other: Self) -> bool {
+        let is_name = match (self.name, other.name) {
+            (RegionName::Fixed(name), RegionName::Fixed(other)) => std::ptr::eq(name, other),
+            (RegionName::Func(func, suffix), RegionName::Func(other, other_suffix)) => {
+                func == other && std::ptr::eq(suffix, other_suffix)
+            }
+            (name, other) => name == other,
+        };
+        is_name && self.class == other.class && self.kind == other.kind
+    }
+
     /// The same region, which shows events of this kind.
     #[must_use]
     pub const fn showing(self, kind: Kind) -> Self {
@@ -196,7 +210,7 @@ impl Regions {
     #[inline]
     pub fn number(&mut self, key: RegionKey) -> RegionNumber {
         match self.last {
-            Some((last, number)) if last == key => number,
+            Some((last, number)) if last.is_surely(key) => number,
             _ => self.look_up(key),
         }
     }
