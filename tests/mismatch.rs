@@ -212,7 +212,7 @@ fn where_records_are_lost_nothing_is_claimed() {
     let ranks = [sum(10), sum(10), sum(11)].map(|first| first + &end());
     let scratch = job(7, &ranks);
     let damaged = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
-    let mut damaged = damaged.map(|part| part.expect("an entry").path().join("definitions"));
+    let mut damaged = damaged.map(|part| part.expect("an entry").path().join("manifest"));
     let is_of_rank_2 = |text: &String| text.contains("\"rank\": 2,\n      \"size\": 3");
     let (path, text) = damaged
         .find_map(|path| {

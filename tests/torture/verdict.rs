@@ -34,7 +34,7 @@ pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) 
         found += parts.len() as u64;
         let mut recorded = Numbers::new();
         for part in &parts {
-            let text = std::fs::read(part.join("definitions"))
+            let text = std::fs::read(part.join("manifest"))
                 .unwrap_or_else(|error| panic!("{about}\n{}: {error}\n{ended}", part.display()));
             let definitions: Value = serde_json::from_slice(&text).expect("JSON");
             assert_eq!(definitions["problems"], Value::Array(Vec::new()), "{about}");
