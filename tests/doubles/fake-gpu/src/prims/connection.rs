@@ -1,6 +1,6 @@
 //! One side of a connection.
 
-use super::{Env, Proto, STEPS};
+use super::env::{Env, Proto, STEPS};
 use crate::device_memory::Addr;
 use crate::layout::{Layout, conn};
 

@@ -2,82 +2,22 @@
 //! counters and sizes are those that NCCL's proxy threads watch.
 
 mod connection;
+mod env;
 mod lines;
 
+pub(crate) use env::{Env, Proto};
+
 use crate::device_memory::Addr;
-use crate::layout::{Layout, comm};
 use crate::reduce::{self, Op, Type};
 use crate::tasks::poll_until;
 use connection::Connection;
+use env::STEPS;
 use std::sync::OnceLock;
-
-/// Steps in the buffer of a connection.
-const STEPS: u64 = 8;
-
-/// A wire protocol.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Proto {
-    Ll,
-    Ll128,
-    Simple,
-}
-
-impl Proto {
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Bytes of a grain, the unit in which chunk sizes are given.
-    pub(crate) fn grain(self) -> usize {
-        match self {
-            Proto::Ll => 16,
-            Proto::Ll128 => 1920,
-            Proto::Simple => 512,
-        }
-    }
-}
 
 /// `FAKEGPU_FAULT=1`: results are stored with a wrong bit, so that the checks of results can be seen to fail.
 fn faulty() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| std::env::var("FAKEGPU_FAULT").is_ok_and(|v| v == "1"))
-}
-
-/// What all parts of one block share.
-pub(crate) struct Env<'a> {
-    pub(crate) layout: &'a Layout,
-    /// `ncclKernelComm`
-    pub(crate) comm: Addr,
-    /// `ncclDevChannel`
-    pub(crate) channel: Addr,
-    pub(crate) channel_id: usize,
-}
-
-impl Env<'_> {
-    pub(crate) fn rank(&self) -> i32 {
-        self.comm.field(comm::RANK).read()
-    }
-
-    pub(crate) fn n_ranks(&self) -> usize {
-        self.comm.field(comm::N_RANKS).read::<i32>() as usize
-    }
-
-    /// Bytes of a step in the buffers of a protocol.
-    pub(crate) fn step_bytes(&self, proto: Proto) -> usize {
-        let buffer = self.comm.field(comm::BUFF_SIZES + 4 * proto.index());
-        buffer.read::<i32>() as usize / STEPS as usize
-    }
-
-    /// The host has aborted the communicator.
-    pub(crate) fn aborted(&self) -> bool {
-        let flag = self.comm.field(self.layout.abort_flag).follow();
-        !flag.is_null() && flag.load_u32() != 0
-    }
-
-    /// `ncclDevChannelPeer` of a rank
-    fn peer(&self, rank: i32) -> Addr {
-        self.channel.follow().field(8 * rank as usize).follow()
-    }
 }
 
 /// Protocol, and slices and steps of a chunk.

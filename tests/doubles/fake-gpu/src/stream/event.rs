@@ -1,6 +1,8 @@
 //! Events: marks in the queue of a stream.
 
-use super::{Graph, Stream};
+use super::Stream;
+use super::graph::Graph;
+use super::handles::Handles;
 use crate::clock::device_ns;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -11,6 +13,9 @@ struct State {
     time: Option<u64>,
     capture: Option<Weak<Graph>>,
 }
+
+/// Events by their handles.
+pub(crate) static EVENTS: Handles<Event> = Handles::new();
 
 /// An event.
 pub(crate) struct Event {

@@ -1,7 +1,8 @@
 //! Graphs. Capture is linear: what is submitted to any of the capturing streams is kept in the order of the
 //! calls, and a launch of the graph repeats it in that order on one stream. The edges are not kept.
 
-use super::Op;
+use super::handles::Handles;
+use super::work::{Op, Replay};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -26,17 +27,6 @@ impl Drop for Keep {
         // SAFETY: whoever made the user object gave the function and its argument for this one call.
         unsafe { (self.destroy)(object) }
     }
-}
-
-/// Where something that runs stands in its graph; all ids are the process's own.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Replay {
-    /// the executable graph
-    pub(crate) graph: u64,
-    pub(crate) node: u64,
-    /// what it was made of
-    pub(crate) source_graph: u64,
-    pub(crate) source_node: u64,
 }
 
 /// What a graph does, and under which number.
@@ -66,6 +56,9 @@ pub(crate) struct Capture {
     pub(crate) mode: i32,
     pub(crate) thread: i32,
 }
+
+/// Graphs by their handles.
+pub(crate) static GRAPHS: Handles<Graph> = Handles::new();
 
 /// A sequence of operations, being captured or ready to be launched.
 pub(crate) struct Graph {

@@ -4,10 +4,12 @@
 mod event;
 pub(crate) mod graph;
 mod handles;
+mod work;
 
-pub(crate) use event::Event;
-pub(crate) use graph::{Graph, Keep, Replay};
+pub(crate) use event::{EVENTS, Event};
+pub(crate) use graph::{GRAPHS, Graph, Keep};
 pub(crate) use handles::Handles;
+pub(crate) use work::{Job, Occasion, Op, Replay};
 
 use crate::health::break_device;
 use crate::log::warning;
@@ -16,24 +18,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Work that is done once.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
-/// Work that a graph can repeat.
-pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
-
-/// How it came that something runs, for whoever observes the device.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Occasion {
-    /// CUPTI's id of the call that launched it; 0 if nobody observes
-    pub(crate) correlation: u32,
-    /// the thread of that call
-    pub(crate) thread: i32,
-    pub(crate) device: i32,
-    pub(crate) stream: u64,
-    /// it is part of a graph
-    pub(crate) replay: Option<Replay>,
-}
 
 #[derive(Default)]
 struct State {
@@ -182,10 +166,6 @@ impl Stream {
     }
 }
 
-/// Events by their handles.
-pub(crate) static EVENTS: Handles<Event> = Handles::new();
-/// Graphs by their handles.
-pub(crate) static GRAPHS: Handles<Graph> = Handles::new();
 static STREAMS: Handles<Stream> = Handles::new();
 /// The default streams, by device.
 static DEFAULTS: Mutex<BTreeMap<i32, Arc<Stream>>> = Mutex::new(BTreeMap::new());

@@ -5,6 +5,7 @@
 
 mod buffer;
 mod entry;
+mod find;
 mod graph;
 mod stream;
 
@@ -14,7 +15,6 @@ pub(crate) use stream::{Device, Stream};
 
 use entry::Entry;
 use std::ffi::{CStr, c_char, c_int};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set by the first NCCL or CUDA error of the process.
@@ -43,11 +43,6 @@ pub(crate) struct Cuda {
 }
 
 impl Cuda {
-    /// Finds the runtime: the one given, else one already in the process, else a libcudart.
-    pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<Cuda> {
-        entry::find(given)
-    }
-
     pub(crate) fn device_count(&self) -> anyhow::Result<usize> {
         let mut count: c_int = 0;
         // SAFETY: CUDA writes one int through the pointer.

@@ -1,7 +1,8 @@
 //! Communicators: how they come and go.
 
+use super::Nccl;
 use super::entry::Pointer;
-use super::{IN_PROGRESS, Nccl, UniqueId, int};
+use super::values::{IN_PROGRESS, UniqueId, int};
 use anyhow::Context as _;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -201,6 +202,15 @@ impl Communicator {
         // SAFETY: `self.raw` is a live handle and, as `self` is consumed, not used again.
         let result = unsafe { (self.nccl.entry.comm_abort)(self.raw) };
         self.ends("ncclCommAbort", result)
+    }
+}
+
+impl Nccl {
+    /// Ends a group of calls on one communicator.
+    pub(crate) fn group_end(&self, of: &Communicator) -> anyhow::Result<()> {
+        // SAFETY: takes nothing; the operations of the group were checked when they were called.
+        let result = unsafe { (self.entry.group_end)() };
+        of.settle("ncclGroupEnd", result)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The entry points of NCCL, by name.
 
-use super::UniqueId;
+use super::values::UniqueId;
 use anyhow::Context as _;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{c_char, c_int, c_void};

@@ -1,9 +1,8 @@
 //! One collective at a time.
 
-use super::UNTOUCHED;
 use crate::calls::Call::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
 use crate::nccl::Reduction::{Avg, Max, Sum};
-use crate::pattern::{as_f32, of_rank, sum_over};
+use crate::pattern::{UNTOUCHED, as_f32, of_rank, sum_over};
 use crate::rank::Rank;
 use std::ops::Range;
 

@@ -1,9 +1,8 @@
 //! Several calls together: groups and graphs.
 
-use super::UNTOUCHED;
 use crate::calls::Call::{AllGather, AllReduce, Broadcast, Recv, Send};
 use crate::nccl::Reduction::{Max, Sum};
-use crate::pattern::{of_rank, sum_over};
+use crate::pattern::{UNTOUCHED, of_rank, sum_over};
 use crate::rank::{GRAPH_LAUNCHES, Rank};
 
 /// Three collectives in one group.

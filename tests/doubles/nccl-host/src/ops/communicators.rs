@@ -1,12 +1,11 @@
 //! Further communicators: split off the first one, used alone and at once.
 
-use super::UNTOUCHED;
 use super::{collectives, messages};
 use crate::calls::Call::{AllGather, AllReduce, Recv, Send};
 use crate::cuda::Buffer;
 use crate::nccl::Communicator;
 use crate::nccl::Reduction::Sum;
-use crate::pattern::{of_rank, sum_over};
+use crate::pattern::{UNTOUCHED, of_rank, sum_over};
 use crate::rank::{Rank, Tally};
 use anyhow::Context as _;
 

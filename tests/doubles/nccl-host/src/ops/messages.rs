@@ -1,8 +1,7 @@
 //! Sends and receives, and the collectives that NCCL makes of them.
 
-use super::UNTOUCHED;
 use crate::calls::Call::{AllToAll, Gather, Recv, Scatter, Send};
-use crate::pattern::{message, of_rank};
+use crate::pattern::{UNTOUCHED, message, of_rank};
 use crate::rank::Rank;
 use anyhow::ensure;
 

@@ -51,9 +51,6 @@ const fn operation(
     Operation { name, run, in_all }
 }
 
-/// What "nothing was written here" looks like.
-const UNTOUCHED: i32 = -1;
-
 #[rustfmt::skip]
 const OPERATIONS: &[Operation] = &[
     operation("one", collectives::one, |_, _| false),

@@ -1,0 +1,32 @@
+//! Work of a device, and how it came that it runs.
+
+use std::sync::Arc;
+
+/// Work that is done once.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+/// Work that a graph can repeat.
+pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
+
+/// How it came that something runs, for whoever observes the device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Occasion {
+    /// CUPTI's id of the call that launched it; 0 if nobody observes
+    pub(crate) correlation: u32,
+    /// the thread of that call
+    pub(crate) thread: i32,
+    pub(crate) device: i32,
+    pub(crate) stream: u64,
+    /// it is part of a graph
+    pub(crate) replay: Option<Replay>,
+}
+
+/// Where something that runs stands in its graph; all ids are the process's own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Replay {
+    /// the executable graph
+    pub(crate) graph: u64,
+    pub(crate) node: u64,
+    /// what it was made of
+    pub(crate) source_graph: u64,
+    pub(crate) source_node: u64,
+}
