@@ -10,6 +10,7 @@
 
 mod bundle;
 mod checks;
+mod context;
 mod machine;
 mod options;
 mod outcome;

@@ -2,13 +2,13 @@
 //! is a table, what programs read JSON.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
-use crate::checks::{self, Shape};
+use crate::checks;
+use crate::context::Context;
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::outcome::{Outcome, Verdict, with};
@@ -23,35 +23,6 @@ type Check = (
     fn(&Context<'_>) -> Outcome,
     &'static str,
 );
-
-/// What a check has to work with.
-pub(crate) struct Context<'a> {
-    pub(crate) machine: &'a Machine,
-    pub(crate) bundle: &'a Bundle,
-    pub(crate) is_fake: bool,
-    /// A folder of the check's own.
-    pub(crate) work: PathBuf,
-    until: Instant,
-    /// How several ranks run on this machine; found out by the first that asks.
-    shape: &'a OnceCell<Option<Shape>>,
-}
-
-impl Context<'_> {
-    /// The time that is left.
-    pub(crate) fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
-
-    /// How several ranks run here, if they do.
-    pub(crate) fn shape(&self) -> Result<&Shape, Outcome> {
-        let shape = self.shape.get_or_init(|| checks::find_shape(self)).as_ref();
-        shape.ok_or_else(|| {
-            Outcome::not_here(
-                "NCCL lets only one rank use this machine's GPU, and launches nothing for one",
-            )
-        })
-    }
-}
 
 const DOUBLES: bool = true;
 const GPU_ONLY: bool = false;

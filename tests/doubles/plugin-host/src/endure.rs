@@ -13,8 +13,9 @@ use std::time::Duration;
 use crate::bench::mix::{Action, Program, Shape};
 use crate::interface::{KINDS, Kind};
 use crate::nccl;
+use crate::outcome::Outcome;
 use crate::plugin::{InitArguments, Plugin};
-use crate::{Outcome, PluginArguments};
+use crate::plugin_arguments::PluginArguments;
 
 /// Call a plugin until somebody ends this process, and write down which callbacks have returned.
 ///

@@ -6,17 +6,17 @@ mod endure;
 mod interface;
 mod layout;
 mod nccl;
+mod outcome;
 mod plugin;
+mod plugin_arguments;
 mod replay;
 mod script;
 mod strings;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use interface::Version;
-use plugin::Plugin;
+use outcome::Outcome;
 
 /// Loads an NCCL profiler plugin as NCCL does and drives it.
 ///
@@ -40,14 +40,6 @@ enum Verb {
     Endure(endure::Arguments),
 }
 
-/// What came out.
-pub(crate) enum Outcome {
-    /// The plugin did all it should.
-    Well,
-    /// The plugin did something wrong, and it has been said.
-    Wrong,
-}
-
 fn main() -> ExitCode {
     reset_signals();
     let outcome = match Arguments::parse().verb {
@@ -64,31 +56,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Which plugin, and which of its tables.
-#[derive(clap::Args, Clone)]
-pub(crate) struct PluginArguments {
-    /// The plugin's library.
-    #[arg(long, value_name = "PLUGIN.so")]
-    plugin: PathBuf,
-
-    /// Call this table instead of the highest that there is.
-    #[arg(long, value_name = "1-7", value_parser = Version::parse)]
-    table: Option<Version>,
-}
-
-impl PluginArguments {
-    fn load(&self) -> anyhow::Result<Plugin> {
-        load(&self.plugin, self.table)
-    }
-}
-
-fn load(path: &std::path::Path, table: Option<Version>) -> anyhow::Result<Plugin> {
-    // A name without a slash would be searched for in the system's folders.
-    let path = std::path::absolute(path)?;
-    // SAFETY: the user named this file as the profiler plugin to run.
-    unsafe { Plugin::load(&path, table) }
 }
 
 /// Ends what a shell did to the signals of a command in its background, which has SIGINT and SIGQUIT ignored: scripts

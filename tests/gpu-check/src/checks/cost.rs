@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::job::{Job, Listener, Shape};
+use super::job::{Job, Listener};
 use super::whichever;
+use crate::context::{Context, Shape};
 use crate::outcome::Outcome;
-use crate::plan::Context;
 
 /// 64 bytes: nothing but latency.
 const ELEMENTS: u32 = 16;

@@ -6,19 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::context::{Context, Shape};
 use crate::outcome::{Outcome, with};
-use crate::plan::Context;
 use crate::process::{self, Ran};
-
-/// Processes and threads, and what lets NCCL run them here.
-#[derive(Clone, Debug)]
-pub(crate) struct Shape {
-    pub(crate) processes: usize,
-    pub(crate) threads: usize,
-    pub(super) variables: &'static [(&'static str, &'static str)],
-    /// In words.
-    pub(crate) words: &'static str,
-}
 
 /// A bare machine may have no other network.
 const LOOPBACK: (&str, &str) = ("NCCL_SOCKET_IFNAME", "lo");
@@ -47,8 +37,20 @@ const APART: Shape = Shape {
     words: "two processes on one GPU that claim different hosts (NCCL_HOSTID), over sockets",
 };
 
+impl Context<'_> {
+    /// How several ranks run here, if they do.
+    pub(crate) fn shape(&self) -> Result<&Shape, Outcome> {
+        let shape = self.shape.get_or_init(|| find_shape(self)).as_ref();
+        shape.ok_or_else(|| {
+            Outcome::not_here(
+                "NCCL lets only one rank use this machine's GPU, and launches nothing for one",
+            )
+        })
+    }
+}
+
 /// The first shape of several ranks that works, with the operations that checks use.
-pub(crate) fn find_shape(context: &Context<'_>) -> Option<Shape> {
+fn find_shape(context: &Context<'_>) -> Option<Shape> {
     let shapes: &[Shape] = if context.is_fake || context.machine.gpus > 1 {
         &[PAIR]
     } else {

@@ -7,7 +7,6 @@ mod probes;
 mod tools;
 
 pub(crate) use cost::{callback_cost, cupti_cost};
-pub(crate) use job::{Shape, find_shape};
 pub(crate) use nccl::{
     ends, events_way, kernel_channels, nccl_graphs, nccl_kernels, one_rank, several_gpus,
     several_ranks,

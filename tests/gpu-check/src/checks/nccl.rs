@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::job::{ALONE, Job, Shape, tool};
+use super::job::{ALONE, Job, tool};
 use super::whichever;
+use crate::context::{Context, Shape};
 use crate::outcome::{Outcome, with};
-use crate::plan::Context;
 
 /// Elements of an operation.
 const COUNT: u32 = 10_000;

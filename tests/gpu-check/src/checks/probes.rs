@@ -5,8 +5,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::whichever;
+use crate::context::Context;
 use crate::outcome::{Outcome, Verdict, with};
-use crate::plan::Context;
 use crate::process::{self, Ran};
 
 /// CUPTI takes a refused buffer from this version on.

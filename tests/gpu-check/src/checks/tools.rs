@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::outcome::Outcome;
-use crate::plan::Context;
 use crate::process;
 
 /// A process group of one rank, whose communicator loads the plugin, and PyTorch's profiler begun before it or after.

@@ -12,10 +12,8 @@ use std::process::ExitCode;
 
 use crate::options::Options;
 use crate::outcome::Outcome;
+use questions::Answer;
 pub(crate) use questions::ORDERS;
-
-/// An answer, or what kept us from one.
-type Answer = Result<Outcome, Outcome>;
 
 /// Answers, as one line of JSON.
 pub(crate) fn run(name: &str, options: &Options) -> ExitCode {

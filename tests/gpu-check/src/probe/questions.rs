@@ -9,13 +9,15 @@ use cupti_sys::constants::{
 use cupti_sys::record::{external, kernel};
 use serde_json::{Value, json};
 
-use super::Answer;
 use super::buffers;
 use super::driver::Driver;
 use super::gpu::Gpu;
 use super::tool::{Cupti, Family, Record, Tool, of_kind};
 use crate::options::Options;
 use crate::outcome::{Outcome, with};
+
+/// An answer, or what kept us from one.
+pub(super) type Answer = Result<Outcome, Outcome>;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const KINDS: [u32; 2] = [KIND_EXTERNAL_CORRELATION, KIND_CONCURRENT_KERNEL];

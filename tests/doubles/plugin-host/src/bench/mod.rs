@@ -19,7 +19,8 @@ use report::{Case, Report};
 use run::{Length, Options};
 
 use crate::interface::Version;
-use crate::{Outcome, load};
+use crate::outcome::Outcome;
+use crate::plugin_arguments::load;
 
 /// Time the callbacks of a profiler plugin.
 ///

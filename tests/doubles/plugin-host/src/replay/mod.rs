@@ -17,7 +17,8 @@ use run::{Options, Speed, replay};
 use stream::Stream;
 
 use crate::nccl::Libnccl;
-use crate::{Outcome, PluginArguments};
+use crate::outcome::Outcome;
+use crate::plugin_arguments::PluginArguments;
 
 /// Replay recorded streams of callbacks.
 ///

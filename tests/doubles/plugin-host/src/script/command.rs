@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use super::words::{
-    Parsed, child_end, duration, handle, init, number, replace, signal_number, start, state_args,
-    usage, written,
-};
 use crate::descriptor::{Fields, NetData, StateArgs};
-use crate::interface::{Kind, Version, parse_state};
+use crate::interface::{Kind, Version};
 
 /// Where a line runs: what `%t` and `%i` stand for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,56 +130,5 @@ impl Command {
             self,
             Self::Repeat(_) | Self::If(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_)
         )
-    }
-
-    /// Makes a command of words.
-    pub(crate) fn new(words: &[String], place: Place) -> Parsed<Self> {
-        let words: Vec<String> = words.iter().map(|word| replace(word, place)).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let Some((verb, rest)) = words.split_first() else {
-            return Err("an empty line".into());
-        };
-        Ok(match (*verb, rest) {
-            ("load", []) => Self::Load(None),
-            ("load", [version]) => Self::Load(Some(Version::parse(version)?)),
-            ("unload", []) => Self::Unload,
-            ("init", [name, options @ ..]) => Self::Init(init(name, options)?),
-            ("start", [name, kind, options @ ..]) => {
-                Self::Start(Box::new(start(name, kind, options)?))
-            }
-            ("stop", [name]) => Self::Stop(handle(name)?),
-            ("state", [name, state, options @ ..]) => {
-                let number = parse_state(state)
-                    .ok_or_else(|| format!("{state:?} is no state and no number"))?;
-                Self::State {
-                    handle: handle(name)?,
-                    number,
-                    args: state_args(number, options)?,
-                }
-            }
-            ("finalize", [name]) => Self::Finalize(handle(name)?),
-            ("expect-rc", [code]) => Self::ExpectResult(number(code)?),
-            ("expect-handle", what) if !what.is_empty() => Self::ExpectHandle(written(what)?),
-            ("expect-context", what) if !what.is_empty() => Self::ExpectContext(written(what)?),
-            ("expect-mask", [mask]) => Self::ExpectMask(number(mask)?),
-            ("mask", [mask]) => Self::Mask(number(mask)?),
-            ("set", [name, value]) => Self::Set((*name).to_owned(), handle(value)?),
-            ("give", [name]) => Self::Give((*name).to_owned()),
-            ("take", [name]) => Self::Take((*name).to_owned()),
-            ("sleep", [time]) => Self::Sleep(duration(time)?),
-            ("print", words) => Self::Print(words.join(" ")),
-            ("repeat", [times]) => Self::Repeat(number(times)?),
-            ("if", [name]) => Self::If(handle(name)?),
-            ("thread", [name]) => Self::Thread((*name).to_owned()),
-            ("join", []) => Self::Join(None),
-            ("join", [name]) => Self::Join(Some((*name).to_owned())),
-            ("parallel", [threads]) => Self::Parallel(number(threads)?),
-            ("barrier", [name, threads]) => Self::Barrier((*name).to_owned(), number(threads)?),
-            ("fork", options) => Self::Fork(child_end(options)?),
-            ("kill", [signal]) => Self::Kill(signal_number(signal)?),
-            ("exit", [status]) => Self::Exit(number(status)?),
-            ("_exit", [status]) => Self::ExitNow(number(status)?),
-            (verb, _) => return Err(usage(verb)),
-        })
     }
 }

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 
 use crate::nccl::{self, Libnccl};
-use crate::{Outcome, PluginArguments};
+use crate::outcome::Outcome;
+use crate::plugin_arguments::PluginArguments;
 
 /// Run a script of callbacks: a hostile host.
 ///

@@ -2,14 +2,67 @@
 
 use std::time::Duration;
 
-use super::command::{ChildEnd, Handle, Init, Place, Start, Written};
+use super::command::{ChildEnd, Command, Handle, Init, Place, Start, Written};
 use crate::descriptor::{self, Fields, NetData, StateArgs};
-use crate::interface::{Kind, parse_number};
+use crate::interface::{Kind, Version, parse_number, parse_state};
 
 /// Or a sentence that says what is wrong.
 pub(super) type Parsed<T> = Result<T, String>;
 
-pub(super) fn usage(verb: &str) -> String {
+impl Command {
+    /// Makes a command of words.
+    pub(crate) fn new(words: &[String], place: Place) -> Parsed<Self> {
+        let words: Vec<String> = words.iter().map(|word| replace(word, place)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let Some((verb, rest)) = words.split_first() else {
+            return Err("an empty line".into());
+        };
+        Ok(match (*verb, rest) {
+            ("load", []) => Self::Load(None),
+            ("load", [version]) => Self::Load(Some(Version::parse(version)?)),
+            ("unload", []) => Self::Unload,
+            ("init", [name, options @ ..]) => Self::Init(init(name, options)?),
+            ("start", [name, kind, options @ ..]) => {
+                Self::Start(Box::new(start(name, kind, options)?))
+            }
+            ("stop", [name]) => Self::Stop(handle(name)?),
+            ("state", [name, state, options @ ..]) => {
+                let number = parse_state(state)
+                    .ok_or_else(|| format!("{state:?} is no state and no number"))?;
+                Self::State {
+                    handle: handle(name)?,
+                    number,
+                    args: state_args(number, options)?,
+                }
+            }
+            ("finalize", [name]) => Self::Finalize(handle(name)?),
+            ("expect-rc", [code]) => Self::ExpectResult(number(code)?),
+            ("expect-handle", what) if !what.is_empty() => Self::ExpectHandle(written(what)?),
+            ("expect-context", what) if !what.is_empty() => Self::ExpectContext(written(what)?),
+            ("expect-mask", [mask]) => Self::ExpectMask(number(mask)?),
+            ("mask", [mask]) => Self::Mask(number(mask)?),
+            ("set", [name, value]) => Self::Set((*name).to_owned(), handle(value)?),
+            ("give", [name]) => Self::Give((*name).to_owned()),
+            ("take", [name]) => Self::Take((*name).to_owned()),
+            ("sleep", [time]) => Self::Sleep(duration(time)?),
+            ("print", words) => Self::Print(words.join(" ")),
+            ("repeat", [times]) => Self::Repeat(number(times)?),
+            ("if", [name]) => Self::If(handle(name)?),
+            ("thread", [name]) => Self::Thread((*name).to_owned()),
+            ("join", []) => Self::Join(None),
+            ("join", [name]) => Self::Join(Some((*name).to_owned())),
+            ("parallel", [threads]) => Self::Parallel(number(threads)?),
+            ("barrier", [name, threads]) => Self::Barrier((*name).to_owned(), number(threads)?),
+            ("fork", options) => Self::Fork(child_end(options)?),
+            ("kill", [signal]) => Self::Kill(signal_number(signal)?),
+            ("exit", [status]) => Self::Exit(number(status)?),
+            ("_exit", [status]) => Self::ExitNow(number(status)?),
+            (verb, _) => return Err(usage(verb)),
+        })
+    }
+}
+
+fn usage(verb: &str) -> String {
     const USAGES: [&str; 26] = [
         "load [1-7]",
         "unload",
@@ -52,7 +105,7 @@ pub(super) fn usage(verb: &str) -> String {
     )
 }
 
-pub(super) fn replace(word: &str, place: Place) -> String {
+fn replace(word: &str, place: Place) -> String {
     if !word.contains('%') {
         return word.to_owned();
     }
@@ -60,7 +113,7 @@ pub(super) fn replace(word: &str, place: Place) -> String {
         .replace("%i", &place.round.to_string())
 }
 
-pub(super) fn number<T: TryFrom<i128>>(text: &str) -> Parsed<T> {
+fn number<T: TryFrom<i128>>(text: &str) -> Parsed<T> {
     let (sign, digits) = text
         .strip_prefix('-')
         .map_or((1, text), |digits| (-1, digits));
@@ -69,7 +122,7 @@ pub(super) fn number<T: TryFrom<i128>>(text: &str) -> Parsed<T> {
         .ok_or_else(|| format!("{text:?} is not a number that fits here"))
 }
 
-pub(super) fn handle(text: &str) -> Parsed<Handle> {
+fn handle(text: &str) -> Parsed<Handle> {
     if text == "NULL" {
         return Ok(Handle::Raw(0));
     }
@@ -80,7 +133,7 @@ pub(super) fn handle(text: &str) -> Parsed<Handle> {
     }
 }
 
-pub(super) fn written(words: &[&str]) -> Parsed<Written> {
+fn written(words: &[&str]) -> Parsed<Written> {
     match words {
         ["NULL"] => Ok(Written::Null),
         ["non-NULL"] => Ok(Written::NonNull),
@@ -91,7 +144,7 @@ pub(super) fn written(words: &[&str]) -> Parsed<Written> {
     }
 }
 
-pub(super) fn duration(text: &str) -> Parsed<Duration> {
+fn duration(text: &str) -> Parsed<Duration> {
     [
         ("ns", 1),
         ("us", 1_000),
@@ -106,20 +159,20 @@ pub(super) fn duration(text: &str) -> Parsed<Duration> {
     .ok_or_else(|| format!("{text:?} is not a time: 10ms, 5us, 100ns, 1s"))
 }
 
-pub(super) fn option(text: &str) -> Parsed<(&str, &str)> {
+fn option(text: &str) -> Parsed<(&str, &str)> {
     text.split_once('=')
         .ok_or_else(|| format!("{text:?} is not option=VALUE"))
 }
 
 /// `NULL` is the only value of an option that can leave out an argument.
-pub(super) fn not_null(name: &str, value: &str) -> Parsed<bool> {
+fn not_null(name: &str, value: &str) -> Parsed<bool> {
     match value {
         "NULL" => Ok(false),
         _ => Err(format!("{name}= takes only NULL")),
     }
 }
 
-pub(super) fn init(name: &str, options: &[&str]) -> Parsed<Init> {
+fn init(name: &str, options: &[&str]) -> Parsed<Init> {
     let mut init = Init {
         name: name.to_owned(),
         context: true,
@@ -152,7 +205,7 @@ pub(super) fn init(name: &str, options: &[&str]) -> Parsed<Init> {
     Ok(init)
 }
 
-pub(super) fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
+fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
     let kind =
         Kind::parse(kind).ok_or_else(|| format!("{kind:?} is no kind of event and no number"))?;
     let mut start = Start {
@@ -190,7 +243,7 @@ pub(super) fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
 }
 
 /// `@OFFSET=VALUE` (8 bytes) or `@OFFSET:BYTES=VALUE`.
-pub(super) fn poke(key: &str, value: &str) -> Parsed<(usize, usize, u64)> {
+fn poke(key: &str, value: &str) -> Parsed<(usize, usize, u64)> {
     let text = key.trim_start_matches('@');
     let (offset, width) = text.split_once(':').unwrap_or((text, "8"));
     let (offset, width) = (number::<usize>(offset)?, number::<usize>(width)?);
@@ -203,7 +256,7 @@ pub(super) fn poke(key: &str, value: &str) -> Parsed<(usize, usize, u64)> {
     Ok((offset, width, number(value)?))
 }
 
-pub(super) fn net_data(key: &str, value: &str) -> Parsed<NetData> {
+fn net_data(key: &str, value: &str) -> Parsed<NetData> {
     let parts: Vec<&str> = value.split(',').collect();
     match (key, parts.as_slice()) {
         ("net_ib", [device, work_request, opcode, queue_pair, bytes]) => Ok(NetData::Ib {
@@ -225,7 +278,7 @@ pub(super) fn net_data(key: &str, value: &str) -> Parsed<NetData> {
     }
 }
 
-pub(super) fn state_args(state: u32, options: &[&str]) -> Parsed<StateArgs> {
+fn state_args(state: u32, options: &[&str]) -> Parsed<StateArgs> {
     let mut args = match state {
         23 | 24 => StateArgs::Null,
         _ => StateArgs::Zero,
@@ -253,7 +306,7 @@ pub(super) fn state_args(state: u32, options: &[&str]) -> Parsed<StateArgs> {
     Ok(steps.map_or(args, |steps| StateArgs::Operation(bytes, steps)))
 }
 
-pub(super) fn child_end(options: &[&str]) -> Parsed<ChildEnd> {
+fn child_end(options: &[&str]) -> Parsed<ChildEnd> {
     match options {
         [] => Ok(ChildEnd::Status(0)),
         [one] => match option(one)? {
@@ -265,7 +318,7 @@ pub(super) fn child_end(options: &[&str]) -> Parsed<ChildEnd> {
     }
 }
 
-pub(super) fn signal_number(text: &str) -> Parsed<i32> {
+fn signal_number(text: &str) -> Parsed<i32> {
     number(text)
         .ok()
         .filter(|signal| (1..=64).contains(signal))

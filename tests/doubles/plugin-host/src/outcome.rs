@@ -1,0 +1,9 @@
+//! What a verb comes to.
+
+/// What came out.
+pub(crate) enum Outcome {
+    /// The plugin did all it should.
+    Well,
+    /// The plugin did something wrong, and it has been said.
+    Wrong,
+}
