@@ -1,91 +1,17 @@
-//! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist; and
-//! contexts, one per device.
+//! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist.
 
-use super::{DRIVER_VERSION, Handle, Outcome, code, driver, error_text, launch, runtime};
-use crate::settings::{choice, number};
+use super::call::{
+    Handle, Outcome, code, context_of, current, device, device_count, driver, error_text, existing,
+    has_no_context, pop, push, runtime, set_context, set_device,
+};
+use super::launch;
+use crate::settings::number;
 use c_double::args::{Out, Text};
-use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, c_uint};
-use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::OnceLock;
 
-thread_local! {
-    /// Of the calling thread; none was chosen as long as it is the first by default.
-    static DEVICE: Cell<Option<c_int>> = const { Cell::new(None) };
-    /// The contexts that were this thread's before something was pushed.
-    static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The calling thread's device.
-pub(crate) fn device() -> c_int {
-    DEVICE.get().unwrap_or(0)
-}
-
-fn set_device(device: c_int) -> Outcome {
-    DEVICE.set(Some(existing(device)?));
-    Ok(())
-}
-
-/// Handles of the contexts, one per device, start here.
-const FIRST_CONTEXT: usize = 0x1000;
-
-fn context_of(device: c_int) -> Handle {
-    without_provenance_mut(FIRST_CONTEXT + device as usize)
-}
-
-/// The calling thread has no context: it has one only once it was given one, as with a real driver, if the environment
-/// asks for that. Else all have the first device's.
-pub(super) fn has_no_context() -> bool {
-    static STRICT: OnceLock<bool> = OnceLock::new();
-    *STRICT.get_or_init(|| choice("FAKEGPU_CONTEXTS", &[("given", false), ("own", true)]))
-        && DEVICE.get().is_none()
-}
-
-fn current() -> Handle {
-    if has_no_context() {
-        null_mut()
-    } else {
-        context_of(device())
-    }
-}
-
-fn set_context(context: Handle) -> Outcome {
-    if context.is_null() {
-        DEVICE.set(None);
-        return Ok(());
-    }
-    let device = context
-        .addr()
-        .checked_sub(FIRST_CONTEXT)
-        .ok_or(code::INVALID_CONTEXT)?;
-    set_device(device as c_int).map_err(|_| code::INVALID_CONTEXT)
-}
-
-fn push(context: Handle) -> Outcome {
-    let before = current();
-    set_context(context)?;
-    BELOW.with_borrow_mut(|below| below.push(before));
-    Ok(())
-}
-
-fn pop(out: Out<Handle>) -> Outcome {
-    let before = BELOW
-        .with_borrow_mut(Vec::pop)
-        .ok_or(code::INVALID_CONTEXT)?;
-    out.set(current());
-    set_context(before)
-}
-
-pub(super) fn device_count() -> c_int {
-    static COUNT: OnceLock<c_int> = OnceLock::new();
-    *COUNT.get_or_init(|| number("FAKEGPU_DEVICES").unwrap_or(8) as c_int)
-}
-
-/// The device, if there is one of this number.
-fn existing(device: c_int) -> Result<c_int, c_int> {
-    let exists = (0..device_count()).contains(&device);
-    exists.then_some(device).ok_or(code::BAD_DEVICE)
-}
+/// Newer than every runtime that the published libraries are built with.
+pub(super) const DRIVER_VERSION: c_int = 13040;
 
 /// Compute capability of the devices.
 pub(super) fn capability() -> (c_int, c_int) {

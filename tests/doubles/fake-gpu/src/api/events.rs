@@ -1,9 +1,10 @@
 //! Events.
 
-use super::faults::{self, Events};
-use super::{
-    Handle, Outcome, code, device, event_of, handle, known, launch, runtime, stream_of, tools,
+use super::call::faults::{self, Events};
+use super::call::{
+    Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools,
 };
+use super::launch;
 use crate::stream::{EVENTS, Event};
 use c_double::args::Out;
 use std::ffi::{c_int, c_uint};

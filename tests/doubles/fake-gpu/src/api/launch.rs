@@ -1,13 +1,13 @@
 //! Launches of kernels, and what becomes of a device that met one it cannot emulate.
 
-use super::{Handle, Outcome, code, driver, event_of, runtime, stream_of};
+use super::call::{Handle, Outcome, code, driver, event_of, runtime, stream_of};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
 use crate::health::{break_device, is_broken};
 use crate::kernel::{Launch, Library};
 use crate::log::{debug, warning};
 use crate::stream::Op;
-use c_double::args::{In, Out, Text};
+use c_double::args::{In, Out};
 use std::ffi::{CString, c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 
@@ -121,13 +121,6 @@ driver! {
     }
 }
 
-fn entry_point(name: Text, function: Out<Handle>, status: Out<c_int>) -> Outcome {
-    let address = super::driver_symbol(&name.get());
-    function.set(std::ptr::with_exposed_provenance_mut(address));
-    status.set(0);
-    Ok(())
-}
-
 runtime! {
     fn cudaFuncGetAttributes(out: Out<u8>, _function: Handle) {
         // sizes, then maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion
@@ -146,12 +139,5 @@ runtime! {
     fn cudaLaunchKernel(function: Handle, _grid_xy: c_ulonglong, _grid_z: c_uint, _block_xy: c_ulonglong,
                         _block_z: c_uint, _arguments: Handle, _shared: usize, stream: Handle) {
         launch(function, stream, None, cbid::LAUNCH_KERNEL)
-    }
-    fn cudaGetDriverEntryPoint(name: Text, function: Out<Handle>, _flags: c_ulonglong, status: Out<c_int>) {
-        entry_point(name, function, status)
-    }
-    fn cudaGetDriverEntryPointByVersion(name: Text, function: Out<Handle>, _version: c_uint, _flags: c_ulonglong,
-                                        status: Out<c_int>) {
-        entry_point(name, function, status)
     }
 }

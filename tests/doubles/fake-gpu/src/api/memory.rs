@@ -1,6 +1,6 @@
 //! Memory: allocation, copies, what a pointer is to.
 
-use super::{Handle, Outcome, code, device, driver, handle, runtime, stream_of};
+use super::call::{Handle, Outcome, code, device, driver, handle, runtime, stream_of};
 use crate::allocations::{self, Kind};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;

@@ -1,12 +1,15 @@
 //! Streams.
 
-use super::{Handle, code, device, event_of, handle, known, launch, runtime, stream_of, tools};
+use super::call::{
+    Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools,
+};
+use super::launch;
 use crate::stream;
 use c_double::args::Out;
 use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 
-fn create(out: Out<Handle>) -> super::Outcome {
+fn create(out: Out<Handle>) -> Outcome {
     out.set(handle(stream::create(device())));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
 //! it is mapped.
 
-use crate::api::faults::library_is_absent;
+use crate::api::call::faults::library_is_absent;
 use crate::log::{debug, warning};
 use crate::mapped::real;
 use c_double::args::Text;

@@ -127,7 +127,7 @@ extern "C" fn fakegpu_install() {
 
 extern "C" fn on_load() {
     // SAFETY: a function without arguments, in a library that is preloaded and so never unmapped.
-    unsafe { libc::atexit(api::faults::report) };
+    unsafe { libc::atexit(api::call::faults::report) };
     scan();
 }
 

@@ -1,6 +1,7 @@
 //! What a tool's calls of the driver pass: they are counted, and can be made to fail.
 
-use super::{captures, code, devices, host_callback};
+use super::outcome::code;
+use super::{capture_mode, contexts, host_callback};
 use crate::log::warning;
 use crate::settings::choice;
 use c_double::Counts;
@@ -33,7 +34,7 @@ pub(crate) fn library_is_absent() -> bool {
 
 /// How a tool's events fail.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Events {
+pub(crate) enum Events {
     Work,
     CannotBeMade,
     CannotBeRecorded,
@@ -41,7 +42,7 @@ pub(super) enum Events {
     NeverDone,
 }
 
-pub(super) fn events() -> Events {
+pub(crate) fn events() -> Events {
     static EVENTS: OnceLock<Events> = OnceLock::new();
     *EVENTS.get_or_init(|| {
         let words = [
@@ -58,7 +59,7 @@ pub(super) fn events() -> Events {
 static COUNTS: Counts = Counts::new();
 
 /// Counts something that a test can ask for.
-pub(super) fn count(what: &'static str) {
+pub(crate) fn count(what: &'static str) {
     COUNTS.add(what, 1);
 }
 
@@ -74,7 +75,7 @@ const NEEDS_CONTEXT: [&str; 5] = [
 const UNSAFE_IN_CAPTURE: [&str; 2] = ["cuEventQuery", "cuEventElapsedTime"];
 
 /// A tool calls a function: `Err` if it does not come to that.
-pub(super) fn pass(function: &'static str) -> Result<(), c_int> {
+pub(crate) fn pass(function: &'static str) -> Result<(), c_int> {
     count(function);
     if driver() == Driver::Stub {
         return Err(code::STUB_LIBRARY);
@@ -84,12 +85,12 @@ pub(super) fn pass(function: &'static str) -> Result<(), c_int> {
         warning!("{function} is called from within a host callback");
         return Err(code::NOT_PERMITTED);
     }
-    if NEEDS_CONTEXT.contains(&function) && devices::has_no_context() {
+    if NEEDS_CONTEXT.contains(&function) && contexts::has_no_context() {
         count("without_context");
         return Err(code::INVALID_CONTEXT);
     }
     if UNSAFE_IN_CAPTURE.contains(&function)
-        && let Some(capture) = captures::forbidding()
+        && let Some(capture) = capture_mode::forbidding()
     {
         count("spoiled_captures");
         warning!("{function} invalidates a capture of mode \"global\"");

@@ -8,14 +8,14 @@ thread_local! {
 }
 
 /// Runs a host function.
-pub(super) fn run(function: impl FnOnce()) {
+pub(crate) fn run(function: impl FnOnce()) {
     let before = INSIDE.replace(true);
     function();
     INSIDE.set(before);
 }
 
 /// Whether the calling thread is inside one.
-pub(super) fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 

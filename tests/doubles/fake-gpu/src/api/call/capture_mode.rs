@@ -1,0 +1,49 @@
+//! Modes of captures: which calls of a thread a capture forbids.
+
+use crate::settings::choice;
+use crate::stream::graph::{Capture, capture_mode};
+use crate::stream::{GRAPHS, Graph};
+use c_double::args::Out;
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::{Arc, OnceLock};
+
+thread_local! {
+    /// What this thread said of captures of others.
+    static MODE: Cell<c_int> = const { Cell::new(capture_mode::GLOBAL) };
+}
+
+pub(crate) fn exchange_mode(mode: Out<c_int>) {
+    if let Some(other) = mode.get() {
+        mode.set(MODE.replace(other));
+    }
+}
+
+/// The mode of captures that the environment asks for, whatever the program says.
+pub(crate) fn forced_mode() -> Option<c_int> {
+    static FORCED: OnceLock<Option<c_int>> = OnceLock::new();
+    *FORCED.get_or_init(|| {
+        let words = [("as-asked", None), ("global", Some(capture_mode::GLOBAL))];
+        choice("FAKEGPU_CAPTURE_MODE", &words)
+    })
+}
+
+/// A capture that forbids the calling thread a call that could wait for what is being captured.
+pub(crate) fn forbidding() -> Option<Arc<Graph>> {
+    let own_mode = MODE.get();
+    if own_mode == capture_mode::RELAXED {
+        return None;
+    }
+    let forbids = |capture: &Capture| {
+        let is_own = capture.thread == this_thread() && capture.mode != capture_mode::RELAXED;
+        is_own || (own_mode == capture_mode::GLOBAL && capture.mode == capture_mode::GLOBAL)
+    };
+    let mut graphs = GRAPHS.all().into_iter();
+    graphs.find(|graph| graph.is_open() && graph.capture.is_some_and(|capture| forbids(&capture)))
+}
+
+/// The calling thread's number.
+pub(crate) fn this_thread() -> i32 {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::gettid() }
+}

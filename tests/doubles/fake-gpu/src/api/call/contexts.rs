@@ -1,0 +1,87 @@
+//! Which devices there are, which one is the calling thread's, and contexts, one per device.
+
+use super::outcome::{Handle, Outcome, code};
+use crate::settings::{choice, number};
+use c_double::args::Out;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::OnceLock;
+
+pub(crate) fn device_count() -> c_int {
+    static COUNT: OnceLock<c_int> = OnceLock::new();
+    *COUNT.get_or_init(|| number("FAKEGPU_DEVICES").unwrap_or(8) as c_int)
+}
+
+/// The device, if there is one of this number.
+pub(crate) fn existing(device: c_int) -> Result<c_int, c_int> {
+    let exists = (0..device_count()).contains(&device);
+    exists.then_some(device).ok_or(code::BAD_DEVICE)
+}
+
+thread_local! {
+    /// Of the calling thread; none was chosen as long as it is the first by default.
+    static DEVICE: Cell<Option<c_int>> = const { Cell::new(None) };
+    /// The contexts that were this thread's before something was pushed.
+    static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The calling thread's device.
+pub(crate) fn device() -> c_int {
+    DEVICE.get().unwrap_or(0)
+}
+
+pub(crate) fn set_device(device: c_int) -> Outcome {
+    DEVICE.set(Some(existing(device)?));
+    Ok(())
+}
+
+/// Handles of the contexts, one per device, start here.
+const FIRST_CONTEXT: usize = 0x1000;
+
+pub(crate) fn context_of(device: c_int) -> Handle {
+    without_provenance_mut(FIRST_CONTEXT + device as usize)
+}
+
+/// The calling thread has no context: it has one only once it was given one, as with a real driver, if the environment
+/// asks for that. Else all have the first device's.
+pub(crate) fn has_no_context() -> bool {
+    static STRICT: OnceLock<bool> = OnceLock::new();
+    *STRICT.get_or_init(|| choice("FAKEGPU_CONTEXTS", &[("given", false), ("own", true)]))
+        && DEVICE.get().is_none()
+}
+
+pub(crate) fn current() -> Handle {
+    if has_no_context() {
+        null_mut()
+    } else {
+        context_of(device())
+    }
+}
+
+pub(crate) fn set_context(context: Handle) -> Outcome {
+    if context.is_null() {
+        DEVICE.set(None);
+        return Ok(());
+    }
+    let device = context
+        .addr()
+        .checked_sub(FIRST_CONTEXT)
+        .ok_or(code::INVALID_CONTEXT)?;
+    set_device(device as c_int).map_err(|_| code::INVALID_CONTEXT)
+}
+
+pub(crate) fn push(context: Handle) -> Outcome {
+    let before = current();
+    set_context(context)?;
+    BELOW.with_borrow_mut(|below| below.push(before));
+    Ok(())
+}
+
+pub(crate) fn pop(out: Out<Handle>) -> Outcome {
+    let before = BELOW
+        .with_borrow_mut(Vec::pop)
+        .ok_or(code::INVALID_CONTEXT)?;
+    out.set(current());
+    set_context(before)
+}
