@@ -44,7 +44,8 @@ pub(crate) fn of_runtime(name: &str) -> Option<usize> {
     address(&lists, name)
 }
 
-/// Address of a driver function by name, as NCCL is given it; one that is not implemented is a stub that reports the call.
+/// Address of a driver function by name, as NCCL is given it; one that is not implemented is a stub that reports the
+/// call.
 fn driver_symbol(name: &str) -> usize {
     let own = address(&[devices::DRIVER, launch::DRIVER, memory::DRIVER], name);
     own.unwrap_or_else(|| crate::code::missing(name))
