@@ -210,7 +210,11 @@ fn of_a_written_part_the_number_of_kept_calls_is_no_place() {
     let report = hang(&scratch);
     assert_eq!(report["processes"][0]["has_journal"], false, "{report:#}");
     let sequence = &report["communicators"][0]["sequences"][0];
-    assert_eq!(sequence["not_placed"], serde_json::json!([0]), "{report:#}");
+    assert_eq!(
+        sequence["position_unknown"],
+        serde_json::json!([0]),
+        "{report:#}"
+    );
 }
 
 fn hang(scratch: &Scratch) -> serde_json::Value {

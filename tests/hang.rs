@@ -50,7 +50,7 @@ fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
         assert!(sequence["mismatch"].is_null());
     };
     check(&live);
-    assert_eq!(live["processes"][0]["life"], "running");
+    assert_eq!(live["processes"][0]["process_state"], "running");
     let waited = |report: &Value| report["communicators"][0]["sequences"][0]["waited_ns"].as_u64();
     // Time goes on while it hangs, by the host's clock.
     let later = job.until("0.5", |report| {
@@ -68,7 +68,7 @@ fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
     let dead = job.kill();
     let report = dead.report("0.5");
     check(&report);
-    assert_eq!(report["processes"][0]["life"], "gone");
+    assert_eq!(report["processes"][0]["process_state"], "gone");
     // The time of the dead stands still: their last record is that of their end, to a second. Each look reads the
     // clocks anew, and knows them by some nanoseconds otherwise.
     let [once, again] = [&report, &dead.report("0.5")].map(|report| waited(report).unwrap());
@@ -158,7 +158,7 @@ fn a_slow_rank_is_no_hang_and_is_named() {
         let Some(job) = Hanging::start(version, "standard", &arguments) else {
             return;
         };
-        let late = |report: &Value| report["communicators"][0]["latecomer"].clone();
+        let late = |report: &Value| report["communicators"][0]["straggler"].clone();
         let report = job.until("30", |report| !late(report).is_null());
         assert_eq!(report["verdict"]["found"], false, "{report:#}");
         assert_eq!(late(&report)["rank"], 1, "{report:#}");
@@ -198,7 +198,7 @@ fn a_rank_killed_in_the_middle_is_found_at_once() {
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(|process| process["life"].as_str())
+            .filter_map(|process| process["process_state"].as_str())
             .collect();
         lives.sort_unstable();
         assert_eq!(lives, ["gone", "running"], "{live:#}");

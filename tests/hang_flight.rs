@@ -76,7 +76,7 @@ fn a_rank_never_calls(version: &str, iterations: u64) {
         assert_eq!(sequence["from_beginning"], false, "{report:#}");
         assert_eq!(sequence["entered"], json!([0, 2, 3]), "{report:#}");
         assert_eq!(sequence["not_entered"], json!([1]), "{report:#}");
-        assert_eq!(sequence["not_placed"], json!([]), "{report:#}");
+        assert_eq!(sequence["position_unknown"], json!([]), "{report:#}");
         // `repeat` makes a batch of 64 before it counts.
         let first = &sequence["first_incomplete"];
         assert_eq!(first["sequence"], iterations + 64, "{report:#}");
@@ -176,7 +176,7 @@ fn a_rank_killed_in_the_middle_is_found() {
         assert!(matches!(suspect(&report).1, 2 | 3), "{report:#}");
         let sequence = &world(&report)["sequences"][0];
         assert_eq!(sequence["from_beginning"], false, "{report:#}");
-        assert_eq!(sequence["not_placed"], json!([]), "{report:#}");
+        assert_eq!(sequence["position_unknown"], json!([]), "{report:#}");
         let first = &sequence["first_incomplete"];
         let number = first["sequence"].as_u64().expect("a number");
         let position = first["position"].as_u64().expect("a number");
@@ -208,7 +208,11 @@ fn what_has_no_number_is_not_compared_and_that_is_said() {
     let report = job.until("0", is_said);
     assert_eq!(report["suspects"], json!([]), "{report:#}");
     let sequence = &world(&report)["sequences"][0];
-    assert_eq!(sequence["not_placed"], json!([0, 1, 2, 3]), "{report:#}");
+    assert_eq!(
+        sequence["position_unknown"],
+        json!([0, 1, 2, 3]),
+        "{report:#}"
+    );
     assert_eq!(sequence["entered"], json!([]), "{report:#}");
     let _dead = job.kill();
 }

@@ -87,6 +87,24 @@ fn write_scorep(
     }
     let elapsed_ns = pairs[1].monotonic_raw_ns - pairs[0].monotonic_raw_ns;
     let rate = u128::from(last - first) * 1_000_000_000 / u128::from(elapsed_ns);
+    let resolution = match name {
+        "tsc" => u64::try_from(rate).expect("a rate"),
+        "clock_gettime" => 1_000_000_000,
+        _ => 1_000_000,
+    };
+    let mut to = archive.definitions().expect("a writer");
+    for definition in definitions(resolution, (first, last), processes) {
+        to.verbatim(&definition).expect("a definition");
+    }
+    archive.close().expect("an archive");
+}
+
+/// The global definitions of these processes.
+fn definitions(
+    timer_resolution: u64,
+    (first, last): (u64, u64),
+    processes: &[(String, u64)],
+) -> Vec<Definition> {
     let text = |number: u32, text: &str| Definition::String {
         this: StringRef::new(number),
         text: text.as_bytes().to_vec(),
@@ -94,11 +112,7 @@ fn write_scorep(
     let named = StringRef::new;
     let mut all = vec![
         Definition::ClockProperties {
-            timer_resolution: match name {
-                "tsc" => u64::try_from(rate).expect("a rate"),
-                "clock_gettime" => 1_000_000_000,
-                _ => 1_000_000,
-            },
+            timer_resolution,
             global_offset: first,
             trace_length: last - first,
             realtime_timestamp: u64::MAX,
@@ -141,7 +155,7 @@ fn write_scorep(
         });
     }
     all.push(Definition::Region {
-        this: main,
+        this: RegionRef::new(0),
         name: named(0),
         canonical_name: named(0),
         description: StringRef::UNDEFINED,
@@ -167,11 +181,7 @@ fn write_scorep(
         flags: 0,
         members: (0..processes.len() as u64).collect(),
     });
-    let mut to = archive.definitions().expect("a writer");
-    for definition in &all {
-        to.verbatim(definition).expect("a definition");
-    }
-    archive.close().expect("an archive");
+    all
 }
 
 /// Times of the events of each location, by name.

@@ -10,8 +10,6 @@ mod tool {
     mod info;
     mod made_up;
     mod merge;
-    mod merge_many;
-    mod merge_several;
     mod nccl;
     mod recording;
     mod rules;

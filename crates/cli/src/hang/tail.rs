@@ -1,30 +1,28 @@
-//! The last operations of a rank, with their places in the order of the communicator.
+//! The last operations of a rank in one sequence of its communicator.
 
-use super::job::Call;
+use super::operation::Call;
 
-/// By what the place of a rank's operations in the order of the communicator is known.
+/// How the positions of a rank's operations in the order of the communicator are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Positions {
     /// They were counted from the first.
     #[default]
     Counted,
-    /// The beginning is not kept; NCCL's numbers say which are the same as those of other ranks.
+    /// The beginning is not kept; NCCL's numbers say which operations are the same as those of other ranks.
     Aligned,
-    /// Of what others have kept none is the same, and NCCL's numbers say which come first; not how many are between.
-    Apart,
-    /// The beginning is not kept, and nothing says where in the order they are.
+    /// No kept operation is the same as one of others; NCCL's numbers say which come first, not how many lie between.
+    Ordered,
+    /// The beginning is not kept, and nothing gives the positions.
     Unknown,
 }
 
-/// The last operations of a sequence, and how many there were before them.
+/// The last operations of a sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     /// How many came before those in the list.
     pub(crate) before: u64,
-    /// The last ones.
     pub(crate) list: Vec<Call>,
-    /// Whether that number means anything.
-    pub(crate) place: Place,
+    pub(crate) positions: Positions,
 }
 
 impl Tail {
@@ -34,17 +32,17 @@ impl Tail {
     }
 
     /// Whether its positions are those of the communicator.
-    pub(crate) fn is_placed(&self) -> bool {
-        self.place != Place::Unknown
+    pub(crate) fn has_positions(&self) -> bool {
+        self.positions != Positions::Unknown
     }
 
-    /// The one at a position, from 0; none if it is not there, not kept, or not known.
+    /// The operation at a position, from 0; none if it is not there, not kept, or its position is unknown.
     pub(crate) fn at(&self, position: u64) -> Option<&Call> {
         let index = usize::try_from(position.checked_sub(self.before)?).ok()?;
-        self.list.get(index).filter(|_| self.is_placed())
+        self.list.get(index).filter(|_| self.has_positions())
     }
 
-    /// The first one that is seen not to have ended.
+    /// The first operation that is known not to have ended.
     pub(crate) fn first_open(&self) -> Option<&Call> {
         self.list.iter().find(|call| call.progress.stage.is_open())
     }

@@ -1,4 +1,4 @@
-//! What people and programs are told.
+//! The report, for people and for programs.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::clock;
 use super::clocks::ByProcess;
+use super::output::verify::Read;
 use super::pairing::{By, Pair};
-use super::verify::Read;
-use super::{Plan, nccl, scorep};
+use super::plan::Plan;
+use super::{nccl, scorep};
 use crate::table::{Side, Table};
 use crate::units::plural;
 
@@ -45,7 +46,7 @@ pub(super) fn text(plan: &Plan, written: Option<&(PathBuf, Read)>) -> String {
         ("NCCL", Side::Left),
         ("Score-P", Side::Left),
         ("by", Side::Left),
-        ("rows", Side::Right),
+        ("locations", Side::Right),
         ("events", Side::Right),
         ("begins after", Side::Right),
     ]);

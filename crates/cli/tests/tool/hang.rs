@@ -102,7 +102,7 @@ fn of_a_written_part_no_more_is_claimed_than_is_known() {
     record(&out, 1, NO_PROCESS, 2);
     let before = report(&scratch, &["--after", "1000"], 1);
     assert_eq!(before["suspects"][0]["reason"], "gone", "{before:#}");
-    assert_eq!(before["processes"][0]["life"], "running");
+    assert_eq!(before["processes"][0]["process_state"], "running");
     // Rank 1's part is written, and its journal gone.
     scratch.tool().args(["finalize", "trace"]).assert().code(1);
     assert!(!out.join("parts/host-1/journal").exists());
@@ -112,7 +112,7 @@ fn of_a_written_part_no_more_is_claimed_than_is_known() {
         after["communicators"][0]["sequences"][0]["ranks"][1]["entered"],
         2
     );
-    assert_eq!(after["processes"][1]["life"], "ended");
+    assert_eq!(after["processes"][1]["process_state"], "ended");
     assert_eq!(after["processes"][1]["has_journal"], false);
 }
 
@@ -126,8 +126,14 @@ fn a_number_that_another_process_has_now_is_no_life() {
         info.start_ticks = 1;
     });
     let report = report(&scratch, &["--after", "1000"], 1);
-    assert_eq!(report["processes"][0]["life"], "running", "{report:#}");
-    assert_eq!(report["processes"][1]["life"], "gone", "{report:#}");
+    assert_eq!(
+        report["processes"][0]["process_state"], "running",
+        "{report:#}"
+    );
+    assert_eq!(
+        report["processes"][1]["process_state"], "gone",
+        "{report:#}"
+    );
     assert_eq!(report["verdict"]["kind"], "died", "{report:#}");
 }
 
@@ -143,7 +149,10 @@ fn of_other_hosts_only_the_records_tell() {
     elsewhere(0, 3);
     elsewhere(1, 2);
     let report = report(&scratch, &["--after", "0"], 1);
-    assert_eq!(report["processes"][0]["life"], "running", "{report:#}");
+    assert_eq!(
+        report["processes"][0]["process_state"], "running",
+        "{report:#}"
+    );
     assert_eq!(report["suspects"][0]["reason"], "not-called");
 }
 

@@ -1,8 +1,8 @@
 //! Flight recordings: the beginnings are gone, a different amount of each rank.
 
 use super::*;
-use crate::hang::align::align;
-use crate::hang::kept::leave_out_before_holes;
+use crate::hang::read::align::align;
+use crate::hang::read::flight::leave_out_before_holes;
 
 /// `AllReduce 40` …, all of so many seconds ago.
 fn numbered(func: &str, sequence: u64, seconds_ago: u64, stage: Stage) -> Call {
@@ -29,18 +29,14 @@ fn waiting(sequence: u64) -> Vec<Call> {
 /// A rank of which only these are kept.
 fn cut(process: usize, calls: Vec<Call>) -> Rank {
     let mut rank = rank(process, calls);
-    rank.calls.place = Place::Unknown;
-    rank.replays.place = Place::Unknown;
+    rank.calls.positions = Positions::Unknown;
+    rank.replays.positions = Positions::Unknown;
     rank
 }
 
 /// A job of one communicator, of flights that keep a minute.
 fn flight(ranks: Vec<Rank>) -> Job {
-    let size = u32::try_from(ranks.len()).expect("few");
-    let mut job = job(
-        ranks.len(),
-        vec![comm("world", size, (0..).zip(ranks).collect())],
-    );
+    let mut job = world(ranks);
     for process in &mut job.processes {
         process.kept_since_ns = Some(NOW_NS - 60 * SECOND_NS);
     }
@@ -50,10 +46,10 @@ fn flight(ranks: Vec<Rank>) -> Job {
     job
 }
 
-fn befores(job: &Job) -> Vec<(u64, Place)> {
+fn befores(job: &Job) -> Vec<(u64, Positions)> {
     let ranks = job.comms[0].ranks.values();
     ranks
-        .map(|rank| (rank.calls.before, rank.calls.place))
+        .map(|rank| (rank.calls.before, rank.calls.positions))
         .collect()
 }
 
@@ -64,7 +60,7 @@ fn one_number_in_common_says_where_all_are() {
         cut(1, and(reduced(30..=40), waiting(41))),
         cut(2, reduced(40..=40)),
     ]);
-    let aligned = |before| (before, Place::Aligned);
+    let aligned = |before| (before, Positions::Aligned);
     assert_eq!(befores(&job), [aligned(0), aligned(20), aligned(30)]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "world", 2, 2));
@@ -78,7 +74,7 @@ fn one_number_in_common_says_where_all_are() {
     );
     let last = sequence.last_complete.as_ref().expect("40");
     assert_eq!((last.position, last.sequence), (31, Some(40)));
-    let all = crate::hang::text::text(&report, true);
+    let all = crate::hang::report::text::text(&report, true);
     assert!(
         all.contains("collective 32 of those kept: ncclAllReduce"),
         "{all}"
@@ -108,7 +104,10 @@ fn functions_have_numbers_of_their_own() {
         ),
         cut(1, vec![broadcast(9)]),
     ]);
-    assert_eq!(befores(&job), [(0, Place::Aligned), (6, Place::Aligned)]);
+    assert_eq!(
+        befores(&job),
+        [(0, Positions::Aligned), (6, Positions::Aligned)]
+    );
     assert_eq!(suspect(&judge(&job)), ("not-called", "world", 1, 1));
 }
 
@@ -120,7 +119,7 @@ fn ranks_without_a_number_in_common_are_before_or_behind() {
         cut(1, and(reduced(40..=40), waiting(41))),
         cut(2, reduced(30..=37)),
     ]);
-    assert_eq!(befores(&job)[2].1, Place::Apart);
+    assert_eq!(befores(&job)[2].1, Positions::Ordered);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "world", 2, 2));
     let sequence = &report.communicators[0].sequences[0];
@@ -138,7 +137,11 @@ fn ranks_without_a_number_in_common_are_before_or_behind() {
         cut(1, reduced(30..=40)),
         cut(2, waiting(41)),
     ]);
-    let places = [(0, Place::Aligned), (0, Place::Aligned), (11, Place::Apart)];
+    let places = [
+        (0, Positions::Aligned),
+        (0, Positions::Aligned),
+        (11, Positions::Ordered),
+    ];
     assert_eq!(befores(&job), places);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "world", 0, 1));
@@ -156,7 +159,7 @@ fn numbers_that_contradict_each_other_say_nothing() {
     assert!(
         befores(&job)
             .iter()
-            .all(|(_, place)| *place == Place::Unknown)
+            .all(|(_, positions)| *positions == Positions::Unknown)
     );
 }
 
@@ -174,9 +177,9 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
     let text = &report.verdict.text;
     assert!(text.contains("who is behind is not known"), "{text}");
     let sequence = &report.communicators[0].sequences[0];
-    assert_eq!(sequence.not_placed, [0, 1, 2]);
+    assert_eq!(sequence.position_unknown, [0, 1, 2]);
     assert!(sequence.entered.is_empty() && sequence.first_incomplete.is_none());
-    let all = crate::hang::text::text(&report, false);
+    let all = crate::hang::report::text::text(&report, false);
     assert!(all.contains("not known where   0-2"), "{all}");
 
     // All wait.
@@ -207,7 +210,7 @@ fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
     let text = &report.verdict.text;
     assert!(text.contains("only the last 60.000 s are kept"), "{text}");
     let sequence = &report.communicators[0].sequences[0];
-    assert_eq!(sequence.not_placed, [2]);
+    assert_eq!(sequence.position_unknown, [2]);
     assert!(sequence.not_entered.is_empty());
 
     // It waits elsewhere: who it waits for is the suspect.
@@ -259,7 +262,7 @@ fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
         cut(1, and(reduced(37..=39), then(40))),
         cut(2, and(reduced(35..=40), then(41))),
     ]);
-    let aligned = |before| (before, Place::Aligned);
+    let aligned = |before| (before, Positions::Aligned);
     assert_eq!(befores(&job), [aligned(0), aligned(7), aligned(5)]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("mismatch", "world", 1, 1));
@@ -276,7 +279,10 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
         rank(0, and(reduced(0..=40), waiting(41))),
         cut(1, reduced(30..=40)),
     ]);
-    assert_eq!(befores(&job), [(0, Place::Counted), (30, Place::Aligned)]);
+    assert_eq!(
+        befores(&job),
+        [(0, Positions::Counted), (30, Positions::Aligned)]
+    );
     let report = judge(&job);
     assert!(report.verdict.text.contains("(collective 42)"));
     assert!(report.communicators[0].sequences[0].from_beginning);
@@ -284,7 +290,7 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
     let mut written = rank(0, Vec::new());
     written.calls.before = 50;
     job = flight(vec![written, cut(1, waiting(41))]);
-    assert_eq!(befores(&job)[0].1, Place::Unknown);
+    assert_eq!(befores(&job)[0].1, Positions::Unknown);
 }
 
 #[test]
@@ -298,7 +304,10 @@ fn numbers_that_are_there_twice_do_not_count() {
         ),
         cut(1, and(vec![replay()], reduced(41..=41))),
     ]);
-    assert_eq!(befores(&job), [(0, Place::Aligned), (2, Place::Aligned)]);
+    assert_eq!(
+        befores(&job),
+        [(0, Positions::Aligned), (2, Positions::Aligned)]
+    );
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::wish::Name;
+use super::map::Name;
 
 /// What is known of a process.
-pub(super) struct Who<'a> {
+pub(super) struct ProcessKey<'a> {
     /// Its host, with or without the domain; empty where it is not known.
     pub(super) host: &'a str,
     /// Its number there.
@@ -24,14 +24,14 @@ pub(super) struct Index<'a> {
 
 impl<'a> Index<'a> {
     /// Of these processes.
-    pub(super) fn of(processes: impl IntoIterator<Item = Who<'a>>) -> Self {
+    pub(super) fn of(processes: impl IntoIterator<Item = ProcessKey<'a>>) -> Self {
         let mut index = Self::default();
-        for (place, who) in processes.into_iter().enumerate() {
-            if let Some(id) = who.process_id {
-                let of_id = index.by_process.entry((short(who.host), id)).or_default();
-                of_id.push((who.host, place));
+        for (place, key) in processes.into_iter().enumerate() {
+            if let Some(id) = key.process_id {
+                let of_id = index.by_process.entry((short(key.host), id)).or_default();
+                of_id.push((key.host, place));
             }
-            if let Some(rank) = who.rank {
+            if let Some(rank) = key.rank {
                 index.by_rank.entry(rank).or_default().push(place);
             }
         }

@@ -30,14 +30,15 @@ fn ours(rank: Option<u32>, host: &str, process_id: Option<u64>) -> nccl::Process
 fn found(
     theirs: &[scorep::Process],
     ours: &[nccl::Process],
-    wishes: &[&str],
+    map: &[&str],
 ) -> Result<Vec<Option<(usize, By)>>, String> {
-    let theirs: Vec<(Place, &scorep::Process)> =
+    let theirs: Vec<(ProcessNumber, &scorep::Process)> =
         (0..).zip(theirs).map(|(n, it)| ((0, n), it)).collect();
-    let ours: Vec<(Place, &nccl::Process)> = (0..).zip(ours).map(|(n, it)| ((0, n), it)).collect();
-    let wishes: Result<Vec<Wish>, String> = wishes.iter().map(|wish| wish.parse()).collect();
+    let ours: Vec<(ProcessNumber, &nccl::Process)> =
+        (0..).zip(ours).map(|(n, it)| ((0, n), it)).collect();
+    let map: Result<Vec<Mapping>, String> = map.iter().map(|mapping| mapping.parse()).collect();
     let is_of_all = |_| ours.len() == theirs.len();
-    let found = matched(&theirs, &ours, &wishes?, &is_of_all).map_err(|error| error.to_string())?;
+    let found = matched(&theirs, &ours, &map?, &is_of_all).map_err(|error| error.to_string())?;
     let places = found
         .into_iter()
         .map(|it| it.map(|(place, by)| (place.1, by)));
@@ -78,15 +79,15 @@ fn the_user_knows_best() {
         found(&theirs, &ours, &["0=1", "x:3=a:10"]),
         Ok(vec![Some((1, By::Map)), Some((0, By::Map))])
     );
-    for (wish, word) in [
+    for (mapping, word) in [
         ("0=9", "no rank 9 in Score-P"),
         ("a:77=0", "no a:77 in NCCL"),
         ("0", "not NCCL=SCOREP"),
         ("x=0", "neither a rank"),
         ("a:b=0", "not HOST:PROCESS_ID"),
     ] {
-        let error = found(&theirs, &ours, &[wish]).expect_err(wish);
-        assert!(error.contains(word), "{wish}: {error}");
+        let error = found(&theirs, &ours, &[mapping]).expect_err(mapping);
+        assert!(error.contains(word), "{mapping}: {error}");
     }
 }
 

@@ -1,0 +1,119 @@
+//! A blockage: ranks wait in an operation, for a cause.
+
+use super::mismatch::Mismatch;
+use crate::hang::operation::{Message, Signature};
+use crate::hang::sequence::Sequence;
+
+/// Somebody waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Blockage {
+    /// Index in [`Job::comms`](crate::hang::job::Job::comms).
+    pub(crate) comm: usize,
+    pub(crate) operation: Operation,
+    /// Who waits, and for how long.
+    pub(crate) waiters: Vec<(u32, u64)>,
+    pub(crate) cause: Cause,
+}
+
+impl Blockage {
+    /// How long the first has waited.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.waiters.iter().map(|(_, ns)| *ns).max().unwrap_or(0)
+    }
+}
+
+/// In what ranks wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Collective {
+        sequence: Sequence,
+        position: Position,
+        /// What those who entered it call.
+        what: Signature,
+    },
+    /// A send or receive of the (one) waiter.
+    Message(Message),
+}
+
+impl Operation {
+    /// Whether it is a collective of which the position in the communicator's order is unknown.
+    pub(crate) const fn has_unknown_position(&self) -> bool {
+        matches!(self, Self::Collective { position, .. } if position.index.is_none())
+    }
+}
+
+/// Where in its sequence a collective is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    /// From 0; none where it is unknown.
+    pub(crate) index: Option<u64>,
+    /// Whether positions count from the first of the communicator, not from the first that is kept.
+    pub(crate) from_beginning: bool,
+    /// NCCL's number among the calls of the function.
+    pub(crate) sequence: Option<u64>,
+}
+
+/// Why ranks wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Cause {
+    /// Ranks call different things.
+    Mismatch(Mismatch),
+    /// These ranks did not enter it.
+    Absent(Vec<u32>),
+    /// All entered; these hold it up, as far as is known.
+    AllEntered(Vec<(u32, Reason)>),
+    /// All others entered; of these ranks there are no records, or not all.
+    Unrecorded(Vec<u32>),
+}
+
+/// Why a rank is the suspect, the surest reason first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// Ranks call different things.
+    Mismatch,
+    /// Its process is gone.
+    Gone,
+    /// Its process has ended its recording, or this communicator.
+    Ended,
+    /// Ranks wait for each other in different communicators.
+    Deadlock,
+    /// Its process is stopped.
+    Stopped,
+    /// It is in a call of NCCL that does not return.
+    InTheCall,
+    /// It runs, is not in NCCL, and has not called what the others wait for.
+    NotCalled,
+    /// It has recorded nothing, and never took part.
+    NeverCame,
+    /// It is on another host and silent.
+    Silent,
+    /// It entered, and its kernel has not begun, where others' have.
+    NotBegun,
+    /// It entered, and only its GPU is waited for, by its own proxy.
+    Gpu,
+    /// It is not recorded.
+    Unrecorded,
+    /// All entered, and nothing says who holds it up.
+    Unknown,
+}
+
+impl Reason {
+    /// Its name in the report.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Mismatch => "mismatch",
+            Self::Gone => "gone",
+            Self::Ended => "ended",
+            Self::Deadlock => "deadlock",
+            Self::Stopped => "stopped",
+            Self::InTheCall => "in-the-call",
+            Self::NotCalled => "not-called",
+            Self::NeverCame => "never-came",
+            Self::Silent => "silent",
+            Self::NotBegun => "kernel-not-begun",
+            Self::Gpu => "gpu",
+            Self::Unrecorded => "unrecorded",
+            Self::Unknown => "unknown",
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! From a job's directory to a [`Job`]: the parts are read in parallel, then put together.
+//!
+//! Nothing is asked of the processes, and nothing is changed: they may run, hang, or be dead.
+
+pub(super) mod align;
+pub(super) mod flight;
+mod life;
+mod operations;
+mod part;
+mod progress;
+mod proxy;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use rayon::prelude::*;
+use trace::part_directories;
+use trace::progress::Progress;
+
+use super::job::{Comm, Job};
+use align::align;
+use part::{CommKey, Moment, Part};
+
+/// Reads the job in `directory`.
+///
+/// # Errors
+///
+/// When there are no parts to read, or a newer version wrote one.
+pub(crate) fn job(directory: &Path, progress: &dyn Progress) -> Result<Job> {
+    let directories = part_directories(directory)?;
+    if directories.is_empty() {
+        bail!(
+            "{}: no process has recorded anything here; is the plugin loaded (NCCL_DEBUG=INFO says so), and does it record in this directory (NCCL_OTF2_DIR)?",
+            directory.display()
+        );
+    }
+    let moment = Moment::now();
+    progress.begin("journals", directories.len() as u64);
+    let parts = directories
+        .par_iter()
+        .enumerate()
+        .map(|(number, directory)| {
+            let part = Part::read(number, directory, &moment);
+            progress.step();
+            part
+        });
+    let parts: Vec<Part> = parts.collect();
+    progress.end();
+    Ok(put_together(parts, moment.pair.realtime_ns))
+}
+
+fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
+    let mut job = Job {
+        now_ns,
+        ..Job::default()
+    };
+    let mut comms: BTreeMap<CommKey, Comm> = BTreeMap::new();
+    for part in parts {
+        for member in part.members {
+            let comm = comms.entry(member.key).or_insert_with_key(|key| Comm {
+                name: String::new(),
+                id: key.shared_id(),
+                size: key.size,
+                knows_size: key.size > 0,
+                ranks: BTreeMap::new(),
+            });
+            if comm.name.is_empty() {
+                comm.name = member.comm_name;
+            }
+            if !comm.knows_size {
+                let seen = member.ranks_seen.max(member.rank.saturating_add(1));
+                comm.size = comm.size.max(seen);
+            }
+            // A rank twice: an id that another job in this directory used again. The later part counts.
+            comm.ranks.insert(member.rank, member.recorded);
+        }
+        job.processes.push(part.process);
+    }
+    for (key, mut comm) in comms {
+        align(&mut comm);
+        if comm.name.is_empty() {
+            comm.name = format!("{:#018x}", comm.id);
+        }
+        if key.repetition > 0 {
+            comm.name = format!("{} ({})", comm.name, key.repetition + 1);
+        }
+        job.comms.push(comm);
+    }
+    job
+}

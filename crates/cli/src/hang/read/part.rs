@@ -1,0 +1,355 @@
+//! What one process recorded: from its journal, or, of a part whose journal is removed, its ranks only.
+
+use std::path::Path;
+
+use journal::clock::{self, ClockPair, TickSource};
+use journal::part::process::ProcessInfo;
+use journal::reader::{Journal, Outcome};
+use trace::clocks::ticks::{Calibration, HostClock};
+use trace::links::comm::{Comms, Identity};
+use trace::links::gpu_work::devices::Devices;
+use trace::tables::Tables;
+use trace::tables::builder::TableBuilder;
+use trace::tables::switches::SwitchAt;
+use trace::{CommIdentity, JOURNAL, LocationKind, Manifest, is_done, part_name, read_process};
+
+use super::life::Here;
+use super::operations::Reader;
+use crate::hang::job::{Actor, Process, ProcessState, Rank};
+use crate::hang::tail::{Positions, Tail};
+use crate::units::plural;
+
+/// How a communicator is identified over processes, the surest way first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum IdentifiedBy {
+    Id,
+    Hash,
+    /// Nothing: it is of one process.
+    Part,
+}
+
+/// What identifies a communicator over processes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CommKey {
+    by: IdentifiedBy,
+    id: u64,
+    pub(super) size: u32,
+    pub(super) repetition: u32,
+    /// Empty where processes share it.
+    part: String,
+}
+
+impl CommKey {
+    fn new(by: IdentifiedBy, id: u64, size: u32, repetition: u32, part: &str) -> Self {
+        let is_shared = by != IdentifiedBy::Part;
+        Self {
+            by,
+            id,
+            size,
+            repetition,
+            part: if is_shared { "" } else { part }.to_owned(),
+        }
+    }
+
+    /// The id that all processes know; 0 where there is none.
+    pub(super) fn shared_id(&self) -> u64 {
+        if self.by == IdentifiedBy::Part {
+            0
+        } else {
+            self.id
+        }
+    }
+}
+
+/// A communicator as a process has it, and its rank there.
+pub(super) struct RecordedMember {
+    pub(super) key: CommKey,
+    pub(super) comm_name: String,
+    pub(super) ranks_seen: u32,
+    pub(super) rank: u32,
+    pub(super) recorded: Rank,
+}
+
+/// One part, read.
+pub(super) struct Part {
+    pub(super) process: Process,
+    pub(super) members: Vec<RecordedMember>,
+}
+
+/// The moment of looking, by all clocks.
+pub(super) struct Moment {
+    here: Here,
+    pub(super) pair: ClockPair,
+    tick_source: TickSource,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        let tick_source = clock::select();
+        let pair = ClockPair::read();
+        Self {
+            here: Here::look(pair.realtime_ns),
+            pair,
+            tick_source,
+        }
+    }
+}
+
+impl Part {
+    /// Reads the part in `directory`, which is the process with this number.
+    pub(super) fn read(number: usize, directory: &Path, moment: &Moment) -> Self {
+        let (info, problem) = read_process(directory);
+        let mut process = unknown_process(directory, &info, moment);
+        process
+            .problems
+            .extend((!problem.is_empty()).then_some(problem));
+        let journal = directory.join(JOURNAL);
+        if journal.is_dir() {
+            match Journal::open(&journal) {
+                Ok(journal) => return Self::of_journal(number, process, &info, journal, moment),
+                // Written and removed while we looked: then the part is done.
+                Err(_) if is_done(directory) => {}
+                Err(error) => process.problems.push(error.to_string()),
+            }
+        }
+        let mut members = Vec::new();
+        if is_done(directory) {
+            match Manifest::read(directory) {
+                Ok(manifest) => {
+                    process.event_mask = manifest.process.event_mask;
+                    members = written_members(number, &manifest, &process.part);
+                }
+                Err(error) => process.problems.push(error.to_string()),
+            }
+        } else {
+            process.state = moment.here.state(&info, info.session_start_realtime_ns);
+            process.problems.push(
+                "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
+                    .to_owned(),
+            );
+        }
+        Self { process, members }
+    }
+
+    fn of_journal(
+        number: usize,
+        mut process: Process,
+        info: &ProcessInfo,
+        journal: Journal,
+        moment: &Moment,
+    ) -> Self {
+        let source = journal.tick_source;
+        let (process_id, process_tag) = (journal.process_id, journal.process_tag);
+        let started_ns = journal.session_start_realtime_ns;
+        let mut builder = TableBuilder::default();
+        let outcome = journal.read(&mut builder);
+        let mut tables = builder.finish(&outcome.losses, &outcome.not_kept, process_tag);
+        tables.process_id = process_id;
+        tables.process_tag = process_tag;
+        let last_ticks = tables.span.1;
+        if moment.here.has(info) && source == moment.tick_source {
+            // All processes of a host have one clock: what it shows now calibrates the recording, too.
+            tables.clock_pairs.push(moment.pair);
+        }
+        let clock = HostClock::new(source, &tables.clock_pairs);
+        if clock.quality.calibration == Calibration::Assumed {
+            let problem = "its times are wrong: it recorded too short to know its clock";
+            process.problems.push(problem.to_owned());
+        }
+        let offset = offset(&tables, &clock, started_ns);
+        let realtime = |ns: u64| ns.saturating_add_signed(offset);
+        tables.to_nanoseconds(&clock);
+        let kept_since_ns =
+            (tables.not_kept.segments > 0).then(|| clock.nanoseconds(tables.not_kept.since_ticks));
+        process.has_journal = true;
+        process.kept_since_ns = kept_since_ns.map(realtime);
+        process.last_event_ns = last_event(&tables).map_or(0, realtime);
+        process.last_record_ns = realtime(clock.nanoseconds(last_ticks));
+        process.state = moment.here.state(info, process.last_record_ns);
+        let ends = tables.comm_calls.iter().filter(|call| !call.is_init);
+        let is_finalized = !tables.contexts.is_empty() && ends.count() == tables.contexts.len();
+        if process.state == ProcessState::Gone && is_finalized {
+            process.state = ProcessState::Ended;
+        }
+        if !process.state.is_alive() {
+            process.until_ns = process.last_record_ns.min(process.until_ns);
+        }
+        note_problems(&tables, &outcome, &mut process);
+        let members = members(number, &process, info, &tables, &outcome, realtime);
+        Self { process, members }
+    }
+}
+
+/// A process before its records are read.
+fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Process {
+    Process {
+        part: part_name(directory),
+        host: info.host.clone(),
+        pid: info.pid,
+        launcher_rank: info.environment.rank,
+        launcher_size: info.environment.size,
+        state: ProcessState::Ended,
+        until_ns: moment.pair.realtime_ns,
+        last_record_ns: 0,
+        last_event_ns: 0,
+        event_mask: info.event_mask,
+        nccl_version: info.nccl_version.clone(),
+        has_journal: false,
+        is_whole: false,
+        kept_since_ns: None,
+        problems: Vec::new(),
+    }
+}
+
+/// From CLOCK_MONOTONIC to CLOCK_REALTIME, by the last clock pair.
+fn offset(tables: &Tables, clock: &HostClock, started_ns: u64) -> i64 {
+    let (monotonic, realtime) = tables.clock_pairs.last().map_or_else(
+        || (clock.nanoseconds(tables.span.0), started_ns),
+        |pair| (pair.monotonic_ns, pair.realtime_ns),
+    );
+    i64::try_from(i128::from(realtime) - i128::from(monotonic)).unwrap_or(0)
+}
+
+/// The last time that NCCL called.
+fn last_event(tables: &Tables) -> Option<u64> {
+    let events = tables.events.heads();
+    let events = events.map(|event| event.stop().unwrap_or(event.start));
+    let states = tables.events.last_state();
+    let calls = tables.comm_calls.iter().map(|call| call.end);
+    events.chain(states).chain(calls).max()
+}
+
+/// Notes what is missing in a journal.
+fn note_problems(tables: &Tables, outcome: &Outcome, process: &mut Process) {
+    let problems = &mut process.problems;
+    for problem in outcome.problems.iter().take(4) {
+        let (path, offset) = (problem.path.display(), problem.offset);
+        problems.push(format!("{path} at {offset}: {}", problem.reason));
+    }
+    let lost = outcome.losses.total();
+    let switched = tables.switches.iter().any(SwitchAt::leaves_out);
+    process.is_whole = lost == 0 && !switched && outcome.problems.is_empty();
+    if process.kept_since_ns.is_some() {
+        problems.push(format!(
+            "a flight recording: {} from its beginning not kept",
+            plural(outcome.not_kept.starts, "event is", "events are")
+        ));
+    }
+    if switched {
+        problems.push(
+            "its recording was switched, so its place in the order of calls is not known"
+                .to_owned(),
+        );
+    }
+    if lost > 0 {
+        problems.push(format!(
+            "{} not recorded: where it is may be wrong",
+            plural(lost, "callback was", "callbacks were")
+        ));
+    }
+    if tables.contexts.is_empty() {
+        problems.push(
+            "it recorded no communicator: NCCL is not initialised in it, or is being initialised"
+                .to_owned(),
+        );
+    }
+}
+
+/// The ranks of a part with a journal. `realtime` is the process's clock.
+fn members(
+    number: usize,
+    process: &Process,
+    info: &ProcessInfo,
+    tables: &Tables,
+    outcome: &Outcome,
+    realtime: impl Fn(u64) -> u64,
+) -> Vec<RecordedMember> {
+    let comms = Comms::of(tables, &Devices::of(tables));
+    let mut ranks = Reader::new(tables, &outcome.symbols, info.table).ranks();
+    let members = tables.contexts.iter().zip(&comms.members);
+    let members = members.filter_map(|(context, member)| {
+        let comm = comms.comm(member)?;
+        let by = match comm.identity {
+            Identity::Given => IdentifiedBy::Id,
+            Identity::Hash => IdentifiedBy::Hash,
+            Identity::Context => IdentifiedBy::Part,
+        };
+        let mut rank = ranks.remove(&context.id).unwrap_or_default();
+        rank.actor.process = number;
+        rank.actor.gpu = member.gpu;
+        let context = tables.find_context(context.id);
+        rank.finalized = context.is_some_and(|context| tables.is_finalized(context));
+        let began = context.and_then(|context| tables.began(context));
+        let began_ns = realtime(began.unwrap_or(0));
+        if process
+            .kept_since_ns
+            .is_some_and(|since_ns| began_ns < since_ns)
+        {
+            rank.calls.positions = Positions::Unknown;
+            rank.replays.positions = Positions::Unknown;
+        }
+        convert_times(&mut rank, &realtime);
+        Some(RecordedMember {
+            key: CommKey::new(by, comm.comm_id, comm.ranks, comm.repetition, &process.part),
+            comm_name: outcome.symbols.text(comm.name).to_owned(),
+            ranks_seen: comm.ranks_seen,
+            rank: member.rank,
+            recorded: rank,
+        })
+    });
+    members.collect()
+}
+
+fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
+    let calls = rank.calls.list.iter_mut().chain(&mut rank.replays.list);
+    let calls = calls.map(|call| (&mut call.entered_ns, &mut call.progress));
+    let messages = rank.messages.iter_mut();
+    let messages = messages.map(|message| (&mut message.entered_ns, &mut message.progress));
+    for (entered_ns, progress) in calls.chain(messages) {
+        *entered_ns = realtime(*entered_ns);
+        for wait in &mut progress.waits {
+            wait.since_ns = realtime(wait.since_ns);
+        }
+    }
+    for call in &mut rank.open_calls {
+        call.since_ns = realtime(call.since_ns);
+    }
+}
+
+/// The ranks of a part whose journal is removed: only the number of their collectives is known.
+fn written_members(process: usize, manifest: &Manifest, part: &str) -> Vec<RecordedMember> {
+    let locations = manifest.locations.iter();
+    let locations = locations.filter(|location| location.sibling == 0);
+    let members = locations.filter_map(|location| {
+        let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
+            return None;
+        };
+        let comm = manifest.comms.get(usize::try_from(comm).ok()?)?;
+        let by = match comm.identity {
+            CommIdentity::Id => IdentifiedBy::Id,
+            CommIdentity::Hash => IdentifiedBy::Hash,
+            CommIdentity::Part => IdentifiedBy::Part,
+        };
+        let positions = match manifest.counts.not_kept {
+            0 => Positions::Counted,
+            _ => Positions::Unknown,
+        };
+        Some(RecordedMember {
+            key: CommKey::new(by, comm.id, comm.ranks, comm.repetition, part),
+            comm_name: comm.name.clone(),
+            ranks_seen: comm.ranks_seen,
+            rank,
+            recorded: Rank {
+                actor: Actor { process, gpu },
+                calls: Tail {
+                    before: location.collectives,
+                    positions,
+                    ..Tail::default()
+                },
+                finalized: true,
+                ..Rank::default()
+            },
+        })
+    });
+    members.collect()
+}

@@ -1,0 +1,119 @@
+//! What a proxy waits for: the oldest step of a transfer that has not ended, and the state it is in.
+
+use std::collections::BTreeMap;
+
+use nccl_events::state;
+use trace::tables::{Event, ProxyOp, ProxyStep, Tables};
+
+use crate::hang::operation::{Wait, WaitState};
+
+/// A connection: context, channel, peer, direction.
+type Connection = (u64, u8, i32, bool);
+
+/// The open transfers of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Proxies {
+    /// By id of the transfer: its oldest open step, its state and since when.
+    steps: BTreeMap<u64, (i32, WaitState, u64)>,
+    /// Connections of which NCCL reports nothing but starts: nothing shows their ends.
+    reporting_ends: BTreeMap<Connection, bool>,
+    begins_with_state: bool,
+}
+
+fn connection(tables: &Tables, op: &Event<ProxyOp>) -> Connection {
+    let ProxyOp {
+        channel,
+        peer,
+        is_send,
+        ..
+    } = op.fields;
+    (tables.context_of(op), channel, peer, is_send)
+}
+
+const fn wait_state(number: u32) -> WaitState {
+    match number {
+        state::PROXY_STEP_SEND_GPU_WAIT => WaitState::SendGpu,
+        state::PROXY_STEP_SEND_PEER_WAIT | state::PROXY_OP_SEND_REM_FIFO_WAIT => {
+            WaitState::SendPeer
+        }
+        state::PROXY_STEP_SEND_WAIT => WaitState::SendNetwork,
+        state::PROXY_STEP_RECV_WAIT => WaitState::Receive,
+        state::PROXY_STEP_RECV_FLUSH_WAIT => WaitState::Flush,
+        state::PROXY_STEP_RECV_GPU_WAIT => WaitState::ReceiveGpu,
+        _ => WaitState::Unknown,
+    }
+}
+
+impl Proxies {
+    /// Finds what is open. `table`: the version of the interface that NCCL called.
+    pub(crate) fn of(tables: &Tables, table: u8) -> Self {
+        let mut proxies = Self {
+            // From 2.27 on a transfer enters a state when the proxy begins with it.
+            begins_with_state: table >= 4,
+            ..Self::default()
+        };
+        for op in &tables.events.proxy_ops {
+            let reports_ends = op.stop().is_some() || op.states_seen != 0;
+            let of_connection = proxies.reporting_ends.entry(connection(tables, op));
+            *of_connection.or_default() |= reports_ends;
+        }
+        for step in &tables.events.proxy_steps {
+            proxies.step(tables, step);
+        }
+        proxies
+    }
+
+    fn step(&mut self, tables: &Tables, event: &Event<ProxyStep>) {
+        if let Some(op) = tables.get::<ProxyOp>(event.parent) {
+            self.reporting_ends.insert(connection(tables, op), true);
+        }
+        if event.stop().is_some() {
+            return;
+        }
+        let step = event.fields.step;
+        let last = event.states().last();
+        let (waits_for, since) = last
+            .map_or((WaitState::Unknown, event.start), |(number, time)| {
+                (wait_state(number), time)
+            });
+        let oldest = self.steps.entry(event.parent);
+        let oldest = oldest.or_insert((step, waits_for, since));
+        // Eight slots: up to 2.26 a step may lack its stop, and is over when its slot is used again.
+        let is_older = step < oldest.0 && oldest.0 - step < 8;
+        if is_older || step >= oldest.0.saturating_add(8) {
+            *oldest = (step, waits_for, since);
+        }
+    }
+
+    /// Whether NCCL reports the end of a transfer.
+    pub(crate) fn reports_ends(&self, tables: &Tables, op: &Event<ProxyOp>) -> bool {
+        let known = self.reporting_ends.get(&connection(tables, op));
+        known.copied().unwrap_or(false)
+    }
+
+    /// What an open transfer waits for. Times as in the tables.
+    pub(crate) fn wait(&self, op: &Event<ProxyOp>) -> Wait {
+        let ProxyOp {
+            channel,
+            peer,
+            steps,
+            is_send,
+            ..
+        } = op.fields;
+        let (step, waits_for, since_ns) = match (self.steps.get(&op.id), op.states().last()) {
+            (Some(&(step, waits_for, since)), _) => (Some(step), waits_for, since),
+            (None, None) if self.begins_with_state => (None, WaitState::Queued, op.start),
+            (None, Some((number, since))) => (None, wait_state(number), since),
+            (None, None) => (None, WaitState::Unknown, op.start),
+        };
+        Wait {
+            channel,
+            peer,
+            is_send,
+            state: waits_for,
+            step,
+            steps,
+            since_ns,
+        }
+    }
+}

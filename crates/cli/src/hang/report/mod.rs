@@ -1,0 +1,120 @@
+//! From what is judged to the report.
+
+mod comms;
+mod names;
+mod ranks;
+pub(super) mod rows;
+mod sentences;
+mod straggler;
+pub(super) mod text;
+mod unknown;
+
+use super::job::{Job, Process, ProcessState};
+use super::judge::blockage::Blockage;
+use super::judge::suspects::Suspect;
+use super::judge::{Judgement, judge};
+use comms::comm_row;
+use rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
+
+/// Judges a job. `after_ns`: who waits for less is not counted as hanging.
+pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
+    let judgement = judge(job, after_ns);
+    let comms = job.comms.iter().enumerate().map(|(index, comm)| {
+        let blockages = judgement.blockages.iter();
+        comm_row(job, comm, blockages.filter(|one| one.comm == index))
+    });
+    let communicators: Vec<CommRow> = comms.collect();
+    let suspects = judgement.suspects.iter();
+    let suspects = suspects.map(|suspect| suspect_row(job, &judgement.lasting, suspect));
+    let (kind, text) = verdict(job, &judgement, &communicators, after_ns);
+    Report {
+        format: 1,
+        directory: directory.to_owned(),
+        time_ns: job.now_ns,
+        after_ns,
+        verdict: Verdict {
+            found: matches!(kind, Kind::Hang | Kind::Mismatch | Kind::Died),
+            kind,
+            text,
+        },
+        suspects: suspects.collect(),
+        unknown: unknown::unknown(job, &judgement.lasting),
+        processes: job.processes.iter().map(process_row).collect(),
+        communicators,
+    }
+}
+
+fn verdict(job: &Job, judgement: &Judgement, comms: &[CommRow], after_ns: u64) -> (Kind, String) {
+    if let Some(suspect) = judgement.suspects.first() {
+        let text = sentences::verdict(job, &judgement.lasting, suspect);
+        return (Kind::Hang, format!("HANG: {text}"));
+    }
+    for comm in comms {
+        if let Some(mismatch) = comm.sequences.iter().find_map(|one| one.mismatch.as_ref()) {
+            let (name, text) = (&comm.name, &mismatch.text);
+            let text = format!("MISMATCH: communicator {name}: {text}; nothing hangs in it yet");
+            return (Kind::Mismatch, text);
+        }
+    }
+    if let Some(text) = sentences::stuck_in_call(job, after_ns) {
+        return (Kind::Hang, format!("HANG: {text}"));
+    }
+    let processes = job.processes.iter();
+    let mut gone = processes.filter(|one| one.state == ProcessState::Gone);
+    let n_gone = gone.clone().count();
+    let some_run = job.processes.iter().any(|one| one.state.is_alive());
+    if let Some(first) = gone.next().filter(|_| some_run) {
+        let text = sentences::died(job, first, n_gone);
+        return (Kind::Died, format!("DIED: {text}"));
+    }
+    let longest = judgement
+        .blockages
+        .iter()
+        .max_by_key(|one| one.longest_ns());
+    match longest {
+        Some(blockage) => {
+            let waits = sentences::waits(job, blockage);
+            (
+                Kind::Waiting,
+                format!("No hang: {waits}, less than --after"),
+            )
+        }
+        None => (
+            Kind::Nothing,
+            format!("No hang: {}", sentences::nothing(job)),
+        ),
+    }
+}
+
+fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectRow {
+    let (index, rank) = suspect.member;
+    let process = job.process_of_member(suspect.member);
+    let chain = suspect.chain.iter().filter_map(|&at| blockages.get(at));
+    let comm = job.comms.get(index);
+    SuspectRow {
+        reason: suspect.reason.name(),
+        communicator: comm.map(|comm| comm.name.clone()).unwrap_or_default(),
+        rank,
+        process: process.map(Process::address),
+        ranks_blocked: suspect.blocked,
+        text: sentences::suspect(job, blockages, suspect),
+        advice: sentences::advice(suspect.reason, process),
+        chain: chain
+            .map(|blockage| sentences::waits(job, blockage))
+            .collect(),
+    }
+}
+
+fn process_row(process: &Process) -> ProcessRow {
+    ProcessRow {
+        part: process.part.clone(),
+        host: process.host.clone(),
+        pid: process.pid,
+        launcher_rank: process.launcher_rank,
+        process_state: process.state.name(),
+        last_record_ns: process.last_record_ns,
+        last_event_ns: process.last_event_ns,
+        has_journal: process.has_journal,
+        problems: process.problems.clone(),
+    }
+}

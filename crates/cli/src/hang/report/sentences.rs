@@ -1,0 +1,315 @@
+//! The sentences of the report, for people who know NCCL and nothing of traces.
+
+use std::collections::BTreeSet;
+
+use super::names;
+use crate::hang::job::{Job, Process, ProcessState};
+use crate::hang::judge::blockage::{Blockage, Cause, Operation, Reason};
+use crate::hang::judge::mismatch::Mismatch;
+use crate::hang::judge::suspects::Suspect;
+use crate::hang::operation::Signature;
+use crate::units::{plural, time};
+
+/// Why calls of flight recordings may not be comparable.
+pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
+
+/// Who waits in what, for whom.
+pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
+    let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
+    let for_whom = match (&blockage.cause, &blockage.operation) {
+        (Cause::Mismatch(mismatch), _) => format!(
+            ", where {} something else",
+            names::ranks_do(&mismatch.deviants(), "calls", "call")
+        ),
+        (Cause::Absent(absent), Operation::Collective { .. }) => {
+            let absent = names::ranks_do(absent, "has", "have");
+            format!(", which {absent} not called")
+        }
+        (Cause::Absent(_), Operation::Message(message)) => format!(
+            ", which has not called the matching {}",
+            message.matching_func()
+        ),
+        (Cause::AllEntered(_), operation) if operation.has_unknown_position() => {
+            ", and which of them is behind is not known".to_owned()
+        }
+        (Cause::AllEntered(_), Operation::Collective { .. }) => {
+            ", which all have called".to_owned()
+        }
+        (Cause::AllEntered(_), Operation::Message(_)) => ", which has called its part".to_owned(),
+        (Cause::Unrecorded(ranks), _) => format!(
+            ", and of {} there are no records, or not all",
+            names::ranks(ranks)
+        ),
+    };
+    format!(
+        "{} in {} of communicator {} for {}{for_whom}",
+        names::ranks_do(&waiters, "waits", "wait"),
+        names::operation(&blockage.operation),
+        names::comm(job, blockage.comm),
+        time(blockage.longest_ns()),
+    )
+}
+
+/// What differs.
+pub(crate) fn mismatch(mismatch: &Mismatch) -> String {
+    let is_different = |of: &dyn Fn(&Signature) -> String| {
+        let all: BTreeSet<String> = mismatch.groups.iter().map(|(what, _)| of(what)).collect();
+        all.len() > 1
+    };
+    let mut different = Vec::new();
+    if is_different(&|what| what.func.to_string()) {
+        different.push("functions");
+    } else {
+        let counts = is_different(&|what| what.count.to_string());
+        let datatypes = is_different(&|what| what.datatype.to_string());
+        let roots = is_different(&|what| format!("{:?}", what.root));
+        different.extend(counts.then_some("counts"));
+        different.extend(datatypes.then_some("data types"));
+        different.extend(roots.then_some("roots"));
+    }
+    let groups = mismatch.groups.iter().take(4).map(|(what, members)| {
+        let members = names::ranks_do(members, "calls", "call");
+        format!("{members} {}", names::call(what))
+    });
+    let groups: Vec<String> = groups.collect();
+    let shifted = match mismatch.shifted {
+        Some((rank, true)) => format!("; rank {rank} seems to have left out a call"),
+        Some((rank, false)) => format!("; rank {rank} seems to have made one call too many"),
+        None => String::new(),
+    };
+    format!(
+        "different {} in {}: {}{shifted}",
+        different.join(" and "),
+        names::position(mismatch.position + 1, mismatch.from_beginning),
+        groups.join(", ")
+    )
+}
+
+/// Why somebody is the suspect, in one sentence.
+pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
+    let Some(blockage) = blockages.get(suspect.blockage) else {
+        return String::new();
+    };
+    let (comm, rank) = suspect.member;
+    let who = names::member(job, suspect.member);
+    let name = names::comm(job, comm);
+    let what = names::operation(&blockage.operation);
+    let process = job.process_of_member(suspect.member);
+    let not_called = not_called(blockage, &what, name);
+    match suspect.reason {
+        Reason::Mismatch => match &blockage.cause {
+            Cause::Mismatch(found) => {
+                format!("the ranks of communicator {name} call {}", mismatch(found))
+            }
+            _ => String::new(),
+        },
+        Reason::Gone => format!(
+            "the process of {who} is gone (killed, crashed, or it ended without a word to NCCL), and others wait for it in {what} of communicator {name}"
+        ),
+        Reason::Ended => format!(
+            "{who} is through with communicator {name} (it ended it, or its process is over and its part is written), and others wait for it in {what}"
+        ),
+        Reason::Deadlock => {
+            let steps = suspect.chain.iter().filter_map(|&at| blockages.get(at));
+            let steps: Vec<String> = steps.map(|step| waits(job, step)).collect();
+            format!(
+                "a deadlock: ranks wait for each other, because they call different communicators or messages in different orders: {}",
+                steps.join("; ")
+            )
+        }
+        Reason::Stopped => {
+            format!("{who} {not_called}: its process is stopped (by a signal or a debugger)")
+        }
+        Reason::InTheCall => {
+            let call = job.member((comm, rank));
+            let call = call.and_then(|rank| rank.open_calls.first());
+            let call = call.map_or("in a call of NCCL that has not returned", |call| &call.what);
+            format!("{who} holds up {what} of communicator {name}: it is {call}")
+        }
+        Reason::NotCalled => {
+            let last_ns = process.filter(|process| process.last_event_ns > 0);
+            let idle_ns = last_ns.and_then(|one| one.until_ns.checked_sub(one.last_event_ns));
+            let idle = idle_ns.map_or_else(String::new, |idle_ns| {
+                let idle = time(idle_ns);
+                format!(" (NCCL's last sign of life in it was {idle} before)")
+            });
+            format!("{who} {not_called}{idle}")
+        }
+        Reason::NeverCame => format!(
+            "{who} has recorded nothing and {not_called}: its process never came so far, or runs without the plugin"
+        ),
+        Reason::Silent => {
+            let silent_ns = process.map(|one| job.now_ns.saturating_sub(one.last_record_ns));
+            format!(
+                "{who} {not_called}, as far as its records go; its process is on another host and has recorded nothing for {}",
+                silent_ns.map_or_else(String::new, time)
+            )
+        }
+        Reason::NotBegun => format!(
+            "{who} has called {what} of communicator {name}, and its kernel has not begun, where others' have: its GPU does something else, or its stream waits"
+        ),
+        Reason::Gpu => format!(
+            "{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU"
+        ),
+        Reason::Unrecorded => unrecorded(job, blockage, suspect),
+        Reason::Unknown => all_entered(&blockage.operation, &who, &what, name),
+    }
+}
+
+fn not_called(blockage: &Blockage, what: &str, comm: &str) -> String {
+    match &blockage.operation {
+        Operation::Collective { .. } => format!("has not called {what} of communicator {comm}"),
+        Operation::Message(message) => format!(
+            "has not called the {} that answers rank {}'s {} in communicator {comm}",
+            message.matching_func(),
+            blockage.waiters.first().map_or(0, |(rank, _)| *rank),
+            message.func(),
+        ),
+    }
+}
+
+/// All entered an operation, and nothing says who holds it up.
+fn all_entered(operation: &Operation, who: &str, what: &str, comm: &str) -> String {
+    match operation {
+        Operation::Collective { position, .. } if position.index.is_none() => format!(
+            "ranks of communicator {comm} wait in {what}, and which of them is behind is not known: {NO_NUMBERS}"
+        ),
+        Operation::Collective { .. } => format!(
+            "all ranks of communicator {comm} have called {what}, and it does not end; what was recorded does not say which rank holds it up"
+        ),
+        Operation::Message(message) => format!(
+            "{who} and rank {} have called {what} and its counterpart in communicator {comm}, and it does not end",
+            message.peer
+        ),
+    }
+}
+
+/// Of a rank that may have called something or not.
+fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect) -> String {
+    let (comm, rank) = suspect.member;
+    let who = names::member(job, suspect.member);
+    let what = names::operation(&blockage.operation);
+    let name = names::comm(job, comm);
+    let kept_since = |rank: u32| {
+        let process = job.process_of_member((comm, rank))?;
+        Some(process.until_ns.saturating_sub(process.kept_since_ns?))
+    };
+    let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
+    let is_flight = |rank: &u32| kept_since(*rank).is_some();
+    let is_message = matches!(blockage.operation, Operation::Message(_));
+    if is_message && (waiters.iter().any(is_flight) || is_flight(&rank)) {
+        return format!(
+            "{} waits in {what} in communicator {name}, and {who} is not seen to be in its part; whether it has called it is not known: the beginning of the recording is not kept, and NCCL gives sends and receives no numbers",
+            names::ranks(&waiters)
+        );
+    }
+    if blockage.operation.has_unknown_position() {
+        return format!(
+            "others wait in {what} of communicator {name}, and {who} is not seen to wait in it; who is behind is not known: {NO_NUMBERS}"
+        );
+    }
+    let records = match kept_since(rank) {
+        Some(kept_ns) if !is_message => format!(
+            "of {who} only the last {} are kept, and nothing in them has a number of NCCL's that others have too: it may have called it or not",
+            time(kept_ns)
+        ),
+        _ => format!(
+            "of rank {rank} there are no records here, or not all, and it may have called it or not"
+        ),
+    };
+    format!("all other ranks have called {what} of communicator {name}; {records}")
+}
+
+/// The verdict's line: the suspect, and how many wait for how long.
+pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> String {
+    let text = suspect(job, blockages, found);
+    if found.reason == Reason::Deadlock {
+        return text;
+    }
+    let longest = found.chain.iter().filter_map(|&at| blockages.get(at));
+    let longest = longest.map(Blockage::longest_ns).max().unwrap_or(0);
+    format!(
+        "{text}; {} for {}",
+        plural(found.blocked as u64, "rank waits", "ranks wait"),
+        time(longest)
+    )
+}
+
+/// What to do about a suspect.
+pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String> {
+    let text = match reason {
+        Reason::NotCalled | Reason::InTheCall | Reason::Deadlock => {
+            let process = process.filter(|process| process.state == ProcessState::Running)?;
+            return Some(format!(
+                "look at what its program does, on {}: py-spy dump --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'",
+                process.host,
+                pid = process.pid
+            ));
+        }
+        Reason::Stopped => return Some(format!("kill -CONT {} lets it go on", process?.pid)),
+        Reason::NotBegun | Reason::Gpu => {
+            "look at what runs on its GPU (nvidia-smi), and for errors of the device (dmesg: Xid)"
+        }
+        Reason::Gone => {
+            "look for the reason of its end: its output, the batch system's log, dmesg (out of memory)"
+        }
+        Reason::Mismatch => {
+            "compare the program's paths on these ranks: all ranks of a communicator must make the same calls in the same order"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// A call that has not returned for long, though nobody is seen to wait: NCCL makes connections in it, before it
+/// reports with whom. The one that is in it longest.
+pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
+    let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
+        let ranks = comm.ranks.iter();
+        ranks.map(move |(number, rank)| ((index, *number), comm, rank))
+    });
+    let calls = members.flat_map(|(member, comm, rank)| {
+        let calls = rank.open_calls.iter().filter(|call| call.is_in_nccl);
+        let calls = calls.map(|call| (job.waited_ns(rank, call.since_ns).unwrap_or(0), call));
+        calls.map(move |(for_ns, call)| (for_ns, member, comm, call))
+    });
+    // Of equal ones the first.
+    let longest = calls.rev().max_by_key(|(for_ns, ..)| *for_ns);
+    let (for_ns, member, comm, call) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
+    Some(format!(
+        "{} is {} of communicator {} for {}, and it has not returned; nobody is seen to wait in an operation: maybe a connection is being made, and its peer does not come",
+        names::member(job, member),
+        call.what,
+        comm.name,
+        time(for_ns)
+    ))
+}
+
+/// Some processes are gone, and nobody waits for them yet.
+pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
+    let others = job.processes.iter().filter(|one| one.state.is_alive());
+    format!(
+        "{} gone (the first is {}) and {} on; nobody waits in NCCL",
+        plural(n as u64, "process is", "processes are"),
+        first.address(),
+        plural(others.count() as u64, "other goes", "others go"),
+    )
+}
+
+/// Nobody waits.
+pub(crate) fn nothing(job: &Job) -> String {
+    let processes = plural(job.processes.len() as u64, "process", "processes");
+    let comms = plural(job.comms.len() as u64, "communicator", "communicators");
+    let mut states = job.processes.iter().map(|process| process.state);
+    if !states.any(|state| state == ProcessState::Running) {
+        return format!(
+            "nobody waited in the {comms} of {processes} when they ended or were killed"
+        );
+    }
+    let last_ns = job.processes.iter().map(|one| one.last_event_ns).max();
+    let idle = last_ns.and_then(|last| job.now_ns.checked_sub(last));
+    let idle = idle.map_or_else(String::new, |idle| {
+        format!("; NCCL was last heard of {} ago", time(idle))
+    });
+    format!("nobody waits in the {comms} of {processes}{idle}")
+}

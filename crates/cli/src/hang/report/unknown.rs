@@ -1,0 +1,136 @@
+//! What the records cannot tell, and what would.
+
+use std::collections::BTreeSet;
+
+use nccl_events::Kind;
+
+use super::names;
+use super::sentences::NO_NUMBERS;
+use crate::hang::job::{Comm, Job, ProcessState, Rank};
+use crate::hang::judge::blockage::{Blockage, Cause};
+use crate::hang::sequence::Sequence;
+use crate::hang::tail::Positions;
+use crate::units::plural;
+
+fn records(job: &Job, kind: Kind) -> bool {
+    let mut recorded = job.processes.iter().filter(|process| process.has_journal);
+    recorded.all(|process| process.event_mask & kind.mask() != 0)
+}
+
+/// The remarks, one a line.
+pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let mut causes = blockages.iter().map(|blockage| &blockage.cause);
+    let all_entered = causes.any(|cause| matches!(cause, Cause::AllEntered(_)));
+    if !records(job, Kind::ProxyOp) {
+        unknown.push("Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): that a collective was called is known, whether it ended is not.".to_owned());
+    } else if !records(job, Kind::KernelCh) {
+        unknown.push("What the GPU does was not recorded (NCCL_OTF2_EVENTS=full, which costs the job more): a collective counts as ended with its network transfers, and on a rank without any only its launch is known.".to_owned());
+    }
+    if all_entered && !records(job, Kind::ProxyStep) {
+        unknown.push("The steps of network transfers were not recorded (NCCL_OTF2_EVENTS=standard,ProxyStep): whether a transfer waits for the GPU, for the peer or for the network is not known.".to_owned());
+    }
+    let mut versions = job.processes.iter().map(|one| &one.nccl_version);
+    if !records(job, Kind::CollApi) || versions.any(|version| is_before_api(version)) {
+        unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs cannot be told from others.".to_owned());
+    }
+    for comm in &job.comms {
+        let missing = comm.missing();
+        if !missing.is_empty() {
+            unknown.push(format!(
+                "Communicator {}: of {} there is no record here; they never came, run without the plugin, or record elsewhere.",
+                comm.name,
+                names::ranks(&missing)
+            ));
+        }
+    }
+    unknown.extend(job.comms.iter().flat_map(position_unknown));
+    if blockages.is_empty() {
+        unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
+    }
+    let silent = job
+        .processes
+        .iter()
+        .filter(|one| one.state == ProcessState::Silent);
+    let silent = silent.count() as u64;
+    if silent > 0 {
+        unknown.push(format!(
+            "{} on other hosts and silent: whether they run can be told there only.",
+            plural(silent, "process is", "processes are")
+        ));
+    }
+    if let Some((launched, never_seen)) = never_seen(job) {
+        unknown.push(format!(
+            "The launcher started {launched} processes; {} recorded nothing here.",
+            names::ranks(&never_seen)
+        ));
+    }
+    for process in &job.processes {
+        for problem in &process.problems {
+            unknown.push(format!("{}: {problem}", process.address()));
+        }
+    }
+    unknown
+}
+
+/// What is not known of the positions of a communicator's ranks, in flight recordings.
+fn position_unknown(comm: &Comm) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let sequences = [
+        (Sequence::Calls, "collectives"),
+        (Sequence::Replays, "collectives of launched CUDA graphs"),
+    ];
+    for (sequence, what) in sequences {
+        let is_empty = |rank: &Rank| sequence.of(rank).list.is_empty();
+        // Where there are none there is nothing to say: communicators are also made for sends and receives.
+        let mut ranks = comm.ranks.values();
+        if ranks.all(|rank| is_empty(rank) || rank.finalized) {
+            continue;
+        }
+        let with = |positions: Positions, empty: bool| -> Option<String> {
+            let ranks = comm.ranks.iter().filter(|(_, rank)| {
+                sequence.of(rank).positions == positions && is_empty(rank) == empty
+            });
+            let ranks: Vec<u32> = ranks.map(|(number, _)| *number).collect();
+            (!ranks.is_empty()).then(|| names::ranks(&ranks))
+        };
+        let name = &comm.name;
+        if let Some(ranks) = with(Positions::Unknown, false) {
+            remarks.push(format!(
+                "Communicator {name}: where {ranks} came to with their {what} is not known, nor who is behind: {NO_NUMBERS}."
+            ));
+        }
+        if let Some(ranks) = with(Positions::Unknown, true).filter(|_| sequence == Sequence::Calls)
+        {
+            remarks.push(format!(
+                "Communicator {name}: of {ranks} no {what} are kept; whether they have called what others wait in is not known."
+            ));
+        }
+        if let Some(ranks) = with(Positions::Ordered, false) {
+            remarks.push(format!(
+                "Communicator {name}: what {ranks} called is not among the {what} that others have kept; NCCL's numbers say who is behind, not by how many."
+            ));
+        }
+    }
+    remarks
+}
+
+fn is_before_api(version: &str) -> bool {
+    let mut parts = version
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    major == 2 && minor < 28
+}
+
+/// Ranks of the launcher that no process has: only of processes that have recorded is it known that they came.
+fn never_seen(job: &Job) -> Option<(u32, Vec<u32>)> {
+    let processes = job.processes.iter();
+    let size = processes
+        .clone()
+        .filter_map(|one| one.launcher_size)
+        .max()?;
+    let seen: BTreeSet<u32> = processes.filter_map(|one| one.launcher_rank).collect();
+    let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
+    (!missing.is_empty()).then_some((size, missing))
+}

@@ -1,0 +1,55 @@
+//! The collectives of a rank in the order of its communicator.
+
+use super::job::{Comm, Rank};
+use super::tail::{Positions, Tail};
+
+/// One of the two sequences of collectives that a communicator has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// The collectives that the program called.
+    Calls,
+    /// Those of CUDA graphs that it launched.
+    Replays,
+}
+
+impl Sequence {
+    pub(crate) const ALL: [Self; 2] = [Self::Calls, Self::Replays];
+
+    pub(crate) const fn of(self, rank: &Rank) -> &Tail {
+        match self {
+            Self::Calls => &rank.calls,
+            Self::Replays => &rank.replays,
+        }
+    }
+
+    pub(crate) const fn of_mut(self, rank: &mut Rank) -> &mut Tail {
+        match self {
+            Self::Calls => &mut rank.calls,
+            Self::Replays => &mut rank.replays,
+        }
+    }
+
+    /// The sequences that a communicator has: launches of graphs only where a rank reports them.
+    pub(crate) fn in_comm(comm: &Comm) -> impl Iterator<Item = Self> {
+        let has = |sequence: Self| {
+            comm.ranks
+                .values()
+                .any(|rank| sequence.of(rank).count() > 0)
+        };
+        let all = Self::ALL.into_iter();
+        all.filter(move |sequence| *sequence == Self::Calls || has(*sequence))
+    }
+
+    /// The ranks that take part in it: only ranks with network transfers report the launches of graphs.
+    pub(crate) fn ranks(self, comm: &Comm) -> impl Iterator<Item = (u32, &Rank)> {
+        let ranks = comm.ranks.iter().map(|(number, rank)| (*number, rank));
+        ranks.filter(move |(_, rank)| self == Self::Calls || self.of(rank).count() > 0)
+    }
+
+    /// Whether positions count from the first collective of the communicator, not from the first that is kept.
+    pub(crate) fn is_from_beginning(self, comm: &Comm) -> bool {
+        let tails = || comm.ranks.values().map(|rank| self.of(rank));
+        let is_counted = |tail: &Tail| tail.positions == Positions::Counted;
+        tails().all(is_counted) || tails().any(|tail| is_counted(tail) && !tail.list.is_empty())
+    }
+}

@@ -1,0 +1,153 @@
+//! What is judged of jobs that are made up: each is a table of ranks with what they called and how far it came.
+
+mod flight;
+mod reports;
+mod suspects;
+
+use super::job::{Actor, Comm, Job, Process, ProcessState, Rank};
+use super::operation::{Call, Message, OpenCall, Progress, Signature, Stage, Wait, WaitState};
+use super::report::report;
+use super::report::rows::{Kind, Report};
+use super::tail::{Positions, Tail};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// The moment of looking.
+const NOW_NS: u64 = 1_000 * SECOND_NS;
+const AFTER_NS: u64 = 10 * SECOND_NS;
+
+fn process(number: usize) -> Process {
+    Process {
+        part: format!("part{number}"),
+        host: "node".to_owned(),
+        pid: 100 + u32::try_from(number).expect("few"),
+        launcher_rank: None,
+        launcher_size: None,
+        state: ProcessState::Running,
+        until_ns: NOW_NS,
+        last_record_ns: NOW_NS,
+        last_event_ns: NOW_NS - 30 * SECOND_NS,
+        event_mask: 0xffff,
+        nccl_version: "2.28.9".to_owned(),
+        has_journal: true,
+        is_whole: true,
+        kept_since_ns: None,
+        problems: Vec::new(),
+    }
+}
+
+/// One rank a process, one GPU a process.
+fn rank(process: usize, calls: Vec<Call>) -> Rank {
+    Rank {
+        actor: Actor { process, gpu: 0 },
+        calls: Tail {
+            list: calls,
+            ..Tail::default()
+        },
+        ..Rank::default()
+    }
+}
+
+/// A call of so many seconds ago.
+fn call(func: &str, count: u64, seconds_ago: u64, stage: Stage) -> Call {
+    Call {
+        what: Signature {
+            func: func.into(),
+            count,
+            datatype: "ncclFloat32".into(),
+            root: None,
+        },
+        from_api: true,
+        sequence: None,
+        by_copy_engine: false,
+        entered_ns: NOW_NS - seconds_ago * SECOND_NS,
+        progress: Progress {
+            stage,
+            began: stage >= Stage::Running,
+            ..Progress::default()
+        },
+    }
+}
+
+fn done(seconds_ago: u64) -> Call {
+    call("AllReduce", 8, seconds_ago, Stage::Done)
+}
+
+fn open(seconds_ago: u64) -> Call {
+    call("AllReduce", 8, seconds_ago, Stage::Running)
+}
+
+fn wait(peer: i32, state: WaitState) -> Wait {
+    Wait {
+        channel: 0,
+        peer,
+        is_send: matches!(state, WaitState::SendGpu | WaitState::SendPeer),
+        state,
+        step: Some(0),
+        steps: 4,
+        since_ns: NOW_NS - 20 * SECOND_NS,
+    }
+}
+
+fn comm(name: &str, size: u32, ranks: Vec<(u32, Rank)>) -> Comm {
+    Comm {
+        name: name.to_owned(),
+        id: 7,
+        size,
+        knows_size: true,
+        ranks: ranks.into_iter().collect(),
+    }
+}
+
+fn job(processes: usize, comms: Vec<Comm>) -> Job {
+    Job {
+        processes: (0..processes).map(process).collect(),
+        comms,
+        now_ns: NOW_NS,
+    }
+}
+
+fn judge(job: &Job) -> Report {
+    report("dir", job, AFTER_NS)
+}
+
+/// One communicator, a rank a process.
+fn world(ranks: Vec<Rank>) -> Job {
+    let size = u32::try_from(ranks.len()).expect("few");
+    job(
+        ranks.len(),
+        vec![comm("world", size, (0..).zip(ranks).collect())],
+    )
+}
+
+/// One communicator of ranks that called these.
+fn calls(calls: impl IntoIterator<Item = Vec<Call>>) -> Job {
+    let ranks = calls.into_iter().enumerate();
+    world(ranks.map(|(process, calls)| rank(process, calls)).collect())
+}
+
+/// The first suspect: reason, communicator, rank, ranks blocked.
+fn suspect(report: &Report) -> (&str, &str, u32, usize) {
+    let first = report.suspects.first();
+    let first = first.unwrap_or_else(|| panic!("no suspect: {}", report.verdict.text));
+    (
+        first.reason,
+        &first.communicator,
+        first.rank,
+        first.ranks_blocked,
+    )
+}
+
+fn message(peer: u32, is_send: bool, stage: Stage) -> Message {
+    Message {
+        peer,
+        is_send,
+        number: 0,
+        count: 8,
+        datatype: "ncclFloat32".into(),
+        entered_ns: NOW_NS - 20 * SECOND_NS,
+        progress: Progress {
+            stage,
+            ..Progress::default()
+        },
+    }
+}

@@ -1,0 +1,52 @@
+//! What else the report says.
+
+use super::*;
+
+#[test]
+fn a_short_wait_is_no_hang() {
+    let verdict = judge(&calls([vec![open(3)], Vec::new()])).verdict;
+    assert_eq!((verdict.found, verdict.kind), (false, Kind::Waiting));
+}
+
+#[test]
+fn what_began_after_the_moment_of_looking_does_not_wait() {
+    let mut later = open(0);
+    later.entered_ns = NOW_NS + SECOND_NS;
+    let report = report("dir", &calls([vec![later], Vec::new()]), 0);
+    assert_eq!(report.verdict.kind, Kind::Nothing);
+}
+
+#[test]
+fn what_all_called_is_complete_as_far_as_is_known() {
+    let launched = || vec![call("AllReduce", 8, 20, Stage::Launched)];
+    let report = judge(&calls([launched(), launched()]));
+    assert!(!report.verdict.found);
+    let sequence = &report.communicators[0].sequences[0];
+    assert!(sequence.first_incomplete.is_none());
+    let last = sequence.last_complete.as_ref().expect("one");
+    assert_eq!((last.position, last.is_sure), (1, false));
+}
+
+#[test]
+fn a_rank_that_always_comes_last_is_named() {
+    let late_by = |ns: u64| -> Vec<Call> {
+        let six = (0..6).map(|position| done(100 - position));
+        six.map(|call| Call {
+            entered_ns: call.entered_ns + ns,
+            ..call
+        })
+        .collect()
+    };
+    let report = judge(&calls([late_by(0), late_by(20_000_000)]));
+    let last = report.communicators[0].straggler.as_ref().expect("rank 1");
+    assert_eq!((last.rank, last.times, last.of), (1, 6, 6));
+    assert_eq!(last.behind_ns, 20_000_000);
+}
+
+#[test]
+fn a_process_that_is_gone_before_anybody_waits_is_reported() {
+    let mut job = calls([vec![done(20)], vec![done(20)]]);
+    job.processes[1].state = ProcessState::Gone;
+    let verdict = judge(&job).verdict;
+    assert_eq!((verdict.found, verdict.kind), (true, Kind::Died));
+}

@@ -1,0 +1,162 @@
+//! Reads the whole merged archive before it is put in place.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use otf2::verbatim::Definition;
+use otf2::{Archive, Definitions, Event, EventKind, LocationRef, RegionRef};
+use trace::progress::Progress as _;
+
+use crate::progress::Bar;
+
+/// How many locations are read at once: two chunks of memory each.
+const AT_ONCE: usize = 64;
+
+/// How many locations and events were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::merge) struct Read {
+    /// Locations.
+    pub(in crate::merge) locations: u64,
+    /// Events.
+    pub(in crate::merge) events: u64,
+}
+
+/// Reads everything and compares: definitions with what was written, the number of events of each location, their
+/// order, and the nesting of those that are NCCL's (`is_ours`).
+///
+/// # Errors
+///
+/// Says what is wrong.
+pub(in crate::merge) fn verify(
+    anchor: &Path,
+    written: &[Definition],
+    is_ours: impl Fn(LocationRef) -> bool,
+    bar: &Bar,
+) -> Result<Read> {
+    let archive = Archive::open(anchor).context("the merged archive cannot be read")?;
+    let verbatim = archive.verbatim_definitions()?;
+    let differs = verbatim
+        .iter()
+        .zip(written)
+        .find(|(read, written)| read != written);
+    if let Some((read, written)) = differs {
+        bail!("a definition was read differently than it was written: {read:?}, not {written:?}");
+    }
+    if verbatim.len() != written.len() {
+        bail!(
+            "{} definitions were written, {} were read",
+            written.len(),
+            verbatim.len()
+        );
+    }
+    drop(verbatim);
+    let definitions = archive.definitions()?;
+    let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
+    bar.begin("read back", locations.len() as u64);
+    let mut read = Read::default();
+    for some in locations.chunks(AT_ONCE) {
+        read.events += some_locations(&archive, &definitions, some, &is_ours)?;
+        read.locations += some.len() as u64;
+        some.iter().for_each(|_| bar.step());
+    }
+    bar.end();
+    Ok(read)
+}
+
+fn some_locations(
+    archive: &Archive,
+    definitions: &Definitions,
+    locations: &[LocationRef],
+    is_ours: &impl Fn(LocationRef) -> bool,
+) -> Result<u64> {
+    let mut states: BTreeMap<LocationRef, LocationState> = BTreeMap::new();
+    let clock = definitions.clock;
+    let span = clock.map_or((0, u64::MAX), |clock| {
+        let first = clock.global_offset;
+        (first, first.saturating_add(clock.trace_length))
+    });
+    let mut wrong = None;
+    let mut before = 0;
+    let events = archive
+        .for_each_event(locations, |location, event| {
+            let state = states.entry(location).or_default();
+            let found = state
+                .event(&event, is_ours(location), definitions)
+                .or_else(|| outside(&event, before, is_ours(location), span));
+            before = event.time;
+            match found {
+                None => ControlFlow::Continue(()),
+                Some(reason) => {
+                    wrong = Some(format!(
+                        "location {} at {}: {reason}",
+                        location.get(),
+                        event.time
+                    ));
+                    ControlFlow::Break(())
+                }
+            }
+        })
+        .context("the merged archive cannot be read")?;
+    if let Some(wrong) = wrong {
+        bail!("{wrong}");
+    }
+    for location in locations {
+        let state = states.remove(location).unwrap_or_default();
+        let promised = definitions.locations.get(location);
+        let promised = promised.map_or(0, |location| location.number_of_events);
+        if state.events != promised {
+            bail!(
+                "location {} has {} events, not {promised}",
+                location.get(),
+                state.events
+            );
+        }
+        if is_ours(*location) && !state.open.is_empty() {
+            bail!("location {}: a region is not left", location.get());
+        }
+    }
+    Ok(events)
+}
+
+fn outside(event: &Event, before: u64, is_ours: bool, span: (u64, u64)) -> Option<String> {
+    if event.time < before {
+        return Some(format!("comes after an event at {before}"));
+    }
+    // What Score-P says of its own events is its own affair.
+    (is_ours && !(span.0..=span.1).contains(&event.time))
+        .then(|| format!("is not within the trace, {} to {}", span.0, span.1))
+}
+
+#[derive(Debug, Default)]
+struct LocationState {
+    events: u64,
+    open: Vec<RegionRef>,
+}
+
+impl LocationState {
+    fn event(&mut self, event: &Event, is_ours: bool, definitions: &Definitions) -> Option<String> {
+        self.events += 1;
+        if !is_ours {
+            return None;
+        }
+        for (attribute, _) in &event.attributes {
+            if !definitions.attributes.contains_key(attribute) {
+                return Some(format!("{attribute:?} is not defined"));
+            }
+        }
+        match &event.kind {
+            EventKind::Enter(region) => {
+                self.open.push(*region);
+                (!definitions.regions.contains_key(region))
+                    .then(|| format!("{region:?} is not defined"))
+            }
+            EventKind::Leave(region) => {
+                let left = self.open.pop();
+                (left != Some(*region)).then(|| format!("{region:?} is left, {left:?} was entered"))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `merge` of several traces of Score-P's, one a process.
+
+use otf2::{EventKind, LocationRef};
+
+use super::{checked, events, open, ours};
+use crate::tool::made_up::{self, RANKS, SECOND, Timer};
+use crate::tool::nccl::{NCCL, Nccl};
+use crate::tool::score_p::{MPI, ScoreP};
+use crate::tool::support::{Scratch, text};
+
+/// As torchrun's jobs: every process has a trace of its own, with the clock of its host.
+#[test]
+fn traces_of_single_processes_become_one() {
+    for (timer, most) in [
+        (Timer::Counter, 12),
+        (Timer::MonotonicRaw, 6),
+        (Timer::Realtime, 3),
+    ] {
+        let scratch = Scratch::new();
+        Nccl::new().write(&scratch.join("nccl"));
+        let single = |rank| ScoreP {
+            only: Some(rank),
+            ..ScoreP::new(timer)
+        };
+        // Not in the order of ranks.
+        for rank in [1, 2, 0] {
+            single(rank).write(&scratch.join(&format!("s{}", 9 - rank)));
+        }
+        let words = ["merge", "nccl", "s7", "s8", "s9", "-o", "out"];
+        let output = scratch.tool().args(words).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let merged = scratch.join("out");
+        checked(&scratch, &merged);
+        let archive = open(&merged);
+        let definitions = archive.definitions().expect("definitions");
+        let events = events(&archive);
+        for rank in 0..RANKS {
+            let master = &definitions.locations[&LocationRef::new(rank)];
+            let process = &definitions.location_groups[&master.group];
+            let node = &definitions.system_tree_nodes[&process.system_tree_parent];
+            let name = match rank {
+                0 => "Process".to_owned(),
+                rank => format!("rank {rank}: Process"),
+            };
+            assert_eq!(definitions.string(process.name), Some(&*name));
+            let host = if rank == 2 {
+                "beta.cluster.example"
+            } else {
+                "alpha.cluster.example"
+            };
+            assert_eq!(definitions.string(node.name), Some(host));
+            let lane = &definitions.locations[&ours(rank)];
+            let gpu = &definitions.location_groups[&lane.group];
+            assert_eq!(gpu.creator, master.group);
+            let names = |location: LocationRef| -> Vec<(&str, u64)> {
+                let enters = events[&location]
+                    .iter()
+                    .filter_map(|event| match &event.kind {
+                        EventKind::Enter(region) => {
+                            let name = definitions.string(definitions.regions[region].name);
+                            Some((name.expect("a name"), event.time))
+                        }
+                        _ => None,
+                    });
+                enters.collect()
+            };
+            let all = [names(LocationRef::new(rank)), names(ours(rank))].concat();
+            let truth = [
+                ("main", SECOND + i128::from(rank) * 1_000_000 + 1000),
+                ("MPI_Allreduce", MPI[0].0),
+                ("MPI_Allreduce", MPI[1].0),
+                ("ncclAllReduce", NCCL.0),
+            ];
+            // Between hosts NCCL's archive says it: their wall clocks, which differ by 8 ms.
+            let wrong = |at| match rank {
+                2 => made_up::wall_clocks_differ(timer, at),
+                _ => 0,
+            };
+            for ((name, at), (truth_name, truth)) in all.into_iter().zip(truth) {
+                let expected = i128::from(single(0).time(truth)) + wrong(truth);
+                assert_eq!(name, truth_name);
+                let off = i128::from(at) - expected;
+                assert!(
+                    off.abs() <= most,
+                    "{timer:?} rank {rank} {name}: off by {off}"
+                );
+            }
+            // On each rank, NCCL is called 2 µs after what was before.
+            let leave = events[&LocationRef::new(rank)].iter().find(|event| {
+                matches!(&event.kind, EventKind::Leave(region)
+                    if definitions.string(definitions.regions[region].name) == Some("MPI_Allreduce"))
+            });
+            let leave = leave.expect("a leave").time;
+            let two = single(0).time(NCCL.0) - single(0).time(MPI[0].1);
+            let between = events[&ours(rank)][0].time - leave;
+            assert!(
+                between.abs_diff(two) <= 8,
+                "{timer:?} rank {rank}: {between} for {two}"
+            );
+        }
+        // What all traces have alike is there once, but for lists that hold what processes have.
+        let mains = definitions.regions.values();
+        let mains = mains.filter(|it| definitions.string(it.name) == Some("main"));
+        assert_eq!((mains.count(), definitions.system_tree_nodes.len()), (1, 3));
+        let attributes = definitions.attributes.values();
+        let ids = attributes.filter(|it| definitions.string(it.name) == Some("ProcessId"));
+        assert_eq!(ids.count(), 1);
+    }
+}
+
+#[test]
+fn several_traces_are_of_single_processes() {
+    let scratch = Scratch::new();
+    Nccl::new().write(&scratch.join("nccl"));
+    ScoreP::new(Timer::Counter).write(&scratch.join("all"));
+    let only = ScoreP {
+        only: Some(0),
+        ..ScoreP::new(Timer::Counter)
+    };
+    only.write(&scratch.join("one"));
+    let refused = |words: &[&str], reason: &str| {
+        let output = scratch.tool().arg("merge").args(words).output();
+        let output = output.expect("the tool runs");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert!(said.contains(reason), "{reason}: {said}");
+    };
+    refused(
+        &["all", "one", "nccl", "-o", "out"],
+        "several traces of Score-P's can be merged where each is of one",
+    );
+    refused(
+        &["one", "all", "-o", "out"],
+        "none of these archives is NCCL's",
+    );
+    refused(&["one", "nccl", "-o", "out"], "no process of Score-P's for");
+    refused(
+        &["one", "one", "nccl", "--map", "0=0", "-o", "out"],
+        "several processes are rank 0",
+    );
+}

@@ -1,0 +1,208 @@
+//! What Score-P would write of a made-up job.
+
+mod definitions;
+
+use std::path::{Path, PathBuf};
+
+use otf2::{
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, Collective,
+    CollectiveOp, CommRef, EventWriter, IoHandleRef, LocationRef, MappingType, MetricRef,
+    MetricValue, ParameterRef, RegionRef, RmaAccess, RmaWinRef, StringRef,
+};
+
+use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_id};
+
+/// The trace of Score-P's.
+pub(crate) struct ScoreP {
+    pub(crate) timer: Timer,
+    /// Whether `scorep.cfg` is there.
+    pub(crate) has_settings: bool,
+    /// Whether PROGRAM_BEGIN has the process's number.
+    pub(crate) has_process_ids: bool,
+    /// Whether local definitions take more than one chunk.
+    pub(crate) has_large_tables: bool,
+    /// The one process that it is of, by its rank: without MPI.
+    pub(crate) only: Option<u64>,
+}
+
+/// When MPI_Allreduce is called and left by all ranks, twice.
+pub(crate) const MPI: [(Moment, Moment); 2] = [
+    (2 * SECOND, 2 * SECOND + 10_000_000),
+    (2 * SECOND + 30_004_000, 4 * SECOND),
+];
+
+const MAIN: RegionRef = RegionRef::new(0);
+pub(crate) const ALLREDUCE: RegionRef = RegionRef::new(1);
+const WORK: RegionRef = RegionRef::new(2);
+const WINDOW: RmaWinRef = RmaWinRef::new(0);
+const WORLD: CommRef = CommRef::new(0);
+
+impl ScoreP {
+    pub(crate) fn new(timer: Timer) -> Self {
+        Self {
+            timer,
+            has_settings: true,
+            has_process_ids: true,
+            has_large_tables: false,
+            only: None,
+        }
+    }
+
+    /// The time of the whole trace: that of rank 0's host.
+    pub(crate) fn time(&self, at: Moment) -> u64 {
+        number(host(0).timer(self.timer, at))
+    }
+
+    /// The host whose clock is that of the trace.
+    fn clock(&self) -> Host {
+        host(self.only.unwrap_or(0))
+    }
+
+    fn resolution(&self) -> u64 {
+        match self.timer {
+            Timer::Counter => number(self.clock().ticks_per_second),
+            Timer::MonotonicRaw => 1_000_000_000,
+            Timer::Realtime => 1_000_000,
+        }
+    }
+
+    /// Writes it to `directory`.
+    pub(crate) fn write(&self, directory: &Path) -> PathBuf {
+        std::fs::create_dir_all(directory).expect("a directory");
+        if self.has_settings {
+            let name = match self.timer {
+                Timer::Counter => "tsc",
+                Timer::MonotonicRaw => "clock_gettime",
+                Timer::Realtime => "gettimeofday",
+            };
+            let text = format!("SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='{name}'\n");
+            std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
+        }
+        // Score-P's chunks of definitions are smaller than ours.
+        let mut archive =
+            ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
+        archive.set_creator("Score-P 8.4").expect("a creator");
+        archive
+            .set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true")
+            .expect("a property");
+        let mut events = Vec::new();
+        for rank in (0..RANKS).filter(|rank| self.only.is_none_or(|only| only == *rank)) {
+            for thread in 0..2 {
+                let in_id = if self.only.is_some() { 0 } else { rank };
+                let location = LocationRef::new(thread << 32 | in_id);
+                let mut writer = archive.event_writer(location).expect("a writer");
+                let at = |moment| number(host(rank).timer(self.timer, moment));
+                match thread {
+                    0 => self.master(&mut writer, rank, at),
+                    _ => self.second(&mut writer, rank, at),
+                }
+                .expect("events");
+                events.push((location, writer.close().expect("events")));
+                self.local(&mut archive, location, rank);
+            }
+        }
+        let mut to = archive.definitions().expect("definitions");
+        for definition in self.definitions(&events) {
+            to.verbatim(&definition).expect("a definition");
+        }
+        archive.close().expect("an archive");
+        directory.to_owned()
+    }
+
+    fn local(&self, archive: &mut ArchiveWriter, location: LocationRef, rank: u64) {
+        let mut local = archive.local_definitions(location).expect("a writer");
+        // As Score-P does it: at MPI_Init and when it ends.
+        for at in [SECOND + 500_000_000, 5 * SECOND] {
+            let own = host(rank).timer(self.timer, at);
+            let all = self.clock().timer(self.timer, at);
+            let offset = i64::try_from(all - own).expect("an offset");
+            local
+                .clock_offset(number(own), offset, 0.0)
+                .expect("an offset");
+        }
+        local
+            .mapping_table_dense(MappingType::Comm, &[0, 1])
+            .expect("a table");
+        let large = [
+            MappingType::String,
+            MappingType::Region,
+            MappingType::Attribute,
+            MappingType::Parameter,
+        ];
+        // What is used stands for itself; the end is turned round.
+        let table: Vec<u32> = (0..100).chain((100..30_000).rev()).collect();
+        for mapping in large.into_iter().filter(|_| self.has_large_tables) {
+            local.mapping_table_dense(mapping, &table).expect("a table");
+        }
+        local.close().expect("local definitions");
+    }
+
+    fn master(
+        &self,
+        to: &mut EventWriter<'_>,
+        rank: u64,
+        at: impl Fn(Moment) -> u64,
+    ) -> otf2::Result<()> {
+        let none = Attributes::NONE;
+        let mut process = Attributes::new();
+        if self.has_process_ids {
+            process.add(AttributeRef::new(0), AttributeValue::U64(process_id(rank)))?;
+        }
+        let begin = SECOND + Moment::from(rank) * 1_000_000;
+        to.program_begin(at(begin), StringRef::new(0), &process)?;
+        to.enter(at(begin + 1000), MAIN, none)?;
+        for (enter, leave) in MPI {
+            to.enter(at(enter), ALLREDUCE, none)?;
+            if self.only.is_some() {
+                to.leave(at(leave), ALLREDUCE, none)?;
+                continue;
+            }
+            to.mpi_collective_begin(at(enter), none)?;
+            let collective = Collective {
+                op: CollectiveOp::Allreduce,
+                comm: WORLD,
+                root: None,
+                bytes_sent: 24,
+                bytes_received: 24,
+            };
+            to.mpi_collective_end(at(leave), &collective, none)?;
+            to.leave(at(leave), ALLREDUCE, none)?;
+        }
+        to.leave(at(6 * SECOND), MAIN, none)?;
+        to.program_end(at(6 * SECOND), 0, none)
+    }
+
+    /// What a thread beside MPI does: all that archives of Score-P's can have besides.
+    fn second(
+        &self,
+        to: &mut EventWriter<'_>,
+        rank: u64,
+        at: impl Fn(Moment) -> u64,
+    ) -> otf2::Result<()> {
+        let none = Attributes::NONE;
+        let at = |step: Moment| at(3 * SECOND + step * 1000);
+        to.enter(at(0), WORK, none)?;
+        to.parameter_u64(at(0), ParameterRef::new(0), rank, none)?;
+        to.metric(at(1), MetricRef::new(0), &[MetricValue::U64(4096)], none)?;
+        to.io_create_handle(at(2), IoHandleRef::new(0), (1, 0, 0), none)?;
+        to.io_operation_begin(at(3), IoHandleRef::new(0), 1, (512, 7), none)?;
+        to.io_operation_complete(at(4), IoHandleRef::new(0), (512, 7), none)?;
+        to.io_destroy_handle(at(5), IoHandleRef::new(0), none)?;
+        to.leave(at(5), WORK, none)?;
+        to.calling_context_enter(at(6), CallingContextRef::new(0), 2, none)?;
+        to.calling_context_leave(at(7), CallingContextRef::new(0), none)?;
+        if self.only.is_some() {
+            return Ok(());
+        }
+        to.rma_win_create(at(8), WINDOW, none)?;
+        let access = RmaAccess {
+            win: WINDOW,
+            remote: 0,
+            bytes: 8,
+            matching: 1,
+        };
+        to.rma_put(at(9), &access, none)?;
+        to.rma_op_complete_blocking(at(10), WINDOW, 1, none)?;
+        to.rma_win_destroy(at(11), WINDOW, none)
+    }
+}
