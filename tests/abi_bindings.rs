@@ -3,7 +3,10 @@
 use std::path::Path;
 
 #[path = "../build.rs"]
-#[expect(dead_code, reason = "the test calls what makes the bindings, and not the build")]
+#[expect(
+    dead_code,
+    reason = "the test calls what makes the bindings, and not the build"
+)]
 mod build;
 
 #[test]

@@ -4,61 +4,24 @@ mod after;
 mod directory;
 mod nothing;
 mod plugin;
+mod request;
 mod settings;
 mod signals;
 
-use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context as _, Result, anyhow};
-use clap::Args;
 use journal::part::environment::JobEnvironment;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::exit::Exit;
 use crate::print;
 
+pub(crate) use request::Request;
+
 use directory::{Directory, Existing};
-use settings::Settings;
 use signals::{Forwarding, Signals};
-
-/// What to run, and how.
-#[derive(Debug, Args)]
-#[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] -- COMMAND [ARGUMENT]...")]
-pub(crate) struct Request {
-    /// Directory of the archive [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a job id with date and time]
-    #[arg(short, long, visible_alias = "output", value_name = "DIR")]
-    out: Option<PathBuf>,
-
-    /// Replace the archive that is in DIR
-    #[arg(long, conflicts_with = "append")]
-    force: bool,
-
-    /// Add this run's processes to the archive that is in DIR
-    #[arg(long)]
-    append: bool,
-
-    /// The plugin [default: beside this program, in ../lib or in ../lib64]
-    #[arg(long, value_name = "FILE")]
-    plugin: Option<PathBuf>,
-
-    /// Let NCCL look for the plugin on LD_LIBRARY_PATH: NCCL 2.27.3 loads no plugin by its path
-    #[arg(long)]
-    by_name: bool,
-
-    #[command(flatten)]
-    settings: Settings,
-
-    /// Leave it to `nccl-otf2 finalize` to complete the archive when processes were killed
-    #[arg(long)]
-    no_finalize: bool,
-
-    /// The command with its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
 
 /// Runs the command.
 ///

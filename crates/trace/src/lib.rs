@@ -40,6 +40,7 @@ pub use part::write::{PartSummary, WriteOptions, write_part};
 #[doc(hidden)]
 pub mod internals {
     pub use crate::archive::blind_spots::{BLIND_SPOTS, BlindSpot, table_of};
-    pub use crate::archive::processes::{Process, align_clocks, processes};
+    pub use crate::archive::constraints::align_clocks;
+    pub use crate::archive::processes::{Process, processes};
     pub use crate::part::traffic::rows::{End, Passage, Traffic};
 }

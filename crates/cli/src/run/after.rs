@@ -10,9 +10,9 @@ use trace::{
     part_directories, read_process, unify, write_part,
 };
 
-use super::Request;
 use super::directory::{Directory, is_one_of_many};
 use super::nothing;
+use super::request::Request;
 use crate::place::{ANCHOR, PARTS};
 use crate::print;
 use crate::progress::Bar;

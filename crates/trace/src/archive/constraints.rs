@@ -1,12 +1,12 @@
 //! From what the parts say of their traffic to constraints between hosts: both ends of a message, all ranks of a
-//! collective.
+//! collective. From those to the one clock that all share.
 
 use std::collections::BTreeMap;
 
 use crate::archive::processes::Process;
-use crate::clocks::hosts::{Constraint, Reading};
+use crate::clocks::hosts::{Alignment, Constraint, Reading, align};
 use crate::part::manifest::CommIdentity;
-use crate::part::traffic::rows::Key;
+use crate::part::traffic::rows::{Key, Traffic};
 use crate::tables::place::{index, place};
 
 /// Of a collective on more hosts than this each is compared with the first only, not with all.
@@ -41,8 +41,7 @@ impl<'a> Names<'a> {
 }
 
 /// The constraints between hosts.
-#[must_use]
-pub(super) fn constraints(processes: &[Process]) -> Vec<Constraint> {
+fn constraints(processes: &[Process]) -> Vec<Constraint> {
     let mut names = Names::default();
     let mut constraints = passages(processes, &mut names);
     constraints.extend(messages(processes, &mut names));
@@ -148,12 +147,39 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
     constraints
 }
 
+/// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
+#[must_use]
+pub fn align_clocks(processes: &mut [Process]) -> Alignment {
+    let boots = processes.iter().map(|process| index(process.boot) + 1);
+    let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];
+    if spans.len() < 2 {
+        return Alignment::default();
+    }
+    for process in &*processes {
+        let (first, last) = process.manifest.span_ns;
+        if process.has_events()
+            && let Some(span) = spans.get_mut(index(process.boot))
+        {
+            span.0 = span.0.min(process.system_ns(first));
+            span.1 = span.1.max(process.system_ns(last));
+        }
+    }
+    let alignment = align(&spans, constraints(processes));
+    for process in processes {
+        let correction = alignment.clocks.get(index(process.boot));
+        process.correction = correction.cloned().unwrap_or_default();
+        // It has said what it had to say; of ten thousand parts it is the larger half.
+        process.manifest.traffic = Traffic::default();
+    }
+    alignment
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::archive::processes::processes;
     use crate::part::manifest::{CommDefinition, Manifest};
-    use crate::part::traffic::rows::{End, Passage, Traffic};
+    use crate::part::traffic::rows::{End, Passage};
 
     const KEY: Key = Key {
         comm: 0,

@@ -3,7 +3,7 @@
 pub(crate) mod blind_spots;
 mod clock_statements;
 mod communicators;
-mod constraints;
+pub(crate) mod constraints;
 mod definitions;
 pub(crate) mod finalize;
 pub(crate) mod last_process;

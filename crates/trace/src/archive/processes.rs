@@ -1,13 +1,12 @@
-//! The processes of a job: which number each has in the archive, and the clock that all share.
+//! The processes of a job: which number each has in the archive, and how its times become the archive's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::archive::constraints::constraints;
-use crate::clocks::hosts::{Alignment, Correction, align};
+use crate::clocks::hosts::{Alignment, Correction};
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
-use crate::part::traffic::rows::Traffic;
-use crate::tables::place::{index, place};
+use crate::tables::place::place;
+use journal::part::options::ArchiveOptions;
 
 /// A part with what unify knows about its process.
 #[derive(Debug)]
@@ -94,6 +93,16 @@ impl Process {
     }
 }
 
+/// What an archive is made of.
+pub(super) struct Parts<'a> {
+    pub(super) processes: &'a [Process],
+    pub(super) alignment: &'a Alignment,
+    /// How all of them are written.
+    pub(super) options: ArchiveOptions,
+    /// Parts that are not in the archive, and why.
+    pub(super) left_out: &'a [String],
+}
+
 /// Gives every location of the archive its id.
 ///
 /// The locations that stand for ranks of communicators get 0, 1, 2 …, and are listed in that order as *the*
@@ -172,33 +181,6 @@ fn number_boots(processes: &mut [Process]) {
         let next = place(boots.len());
         process.boot = *boots.entry(clock_key(&process.manifest)).or_insert(next);
     }
-}
-
-/// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
-#[must_use]
-pub fn align_clocks(processes: &mut [Process]) -> Alignment {
-    let boots = processes.iter().map(|process| index(process.boot) + 1);
-    let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];
-    if spans.len() < 2 {
-        return Alignment::default();
-    }
-    for process in &*processes {
-        let (first, last) = process.manifest.span_ns;
-        if process.has_events()
-            && let Some(span) = spans.get_mut(index(process.boot))
-        {
-            span.0 = span.0.min(process.system_ns(first));
-            span.1 = span.1.max(process.system_ns(last));
-        }
-    }
-    let alignment = align(&spans, constraints(processes));
-    for process in processes {
-        let correction = alignment.clocks.get(index(process.boot));
-        process.correction = correction.cloned().unwrap_or_default();
-        // It has said what it had to say; of ten thousand parts it is the larger half.
-        process.manifest.traffic = Traffic::default();
-    }
-    alignment
 }
 
 fn clock_key(manifest: &Manifest) -> String {

@@ -14,9 +14,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::archive::processes::{align_clocks, processes};
+use crate::archive::constraints::align_clocks;
+use crate::archive::processes::{Parts, processes};
 use crate::archive::properties::{PartsThere, option_properties, total};
-use crate::archive::write::{self, ArchiveSize, Parts};
+use crate::archive::write::{self, ArchiveSize};
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};

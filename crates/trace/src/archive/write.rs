@@ -13,14 +13,12 @@ use crate::archive::definitions::{Definitions, Sources, clock};
 use crate::archive::matching::Matching;
 use crate::archive::merged::{Strings, attributes, regions};
 use crate::archive::origins::Origins;
-use crate::archive::processes::Process;
+use crate::archive::processes::{Parts, Process};
 use crate::archive::properties::{properties, within_anchor};
-use crate::clocks::hosts::Alignment;
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::TRACES;
 use crate::part::manifest::Manifest;
 use crate::progress::Progress;
-use journal::part::options::ArchiveOptions;
 
 /// How large an archive became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,16 +35,6 @@ pub struct ArchiveSize {
     pub collectives_unmatched: u64,
     /// Places where ranks of a communicator called different collectives.
     pub mismatches: u64,
-}
-
-/// What an archive is made of.
-pub(super) struct Parts<'a> {
-    pub(super) processes: &'a [Process],
-    pub(super) alignment: &'a Alignment,
-    /// How all of them are written.
-    pub(super) options: ArchiveOptions,
-    /// Parts that are not in the archive, and why.
-    pub(super) left_out: &'a [String],
 }
 
 /// The archive's number of each of a part's own.

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::part::manifest::write_json;
+use crate::part::files::write_json;
 use crate::tables::place::index;
 use nccl_events::control::Span;
 

@@ -1,11 +1,11 @@
 //! The event files of a part, one location after the other: memory is one chunk beside the timeline.
 
 use std::path::Path;
+use std::time::Instant;
 
 use otf2::{EventWriter, LocationRef, PartWriter};
 
 use super::files::TRACES;
-use super::write::Deadline;
 use crate::emit::definitions::Definitions;
 use crate::emit::events::{Emitter, Written};
 use crate::error::{Error, otf2_error};
@@ -21,6 +21,25 @@ use crate::timeline::model::ProcessModel;
 
 /// How many events are written between two looks at the clock.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
+
+/// When to give up writing a part.
+pub(super) struct Deadline<'a> {
+    pub(super) at: Option<Instant>,
+    pub(super) part: &'a Path,
+}
+
+impl Deadline<'_> {
+    /// # Errors
+    /// The time is over.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self.at {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline {
+                path: self.part.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// What writing event files needs.
 pub(super) struct EventFiles<'a> {

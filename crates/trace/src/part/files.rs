@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::io_error;
+use serde::Serialize;
+
+use crate::error::{Error, io_error};
 use journal::part::process::ProcessInfo;
 use journal::private;
 
@@ -104,4 +106,13 @@ pub fn read_process(part: &Path) -> (ProcessInfo, String) {
         Ok(process) => (process, String::new()),
         Err(reason) => (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
     }
+}
+
+/// Writes a file of a part.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    let json = serde_json::to_vec(value).map_err(|error| Error::Manifest {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    private::write(path, &json).map_err(io_error("write", path))
 }

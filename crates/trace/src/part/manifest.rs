@@ -23,14 +23,13 @@ use crate::error::{Error, io_error};
 use crate::links::gpu_work::definition::GpuWorkDefinition;
 use crate::links::pxn::{ExportedRank, RemoteWork};
 use crate::part::calls::RankDigest;
-use crate::part::files::MANIFEST;
+use crate::part::files::{MANIFEST, write_json};
 use crate::part::traffic::rows::Traffic;
 use crate::tables::counts::Counts;
 use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
-use journal::private;
 
 mod locations;
 
@@ -170,15 +169,6 @@ impl Manifest {
     pub(crate) fn events(&self) -> u64 {
         self.locations.iter().map(|location| location.events).sum()
     }
-}
-
-/// Writes a file of a part.
-pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
-    let json = serde_json::to_vec(value).map_err(|error| Error::Manifest {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
-    private::write(path, &json).map_err(io_error("write", path))
 }
 
 /// An attribute.

@@ -9,7 +9,7 @@ use super::manifest::{
     GpuDefinition, LocationDefinition, LocationKind, LocationOwner, Manifest, RegionDefinition,
     SwitchDefinition, WindowDefinition,
 };
-use super::write::Recording;
+use super::recording::Recording;
 use crate::clocks::anchors;
 use crate::clocks::gpu::GpuCalibration;
 use crate::emit::attributes::Attribute;

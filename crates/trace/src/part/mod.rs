@@ -8,6 +8,7 @@ pub(crate) mod journal_cleanup;
 pub(crate) mod lock_file;
 pub(crate) mod manifest;
 mod manifest_builder;
+mod recording;
 pub(crate) mod remote_transfers;
 pub(crate) mod staging;
 pub(crate) mod traffic;

@@ -13,27 +13,23 @@ use std::time::{Duration, Instant};
 
 use super::calls::CALLS;
 use super::calls_of_ranks::calls_of_ranks;
-use super::event_files::EventFiles;
-use super::files::{self, DONE, JOURNAL, MANIFEST, TRACES, is_done, read_process};
+use super::event_files::{Deadline, EventFiles};
+use super::files::{self, DONE, MANIFEST, TRACES};
 use super::journal_cleanup;
 use super::lock_file::{LockFile, still_ours};
 use super::manifest::Manifest;
 use super::manifest_builder::Builder;
-use super::remote_transfers::{REMOTE_TRANSFERS, TransfersFile, from_neighbours};
+use super::recording::Recording;
+use super::remote_transfers::{REMOTE_TRANSFERS, TransfersFile};
 use super::staging::{Staging, put_in_place, remove_if_there};
-use crate::clocks::ticks::HostClock;
 use crate::emit::definitions::Definitions;
 use crate::error::{Error, io_error};
-use crate::links::pxn::{self, RemoteTransfers};
+use crate::links::pxn;
 use crate::progress::Progress;
-use crate::tables::Tables;
-use crate::tables::builder::TableBuilder;
 use crate::tables::counts::Counts;
 use crate::timeline::builder::{self as timeline, Timeline};
 use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
-use journal::part::process::ProcessInfo;
-use journal::reader::{Journal, Outcome};
 
 /// How to write a part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,84 +147,6 @@ pub(crate) fn write_locked(
         journal_cleanup::remove(part, progress);
     }
     Ok(summary(manifest))
-}
-
-/// When to give up writing a part.
-pub(super) struct Deadline<'a> {
-    at: Option<Instant>,
-    pub(super) part: &'a Path,
-}
-
-impl Deadline<'_> {
-    /// # Errors
-    /// The time is over.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        match self.at {
-            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline {
-                path: self.part.to_owned(),
-            }),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What a process recorded, and who it was.
-pub(super) struct Recording {
-    pub(super) tables: Tables,
-    pub(super) outcome: Outcome,
-    pub(super) clock: HostClock,
-    pub(super) process: ProcessInfo,
-    pub(super) process_problem: String,
-    /// What neighbours transferred for it (PXN), and their parts.
-    pub(super) remote: Vec<RemoteTransfers>,
-    pub(super) remote_workers: Vec<String>,
-}
-
-impl Recording {
-    /// Reads the journal of a part, and what its neighbours say of it.
-    fn read(part: &Path) -> Result<Self, Error> {
-        let journal = Journal::open(&part.join(JOURNAL))?;
-        let tick_source = journal.tick_source;
-        let process_id = journal.process_id;
-        let process_tag = journal.process_tag;
-        let session_start_ns = journal.session_start_realtime_ns;
-        let mut builder = TableBuilder::default();
-        let outcome = journal.read(&mut builder);
-        refuse_less(part, &outcome)?;
-        let (mut tables, clock) =
-            builder.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
-        tables.process_id = process_id;
-        tables.process_tag = process_tag;
-        let (mut process, process_problem) = read_process(part);
-        let (remote_workers, remote) = from_neighbours(part, &process, process_tag);
-        if process.pid == 0 {
-            process.pid = process_id;
-            process.session_start_realtime_ns = session_start_ns;
-        }
-        Ok(Self {
-            tables,
-            outcome,
-            clock,
-            process,
-            process_problem,
-            remote,
-            remote_workers,
-        })
-    }
-}
-
-/// What is written is written again only from all it came from: a process may have been stopped while it removed the
-/// journal.
-fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
-    let written = is_done(part).then(|| Manifest::read(part).ok());
-    match written.flatten() {
-        Some(before) if before.records > outcome.records => Err(Error::Shrunk {
-            path: part.join(JOURNAL),
-            records: outcome.records,
-            written: before.records,
-        }),
-        _ => Ok(()),
-    }
 }
 
 fn commit(

@@ -10,69 +10,33 @@ use std::collections::BTreeMap;
 
 use otf2::records::{
     Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
-    ParadigmRecord, Region, RmaWin, SystemTreeNode,
+    ParadigmRecord, Region, RmaWin,
 };
 use otf2::{
-    AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef,
-    LocationGroupType, LocationType, MetricBase, MetricMemberRef, MetricMode, MetricOccurrence,
-    MetricType, Paradigm, ParadigmClass, RecorderKind, RegionRole, StringRef, SystemTreeNodeRef,
+    AttributeType, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType,
+    MetricBase, MetricMemberRef, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass,
+    RecorderKind, RegionRole, SystemTreeNodeRef,
 };
 
-use crate::archive::clock_statements::{self, Hosts, Value};
+use crate::archive::clock_statements::{self, Hosts};
 use crate::archive::communicators::{Communicator, Communicators};
 use crate::archive::location_names::location_name;
 use crate::archive::location_properties;
 use crate::archive::merged::{Strings, region_groups};
-use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
-use crate::part::manifest::{AttributeDefinition, RegionDefinition};
+use crate::part::manifest::RegionDefinition;
 use crate::tables::place::{index, place};
 use crate::vocabulary::LocationKind;
 use journal::part::options::{ArchiveOptions, CommLanes};
 
 mod gpus;
+mod lists;
 mod system_tree;
+
+pub(crate) use lists::{Definitions, Sources};
 
 use gpus::{device, gpu_name, gpu_of, properties_of, used_gpus};
 use system_tree::Tree;
-
-/// The definitions of an archive; numbers are indices into the lists.
-#[derive(Debug, Default)]
-pub(crate) struct Definitions {
-    /// Strings.
-    pub(crate) strings: Strings,
-    /// System tree: the machine, then its hosts, then their GPUs.
-    pub(crate) nodes: Vec<SystemTreeNode>,
-    /// Processes, then accelerators.
-    pub(crate) location_groups: Vec<LocationGroup>,
-    /// Locations by id.
-    pub(crate) locations: BTreeMap<u64, Location>,
-    /// Attributes.
-    pub(crate) attributes: Vec<Attribute>,
-    /// Regions.
-    pub(crate) regions: Vec<Region>,
-    /// Groups: communicating locations, communicators, regions.
-    pub(crate) groups: Vec<Group>,
-    /// Communicators.
-    pub(crate) comms: Vec<Comm>,
-    /// Windows of the communicators, by the numbers of those; none where no steps are shown.
-    pub(crate) windows: Vec<RmaWin>,
-    /// Metrics, each a class of its own.
-    pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
-    /// What NCCL's paradigm is called.
-    pub(crate) paradigm: Option<ParadigmRecord>,
-}
-
-/// What the definitions of an archive are made of.
-pub(crate) struct Sources<'a> {
-    pub(crate) processes: &'a [Process],
-    pub(crate) communicators: &'a Communicators,
-    pub(crate) origins: &'a Origins<'a>,
-    pub(crate) attributes: &'a [AttributeDefinition],
-    pub(crate) regions: &'a [RegionDefinition],
-    /// How all parts are written.
-    pub(crate) options: ArchiveOptions,
-}
 
 impl Definitions {
     /// The definitions of an archive. `strings` has the strings of the parts already.
@@ -175,22 +139,6 @@ impl Definitions {
             };
             self.metrics.push((member, class));
         }
-    }
-
-    fn properties(&mut self, named: Vec<(&str, Value)>) -> Vec<(StringRef, AttributeValue)> {
-        let properties = named.into_iter().map(|(name, value)| {
-            let value = match value {
-                Value::Text(text) => AttributeValue::String(self.string(&text)),
-                Value::Signed(number) => AttributeValue::I64(number),
-                Value::Unsigned(number) => AttributeValue::U64(number),
-            };
-            (self.string(name), value)
-        });
-        properties.collect()
-    }
-
-    fn string(&mut self, text: &str) -> StringRef {
-        StringRef::new(self.strings.number(text))
     }
 
     fn add_processes(&mut self, processes: &[Process], tree: &Tree<'_>) {

@@ -6,7 +6,7 @@ use otf2::records::SystemTreeNode;
 use otf2::{AttributeValue, SystemTreeDomain, SystemTreeNodeRef};
 
 use super::gpus::{device, tree_name, used_gpus};
-use super::{Definitions, Sources};
+use super::lists::{Definitions, Sources};
 use crate::archive::clock_statements::Value;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::archive::unify::{ANCHOR, ArchiveSummary, is_in_place, part_directories, unify_alike};
@@ -12,52 +11,20 @@ use crate::part::files::{JOURNAL, Progress as PartProgress, is_done, part_name};
 use crate::part::journal_cleanup;
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::has_unwritten_neighbours;
-use crate::part::write::{self, PartSummary};
+use crate::part::write;
 use crate::progress::Progress;
 use crate::workers::Workers;
 use journal::part::late::LateCallbacks;
-use journal::part::options::ArchiveWishes;
 
 mod options;
 mod part;
 mod remote_transfers;
 
+pub use options::FinalizeOptions;
+pub use part::PartState;
+
 use options::{Known, options_of_all};
 use part::{Finisher, Outcome};
-
-/// How to finalize.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FinalizeOptions {
-    /// Whether to write what running processes have recorded so far. Their recording goes on, and the
-    /// journal stays.
-    pub include_live: bool,
-    /// Whether journals stay when their part is written. Damaged ones stay always.
-    pub keep_journal: bool,
-    /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
-    pub shard: Option<(usize, usize)>,
-    /// How many parts are written at once; `None` for one a core. Fewer where memory is short: writing takes about
-    /// three times the size of the journal, and half of what is free is used.
-    pub jobs: Option<NonZeroUsize>,
-    /// How the archive is to be written; what is not asked for stays.
-    pub wishes: ArchiveWishes,
-}
-
-/// What became of a part.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PartState {
-    /// Written now.
-    Written(Box<PartSummary>),
-    /// Was written before.
-    Done,
-    /// Its process runs: it writes its part itself.
-    Live,
-    /// Neither journal nor `done`: the process never got to record.
-    Empty,
-    /// Belongs to another shard.
-    Elsewhere,
-    /// Cannot be written, or was written and cannot be read, and why.
-    Failed(String),
-}
 
 /// A part after finalizing.
 #[derive(Clone, Debug, PartialEq)]

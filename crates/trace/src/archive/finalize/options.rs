@@ -1,5 +1,6 @@
 //! How all parts of an archive are to be written: alike.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::archive::unify::most_common;
@@ -7,6 +8,23 @@ use crate::error::Error;
 use crate::part::files::{JOURNAL, read_process};
 use crate::part::manifest::Manifest;
 use journal::part::options::{ArchiveOptions, ArchiveWishes};
+
+/// How to finalize.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FinalizeOptions {
+    /// Whether to write what running processes have recorded so far. Their recording goes on, and the
+    /// journal stays.
+    pub include_live: bool,
+    /// Whether journals stay when their part is written. Damaged ones stay always.
+    pub keep_journal: bool,
+    /// Write only every n-th part, beginning with the i-th: `(i, n)`. Does not unify.
+    pub shard: Option<(usize, usize)>,
+    /// How many parts are written at once; `None` for one a core. Fewer where memory is short: writing takes about
+    /// three times the size of the journal, and half of what is free is used.
+    pub jobs: Option<NonZeroUsize>,
+    /// How the archive is to be written; what is not asked for stays.
+    pub wishes: ArchiveWishes,
+}
 
 /// What a part that is written says of itself.
 #[derive(Debug)]

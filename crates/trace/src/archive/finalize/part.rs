@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::options::Known;
-use super::{FinalizeOptions, PartState};
+use super::options::{FinalizeOptions, Known};
 use crate::archive::unify::other_options;
 use crate::error::Error;
 use crate::part::files::{
@@ -12,11 +11,28 @@ use crate::part::files::{
 };
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
-use crate::part::write::{self, WriteOptions, write_locked};
+use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
 use crate::progress::Silent;
 use journal::part::options::ArchiveOptions;
 
 /// What became of a part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartState {
+    /// Written now.
+    Written(Box<PartSummary>),
+    /// Was written before.
+    Done,
+    /// Its process runs: it writes its part itself.
+    Live,
+    /// Neither journal nor `done`: the process never got to record.
+    Empty,
+    /// Belongs to another shard.
+    Elsewhere,
+    /// Cannot be written, or was written and cannot be read, and why.
+    Failed(String),
+}
+
+/// The same with what finalizing goes by.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) state: PartState,

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::PartState;
-use super::part::write_again as write_part_again;
+use super::part::{PartState, write_again as write_part_again};
 use crate::part::files::{JOURNAL, is_final};
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::{REMOTE_TRANSFERS, from_neighbours};

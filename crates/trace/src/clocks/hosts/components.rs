@@ -3,7 +3,8 @@
 //! Inside a component, every clock is known within bounds. Between two, constraints go one way only: one clock is not
 //! later than the other. There the system's clocks are believed, and moved only as far as the constraints ask for.
 
-use super::{Constraint, Correction};
+use super::constraint::Constraint;
+use super::correction::Correction;
 
 /// The components, and of which each host is.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@
 //! `docs/CLOCKS.md` explains the method and names its sources.
 
 mod components;
+mod constraint;
 mod correction;
 mod paths;
 mod pieces;
@@ -20,29 +21,8 @@ mod repair;
 mod rough;
 mod solve;
 
+pub use constraint::{Constraint, Reading};
 pub use correction::{Correction, Relation};
-
-/// The most that two hosts' clocks drift against each other: quartzes are good for some 50 ppm each, and NTP slews
-/// by up to 500 ppm while it sets a clock right.
-const MOST_DRIFT: f64 = 600e-6;
-
-/// A reading of a host's clock: CLOCK_REALTIME as the host's kernel has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reading {
-    /// Whose clock: the number of the host's boot.
-    pub boot: usize,
-    /// What it showed, ns.
-    pub ns: u64,
-}
-
-/// One moment was not after another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Constraint {
-    /// What came first.
-    pub earlier: Reading,
-    /// What cannot have come before it.
-    pub later: Reading,
-}
 
 /// The clocks of all hosts, brought together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,23 +92,6 @@ impl Alignment {
             self.worst_violation_ns = self.worst_violation_ns.max(over);
         }
     }
-}
-
-/// Differences of times as they are computed with.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
-)]
-fn approximate(ns: i128) -> f64 {
-    ns as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
-)]
-fn whole(ns: f64) -> i64 {
-    ns.round() as i64
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! Clocks that are straight on pieces of time of equal length, and what the constraints between two hosts leave of
 //! their difference on each piece.
 
-use super::MOST_DRIFT;
 use super::paths::Extent;
 use super::repair::Need;
 use crate::clocks::fit::{Bounds, OPEN, Point, Range};
 
 /// Contradictions below this are rounding, ns.
 pub(super) const NEGLIGIBLE: f64 = 64.0;
+
+/// The most that two hosts' clocks drift against each other: quartzes are good for some 50 ppm each, and NTP slews
+/// by up to 500 ppm while it sets a clock right.
+const MOST_DRIFT: f64 = 600e-6;
 
 /// The least and most drift of one clock against another.
 const ANY_DRIFT: Range = (-MOST_DRIFT, MOST_DRIFT);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Constraint;
+use super::constraint::Constraint;
 
 /// How far the clock of the second of a pair is ahead of that of the first.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::constraint::Constraint;
 use super::correction::{Correction, Relation};
 use super::paths::{Difference, Extent, extent};
 use super::pieces::{Curves, NEGLIGIBLE, PairBounds, count};
 use super::repair::{Need, repair};
-use super::{Constraint, approximate, rough, whole};
+use super::rough;
 use crate::clocks::fit::{Bounds, Point};
 use crate::clocks::piecewise::{Beyond, Knot, Piecewise};
 
@@ -304,4 +305,21 @@ fn extend(knots: &mut Vec<Knot>, is_shown: [bool; 2], span: (u64, u64)) {
     {
         knots.push((end, along(last, before, end, is_shown[1])));
     }
+}
+
+/// Differences of times as they are computed with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
+)]
+fn approximate(ns: i128) -> f64 {
+    ns as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
+)]
+fn whole(ns: f64) -> i64 {
+    ns.round() as i64
 }

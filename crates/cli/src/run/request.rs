@@ -1,0 +1,44 @@
+//! The arguments of `nccl-otf2 run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::settings::{self, Settings};
+
+/// What to run, and how.
+#[derive(Debug, Args)]
+#[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] -- COMMAND [ARGUMENT]...")]
+pub(crate) struct Request {
+    /// Directory of the archive [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a job id with date and time]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+
+    /// Replace the archive that is in DIR
+    #[arg(long, conflicts_with = "append")]
+    pub(super) force: bool,
+
+    /// Add this run's processes to the archive that is in DIR
+    #[arg(long)]
+    pub(super) append: bool,
+
+    /// The plugin [default: beside this program, in ../lib or in ../lib64]
+    #[arg(long, value_name = "FILE")]
+    pub(super) plugin: Option<PathBuf>,
+
+    /// Let NCCL look for the plugin on LD_LIBRARY_PATH: NCCL 2.27.3 loads no plugin by its path
+    #[arg(long)]
+    pub(super) by_name: bool,
+
+    #[command(flatten)]
+    pub(super) settings: Settings,
+
+    /// Leave it to `nccl-otf2 finalize` to complete the archive when processes were killed
+    #[arg(long)]
+    pub(super) no_finalize: bool,
+
+    /// The command with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}

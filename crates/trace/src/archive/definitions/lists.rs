@@ -1,0 +1,76 @@
+//! The lists of definitions, and what they are made of.
+
+use std::collections::BTreeMap;
+
+use otf2::records::{
+    Attribute, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
+    Region, RmaWin, SystemTreeNode,
+};
+use otf2::{AttributeValue, StringRef};
+
+use crate::archive::clock_statements::Value;
+use crate::archive::communicators::Communicators;
+use crate::archive::merged::Strings;
+use crate::archive::origins::Origins;
+use crate::archive::processes::Process;
+use crate::part::manifest::{AttributeDefinition, RegionDefinition};
+use journal::part::options::ArchiveOptions;
+
+/// The definitions of an archive; numbers are indices into the lists.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    /// Strings.
+    pub(crate) strings: Strings,
+    /// System tree: the machine, then its hosts, then their GPUs.
+    pub(crate) nodes: Vec<SystemTreeNode>,
+    /// Processes, then accelerators.
+    pub(crate) location_groups: Vec<LocationGroup>,
+    /// Locations by id.
+    pub(crate) locations: BTreeMap<u64, Location>,
+    /// Attributes.
+    pub(crate) attributes: Vec<Attribute>,
+    /// Regions.
+    pub(crate) regions: Vec<Region>,
+    /// Groups: communicating locations, communicators, regions.
+    pub(crate) groups: Vec<Group>,
+    /// Communicators.
+    pub(crate) comms: Vec<Comm>,
+    /// Windows of the communicators, by the numbers of those; none where no steps are shown.
+    pub(crate) windows: Vec<RmaWin>,
+    /// Metrics, each a class of its own.
+    pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
+    /// What NCCL's paradigm is called.
+    pub(crate) paradigm: Option<ParadigmRecord>,
+}
+
+/// What the definitions of an archive are made of.
+pub(crate) struct Sources<'a> {
+    pub(crate) processes: &'a [Process],
+    pub(crate) communicators: &'a Communicators,
+    pub(crate) origins: &'a Origins<'a>,
+    pub(crate) attributes: &'a [AttributeDefinition],
+    pub(crate) regions: &'a [RegionDefinition],
+    /// How all parts are written.
+    pub(crate) options: ArchiveOptions,
+}
+
+impl Definitions {
+    pub(super) fn properties(
+        &mut self,
+        named: Vec<(&str, Value)>,
+    ) -> Vec<(StringRef, AttributeValue)> {
+        let properties = named.into_iter().map(|(name, value)| {
+            let value = match value {
+                Value::Text(text) => AttributeValue::String(self.string(&text)),
+                Value::Signed(number) => AttributeValue::I64(number),
+                Value::Unsigned(number) => AttributeValue::U64(number),
+            };
+            (self.string(name), value)
+        });
+        properties.collect()
+    }
+
+    pub(super) fn string(&mut self, text: &str) -> StringRef {
+        StringRef::new(self.strings.number(text))
+    }
+}

@@ -1,0 +1,19 @@
+//! What constrains the clocks of hosts: a moment on one was not after a moment on another.
+
+/// A reading of a host's clock: CLOCK_REALTIME as the host's kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reading {
+    /// Whose clock: the number of the host's boot.
+    pub boot: usize,
+    /// What it showed, ns.
+    pub ns: u64,
+}
+
+/// One moment was not after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Constraint {
+    /// What came first.
+    pub earlier: Reading,
+    /// What cannot have come before it.
+    pub later: Reading,
+}

@@ -1,0 +1,73 @@
+//! What a part is written from: the journal of a process, and what its neighbours say of it.
+
+use std::path::Path;
+
+use super::files::{JOURNAL, is_done, read_process};
+use super::manifest::Manifest;
+use super::remote_transfers::from_neighbours;
+use crate::clocks::ticks::HostClock;
+use crate::error::Error;
+use crate::links::pxn::RemoteTransfers;
+use crate::tables::Tables;
+use crate::tables::builder::TableBuilder;
+use journal::part::process::ProcessInfo;
+use journal::reader::{Journal, Outcome};
+
+/// What a process recorded, and who it was.
+pub(super) struct Recording {
+    pub(super) tables: Tables,
+    pub(super) outcome: Outcome,
+    pub(super) clock: HostClock,
+    pub(super) process: ProcessInfo,
+    pub(super) process_problem: String,
+    /// What neighbours transferred for it (PXN), and their parts.
+    pub(super) remote: Vec<RemoteTransfers>,
+    pub(super) remote_workers: Vec<String>,
+}
+
+impl Recording {
+    /// Reads the journal of a part, and what its neighbours say of it.
+    pub(super) fn read(part: &Path) -> Result<Self, Error> {
+        let journal = Journal::open(&part.join(JOURNAL))?;
+        let tick_source = journal.tick_source;
+        let process_id = journal.process_id;
+        let process_tag = journal.process_tag;
+        let session_start_ns = journal.session_start_realtime_ns;
+        let mut builder = TableBuilder::default();
+        let outcome = journal.read(&mut builder);
+        refuse_less(part, &outcome)?;
+        let (mut tables, clock) =
+            builder.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
+        tables.process_id = process_id;
+        tables.process_tag = process_tag;
+        let (mut process, process_problem) = read_process(part);
+        let (remote_workers, remote) = from_neighbours(part, &process, process_tag);
+        if process.pid == 0 {
+            process.pid = process_id;
+            process.session_start_realtime_ns = session_start_ns;
+        }
+        Ok(Self {
+            tables,
+            outcome,
+            clock,
+            process,
+            process_problem,
+            remote,
+            remote_workers,
+        })
+    }
+}
+
+/// What is written is written again only from all it came from: a process may have been stopped while it removed the
+/// journal.
+fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
+    let written = is_done(part).then(|| Manifest::read(part).ok());
+    match written.flatten() {
+        Some(before) if before.records > outcome.records => Err(Error::Shrunk {
+            path: part.join(JOURNAL),
+            records: outcome.records,
+            written: before.records,
+        }),
+        _ => Ok(()),
+    }
+}
