@@ -11,11 +11,11 @@ use nccl_events::{Kind, NetData, StateArgs};
 use std::collections::BTreeSet;
 use trace::emit::definitions::Definitions;
 use trace::tables::builder::TableBuilder;
-use trace::timeline::builder::build;
+use trace::timeline::build;
 use trace::timeline::events::{EventBody, TimelineEvent};
 use trace::timeline::instance::{InstanceKind, RegionInstance};
 use trace::timeline::location::LocationKey;
-use trace::timeline::messages::Role;
+use trace::timeline::message::Role;
 use trace::timeline::model::ProcessModel;
 
 use proptest::prelude::*;

@@ -5,14 +5,14 @@ use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAc
 use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
 use crate::links::collective::{self, Shape as CollectiveShape};
-use crate::links::comm::Party;
+use crate::links::communicator::Party;
 use crate::links::interval::Timing;
 use crate::links::operations::OperationRow;
 use crate::tables::EventRow;
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::locations::steps::{self, Put};
-use crate::timeline::messages::{Message, Role};
+use crate::timeline::message::{Message, Role};
 use crate::timeline::metrics::reference;
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;

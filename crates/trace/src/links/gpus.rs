@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::callers;
-use crate::links::comm::{Comm, Member};
+use crate::links::communicator::{Comm, Member};
 use crate::links::gpu_work::devices::Devices;
 use crate::tables::place::{NOWHERE, index, place};
 use crate::tables::{Tables, ThreadKey};

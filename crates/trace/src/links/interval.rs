@@ -4,9 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clocks::gpu::GpuClock;
-use crate::links::Links;
-use crate::links::gpu_work::RanBy;
-use crate::links::operations::{Activity, Operation};
+use crate::links::gpu_work::{GpuWork, RanBy};
+use crate::links::operations::{Activities, Activity, Operation};
 use crate::tables::Tables;
 use crate::tables::place::index;
 
@@ -219,8 +218,13 @@ fn share_kernel(intervals: &mut [Option<Interval>], kernel: &[Task], earlier: Ea
 /// The kernels of a communicator run one after the other, so an operation that was launched while an
 /// earlier kernel still ran began when that one ended. Only the kernels' own times say so directly.
 #[must_use]
-pub fn intervals(tables: &Tables, links: &Links, clocks: &[GpuClock]) -> Vec<Option<Interval>> {
-    let activities = &links.activities.all;
+pub fn intervals(
+    tables: &Tables,
+    activities: &Activities,
+    gpu: &GpuWork,
+    clocks: &[GpuClock],
+) -> Vec<Option<Interval>> {
+    let activities = &activities.all;
     let mut intervals: Vec<Option<Interval>> = Vec::with_capacity(activities.len());
     let mut order: Vec<Task> = Vec::with_capacity(activities.len());
     let no_clock = GpuClock::default();
@@ -231,7 +235,7 @@ pub fn intervals(tables: &Tables, links: &Links, clocks: &[GpuClock]) -> Vec<Opt
         intervals.push(Some(measured(
             tables,
             (activity, &operation),
-            links.gpu.ran(at),
+            gpu.ran(at),
             clock.unwrap_or(&no_clock),
         )));
         order.extend(task);

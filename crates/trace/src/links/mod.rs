@@ -13,6 +13,7 @@ mod callers;
 mod channels;
 pub mod collective;
 pub mod comm;
+pub mod communicator;
 pub mod derived;
 pub mod gpu_clocks;
 pub mod gpu_work;

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::links::Links;
 use crate::links::comm::Comms;
 use crate::links::operations::Activities;
+use crate::links::transfers::Transfers;
 use crate::tables::{Event, ProxyOp, Tables};
 
 /// What a process transferred for one operation of another.
@@ -73,9 +73,9 @@ pub(crate) fn context_of_placeholder(text: &str) -> Option<u64> {
 }
 
 /// What this process transferred for operations of others, by operation.
-pub(crate) fn transfers(tables: &Tables, links: &Links) -> Vec<RemoteTransfers> {
+pub(crate) fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
     let mut all: BTreeMap<u64, RemoteTransfers> = BTreeMap::new();
-    for &row in &links.transfers.for_others {
+    for &row in &own.for_others {
         let op = &tables[row];
         if !tables.is_of_another_process(op.parent) {
             continue;
@@ -90,8 +90,8 @@ pub(crate) fn transfers(tables: &Tables, links: &Links) -> Vec<RemoteTransfers> 
         });
         sum.operations += 1;
         sum.last_ns = sum.last_ns.max(op.stop());
-        sum.unfinished |= op.stop().is_none() && !links.transfers.is_silent(row);
-        let bytes = links.proxy_bytes(row, op);
+        sum.unfinished |= op.stop().is_none() && !own.is_silent(row);
+        let bytes = own.bytes(row, op);
         if op.fields.is_send {
             sum.bytes_sent += bytes;
         } else {
@@ -129,9 +129,9 @@ pub(crate) fn is_for_another(tables: &Tables, op: &Event<ProxyOp>) -> bool {
 
 /// What this process did for ranks of others. Of transfers that NCCL gives a context of this process (2.23) nobody
 /// knows for which rank.
-pub(crate) fn work(tables: &Tables, links: &Links) -> Vec<RemoteWork> {
+pub(crate) fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
     let mut all: BTreeMap<u64, (RemoteWork, Vec<(u64, u64)>)> = BTreeMap::new();
-    for &row in &links.transfers.for_others {
+    for &row in &own.for_others {
         let op = &tables[row];
         if !is_for_another(tables, op) {
             continue;
@@ -140,7 +140,7 @@ pub(crate) fn work(tables: &Tables, links: &Links) -> Vec<RemoteWork> {
         let (work, spans) = all.entry(context).or_default();
         work.context = context;
         work.operations += 1;
-        let bytes = links.proxy_bytes(row, op);
+        let bytes = own.bytes(row, op);
         if op.fields.is_send {
             work.bytes_sent += bytes;
         } else {

@@ -14,7 +14,8 @@ use crate::clocks::anchors;
 use crate::clocks::gpu::GpuCalibration;
 use crate::emit::attributes::Attribute;
 use crate::emit::definitions::{Definitions, RegionText};
-use crate::links::comm::{Comms, Identity};
+use crate::links::comm::Comms;
+use crate::links::communicator::Identity;
 use crate::links::pxn;
 use crate::part::traffic::rows::Traffic;
 use crate::tables::Tables;
@@ -73,7 +74,7 @@ impl Builder<'_> {
             collectives,
             traffic: Traffic::of(self.model),
             exported_ranks: pxn::exported(tables, comms),
-            remote_work: pxn::work(tables, links),
+            remote_work: pxn::work(tables, &links.transfers),
             remote_workers: self.recording.remote_workers.clone(),
             remote_operations: links.remote_operations,
             counts,

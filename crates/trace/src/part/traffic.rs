@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
 use crate::links::collective::{Flow, shape};
-use crate::links::comm::Identity;
+use crate::links::communicator::Identity;
 use crate::links::operations::{Activity, Operation, OperationRow};
 use crate::tables::place::{index, place};
 use crate::tables::switches::Cut;

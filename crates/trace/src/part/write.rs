@@ -27,7 +27,7 @@ use crate::error::{Error, io_error};
 use crate::links::pxn;
 use crate::progress::Progress;
 use crate::tables::counts::Counts;
-use crate::timeline::builder::{self as timeline, Timeline};
+use crate::timeline::builder::Timeline;
 use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
 
@@ -111,7 +111,7 @@ pub(crate) fn write_locked(
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let archive = options.archive.unwrap_or(recording.process.archive);
     let model = ProcessModel::of(tables, symbols, &recording.remote, archive);
-    let (timeline, mut counts) = timeline::build(&model);
+    let (timeline, mut counts) = crate::timeline::build(&model);
     counts.add(&tables.counts);
     let definitions = Definitions::of(tables, &model.links, &timeline.regions, symbols);
     deadline.check()?;
@@ -129,7 +129,7 @@ pub(crate) fn write_locked(
     let locations = files.write(locations, staging.path(), &mut counts, progress)?;
     let (calls, collectives) = calls_of_ranks(tables, &model.links, &model.comms, symbols);
     calls.write(&staging.path().join(CALLS))?;
-    let transfers = pxn::transfers(tables, &model.links);
+    let transfers = pxn::transfers(tables, &model.links.transfers);
     if let Some(transfers) = TransfersFile::new(&recording.process, transfers) {
         transfers.write(&staging.path().join(REMOTE_TRANSFERS))?;
     }

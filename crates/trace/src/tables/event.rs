@@ -1,11 +1,8 @@
 //! What a row of a table holds.
 
-use std::ops::{Deref, Index};
+use std::ops::Deref;
 
-use super::Tables;
 use super::contexts::ContextName;
-use super::kinds::EventRow;
-use super::row::Row;
 use super::states::States;
 use crate::clocks::ticks::ClockReader;
 use nccl_events::{Kind, state};
@@ -25,9 +22,9 @@ pub struct Head {
     stop: u64,
     /// Its number among the starts of the process, in the order of the journal. Breaks ties.
     pub order: u32,
-    /// See [`Tables::context_of`].
+    /// See [`super::Tables::context_of`].
     pub(crate) context: ContextName,
-    /// The thread that started it: an index in [`Tables::threads`].
+    /// The thread that started it: an index in [`super::Tables::threads`].
     pub thread: u32,
     /// Bit n: state n was seen.
     pub states_seen: u32,
@@ -74,7 +71,7 @@ impl Head {
         is_first
     }
 
-    /// The index of its context in [`Tables::contexts`], if that is of this process.
+    /// The index of its context in [`super::Tables::contexts`], if that is of this process.
     #[must_use]
     #[inline]
     pub const fn context_at(&self) -> Option<u32> {
@@ -195,7 +192,7 @@ impl<F: Fields> Event<F> {
 /// The most states that a kind has.
 const MOST_STATES: usize = 9;
 
-/// The fields of a kind, which has a table.
+/// The fields of a kind.
 pub trait Fields: Copy + 'static {
     /// The kind.
     const KIND: Kind;
@@ -204,26 +201,4 @@ pub trait Fields: Copy + 'static {
     const STATES: &'static [u32];
     /// Their times.
     type States: States;
-
-    /// The table.
-    fn table(tables: &Tables) -> &[Event<Self>];
-    /// The table, to change it.
-    fn table_mut(tables: &mut Tables) -> &mut Vec<Event<Self>>;
-    /// The row, among those of all kinds.
-    fn any(row: Row<Self>) -> EventRow;
-    /// The row among those of all kinds, if it is of this one.
-    fn of(row: EventRow) -> Option<Row<Self>>;
-}
-
-impl<F: Fields> Index<Row<F>> for Tables {
-    type Output = Event<F>;
-
-    #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "only a table makes rows, of what it has, and tables only grow"
-    )]
-    fn index(&self, row: Row<F>) -> &Event<F> {
-        &F::table(self)[row.index()]
-    }
 }

@@ -1,6 +1,5 @@
 //! The tables: one line for each kind of event, with the states of which the times are kept.
 
-use super::Tables;
 use super::contexts::ContextName;
 use super::event::{Event, Fields, Head};
 use super::row::Row;
@@ -9,6 +8,18 @@ use crate::clocks::ticks::ClockReader;
 use journal::format::record::Symbol;
 use nccl_events::event;
 use nccl_events::{Body, Kind, state};
+
+/// The fields of a kind, which has a table.
+pub trait InTable: Fields {
+    /// The table.
+    fn table(events: &Events) -> &[Event<Self>];
+    /// The table, to change it.
+    fn table_mut(events: &mut Events) -> &mut Vec<Event<Self>>;
+    /// The row, among those of all kinds.
+    fn any(row: Row<Self>) -> EventRow;
+    /// The row among those of all kinds, if it is of this one.
+    fn of(row: EventRow) -> Option<Row<Self>>;
+}
 
 macro_rules! tables {
     ($($name:ident $table:ident: $fields:ty, $states:ty $([$($state:ident),*])?;)*) => {
@@ -30,15 +41,17 @@ macro_rules! tables {
             const KIND: Kind = Kind::$name;
             const STATES: &'static [u32] = &[$($(state::$state),*)?];
             type States = $states;
+        }
 
+        impl InTable for $fields {
             #[inline]
-            fn table(tables: &Tables) -> &[Event<Self>] {
-                &tables.events.$table
+            fn table(events: &Events) -> &[Event<Self>] {
+                &events.$table
             }
 
             #[inline]
-            fn table_mut(tables: &mut Tables) -> &mut Vec<Event<Self>> {
-                &mut tables.events.$table
+            fn table_mut(events: &mut Events) -> &mut Vec<Event<Self>> {
+                &mut events.$table
             }
 
             #[inline]
@@ -59,7 +72,7 @@ macro_rules! tables {
             /// The row as one of the events with the fields `F`.
             #[must_use]
             #[inline]
-            pub fn as_row<F: Fields>(self) -> Option<Row<F>> {
+            pub fn as_row<F: InTable>(self) -> Option<Row<F>> {
                 F::of(self)
             }
 

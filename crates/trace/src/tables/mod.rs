@@ -17,8 +17,10 @@ pub mod switches;
 
 pub(crate) use self::contexts::ContextName;
 pub use self::event::{Event, Fields, Head};
-pub use self::kinds::{EventRow, Events};
+pub use self::kinds::{EventRow, Events, InTable};
 pub use self::row::Row;
+
+use std::ops::Index;
 
 use self::contexts::Named;
 use self::counts::Counts;
@@ -153,14 +155,14 @@ impl Tables {
     /// The same for one that is to be of the kind with the fields `F`.
     #[must_use]
     #[inline]
-    pub fn find_as<F: Fields>(&self, id: u64) -> Option<Row<F>> {
+    pub fn find_as<F: InTable>(&self, id: u64) -> Option<Row<F>> {
         self.find(id)?.as_row()
     }
 
     /// The event with this id, if it is of the kind with the fields `F`.
     #[must_use]
     #[inline]
-    pub fn get<F: Fields>(&self, id: u64) -> Option<&Event<F>> {
+    pub fn get<F: InTable>(&self, id: u64) -> Option<&Event<F>> {
         Some(&self[self.find_as(id)?])
     }
 
@@ -185,8 +187,8 @@ impl Tables {
 
     /// The events of a kind with their rows, in the order of the journal.
     #[inline]
-    pub fn rows<F: Fields>(&self) -> impl Iterator<Item = (Row<F>, &Event<F>)> {
-        let events = F::table(self).iter().enumerate();
+    pub fn rows<F: InTable>(&self) -> impl Iterator<Item = (Row<F>, &Event<F>)> {
+        let events = F::table(&self.events).iter().enumerate();
         events.filter_map(|(at, event)| Some((Row::new(at)?, event)))
     }
 
@@ -215,7 +217,8 @@ impl Tables {
     #[must_use]
     pub fn cut(&self, context: u32) -> Cut {
         let context = self.contexts.get(index(context));
-        Cut::of(self, context.map_or(0, |context| context.id))
+        let context = context.map_or(0, |context| context.id);
+        Cut::of(&self.switches, &self.not_kept, context)
     }
 
     /// Whether an event is of a communicator of another process (PXN): its context is none of ours.
@@ -303,6 +306,19 @@ impl Tables {
             clock.nanoseconds(self.span.0),
             clock.nanoseconds(self.span.1),
         );
+    }
+}
+
+impl<F: InTable> Index<Row<F>> for Tables {
+    type Output = Event<F>;
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "only a table makes rows, of what it has, and tables only grow"
+    )]
+    fn index(&self, row: Row<F>) -> &Event<F> {
+        &F::table(&self.events)[row.index()]
     }
 }
 

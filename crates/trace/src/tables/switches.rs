@@ -1,8 +1,9 @@
 //! What of a process was recorded when: recording may be switched while the job runs.
 
-use super::Tables;
+use journal::reader::NotKept;
 use nccl_events::Kind;
 use nccl_events::control::{Cause, Span, Switch, Turn};
+
 /// The kinds by which operations of ranks are counted and compared.
 const COMPARED: u32 = Kind::CollApi.mask()
     | Kind::P2pApi.mask()
@@ -17,7 +18,7 @@ pub struct SwitchAt {
     pub time: u64,
     /// The context of the rank that a window of steps switched; 0 for the whole process.
     pub context: u64,
-    /// The thread that called then, where it was for one rank: an index in [`Tables::threads`].
+    /// The thread that called then, where it was for one rank: an index in [`super::Tables::threads`].
     pub thread: u32,
     /// What.
     pub switch: Switch,
@@ -68,9 +69,9 @@ pub enum Cut {
 impl Cut {
     /// Of the rank with a context.
     #[must_use]
-    pub fn of(tables: &Tables, context: u64) -> Self {
-        let switches = tables.switches.iter();
-        if tables.not_kept.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
+    pub fn of(switches: &[SwitchAt], not_kept: &NotKept, context: u64) -> Self {
+        let switches = switches.iter();
+        if not_kept.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
             return Self::Unknown;
         }
         let mut turns = switches.filter_map(|at| Some((at.context, at.turn()?)));

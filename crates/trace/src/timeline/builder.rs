@@ -13,7 +13,6 @@ use crate::tables::{Tables, Thread};
 use crate::timeline::events::{Interleaved, Nested, TimedInstance, TimelineEvent, sort};
 use crate::timeline::instance::{RegionKey, RegionNumber, Regions};
 use crate::timeline::location::LocationKey;
-use crate::timeline::locations;
 use crate::timeline::messages::Messages;
 use crate::timeline::metrics::Sample;
 use crate::timeline::model::ProcessModel;
@@ -259,12 +258,4 @@ impl Location {
         let shown = self.messages.merge(Nested::new(instances, cut));
         Interleaved::new(shown, self.samples.iter().map(Sample::event))
     }
-}
-
-/// Builds the timeline of a process.
-#[must_use]
-pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
-    let mut builder = TimelineBuilder::new(model.tables, model.options.level);
-    locations::build(model, &mut builder);
-    builder.finish(model)
 }

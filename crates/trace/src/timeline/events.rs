@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 
 use crate::timeline::instance::RegionInstance;
-use crate::timeline::messages::{Message, Role};
+use crate::timeline::message::{Message, Role};
 use crate::timeline::metrics::Sample;
 use journal::part::metrics::Metric;
 

@@ -1,6 +1,6 @@
 //! Which part of an event is shown, and what the parts are like.
 
-use super::instance::RegionKey;
+use super::region::RegionKey;
 use crate::vocabulary::RegionClass;
 use nccl_events::Kind;
 

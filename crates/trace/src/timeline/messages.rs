@@ -10,36 +10,7 @@ use std::iter::Peekable;
 
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance};
-
-/// Which record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// `MpiCollectiveBegin`
-    CollectiveBegin,
-    /// `MpiCollectiveEnd`
-    CollectiveEnd,
-    /// `NonBlockingCollectiveRequest`
-    CollectiveRequest,
-    /// `NonBlockingCollectiveComplete`
-    CollectiveComplete,
-    /// `MpiIsend`
-    SendBegin,
-    /// `MpiIsendComplete`
-    SendEnd,
-    /// `MpiIrecvRequest`
-    ReceiveBegin,
-    /// `MpiIrecv`
-    ReceiveEnd,
-}
-
-/// A communication record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Whose: an index of activities.
-    pub activity: u32,
-    /// Which.
-    pub role: Role,
-}
+use crate::timeline::message::{Message, Role};
 
 /// A record with its time and its operation's place in the communicator's order.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,20 @@ mod instance_kind;
 pub mod location;
 pub mod locations;
 pub mod measurement;
+pub mod message;
 pub mod messages;
 pub mod metrics;
 pub mod model;
+mod region;
+
+use self::builder::{Timeline, TimelineBuilder};
+use self::model::ProcessModel;
+use crate::tables::counts::Counts;
+
+/// Builds the timeline of a process.
+#[must_use]
+pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
+    let mut builder = TimelineBuilder::new(model.tables, model.options.level);
+    locations::build(model, &mut builder);
+    builder.finish(model)
+}

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::clocks::gpu::GpuClock;
 use crate::links::Links;
 use crate::links::callback_threads;
-use crate::links::comm::{Comms, Party};
+use crate::links::comm::Comms;
+use crate::links::communicator::Party;
 use crate::links::gpu_clocks::gpu_clocks;
 use crate::links::interval::{Interval, intervals};
 use crate::links::pxn::RemoteTransfers;
@@ -52,7 +53,7 @@ impl<'a> ProcessModel<'a> {
         let links = Links::of(tables, symbols, remote);
         let comms = Comms::of(tables, &links.gpu.devices);
         let gpu_clocks = gpu_clocks(tables, &links, &comms);
-        let intervals = intervals(tables, &links, &gpu_clocks);
+        let intervals = intervals(tables, &links.activities, &links.gpu, &gpu_clocks);
         Self {
             tables,
             symbols,

@@ -7,7 +7,7 @@ use nccl_events::event;
 use trace::links::derived::Pattern;
 use trace::timeline::instance::InstanceKind;
 use trace::timeline::location::LocationKey;
-use trace::timeline::messages::Role;
+use trace::timeline::message::Role;
 
 /// The group.
 const GROUP: u64 = 10;

@@ -8,7 +8,7 @@ use nccl_events::event;
 use trace::links::interval::Timing;
 use trace::timeline::instance::InstanceKind;
 use trace::timeline::location::LocationKey;
-use trace::timeline::messages::Role;
+use trace::timeline::message::Role;
 
 /// A collective with a synchronisation and a batch; `end` is its stop.
 fn stream(end: Option<u64>) -> Stream {

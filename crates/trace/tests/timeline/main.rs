@@ -20,11 +20,11 @@ use journal::record::RecordBody;
 use nccl_events::{StateArgs, state};
 use stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
 use trace::clocks::gpu::GpuCalibration;
-use trace::links::comm::Identity;
+use trace::links::communicator::Identity;
 use trace::links::interval::Timing;
 use trace::timeline::instance::InstanceKind;
 use trace::timeline::location::{LocationKey, Owner};
-use trace::timeline::messages::Role;
+use trace::timeline::message::Role;
 
 #[test]
 fn an_operation_is_never_its_enqueueing_when_more_is_known() {

@@ -8,7 +8,7 @@ use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 use trace::links::interval::Timing;
 use trace::timeline::location::{LocationKey, Owner};
-use trace::timeline::messages::Role;
+use trace::timeline::message::Role;
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
 fn stream() -> Stream {

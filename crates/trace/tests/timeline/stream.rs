@@ -15,11 +15,11 @@ use trace::links::interval::Timing;
 use trace::tables::Tables;
 use trace::tables::builder::TableBuilder;
 use trace::tables::counts::Counts;
-use trace::timeline::builder::build;
+use trace::timeline::build;
 use trace::timeline::events::{EventBody, TimelineEvent};
 use trace::timeline::instance::InstanceKind;
 use trace::timeline::location::LocationKey;
-use trace::timeline::messages::Message;
+use trace::timeline::message::Message;
 use trace::timeline::model::ProcessModel;
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;

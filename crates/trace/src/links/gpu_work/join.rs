@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::words::is_of_nccl;
-use super::{GpuStream, GpuWork, Link, Ran, What, Work};
+use super::work::{GpuStream, GpuWork, Link, Ran, What, Work};
 use crate::links::operations::{Activities, OperationRow};
 use crate::tables::place::{index, place};
 use crate::tables::{EventRow, Tables};

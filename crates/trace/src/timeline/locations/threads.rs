@@ -6,7 +6,7 @@
 use super::enqueue;
 use crate::tables::place::place;
 use crate::tables::{
-    CeBatch, CeSync, CollApi, Event, Fields, Group, GroupApi, Head, KernelLaunch, P2pApi,
+    CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi,
 };
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
@@ -45,7 +45,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 }
 
 /// The events of a kind, each on the location of its thread.
-fn events<F: Fields>(
+fn events<F: InTable>(
     model: &ProcessModel<'_>,
     builder: &mut TimelineBuilder,
     region: impl Fn(&Event<F>) -> RegionKey,

@@ -1,0 +1,31 @@
+//! A communication record, see [`super::messages`].
+
+/// Which record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// `MpiCollectiveBegin`
+    CollectiveBegin,
+    /// `MpiCollectiveEnd`
+    CollectiveEnd,
+    /// `NonBlockingCollectiveRequest`
+    CollectiveRequest,
+    /// `NonBlockingCollectiveComplete`
+    CollectiveComplete,
+    /// `MpiIsend`
+    SendBegin,
+    /// `MpiIsendComplete`
+    SendEnd,
+    /// `MpiIrecvRequest`
+    ReceiveBegin,
+    /// `MpiIrecv`
+    ReceiveEnd,
+}
+
+/// A communication record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Whose: an index of activities.
+    pub activity: u32,
+    /// Which.
+    pub role: Role,
+}

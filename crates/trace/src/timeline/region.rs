@@ -1,0 +1,83 @@
+//! What a region is, before strings come into it.
+
+use crate::links::derived::Pattern;
+use crate::vocabulary::RegionClass;
+use journal::format::record::Symbol;
+use nccl_events::Kind;
+
+/// A region by what it stands for; its name comes from the strings of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionKey {
+    /// Its class.
+    pub class: RegionClass,
+    /// The kind of event that it shows, if it shows one.
+    pub kind: Option<Kind>,
+    /// What it is called.
+    pub name: RegionName,
+}
+
+/// A region's name before strings come into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RegionName {
+    /// As it is.
+    Fixed(&'static str),
+    /// `nccl` and the function NCCL named, then a suffix.
+    Func(Symbol, &'static str),
+    /// As NCCL names it.
+    Text(Symbol),
+    /// A collective of sends and receives.
+    Derived(Pattern),
+    /// What a network plugin that is not known does, by the plugin's id.
+    Plugin(i64),
+    /// A C++ function, by its mangled name.
+    Mangled(Symbol),
+    /// A copy, by CUPTI's number of its kind.
+    Copy(u8),
+}
+
+impl RegionKey {
+    /// A region that shows no event.
+    #[must_use]
+    pub const fn new(class: RegionClass, name: RegionName) -> Self {
+        Self {
+            class,
+            kind: None,
+            name,
+        }
+    }
+
+    /// A region with a name that does not depend on the journal.
+    #[must_use]
+    pub const fn fixed(class: RegionClass, name: &'static str) -> Self {
+        Self::new(class, RegionName::Fixed(name))
+    }
+
+    /// A region that is called after a function.
+    #[must_use]
+    pub const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
+        Self::new(class, RegionName::Func(func, suffix))
+    }
+
+    /// Whether it is the same without a look at the letters of literals. Two literals of one text may be apart: then
+    /// the answer is no.
+    #[inline]
+    pub(super) fn is_surely(self, other: Self) -> bool {
+        let is_name = match (self.name, other.name) {
+            (RegionName::Fixed(name), RegionName::Fixed(other)) => std::ptr::eq(name, other),
+            (RegionName::Func(func, suffix), RegionName::Func(other, other_suffix)) => {
+                func == other && std::ptr::eq(suffix, other_suffix)
+            }
+            (name, other) => name == other,
+        };
+        is_name && self.class == other.class && self.kind == other.kind
+    }
+
+    /// The same region, which shows events of this kind.
+    #[must_use]
+    pub const fn showing(self, kind: Kind) -> Self {
+        Self {
+            kind: Some(kind),
+            ..self
+        }
+    }
+}
