@@ -4,6 +4,8 @@
 //! What is compared is what decides whether ranks fit together: function, number of elements, datatype, root. NCCL
 //! tells no reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
 
+pub(super) mod of_ranks;
+
 use std::fmt;
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! One process on disk: its journal becomes event files and a manifest.
 
 pub(crate) mod calls;
-mod calls_of_ranks;
 mod event_files;
 pub(crate) mod files;
 pub(crate) mod journal_cleanup;

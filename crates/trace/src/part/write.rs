@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::calls::CALLS;
-use super::calls_of_ranks::calls_of_ranks;
+use super::calls::of_ranks::calls_of_ranks;
 use super::event_files::{Deadline, EventFiles};
 use super::files::{self, DONE, MANIFEST, TRACES};
 use super::journal_cleanup;

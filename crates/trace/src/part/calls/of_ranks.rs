@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::calls::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
+use super::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
 use crate::links::Links;
 use crate::links::collective;
 use crate::links::comm::Comms;
