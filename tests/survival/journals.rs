@@ -116,7 +116,7 @@ fn a_part_without_its_end_is_not_complete() {
     let [_, part] = job(&scratch.out());
     let _written = run(finalize(&scratch.out()).arg("--keep-journal")).with_code(0);
     // As `--include-live` leaves it.
-    fs::write(part.join("done"), "so far\n").expect("written");
+    fs::write(part.join("done"), "provisional\n").expect("written");
     let journal = part.join("journal");
     fs::remove_dir_all(&journal).expect("removed");
     let problem = || {

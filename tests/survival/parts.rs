@@ -43,7 +43,7 @@ pub(crate) fn finalize(out: &Path) -> Command {
 #[test]
 fn garbage_in_any_file_of_a_written_part() {
     for (file, costs) in [
-        ("definitions", true),
+        ("manifest", true),
         ("process.json", false),
         ("collectives", false),
         ("done", false),
