@@ -85,7 +85,7 @@ impl Hanging {
         let began = Instant::now();
         while dead.report("60")["processes"]
             .as_array()
-            .is_none_or(|all| all.iter().any(|one| one["life"] == "running"))
+            .is_none_or(|all| all.iter().any(|one| one["process_state"] == "running"))
         {
             assert!(began.elapsed() < LIMIT, "the workers live on");
             std::thread::sleep(Duration::from_millis(20));

@@ -419,7 +419,10 @@ fn a_killed_process_that_nobody_waits_for_is_dead() {
     let output = scratch.tool().args(["hang", "--json"]).arg(&out).output();
     let output = output.expect("ran");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["processes"][0]["life"], "gone", "{report:#}");
+    assert_eq!(
+        report["processes"][0]["process_state"], "gone",
+        "{report:#}"
+    );
     let (code, report) = finalize(&scratch, &[], &out);
     assert_eq!((code, states(&report)), (Some(0), vec!["written"]));
 }

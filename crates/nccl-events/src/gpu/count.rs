@@ -1,6 +1,6 @@
 //! What is counted about GPUs: nothing is dropped without a number.
 
-/// A counter; its place in [`super::record::GpuRecord::Counts`].
+/// A counter; its place in [`super::GpuRecord::Counts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum GpuCount {
