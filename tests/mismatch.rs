@@ -213,7 +213,7 @@ fn where_records_are_lost_nothing_is_claimed() {
     let scratch = job(7, &ranks);
     let damaged = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
     let mut damaged = damaged.map(|part| part.expect("an entry").path().join("manifest"));
-    let is_of_rank_2 = |text: &String| text.contains("\"rank\": 2,\n      \"size\": 3");
+    let is_of_rank_2 = |text: &String| text.contains("\"rank\":2,\"size\":3");
     let (path, text) = damaged
         .find_map(|path| {
             let text = std::fs::read_to_string(&path).expect("a manifest");
@@ -221,9 +221,9 @@ fn where_records_are_lost_nothing_is_claimed() {
         })
         .expect("the part of rank 2");
     // As a full disk leaves it: five calls and their operations began and have no record.
-    let lost = text.replacen("\"lost\": 0", "\"lost\": 5", 20);
+    let lost = text.replacen("\"lost\":0", "\"lost\":5", 20);
     assert_ne!(lost, text);
-    let begun = lost.replacen("\"started\": 2", "\"started\": 12", 1);
+    let begun = lost.replacen("\"started\":2", "\"started\":12", 1);
     assert_ne!(begun, lost);
     std::fs::write(path, begun).expect("written");
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
