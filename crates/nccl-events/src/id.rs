@@ -51,12 +51,14 @@ pub struct ProcessTag(u16);
 impl ProcessTag {
     /// Makes a tag from random bits. Zero, which would allow a NULL handle, becomes one.
     #[must_use]
+    #[inline]
     pub const fn new(bits: u16) -> Self {
         Self(if bits == 0 { 1 } else { bits })
     }
 
     /// The tag as a number.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u16 {
         self.0
     }
@@ -73,24 +75,28 @@ macro_rules! parts {
         impl $name {
             /// The handle as NCCL sees it. Never zero.
             #[must_use]
+            #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
             /// Takes a number that came from NCCL or from a journal as it is; it may be foreign or stale.
             #[must_use]
+            #[inline]
             pub const fn from_raw(raw: u64) -> Self {
                 Self(raw)
             }
 
             /// The process that made this handle.
             #[must_use]
+            #[inline]
             pub const fn tag(self) -> u16 {
                 (self.0 >> (NUMBER_BITS + SLOT_BITS)) as u16
             }
 
             /// The slot field.
             #[must_use]
+            #[inline]
             pub const fn slot(self) -> u16 {
                 ((self.0 >> NUMBER_BITS) & 0xfff) as u16
             }
@@ -125,12 +131,14 @@ impl EventId {
 
     /// The how-manieth of its slot it is.
     #[must_use]
+    #[inline]
     pub const fn sequence(self) -> u64 {
         (self.0 & NUMBER_MASK) >> SEQUENCE_SHIFT
     }
 
     /// The kind that the id names. Only ids of this process are sure to name one: who made another is not known.
     #[must_use]
+    #[inline]
     pub fn kind(self) -> Kind {
         let number = u8::try_from(self.0 & KIND_MASK).unwrap_or(u8::MAX);
         Kind::from_number(number).unwrap_or(Kind::Unknown)
@@ -145,6 +153,7 @@ impl EventId {
 
     /// The id of the same event, its start not being recorded.
     #[must_use]
+    #[inline]
     pub const fn unrecorded(self) -> Self {
         Self(self.0 | UNRECORDED)
     }
@@ -158,6 +167,7 @@ impl EventId {
 
     /// Whether there is no event.
     #[must_use]
+    #[inline]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -169,18 +179,21 @@ impl ContextId {
 
     /// The id of the `sequence`th `init` of a process.
     #[must_use]
+    #[inline]
     pub const fn new(tag: ProcessTag, sequence: u64) -> Self {
         Self(pack(tag, CONTEXT_SLOT, sequence))
     }
 
     /// The how-manieth of its process it is.
     #[must_use]
+    #[inline]
     pub const fn sequence(self) -> u64 {
         self.0 & NUMBER_MASK
     }
 
     /// Whether this can be a context at all.
     #[must_use]
+    #[inline]
     pub const fn is_context(self) -> bool {
         self.slot() == CONTEXT_SLOT
     }
