@@ -129,7 +129,7 @@ impl EventId {
         Self(pack(tag, slot, (sequence << SEQUENCE_SHIFT) | kind as u64))
     }
 
-    /// The how-manieth of its slot it is.
+    /// Index of the event in its slot, from 1.
     #[must_use]
     #[inline]
     pub const fn sequence(self) -> u64 {
@@ -184,7 +184,7 @@ impl ContextId {
         Self(pack(tag, CONTEXT_SLOT, sequence))
     }
 
-    /// The how-manieth of its process it is.
+    /// Index of the context in its process, from 1.
     #[must_use]
     #[inline]
     pub const fn sequence(self) -> u64 {

@@ -75,7 +75,7 @@ pub struct CommRecord {
     pub rank: i32,
     pub table: u8,
     pub nccl_version: u32,
-    /// The how-manieth communicator with this id and size in the process, from 0.
+    /// Zero-based index among the communicators of the process with this id and size.
     pub repetition: u32,
 }
 

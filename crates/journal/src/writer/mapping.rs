@@ -33,7 +33,7 @@ mod preparation {
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     file: File,
-    /// The how-manieth of its slot.
+    /// Zero-based index of the file in its slot.
     number: u32,
     /// How many it has, at most [`SEGMENTS_PER_FILE`].
     segments: usize,
@@ -89,7 +89,7 @@ impl JournalFile {
         }))
     }
 
-    /// The how-manieth file of its slot it is.
+    /// Zero-based index of the file in its slot.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }

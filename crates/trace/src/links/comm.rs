@@ -1,6 +1,6 @@
 //! Who talks to whom: the communicators of a process and this process's ranks in them.
 //!
-//! A communicator is (NCCL's id, number of ranks, how-manieth of that pair): all ranks find the same
+//! A communicator is (NCCL's id, number of ranks, zero-based index of that pair): all ranks find the same
 //! without talking. The repetition is counted here per rank, in order of creation, because a process
 //! with several GPUs initialises the same communicator once for each of its ranks.
 //!
@@ -10,8 +10,7 @@
 
 use std::collections::BTreeMap;
 
-pub use crate::links::communicator::Identity;
-use crate::links::communicator::{Comm, Member};
+use crate::links::communicator::{Comm, Identity, Member};
 use crate::links::gpu_work::devices::Devices;
 use crate::links::gpus::{Gpu, place_members};
 use crate::tables::place::{index, place};

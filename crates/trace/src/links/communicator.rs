@@ -22,7 +22,7 @@ pub struct Comm {
     pub comm_id: u64,
     /// Number of ranks; 0 where this process does not know.
     pub ranks: u32,
-    /// The how-manieth with this id and size, from 0.
+    /// Zero-based index among those with this id and size.
     pub repetition: u32,
     /// One more than the highest rank seen in it.
     pub ranks_seen: u32,

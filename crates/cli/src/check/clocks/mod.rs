@@ -27,7 +27,7 @@ type Clock = Rc<[ClockOffset]>;
 /// The clocks of all locations.
 pub(super) struct ClockOffsets<'a> {
     trace: &'a Trace,
-    /// Whether processes, hosts and statements are judged. Of a merged archive they are those of before.
+    /// Whether processes, hosts and statements are judged. Not in a merged archive: merging keeps them as they were.
     is_ours: bool,
     /// The file that was read last: those of the locations of a process are links to one. No clock: it cannot be judged
     /// further.
