@@ -76,7 +76,8 @@ const EVENTS_IN_ARCHIVE: u64 = 24;
 const ON_ENTER: [usize; 10] = [2, 6, 3, 11, 2, 6, 3, 4, 6, 3];
 const ON_LEAVE: [usize; 10] = [0, 0, 0, 3, 0, 1, 0, 0, 1, 0];
 
-/// What libotf2 takes for as many events with as many attributes, which are there already: there is no writing faster than that.
+/// What libotf2 takes for as many events with as many attributes, which are there already: there is no writing faster
+/// than that.
 fn libotf2_alone(criterion: &mut Criterion) {
     const OPERATIONS: u64 = 20_000;
     let list = |length: usize| {

@@ -1,4 +1,5 @@
-//! `docs/REFERENCE.md` §7 lists the counters that an archive can have, as `src/write/counts.rs` and those of GPUs name them.
+//! `docs/REFERENCE.md` §7 lists the counters that an archive can have, as `src/write/counts.rs` and those of GPUs name
+//! them.
 
 use std::path::Path;
 

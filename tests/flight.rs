@@ -1,5 +1,5 @@
-//! `NCCL_OTF2_MODE=flight`: however long a job runs, only the end of its recording is kept, and what is kept is understood
-//! without the rest.
+//! `NCCL_OTF2_MODE=flight`: however long a job runs, only the end of its recording is kept, and what is kept is
+//! understood without the rest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -223,7 +223,8 @@ fn hang(scratch: &Scratch) -> serde_json::Value {
     serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// What `hang` says of the one sequence of calls, and of launches of graphs, where the rest of a thread's records is gone.
+/// What `hang` says of the one sequence of calls, and of launches of graphs, where the rest of a thread's records is
+/// gone.
 fn said_of_rest(script: &str) -> serde_json::Value {
     let scratch = Scratch::new();
     let mut command = scratch.script(script);

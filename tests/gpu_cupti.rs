@@ -1,5 +1,5 @@
-//! GPU work timed by CUPTI, from the launch to the row in the archive: real NCCL on the stand-in for a GPU with the double
-//! of libcupti, a recorded job on four GPUs, and what is said where CUPTI cannot be had.
+//! GPU work timed by CUPTI, from the launch to the row in the archive: real NCCL on the stand-in for a GPU with the
+//! double of libcupti, a recorded job on four GPUs, and what is said where CUPTI cannot be had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

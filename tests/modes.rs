@@ -1,5 +1,5 @@
-//! What is recorded is for its user only, whatever the umask: every file 0600, every directory 0700, while the job runs and
-//! afterwards.
+//! What is recorded is for its user only, whatever the umask: every file 0600, every directory 0700, while the job runs
+//! and afterwards.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -154,8 +154,8 @@ fn journals_elsewhere_and_kept() {
     }
 }
 
-/// Two processes without an archive of their own, one of them killed; two callers finalize at once, then again at another
-/// level.
+/// Two processes without an archive of their own, one of them killed; two callers finalize at once, then again at
+/// another level.
 #[test]
 fn an_archive_that_two_finalizers_make() {
     for umask in UMASKS {

@@ -1,7 +1,7 @@
 //! What CUPTI told of a job on four GPUs, beside its callbacks: kernels are joined to their launches.
 //!
-//! The job is replayed at its own pace through the built plugin. Its recording has CUPTI's kernels, which the host plays
-//! to the double of libcupti when their launches end; from there the plugin gets them, under its own ids.
+//! The job is replayed at its own pace through the built plugin. Its recording has CUPTI's kernels, which the host
+//! plays to the double of libcupti when their launches end; from there the plugin gets them, under its own ids.
 
 use std::collections::BTreeMap;
 use std::fs;

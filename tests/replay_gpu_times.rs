@@ -150,8 +150,8 @@ impl Replayed {
 /// The most that the machine may delay a callback of the replay: the bounds are some ms apart.
 const MOST_DELAY_NS: i64 = 1_000_000;
 
-/// A replay at the recorded pace on a machine that kept up, how much later than the recording it is, at least, and by how much that
-/// differs between calls.
+/// A replay at the recorded pace on a machine that kept up, how much later than the recording it is, at least, and by
+/// how much that differs between calls.
 fn replay_at_its_pace(stream: &Path, recorded: &Recorded) -> (Scratch, Replayed, i64, i64) {
     for _ in 0..5 {
         let scratch = Scratch::new();

@@ -1,7 +1,7 @@
 //! Jobs as large as one likes, and what it takes to write their archive: `cargo xtask scale`.
 //!
-//! The ranks are recorded by the recording half's writer and become parts by the writing half's, one after the other; what is
-//! measured is done by a process of its own.
+//! The ranks are recorded by the recording half's writer and become parts by the writing half's, one after the other;
+//! what is measured is done by a process of its own.
 
 mod rank;
 

@@ -28,7 +28,8 @@ struct Member {
     ranks: u32,
 }
 
-/// The communicators of a rank of a job that is parallel in three ways: all, its tensor group, its pipeline, its replicas.
+/// The communicators of a rank of a job that is parallel in three ways: all, its tensor group, its pipeline, its
+/// replicas.
 fn communicators(rank: u32, ranks: u32) -> [Member; 4] {
     let stages = PIPELINE.min((ranks / TENSOR).max(1));
     let tensor = TENSOR.min(ranks);

@@ -34,8 +34,9 @@ const fn size_behind<T>(_field: *const T) -> usize {
     size_of::<T>()
 }
 
-/// Asserts and lists. A field is `name: offset size;`. A structure's own stand in brackets, those of the anonymous union stand under `union`, those of
-/// a type that is itself a union under `members`; each has its own fields in braces.
+/// Asserts and lists. A field is `name: offset size;`. A structure's own stand in brackets, those of the anonymous
+/// union stand under `union`, those of a type that is itself a union under `members`; each has its own fields in
+/// braces.
 macro_rules! layout {
     ($($list:ident: $structure:ident = $size:literal {
         $([$($field:ident: $offset:literal $bytes:literal;)*])?

@@ -12,8 +12,8 @@ use super::shapes::{
 use super::sys::ncclProfilerEventDescr_v4_t;
 use crate::host::version;
 
-/// In 2.27, whose own descriptor this is, `p2p.nChannels` is set. From 2.28 on the descriptor is a copy in which it never
-/// is; a release that cannot be asked may be one of those.
+/// In 2.27, whose own descriptor this is, `p2p.nChannels` is set. From 2.28 on the descriptor is a copy in which it
+/// never is; a release that cannot be asked may be one of those.
 const fn sets_channels(version: u32) -> bool {
     matches!(version, 22_700..22_800)
 }

@@ -1,7 +1,8 @@
-//! Ends that nobody told, each way that one can be missing: what is written says so, in the archive, at the operation itself.
+//! Ends that nobody told, each way that one can be missing: what is written says so, in the archive, at the operation
+//! itself.
 //!
-//! A region whose end was not seen goes on to the last time seen and has `nccl.unfinished`; one whose end something else
-//! tells has `nccl.closed`; what an operation's interval was made of says `nccl.timing`.
+//! A region whose end was not seen goes on to the last time seen and has `nccl.unfinished`; one whose end something
+//! else tells has `nccl.closed`; what an operation's interval was made of says `nccl.timing`.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,5 +1,5 @@
-//! What disks, other users and accidents do to what a job recorded: `finalize` ends, the archive has all that can be read, and
-//! what is missing is said.
+//! What disks, other users and accidents do to what a job recorded: `finalize` ends, the archive has all that can be
+//! read, and what is missing is said.
 //!
 //! Processes that die are in tests/torture and tests/killed.rs, full and read-only disks in tests/no_room.rs.
 

@@ -1,8 +1,8 @@
 //! Processes of a job that die at random instants, again and again: nothing that they had recorded is missing.
 //!
-//! Each round is a job of one to four processes that count the callbacks that have returned (`plugin-host endure`). Then some or all are killed
-//! or end otherwise, and `finalize` makes the archive. For every process the part holds at least what the counts say, and at
-//! most the one callback more that each thread may have been in.
+//! Each round is a job of one to four processes that count the callbacks that have returned (`plugin-host endure`).
+//! Then some or all are killed or end otherwise, and `finalize` makes the archive. For every process the part holds at
+//! least what the counts say, and at most the one callback more that each thread may have been in.
 //!
 //! `cargo xtask torture --kills 1000` runs it long. A round that fails says the seed that repeats it.
 

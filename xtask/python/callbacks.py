@@ -21,8 +21,8 @@ OTHERS = ["unknown type", "unknown handle"]
 SEGMENT_MAGIC = b"NCCLOTF2"
 FORMAT_VERSION = 1
 HEADER_WORDS = 128
-# Words of the header: losses (starts, stops and states by kind, then communicators), totals, losses of threads without a
-# slot.
+# Words of the header: losses (starts, stops and states by kind, then communicators), totals, losses of threads without
+# a slot.
 LOSSES = range(17, 69)
 EMPTY_CONTROLS, REPEATED_WAITS = 69, 70
 LOSSES_WITHOUT_SLOT = range(72, 124)

@@ -1,5 +1,5 @@
-//! Files and directories for their user only, whatever the process's umask is. That cannot be changed for a while: it is the
-//! same for all threads of the job.
+//! Files and directories for their user only, whatever the process's umask is. That cannot be changed for a while: it
+//! is the same for all threads of the job.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};

@@ -18,11 +18,13 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SET")]
     events: Option<String>,
 
-    /// Record only these steps: from one collective of the largest communicator to another, such as 100-200 or 1-3,1000-
+    /// Record only these steps: from one collective of the largest communicator to another, such as 100-200 or
+    /// 1-3,1000-
     #[arg(long, value_name = "FIRST-LAST")]
     window: Option<String>,
 
-    /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes (=120s), or both limits (=1G,120s)
+    /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes
+    /// (=120s), or both limits (=1G,120s)
     #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true)]
     #[expect(
         clippy::option_option,

@@ -1,5 +1,5 @@
-//! Made-up jobs on machines with clocks of their own: when everything happened is known, so that a merged archive can be
-//! held against the truth.
+//! Made-up jobs on machines with clocks of their own: when everything happened is known, so that a merged archive can
+//! be held against the truth.
 
 use otf2::StringRef;
 use otf2::verbatim::Definition;

@@ -1,5 +1,5 @@
-//! Segments that should be there: a machine that went down before its disk had all, or a file that was cut or lost, leaves
-//! others behind them.
+//! Segments that should be there: a machine that went down before its disk had all, or a file that was cut or lost,
+//! leaves others behind them.
 
 /// Orders that nothing has: from, up to and including.
 pub(crate) type Gap = (u64, u64);

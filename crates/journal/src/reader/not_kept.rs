@@ -48,7 +48,8 @@ impl NotKept {
         id.tag() == process_tag && !id.is_unrecorded() && id.sequence() <= last
     }
 
-    /// How many events of the same thread that are gone, too, came after the one with this id; `None` where that is not gone.
+    /// How many events of the same thread that are gone, too, came after the one with this id; `None` where that is not
+    /// gone.
     #[must_use]
     pub fn starts_after(&self, id: u64, process_tag: u16) -> Option<u64> {
         let sequence = EventId::from_raw(id).sequence();

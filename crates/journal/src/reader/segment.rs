@@ -85,7 +85,8 @@ pub(crate) fn read_record(
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
     };
-    // A length that was changed so that it fits again swallows whole records: one that is not as usual is looked through.
+    // A length that was changed so that it fits again swallows whole records: one that is not as usual is looked
+    // through.
     if usual_words(record_kind, payload) != Some(payload.len()) {
         let begins =
             |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));

@@ -15,8 +15,8 @@ use crate::format::layout::{HEADER_WORDS, MAGIC, SEGMENT_BYTES, header};
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
 impl Registry {
-    /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on between
-    /// two segments.
+    /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on
+    /// between two segments.
     ///
     /// # Errors
     /// The journal cannot be read, or the copy not be written.

@@ -28,8 +28,8 @@ mod next_segment;
 /// How far ahead lines are fetched: some twenty records, several hundred nanoseconds at full speed.
 const FETCH_AHEAD_WORDS: usize = 128;
 
-/// What a record and the strings it names may take together, and a control event that was held back: in a flight recording they
-/// must be in one segment.
+/// What a record and the strings it names may take together, and a control event that was held back: in a flight
+/// recording they must be in one segment.
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
 /// Appends records to one slot.

@@ -1,10 +1,11 @@
 //! How a structure of fields lies in the words of a journal record: one declaration gives the structure, its encoding,
 //! its decoding and its listing.
 //!
-//! A field is declared as `name: type [place] "label" style`. The place `[2 32]` is bit 32 and up of the word with index
-//! 2; `[flag]` is the one bit that the header of a record has for its payload. The label is the name in listings. The
-//! style is nothing, `address` (a pointer or handle) or `rare` (0 where a release does not report it). The type `S`
-//! is that of strings: borrowed from NCCL while it is recorded, a number in a record, a symbol in a journal that was read.
+//! A field is declared as `name: type [place] "label" style`. The place `[2 32]` is bit 32 and up of the word with
+//! index 2; `[flag]` is the one bit that the header of a record has for its payload. The label is the name in listings.
+//! The style is nothing, `address` (a pointer or handle) or `rare` (0 where a release does not report it). The type `S`
+//! is that of strings: borrowed from NCCL while it is recorded, a number in a record, a symbol in a journal that was
+//! read.
 
 /// A word as it is in the file, little-endian.
 pub type Word = [u8; 8];

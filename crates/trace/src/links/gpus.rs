@@ -10,8 +10,8 @@
 //!
 //! What none of these places has a GPU of its own: one too many is better than a wrong one.
 //!
-//! Where it is known which devices ranks use ([`crate::links::gpu_work::devices`]) that is so; the rules above are for the
-//! others. Devices that work and have no rank are GPUs, too.
+//! Where it is known which devices ranks use ([`crate::links::gpu_work::devices`]) that is so; the rules above are for
+//! the others. Devices that work and have no rank are GPUs, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -20,7 +20,8 @@ pub fn slot(step: i32) -> u8 {
 pub struct InferredEnds {
     /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
     pub steps: BTreeMap<Row<ProxyStep>, u64>,
-    /// A proxy thread does one thing after the other; when it takes operations and that fails, NCCL never tells the end.
+    /// A proxy thread does one thing after the other; when it takes operations and that fails, NCCL never tells the
+    /// end.
     pub controls: BTreeMap<Row<ProxyCtrl>, u64>,
 }
 

@@ -151,16 +151,16 @@ impl<F: Fields> Event<F> {
             .map(|(time, number)| (number, time))
     }
 
-    /// The one number that its states told: bytes (proxy), operations taken (proxy control) or the GPU's time of the stop
-    /// (kernel channel and phase); 0 for none.
+    /// The one number that its states told: bytes (proxy), operations taken (proxy control) or the GPU's time of the
+    /// stop (kernel channel and phase); 0 for none.
     #[must_use]
     #[inline]
     pub fn told(&self) -> u64 {
         self.states.value()
     }
 
-    /// Notes a state; gives whether it is the first of its number. Under back-pressure state 20 comes thousands of times
-    /// for one step: the first one counts.
+    /// Notes a state; gives whether it is the first of its number. Under back-pressure state 20 comes thousands of
+    /// times for one step: the first one counts.
     #[inline]
     pub(super) fn enter(
         &mut self,

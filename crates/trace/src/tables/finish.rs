@@ -46,8 +46,8 @@ impl Tables {
         }
     }
 
-    /// Says of each event where its context is, and turns its times into nanoseconds where there is a clock: going through
-    /// all events once more would cost as much.
+    /// Says of each event where its context is, and turns its times into nanoseconds where there is a clock: going
+    /// through all events once more would cost as much.
     pub(super) fn name_contexts(&mut self, clock: Option<&HostClock>) {
         let ids = self.named.ids().iter();
         let places: Vec<Option<ContextName>> = ids

@@ -5,8 +5,8 @@
 //!                                          1 ─ [ … ]
 //! ```
 //!
-//! Journals may be damaged and ids of other processes come in: what a place is of is for the caller to compare, and what
-//! does not lie densely, or has its place taken, is in a map.
+//! Journals may be damaged and ids of other processes come in: what a place is of is for the caller to compare, and
+//! what does not lie densely, or has its place taken, is in a map.
 
 use std::collections::HashMap;
 

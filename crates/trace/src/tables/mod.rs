@@ -212,8 +212,8 @@ impl Tables {
         self.context_ids.get(id, context_key(id), is_of)
     }
 
-    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their places in
-    /// the order say nothing.
+    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their places
+    /// in the order say nothing.
     #[must_use]
     pub fn cut(&self, context: u32) -> Cut {
         let context = self.contexts.get(index(context));
@@ -227,8 +227,8 @@ impl Tables {
         event.context_at().is_none() && !self.is_own_context(self.context_of(event))
     }
 
-    /// Whether a proxy operation is work for a communicator of another process (PXN): its context is none of ours, or it
-    /// names another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
+    /// Whether a proxy operation is work for a communicator of another process (PXN): its context is none of ours, or
+    /// it names another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
     #[must_use]
     pub fn is_foreign(&self, op: &Event<ProxyOp>) -> bool {
         self.names_another_process(op) || self.is_of_foreign_context(op)

@@ -25,8 +25,8 @@ pub struct SwitchAt {
 }
 
 impl SwitchAt {
-    /// Whether from here on there are other calls or operations of the process than before: their places in the order of
-    /// calls say nothing then. Windows of a rank are another matter ([`Cut`]).
+    /// Whether from here on there are other calls or operations of the process than before: their places in the order
+    /// of calls say nothing then. Windows of a rank are another matter ([`Cut`]).
     #[must_use]
     pub const fn breaks_order(&self) -> bool {
         let Switch {

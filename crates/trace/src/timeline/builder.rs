@@ -248,8 +248,8 @@ impl Location {
         self.messages.sort();
     }
 
-    /// The events of the location, once sorted, in a valid order. `instances` goes through [`Self::instances`]; `cut` counts those that
-    /// had to be cut to nest.
+    /// The events of the location, once sorted, in a valid order. `instances` goes through [`Self::instances`]; `cut`
+    /// counts those that had to be cut to nest.
     pub fn events<'a>(
         &'a self,
         instances: impl Iterator<Item = &'a TimedInstance>,

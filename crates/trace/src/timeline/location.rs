@@ -29,7 +29,8 @@ pub enum LocationKey {
     Plugin(Owner, u8, bool, i32, u8),
 }
 
-/// Whose location it is: a context's of this process, or one that this process has no beginning of or only works for (PXN).
+/// Whose location it is: a context's of this process, or one that this process has no beginning of or only works for
+/// (PXN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// An index in [`crate::tables::Tables::contexts`].

@@ -52,8 +52,8 @@ fn turns(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
     turns
 }
 
-/// The contexts whose windows count for a row: of a communicator its own, of a thread those that turned while it called.
-/// Without any, what is not in a communicator that is counted, all do.
+/// The contexts whose windows count for a row: of a communicator its own, of a thread those that turned while it
+/// called. Without any, what is not in a communicator that is counted, all do.
 fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
     let windows = tables.switches.iter().filter(|at| at.context != 0);
     let of_row = windows.filter(|at| match key {

@@ -93,8 +93,8 @@ impl Messages {
             .sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
     }
 
-    /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside their
-    /// operation where it is shown there.
+    /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside
+    /// their operation where it is shown there.
     pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
         Merged {
             shown: shown.peekable(),

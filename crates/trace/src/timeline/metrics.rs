@@ -1,7 +1,7 @@
 //! Metrics: how much is under way on a location, as it changes. `docs/MAPPING.md` §6 defines each exactly.
 //!
-//! A sample holds until the next one of its metric on the same location. There is one wherever the value changes, and none
-//! before the first change from 0.
+//! A sample holds until the next one of its metric on the same location. There is one wherever the value changes, and
+//! none before the first change from 0.
 
 use std::collections::BTreeMap;
 

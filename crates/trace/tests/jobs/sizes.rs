@@ -1,6 +1,6 @@
-//! Communicators whose size nobody tells: up to version 3 of the interface `init` says nothing of the communicator, and each
-//! process has only its own ranks and their peers. What the members of a collective say of its bytes fits together all
-//! the same.
+//! Communicators whose size nobody tells: up to version 3 of the interface `init` says nothing of the communicator, and
+//! each process has only its own ranks and their peers. What the members of a collective say of its bytes fits together
+//! all the same.
 
 use std::collections::BTreeMap;
 

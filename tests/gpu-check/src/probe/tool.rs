@@ -138,8 +138,8 @@ macro_rules! by_family {
 }
 
 impl Tool {
-    /// Turns kinds on, and records of the four functions that launch, or of all where the release cannot choose. Whether
-    /// it could.
+    /// Turns kinds on, and records of the four functions that launch, or of all where the release cannot choose.
+    /// Whether it could.
     pub(super) fn turn_on(&self, kinds: &[u32]) -> Result<bool, Outcome> {
         use buffers::{complete, complete_own, request, request_own};
         let code = by_family!(

@@ -61,8 +61,8 @@ pub(super) const LIMITS: &[Limit] = &[
     limit(Rule::FolderFiles, "files in a folder", 12, 8),
     limit(Rule::RoomLines, "production lines in a room", 6000, 0),
     limit(Rule::PublicItems, "public items of a crate", 100, 2),
-    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 63),
-    limit(Rule::CommentColumns, "columns of comment", 120, 57),
+    limit(Rule::MarkdownColumns, "columns of Markdown", 120, 0),
+    limit(Rule::CommentColumns, "columns of comment", 120, 0),
 ];
 
 /// Files that a program makes: nothing is measured in them.

@@ -68,8 +68,8 @@ impl Devices {
         devices
     }
 
-    /// Finds the ordinals of CUPTI's devices by those that communicators use. Where two devices would be one or one would
-    /// be two, what ran where is believed.
+    /// Finds the ordinals of CUPTI's devices by those that communicators use. Where two devices would be one or one
+    /// would be two, what ran where is believed.
     fn renumber(&mut self, tables: &Tables, of_cupti: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut ordinals: BTreeSet<u32> = BTreeSet::new();
         let mut numbers = of_cupti.values();

@@ -7,8 +7,8 @@
 //!  KernelLaunch 8 (captured)  ╌╌╌╌╌ Kernel of a graph's node, without an id: see [`graphs`]
 //! ```
 //!
-//! Nothing is guessed: a kernel whose launch is not known is shown on its location and belongs to no operation; one whose
-//! times cannot be placed is counted and not shown.
+//! Nothing is guessed: a kernel whose launch is not known is shown on its location and belongs to no operation; one
+//! whose times cannot be placed is counted and not shown.
 
 pub mod definition;
 pub mod devices;

@@ -24,8 +24,8 @@ pub struct Key {
     pub function: u32,
     /// NCCL's number of a collective, or which message of this rank to that one it is.
     pub sequence: u64,
-    /// Replays of a graph have the number of what was captured: its index among those with that number. Of a message its
-    /// elements, so that only what fits together is compared.
+    /// Replays of a graph have the number of what was captured: its index among those with that number. Of a message
+    /// its elements, so that only what fits together is compared.
     pub repetition: u64,
 }
 

@@ -1,4 +1,5 @@
-//! What goes on which location, in the order of time: events mostly come in that order, so each location is nearly sorted.
+//! What goes on which location, in the order of time: events mostly come in that order, so each location is nearly
+//! sorted.
 
 use rustc_hash::FxHashMap;
 

@@ -243,8 +243,8 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
     }
 }
 
-/// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not reported
-/// alike on all ranks.
+/// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not
+/// reported alike on all ranks.
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
     let context = model.tables.contexts.get(index(context));
     let tells_calls = context.is_some_and(|context| context.comm.table >= TELLS_CALLS);

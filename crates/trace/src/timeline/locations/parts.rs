@@ -1,5 +1,5 @@
-//! The parts of an operation that follow each other on its location, without memory of their own: they are found for each of
-//! its events.
+//! The parts of an operation that follow each other on its location, without memory of their own: they are found for
+//! each of its events.
 
 use crate::timeline::instance::InstanceKind;
 
