@@ -11,7 +11,7 @@ const CHECKED_IN: &str = "src/abi/bindings.rs";
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     bind_wrapper()?;
-    // NCCL closes the plugin with the last communicator and may load it again: the keeper thread's code
+    // NCCL closes the plugin with the last communicator and may load it again: the maintenance thread's code
     // and the handles of late callbacks must outlive that.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl-profiler-otf2.so");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use journal::clock;
-use journal::writer::{Cursor, Registry, RegistryOptions};
+use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
 use nccl_events::{Body, Name, Start, State, StateArgs};
 
@@ -44,12 +44,12 @@ fn coll() -> Body<Name<'static>> {
 
 /// Times `count` appends in bursts of at most half a segment. Between bursts, outside the timing, the
 /// keeper's round prepares the next segment, as it does in a job, where callbacks leave it the time.
-fn in_bursts(registry: &Registry, count: u64, mut append: impl FnMut()) -> Duration {
+fn in_bursts(writer: &JournalWriter, count: u64, mut append: impl FnMut()) -> Duration {
     const BURST: u64 = 2_000;
     let mut total = Duration::ZERO;
     let mut left = count;
     while left > 0 {
-        registry.keep();
+        writer.keep();
         let burst = left.min(BURST);
         let begin = Instant::now();
         for _ in 0..burst {
@@ -67,9 +67,9 @@ fn append(criterion: &mut Criterion) {
     group
         .measurement_time(Duration::from_secs(1))
         .warm_up_time(Duration::from_millis(300));
-    let mut bench = |name: &str, append: &mut dyn FnMut(&mut Cursor)| {
+    let mut bench = |name: &str, append: &mut dyn FnMut(&mut SlotWriter)| {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let registry = Registry::new(RegistryOptions {
+        let writer = JournalWriter::new(WriterOptions {
             directory: directory.path().to_owned(),
             tag: ProcessTag::new(1),
             process_id: std::process::id(),
@@ -77,23 +77,25 @@ fn append(criterion: &mut Criterion) {
             session_start_realtime_ns: 0,
             limit_bytes: 16 << 30,
         });
-        let mut cursor = registry.register("bench").expect("a slot");
+        let mut slot_writer = writer.register("bench").expect("a slot");
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|count| in_bursts(&registry, count, || append(&mut cursor)));
+            bencher.iter_custom(|count| in_bursts(&writer, count, || append(&mut slot_writer)));
         });
         assert_eq!(
-            registry.stop_reason(),
+            writer.stop_reason(),
             None,
             "the disk is full: the figures above are not of appends"
         );
     };
-    bench("stop", &mut |cursor| cursor.stop(black_box(1)));
+    bench("stop", &mut |slot_writer| slot_writer.stop(black_box(1)));
     let state = State {
         event: 1,
         state: 9,
         args: StateArgs::ProxyStep { bytes: 4096 },
     };
-    bench("state", &mut |cursor| cursor.state(black_box(&state)));
+    bench("state", &mut |slot_writer| {
+        slot_writer.state(black_box(&state))
+    });
     for (name, body) in [
         (
             "start ProxyStep",
@@ -107,8 +109,8 @@ fn append(criterion: &mut Criterion) {
             rank: 0,
             body,
         };
-        bench(name, &mut |cursor| {
-            let _id = cursor.start(black_box(&start));
+        bench(name, &mut |slot_writer| {
+            let _id = slot_writer.start(black_box(&start));
         });
     }
     group.finish();

@@ -50,7 +50,7 @@ fn tables(part: &Path) -> Tables {
     let tag = journal.process_tag;
     let mut builder = TableBuilder::default();
     let outcome = journal.read(&mut builder);
-    builder.finish(&outcome.losses, &outcome.not_kept, tag)
+    builder.finish(&outcome.losses, &outcome.removed, tag)
 }
 
 fn one_process(criterion: &mut Criterion) {

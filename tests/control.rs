@@ -78,7 +78,7 @@ fn second_part_off(scratch: &Scratch, rank: u32, ranks: u32) -> Running {
 }
 
 #[test]
-fn what_is_not_wanted_is_not_recorded_and_counted() {
+fn what_is_not_selected_is_not_recorded_and_counted() {
     let scratch = Scratch::new();
     let ended = second_part_off(&scratch, 0, 1).wait(LIMIT).with_code(0);
     let said: Vec<&str> = ended
@@ -98,8 +98,8 @@ fn what_is_not_wanted_is_not_recorded_and_counted() {
     archive.validate();
     assert_eq!(archive.check()["faults"], 0, "{}", archive.check());
     assert_eq!(archive.count("COLLAPI::SEEN"), 16);
-    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 20);
-    assert_eq!(archive.count("COLL::NOT_WANTED"), 20);
+    assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 20);
+    assert_eq!(archive.count("COLL::NOT_SELECTED"), 20);
     assert_eq!(archive.count("COLL::SEEN"), 0);
     assert_eq!(archive.count("COLLAPI::LOST"), 0);
     assert_eq!(archive.count("STARTED"), 16);
@@ -144,7 +144,7 @@ fn ranks_with_gaps_are_not_compared() {
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     let properties = archive.properties();
-    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 20);
+    assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 20);
     assert!(
         properties["NCCL::MATCHING_UNKNOWN::LIST"].contains("rank 1: recording was switched"),
         "{properties:?}"
@@ -194,7 +194,7 @@ fn a_job_can_begin_with_recording_off_and_be_killed() {
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     archive.validate();
-    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 3000);
+    assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 3000);
     assert_eq!(archive.count("COLLAPI::SEEN"), 0);
     assert_eq!(archive.check()["faults"], 0, "{}", archive.check());
     let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
@@ -223,7 +223,7 @@ fn events_can_be_cut_to_some_kinds() {
     assert_eq!(archive.count("COLLAPI::SEEN"), 4);
     assert_eq!(archive.count("GROUPAPI::SEEN"), 4, "what calls are in");
     assert_eq!(archive.count("KERNELLAUNCH::SEEN"), 0);
-    assert_eq!(archive.count("KERNELLAUNCH::NOT_WANTED"), 4);
+    assert_eq!(archive.count("KERNELLAUNCH::NOT_SELECTED"), 4);
     let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
     assert!(list.contains(": on, events CollApi, by"), "{list}");
     assert!(!archive.events().contains("MEASUREMENT_ON_OFF"), "it is on");
@@ -269,7 +269,7 @@ fn more_events_raise_the_mask() {
         let _finalized = scratch.finalize().with_code(0);
         let archive = scratch.archive();
         assert_eq!(archive.count("COLL::SEEN"), 0, "{version}");
-        assert!(archive.count("GROUP::NOT_WANTED") > 0, "{version}");
+        assert!(archive.count("GROUP::NOT_SELECTED") > 0, "{version}");
         assert_eq!(
             archive.check()["faults"],
             0,
@@ -325,7 +325,7 @@ fn a_signal_switches_off_and_on() {
     let archive = scratch.archive();
     archive.validate();
     assert_eq!(archive.count("COLLAPI::SEEN"), 16);
-    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 20);
+    assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 20);
     let properties = archive.properties();
     let list: Vec<&str> = properties["NCCL::MEASUREMENT::LIST"].lines().collect();
     let [off, on] = list[..] else {

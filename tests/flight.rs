@@ -80,7 +80,7 @@ fn sound(scratch: &Scratch) -> Archive {
 fn the_end_is_kept_within_the_size() {
     let scratch = Scratch::new();
     let most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SIZE", "8M")], LONG);
-    // A thread that outruns the keeper for a moment may put it off by a segment or two.
+    // A thread that outruns the maintenance thread for a moment may put it off by a segment or two.
     assert!(most > 4 << 20, "{most} bytes: nothing was seen");
     assert!(most <= 10 << 20, "{most} bytes on disk");
 
@@ -90,17 +90,17 @@ fn the_end_is_kept_within_the_size() {
         .map(|kind| archive.count(&format!("{kind}::SEEN")))
         .iter()
         .sum();
-    let not_kept = archive.count("NOT_KEPT");
-    assert_eq!(seen + not_kept, 120_003, "{not_kept} not kept");
-    assert!(not_kept > 20_000 && seen > 15_000, "{seen} seen");
+    let removed = archive.count("REMOVED");
+    assert_eq!(seen + removed, 120_003, "{removed} not kept");
+    assert!(removed > 20_000 && seen > 15_000, "{seen} seen");
     assert_eq!(archive.count("COLLAPI::LOST"), 0);
     assert_eq!(archive.count("STOPS_WITHOUT_START"), 0);
     // The stop of what began before the window.
-    assert!(archive.count("STOPS_OF_NOT_KEPT") >= 1);
+    assert!(archive.count("STOPS_OF_REMOVED") >= 1);
     let properties = archive.properties();
     assert_eq!(properties["NCCL::FLIGHT::PROCESSES"], "1");
     assert!(
-        properties["NCCL::FLIGHT::LIST"].contains(&format!("{not_kept} events were not kept")),
+        properties["NCCL::FLIGHT::LIST"].contains(&format!("{removed} events were not kept")),
         "{properties:?}"
     );
 }
@@ -151,7 +151,7 @@ fn records_go_when_their_time_is_over() {
     // The segment in use stays, and nothing else.
     assert!(bytes_on_disk(&scratch.out()) <= 4 << 20);
     let archive = sound(&scratch);
-    assert!(archive.count("NOT_KEPT") > 100_000);
+    assert!(archive.count("REMOVED") > 100_000);
     assert_eq!(archive.count("P2PAPI::WRITTEN"), 10);
 }
 
@@ -303,7 +303,7 @@ fn a_flight_that_fits_is_a_whole_trace() {
     let script = LONG.replace("40000", "1000");
     let _most = fly(&scratch, &[], &script);
     let archive = sound(&scratch);
-    assert_eq!(archive.count("NOT_KEPT"), 0);
+    assert_eq!(archive.count("REMOVED"), 0);
     assert_eq!(archive.count("CONTEXTS_TWICE"), 0);
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1000);
     assert!(!archive.properties().contains_key("NCCL::FLIGHT::LIST"));

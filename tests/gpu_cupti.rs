@@ -87,7 +87,7 @@ fn all_are_joined(version: &str, level: &str) {
     let properties = archive.properties();
     let (counted, driven) = (report(&counted), report(&driven));
     let count = |name| count(&properties, name);
-    assert_eq!(properties["NCCL::GPU::WAY"], "cupti", "{ended}");
+    assert_eq!(properties["NCCL::GPU::BACKEND"], "cupti", "{ended}");
     assert_eq!(properties["NCCL::GPU::NOTICES"].lines().count(), 1);
     let ran = count("LAUNCHES") - count("CAPTURED");
     assert!(ran >= 40 && count("CAPTURED") > 0, "{properties:#?}");
@@ -222,7 +222,7 @@ fn cupti_is_refused(variables: &[(&str, &str)], words: &[&str]) {
     let archive = scratch.archive();
     no_faults(&archive);
     let properties = archive.properties();
-    assert_eq!(properties["NCCL::GPU::WAY"], "events", "{ended}");
+    assert_eq!(properties["NCCL::GPU::BACKEND"], "events", "{ended}");
     assert!(count(&properties, "LAUNCHES") > 0);
     // One line in each of the two processes.
     let said: Vec<&str> = ended
@@ -286,7 +286,7 @@ fn a_communicator_without_a_device_changes_no_way() {
         job.env("NCCL_OTF2_DIR", &out);
         let _ended = run(&mut job).with_code(0);
         let properties = Archive::open(&out).properties();
-        assert_eq!(properties["NCCL::GPU::WAY"], wish);
+        assert_eq!(properties["NCCL::GPU::BACKEND"], wish);
         let notices = &properties["NCCL::GPU::NOTICES"];
         assert!(notices.contains(says), "{notices}");
     }

@@ -165,7 +165,7 @@ impl Caller {
 
 /// A third of a segment.
 const WARM_UP: u32 = 500;
-/// A segment holds about 1 500 collectives: this crosses one boundary, which the keeper has prepared.
+/// A segment holds about 1 500 collectives: this crosses one boundary, which the maintenance thread has prepared.
 const COLLECTIVES: u32 = 2_000;
 
 fn warmed_up() -> Caller {
@@ -173,7 +173,7 @@ fn warmed_up() -> Caller {
     for _ in 0..WARM_UP {
         caller.collective();
     }
-    // The keeper prepares the next segment once an eighth of this one is used. It looks at least every
+    // The maintenance thread prepares the next segment once an eighth of this one is used. It looks at least every
     // 64 ms: now it is there.
     std::thread::sleep(Duration::from_millis(300));
     caller

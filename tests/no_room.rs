@@ -94,7 +94,7 @@ fn the_size_limit() {
     command.env("NCCL_OTF2_MAX_SIZE", "3M");
     let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "were not recorded"]);
     let seen = accounted_for(&scratch.archive());
-    // Two megabytes of the three: one is the keeper's. An event takes 40 to 100 bytes.
+    // Two megabytes of the three: one is the maintenance thread's. An event takes 40 to 100 bytes.
     assert!((20_000..=EVENTS).contains(&seen), "{seen}");
 }
 

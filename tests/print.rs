@@ -210,7 +210,7 @@ fn a_real_job_comes_round() {
 }
 
 #[test]
-fn what_is_not_wanted_stays_away() {
+fn what_is_not_selected_stays_away() {
     let scratch = Scratch::new();
     let mut script = scratch.script(EVERYTHING);
     script.args(HIGHEST).env("NCCL_OTF2_KEEP_JOURNAL", "1");

@@ -82,7 +82,7 @@ fn records_come_in_the_order_of_time_over_all_rows() {
         .iter()
         .filter_map(|record| record["location"].as_str())
         .collect();
-    // A thread, two communicators, a net lane and a step lane.
+    // A thread, two communicators, a net location and a step location.
     assert_eq!(rows.len(), 5, "{rows:?}");
     let of_anchor = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
     assert_eq!(of_anchor.stdout.lines().count(), records.len());

@@ -55,7 +55,7 @@ fn every_kind_of_event_reads_the_same() {
     assert!(agreed["attributes"].as_u64() > Some(100), "{agreed:#}");
     rewrite(
         &scratch,
-        &["--collectives", "nonblocking", "--comm-lanes", "cpu"],
+        &["--collectives", "nonblocking", "--comm-locations", "cpu"],
     );
     let agreed = scratch.archive().readers_agree(&python);
     assert!(

@@ -157,10 +157,10 @@ fn counted_by_python(contents: &Contents) {
         assert_eq!(calls(phase), 88, "{phase}: half of the steps send");
     }
     for (operation, count) in [("ALLREDUCE", 5), ("ALLGATHER", 1)] {
-        // Records can stand on a sibling lane: what counts is the rank.
+        // Records can stand on a sibling location: what counts is the rank.
         let mut of_rank = BTreeMap::<&str, u64>::new();
-        for (lane, records) in &contents.collectives[&format!("{operation} {comm}")] {
-            let rank = lane.split(" #").next().unwrap_or(lane);
+        for (location, records) in &contents.collectives[&format!("{operation} {comm}")] {
+            let rank = location.split(" #").next().unwrap_or(location);
             *of_rank.entry(rank).or_default() += records;
         }
         let expected = members

@@ -67,7 +67,7 @@ fn recorded(stream: &Path) -> Vec<Recorded> {
 /// A kernel in the archive.
 #[derive(Debug)]
 struct Drawn {
-    lane: String,
+    location: String,
     group: LocationRef,
     parent: u64,
     external: u64,
@@ -85,27 +85,28 @@ fn read(anchor: &Path) -> (Vec<Drawn>, BTreeMap<u64, u64>, Operations) {
     let archive = otf2::Archive::open(anchor).expect("opens");
     let definitions = archive.definitions().expect("definitions");
     let text = |string| definitions.string(string).expect("defined").to_owned();
-    let lanes: Vec<_> = definitions.locations.keys().copied().collect();
+    let locations: Vec<_> = definitions.locations.keys().copied().collect();
     let (mut kernels, mut launches, mut operations) =
         (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let mut open: BTreeMap<LocationRef, Vec<Entered>> = BTreeMap::new();
     archive
-        .for_each_event(&lanes, |lane, event| {
+        .for_each_event(&locations, |location, event| {
             match event.kind {
                 EventKind::Enter(_) => {
                     let attributes = event.attributes.iter().map(|(attribute, value)| {
                         (text(definitions.attributes[attribute].name), *value)
                     });
                     let entered = (event.time, attributes.collect());
-                    open.entry(lane).or_default().push(entered);
+                    open.entry(location).or_default().push(entered);
                 }
                 EventKind::Leave(region) => {
-                    let (start, attributes) = open.entry(lane).or_default().pop().expect("entered");
+                    let (start, attributes) =
+                        open.entry(location).or_default().pop().expect("entered");
                     let number = |name: &str| match attributes.get(name) {
                         Some(AttributeValue::U64(number)) => *number,
                         _ => 0,
                     };
-                    let location = &definitions.locations[&lane];
+                    let location = &definitions.locations[&location];
                     let on_gpu = location.location_type == LocationType::AcceleratorStream;
                     let name = text(location.name);
                     let span = (start, event.time);
@@ -127,7 +128,7 @@ fn read(anchor: &Path) -> (Vec<Drawn>, BTreeMap<u64, u64>, Operations) {
                         }
                         region if region.starts_with("ncclDevKernel_AllReduce") => {
                             kernels.push(Drawn {
-                                lane: name,
+                                location: name,
                                 group: LocationRef::new(location.group.get().into()),
                                 parent: number("nccl.parent"),
                                 external: number("nccl.external_correlation"),
@@ -158,7 +159,7 @@ fn residuals(archive: &Archive) -> BTreeMap<u32, u64> {
 }
 
 /// A replay at the recorded pace, timed by CUPTI or not.
-fn replay_once(stream: &Path, way: &str) -> Scratch {
+fn replay_once(stream: &Path, backend: &str) -> Scratch {
     let scratch = Scratch::new();
     // A process with a driver: the stand-in for a GPU under the driver's name.
     let driver = scratch.path().join("libcuda.so.1");
@@ -168,8 +169,8 @@ fn replay_once(stream: &Path, way: &str) -> Scratch {
     let mut command = scratch.replay(&[stream.to_owned()]);
     command.args(["--speed", "recorded"]);
     command.env("LD_PRELOAD", &driver);
-    command.env("NCCL_OTF2_GPU", way);
-    if way == "cupti" {
+    command.env("NCCL_OTF2_GPU", backend);
+    if backend == "cupti" {
         command.arg("--cupti").arg(&cupti);
         command.env("NCCL_OTF2_CUPTI_LIB", &cupti);
         command.env("FAKECUPTI_API", "130500");
@@ -230,14 +231,14 @@ fn four_kernels_are_joined_to_four_launches_on_four_gpus() {
             shown.abs_diff(took) < took / 2 + 1_000_000,
             "{shown} {took}"
         );
-        let lane = format!("CUDA stream {}", number(&said["stream"]));
-        assert_eq!(kernel.lane, lane);
+        let location = format!("CUDA stream {}", number(&said["stream"]));
+        assert_eq!(kernel.location, location);
         groups.insert(kernel.group, *rank);
     }
     assert_eq!(groups.len(), 4, "four GPUs: {groups:?}");
     let properties = archive.properties();
     for (name, value) in [
-        ("WAY", "cupti"),
+        ("BACKEND", "cupti"),
         ("KERNELS_JOINED", "4"),
         ("LAUNCHES_TIMED", "4"),
     ] {

@@ -11,7 +11,7 @@ use whole_plugin::process::{Ended, run, run_within, start};
 use whole_plugin::scratch::Scratch;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const VARIABLE: &str = "NCCL_OTF2_WINDOW";
+const VARIABLE: &str = "NCCL_OTF2_STEPS";
 
 /// The sequence numbers of operations, by location.
 fn sequences(archive: &Archive, region: &str) -> BTreeMap<u64, Vec<u64>> {
@@ -90,7 +90,7 @@ fn all_ranks_record_the_same_collectives() {
             _ => &["COLL", "GROUP", "COLLAPI", "GROUPAPI", "KERNELLAUNCH"],
         };
         for kind in kinds {
-            let counts = ["SEEN", "NOT_WANTED", "LOST", "ORPHAN"]
+            let counts = ["SEEN", "NOT_SELECTED", "LOST", "ORPHAN"]
                 .map(|what| archive.count(&format!("{kind}::{what}")));
             assert_eq!(
                 counts,
@@ -103,7 +103,7 @@ fn all_ranks_record_the_same_collectives() {
         let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
         let lines = list
             .lines()
-            .filter(|line| line.contains("by window 100-200"));
+            .filter(|line| line.contains("by steps 100-200"));
         // Off from the beginning, on, off.
         assert_eq!(lines.count() as u64, 3 * RANKS, "{version}: {list}");
         let Some(python) = python() else { return };
@@ -222,7 +222,7 @@ fn a_range_begins_and_ends_within_groups() {
         no_faults(&archive);
         ranks_are_equal(&archive);
         let counts = |kind: &str| {
-            ["SEEN", "NOT_WANTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")))
+            ["SEEN", "NOT_SELECTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")))
         };
         assert_eq!(counts("COLL"), [12, 10, 0], "table {table}");
         assert_eq!(counts("PROXYOP")[0], 12, "table {table}");
@@ -299,7 +299,7 @@ fn the_control_file_sets_ranges_too() {
     // There from the beginning: as if the job had been started with it.
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.out()).expect("made");
-    std::fs::write(scratch.out().join("control"), "window 3-8\n").expect("written");
+    std::fs::write(scratch.out().join("control"), "steps 3-8\n").expect("written");
     for rank in 0..2 {
         let _ended = run(&mut scratch.script(&script(rank, &[1; 12]))).with_code(0);
     }
@@ -322,16 +322,16 @@ fn the_control_file_sets_ranges_too() {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(500));
-    std::fs::write(&control, "recording on\nwindow 6-8\n").expect("written");
+    std::fs::write(&control, "recording on\nsteps 6-8\n").expect("written");
     let _ended = running.wait(LIMIT).with_code(0);
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     no_faults(&archive);
     assert_eq!(archive.count("COLLAPI::SEEN"), 3);
-    assert_eq!(archive.count("COLLAPI::NOT_WANTED"), 9);
+    assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 9);
     let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
     assert!(
-        list.contains(": on, ") && list.contains("by window 6-8 of rank 0"),
+        list.contains(": on, ") && list.contains("by steps 6-8 of rank 0"),
         "{list}"
     );
     // The ranks see the file at different times.
@@ -376,7 +376,7 @@ fn a_value_that_is_no_range_is_reported() {
     let ended = run(command.env(VARIABLE, "200-100")).with_code(0);
     assert!(
         ended.stderr.contains(
-            "NCCL_OTF2_WINDOW=200-100: \"200-100\" ends before it begins; all is recorded"
+            "NCCL_OTF2_STEPS=200-100: \"200-100\" ends before it begins; all is recorded"
         ),
         "{ended}"
     );

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use journal::clock::{self, ClockPair};
 use journal::part::process::ProcessInfo;
-use journal::writer::{Cursor, Registry, RegistryOptions};
+use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::{ContextId, EventId, ProcessTag};
 use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
@@ -84,7 +84,7 @@ pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns:
     let json = serde_json::to_vec(&info).expect("plain data");
     fs::write(part.join("process.json"), json).expect("a file can be written");
     let tag = ProcessTag::new(u16::try_from(1 + rank % 0xfff0).expect("small"));
-    let registry = Registry::new(RegistryOptions {
+    let writer = JournalWriter::new(WriterOptions {
         directory: part.join("journal"),
         tag,
         process_id: pid,
@@ -94,10 +94,10 @@ pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns:
     });
     let mut worker = Worker {
         late_ns: clock::realtime_ns() - job_ns,
-        keeper: registry.register("nccl-otf2-keeper").expect("a slot"),
-        main: registry.register("main").expect("a slot"),
-        proxy: registry.register("proxy").expect("a slot"),
-        registry,
+        maintenance: writer.register("nccl-otf2-maint").expect("a slot"),
+        main: writer.register("main").expect("a slot"),
+        proxy: writer.register("proxy").expect("a slot"),
+        writer,
     };
     worker.clock_pair();
     let members = communicators(rank, ranks);
@@ -109,7 +109,7 @@ pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns:
         let which = usize::try_from(operation % 4).expect("small");
         worker.all_reduce(contexts[which], &members[which], operation / 4);
         if operation % 1000 == 0 {
-            worker.registry.keep();
+            worker.writer.keep();
         }
     }
     for context in contexts {
@@ -120,10 +120,10 @@ pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns:
 }
 
 struct Worker {
-    keeper: Cursor,
-    main: Cursor,
-    proxy: Cursor,
-    registry: Arc<Registry>,
+    maintenance: SlotWriter,
+    main: SlotWriter,
+    proxy: SlotWriter,
+    writer: Arc<JournalWriter>,
     /// Ranks record one after the other, and are to have done it at once: their clocks are behind by as much.
     late_ns: u64,
 }
@@ -134,7 +134,7 @@ impl Worker {
         pair.monotonic_ns -= self.late_ns;
         pair.realtime_ns -= self.late_ns;
         pair.monotonic_raw_ns -= self.late_ns.min(pair.monotonic_raw_ns);
-        self.keeper.clock_pair(&pair);
+        self.maintenance.clock_pair(&pair);
     }
 
     fn init(&mut self, context: ContextId, member: &Member) {

@@ -62,10 +62,9 @@ impl Config {
         }
         if config.toggle_signal.is_some() && config.toggle_signal == config.dump_signal {
             config.toggle_signal = None;
-            config.remarks.push(
-                "NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL; none is used"
-                    .to_owned(),
-            );
+            config
+                .remarks
+                .push("NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL; none is used".to_owned());
         }
         if let (Some(value), false) = (nccl_mask, has_events) {
             match number(&value).and_then(|mask| u32::try_from(mask).ok()) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::gpu::GpuSettings;
 use super::steps::StepRanges;
 use journal::part::options::ArchiveOptions;
-use journal::writer::Window;
+use journal::writer::Retention;
 use nccl_events::STANDARD;
 
 /// Whether calls and operations are shown to Score-P.
@@ -132,12 +132,12 @@ const DEFAULT_FLIGHT_BYTES: u64 = 64 << 20;
 impl Config {
     /// What a flight recording keeps; `None` where everything is kept.
     #[must_use]
-    pub fn flight_retention(&self) -> Option<Window> {
+    pub fn flight_retention(&self) -> Option<Retention> {
         let by_default = match self.flight_time {
             Some(_) => self.max_bytes,
             None => DEFAULT_FLIGHT_BYTES,
         };
-        self.is_flight.then(|| Window {
+        self.is_flight.then(|| Retention {
             bytes: self.flight_bytes.unwrap_or(by_default),
             time: self.flight_time,
         })

@@ -1,4 +1,4 @@
-//! Step ranges: from which collective to which one the plugin records (`NCCL_OTF2_WINDOW`).
+//! Step ranges: from which collective to which one the plugin records (`NCCL_OTF2_STEPS`).
 
 pub use nccl_events::control::Span as StepRange;
 
@@ -55,9 +55,8 @@ fn range(word: &str) -> Result<StepRange, String> {
         None => (word, word),
     };
     let number = |text: &str| -> Result<u32, String> {
-        text.parse().map_err(|_| {
-            format!("\"{word}\" is no range of collectives like 100-200 (100- for all from the 100th on)")
-        })
+        text.parse()
+            .map_err(|_| format!("\"{word}\" is no range of collectives like 100-200 (100- for all from the 100th on)"))
     };
     let first = number(first)?;
     let last = if last.is_empty() {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::values::size;
 use super::*;
-use journal::writer::Window;
+use journal::writer::Retention;
 use nccl_events::Kind;
 
 fn read(pairs: &[(&str, &str)]) -> Config {
@@ -130,7 +130,7 @@ fn how_the_archive_is_written_is_read_and_a_bad_word_keeps_the_default() {
     let config = read(&[
         ("NCCL_OTF2_LEVEL", "Light"),
         ("NCCL_OTF2_METRICS", "bandwidth"),
-        ("NCCL_OTF2_COMM_LANES", "cpu"),
+        ("NCCL_OTF2_COMM_LOCATIONS", "cpu"),
         ("NCCL_OTF2_COLLECTIVES", "nonblokcing"),
     ]);
     let named = config.archive.named().map(|(_, value)| value);
@@ -150,7 +150,7 @@ fn a_flight_has_a_size_or_a_time() {
     let flight = ("NCCL_OTF2_MODE", "flight");
     let of = |bytes, seconds: Option<u64>| {
         let time = seconds.map(Duration::from_secs);
-        Some(Window { bytes, time })
+        Some(Retention { bytes, time })
     };
     assert_eq!(kept(&[flight]), of(64 << 20, None));
     let size = ("NCCL_OTF2_FLIGHT_SIZE", "1G");

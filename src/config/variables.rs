@@ -8,7 +8,7 @@ use super::settings::{Config, Finalize, ScorepMode, Verbosity};
 use super::steps::StepRanges;
 use super::values::{choice, signal, size};
 use journal::format::layout::SEGMENT_BYTES;
-use journal::part::options::{CollectiveRecords, CommLanes, Level};
+use journal::part::options::{CollectiveRecords, CommLocations, Level};
 
 /// One variable.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub const VARIABLES: &[Variable] = &[
         set: |config, value| put(&mut config.toggle_signal, signal(value)),
     },
     Variable {
-        name: "NCCL_OTF2_WINDOW",
+        name: "NCCL_OTF2_STEPS",
         values: "`100-200`, `100-`, comma-separated, or `none`",
         default: "`none`",
         doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
@@ -166,14 +166,14 @@ pub const VARIABLES: &[Variable] = &[
         },
     },
     Variable {
-        name: "NCCL_OTF2_COMM_LANES",
+        name: "NCCL_OTF2_COMM_LOCATIONS",
         values: "`stream` or `cpu`",
         default: "`stream`",
-        doc: "What the locations of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-lanes` changes it afterwards.",
+        doc: "What the locations of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-locations` changes it afterwards.",
         set: |config, value| {
             put(
-                &mut config.archive.comm_lanes,
-                choice(value, CommLanes::CHOICES),
+                &mut config.archive.comm_locations,
+                choice(value, CommLocations::CHOICES),
             )
         },
     },

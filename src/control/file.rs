@@ -10,7 +10,7 @@ pub(super) enum Line {
     Recording(bool),
     /// `events LIST`: NCCL's mask.
     Events(u32),
-    /// `window LIST`: step ranges; `window none`.
+    /// `steps LIST`: step ranges; `steps none`.
     Steps(StepRanges),
 }
 
@@ -33,9 +33,9 @@ fn line_of(text: &str) -> Result<Line, String> {
         )),
         ("events", "") => Err("`events` without a list".to_owned()),
         ("events", list) => config::event_kinds(list).map(Line::Events),
-        ("window", list) => StepRanges::parse(list).map(Line::Steps),
+        ("steps", list) => StepRanges::parse(list).map(Line::Steps),
         _ => Err(format!(
-            "\"{text}\" is not `recording on`, `recording off`, `events LIST` or `window LIST`"
+            "\"{text}\" is not `recording on`, `recording off`, `events LIST` or `steps LIST`"
         )),
     }
 }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_and_errors_explained() {
-        let text = "recording off # for now\n\n# events none\nRecording ON\nevents light,-Coll\nrecording perhaps\nevents\nstop\nevents Col\nwindow 3-1\nwindow 7-9, 3\n";
+        let text = "recording off # for now\n\n# events none\nRecording ON\nevents light,-Coll\nrecording perhaps\nevents\nstop\nevents Col\nsteps 3-1\nsteps 7-9, 3\n";
         let read: Vec<_> = lines(text).collect();
         assert_eq!(read[0], (1, Ok(Line::Recording(false))));
         assert_eq!(read[1], (4, Ok(Line::Recording(true))));
@@ -61,20 +61,10 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                (
-                    6,
-                    "\"recording perhaps\" is not `recording on` or `recording off`".to_owned()
-                ),
+                (6, "\"recording perhaps\" is not `recording on` or `recording off`".to_owned()),
                 (7, "`events` without a list".to_owned()),
-                (
-                    8,
-                    "\"stop\" is not `recording on`, `recording off`, `events LIST` or `window LIST`"
-                        .to_owned()
-                ),
-                (
-                    9,
-                    "Col is no preset or event kind (nearest: Coll)".to_owned()
-                ),
+                (8, "\"stop\" is not `recording on`, `recording off`, `events LIST` or `steps LIST`".to_owned()),
+                (9, "Col is no preset or event kind (nearest: Coll)".to_owned()),
                 (10, "\"3-1\" ends before it begins".to_owned()),
             ]
         );

@@ -130,8 +130,8 @@ impl Control {
         self.steps = steps;
         STEPS.set_ranges(&self.steps);
         Switch {
-            cause: Cause::Window(Turn {
-                window: self.steps.ranges().first().copied(),
+            cause: Cause::Steps(Turn {
+                range: self.steps.ranges().first().copied(),
                 started: 0,
                 is_exact: false,
             }),

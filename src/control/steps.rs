@@ -108,7 +108,7 @@ pub(crate) enum Answer {
     RecordAlone,
     /// It is not recorded.
     Refuse,
-    /// It is not recorded and gets the handle [`EventId::NOT_WANTED`], so that NCCL reports its children.
+    /// It is not recorded and gets the handle [`EventId::NOT_SELECTED`], so that NCCL reports its children.
     StandIn,
 }
 
@@ -232,7 +232,7 @@ impl Steps {
                 counter.was_recorded.store(is_recorded, Relaxed);
             }
         }
-        let is_parent_refused = event.parent == EventId::NOT_WANTED.get();
+        let is_parent_refused = event.parent == EventId::NOT_SELECTED.get();
         let answer = match is_recorded {
             true if !is_parent_refused => Answer::Record,
             true if is_limited => Answer::RecordAlone,
@@ -259,7 +259,7 @@ impl Steps {
             By::LastCall => {
                 counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed))
             }
-            By::Parent => event.parent != 0 && event.parent != EventId::NOT_WANTED.get(),
+            By::Parent => event.parent != 0 && event.parent != EventId::NOT_SELECTED.get(),
         }
     }
 
@@ -319,8 +319,8 @@ impl Steps {
         let events = self.events.load(Relaxed);
         let wanted = |is_on| Wanted { is_on, events };
         Switch {
-            cause: Cause::Window(Turn {
-                window: self.nearest(started, is_open),
+            cause: Cause::Steps(Turn {
+                range: self.nearest(started, is_open),
                 started: started.into(),
                 is_exact: counter.is_exact.load(Relaxed),
             }),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::driver::DeviceContext;
 use nccl_events::Name;
-use nccl_events::gpu::{GpuCount, GpuRecord, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, GpuCount, GpuRecord};
 use nccl_events::id::EventId;
 
 /// A launch of NCCL into a stream.

@@ -7,7 +7,7 @@
 use super::driver::CudaError;
 use crate::config::gpu::BackendChoice;
 use nccl_events::Kind;
-use nccl_events::gpu::Way as BackendKind;
+use nccl_events::gpu::Backend as BackendKind;
 
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug)]

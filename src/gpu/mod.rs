@@ -36,10 +36,10 @@ use decide::{Decision, Surroundings, decide};
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
 use journal::clock::ticks;
-use journal::writer::{Registry, SharedCursor};
+use journal::writer::{JournalWriter, SharedSlotWriter};
 use mailbox::{Mailbox, Message};
 use nccl_events::Name;
-use nccl_events::gpu::{GpuRecord, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, GpuRecord};
 use output::JournalOutput;
 use worker::Worker;
 
@@ -60,9 +60,9 @@ pub(crate) struct Options {
     pub(crate) table: u8,
     /// The recorded kinds.
     pub(crate) mask: u32,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) writer: Arc<JournalWriter>,
     /// The maintenance thread's slot.
-    pub(crate) notes: SharedCursor,
+    pub(crate) notes: SharedSlotWriter,
 }
 
 /// The GPU timing of one session.
@@ -71,7 +71,7 @@ pub(crate) struct Gpus {
     driver: Driver,
     mailbox: Arc<Mailbox>,
     is_closed: Arc<AtomicBool>,
-    notes: SharedCursor,
+    notes: SharedSlotWriter,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -83,7 +83,7 @@ impl Gpus {
             verbosity,
             table,
             mask,
-            registry,
+            writer,
             notes,
         } = options;
         if settings.backend == BackendChoice::Off {
@@ -91,7 +91,7 @@ impl Gpus {
         }
         let is_closed = Arc::new(AtomicBool::new(false));
         let mut output =
-            JournalOutput::new(registry, notes.clone(), verbosity, Arc::clone(&is_closed));
+            JournalOutput::new(writer, notes.clone(), verbosity, Arc::clone(&is_closed));
         let Some(driver) = Driver::of_process() else {
             let without_driver = Surroundings {
                 maps: &[],
@@ -175,7 +175,7 @@ impl Gpus {
         } else {
             let text = c"the CUDA driver did not answer at the end: times of the last launches are missing";
             let notice = GpuRecord::Notice {
-                way: BackendKind::Off,
+                backend: BackendKind::Off,
                 text: Name::from_cstr(text),
             };
             let _has_room = self.notes.put(ticks(), 0, &notice);

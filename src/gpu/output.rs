@@ -7,18 +7,18 @@ use super::backend::Output;
 use crate::config::Verbosity;
 use crate::host::logger;
 use journal::clock::ticks;
-use journal::writer::{Cursor, Registry, SharedCursor};
+use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::Name;
-use nccl_events::gpu::{GpuCount, GpuRecord, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, GpuCount, GpuRecord};
 
 /// The name of the worker's thread and slot.
 pub(super) const NAME: &str = "nccl-otf2-gpu";
 
 /// The output to the journal and the log.
 pub(super) struct JournalOutput {
-    registry: Arc<Registry>,
+    writer: Arc<JournalWriter>,
     /// The maintenance thread's slot.
-    notes: SharedCursor,
+    notes: SharedSlotWriter,
     verbosity: Verbosity,
     /// Requested with the first record: a process that times nothing needs no slot, which takes a mebibyte.
     slot: Slot,
@@ -32,18 +32,18 @@ pub(super) struct JournalOutput {
 enum Slot {
     None,
     Refused,
-    Open(Box<Cursor>),
+    Open(Box<SlotWriter>),
 }
 
 impl JournalOutput {
     pub(super) fn new(
-        registry: Arc<Registry>,
-        notes: SharedCursor,
+        writer: Arc<JournalWriter>,
+        notes: SharedSlotWriter,
         verbosity: Verbosity,
         is_closed: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            registry,
+            writer,
             notes,
             verbosity,
             slot: Slot::None,
@@ -64,15 +64,15 @@ impl JournalOutput {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    fn slot(&mut self) -> Option<&mut Cursor> {
+    fn slot(&mut self) -> Option<&mut SlotWriter> {
         if matches!(self.slot, Slot::None) {
-            self.slot = match self.registry.register(NAME) {
-                Ok(cursor) => Slot::Open(Box::new(cursor)),
+            self.slot = match self.writer.register(NAME) {
+                Ok(slot_writer) => Slot::Open(Box::new(slot_writer)),
                 Err(_) => Slot::Refused,
             };
         }
         match &mut self.slot {
-            Slot::Open(cursor) => Some(cursor),
+            Slot::Open(slot_writer) => Some(slot_writer),
             Slot::None | Slot::Refused => None,
         }
     }
@@ -85,7 +85,7 @@ impl JournalOutput {
         let cut = text.chars().filter(|character| *character != '\0');
         let line = std::ffi::CString::new(cut.collect::<String>()).unwrap_or_default();
         let record = GpuRecord::Notice {
-            way: backend,
+            backend,
             text: Name::from_cstr(&line),
         };
         self.notes.put(ticks(), 0, &record);
@@ -106,7 +106,7 @@ impl Output for JournalOutput {
         let has_room = match record {
             GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_) => self
                 .slot()
-                .is_some_and(|cursor| cursor.gpu(ticks, id, record)),
+                .is_some_and(|slot_writer| slot_writer.gpu(ticks, id, record)),
             _ => self.notes.put(ticks, id, record),
         };
         if !has_room {

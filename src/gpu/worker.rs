@@ -20,7 +20,7 @@ use super::mailbox::{Mailbox, Message};
 use super::output::JournalOutput;
 use crate::config::gpu::{BackendChoice, CuptiKernels, GpuSettings};
 use nccl_events::Kind;
-use nccl_events::gpu::Way as BackendKind;
+use nccl_events::gpu::Backend as BackendKind;
 
 /// The first interface that reports copy-engine collectives: NCCL 2.29's.
 const FIRST_WITH_COPIES: u8 = 6;

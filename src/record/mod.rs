@@ -16,12 +16,12 @@ use crate::host::shared::{self, Current, Mine, Share};
 use crate::scorep;
 use journal::clock::ticks;
 use journal::part::late::LateCallbacks;
-use journal::writer::{Cursor, Lost, Registry};
+use journal::writer::{JournalWriter, Lost, SlotWriter};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, Start, State};
 
 /// The recording that is on.
-static RECORDING: Current<Arc<Registry>> = Current::none();
+static RECORDING: Current<Arc<JournalWriter>> = Current::none();
 /// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
 /// on a thread whose slot is already gone. By [`late_place`].
 static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
@@ -32,30 +32,30 @@ const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
 /// A thread's slot; gives it back when the thread ends.
 struct Slot {
-    registry: Arc<Registry>,
+    writer: Arc<JournalWriter>,
     /// Absent when this thread could not get a slot: then its events are only counted.
-    cursor: Option<Cursor>,
+    slot_writer: Option<SlotWriter>,
     /// Whether Score-P is shown what is recorded: here, where callbacks look anyway.
     is_shown: bool,
 }
 
 impl Share for Slot {
-    type Whole = Arc<Registry>;
+    type Whole = Arc<JournalWriter>;
     const CURRENT: &'static Current<Self::Whole> = &RECORDING;
 
     /// A thread's first event of a recording.
-    fn of(registry: Self::Whole) -> Self {
-        let cursor = registry.register(&thread_name()).ok();
+    fn of(writer: Self::Whole) -> Self {
+        let slot_writer = writer.register(&thread_name()).ok();
         Self {
-            registry,
-            cursor,
+            writer,
+            slot_writer,
             is_shown: scorep::is_on(),
         }
     }
 
     fn leave(self) {
-        if let Some(cursor) = self.cursor {
-            self.registry.retire(cursor);
+        if let Some(slot_writer) = self.slot_writer {
+            self.writer.retire(slot_writer);
         }
     }
 }
@@ -85,7 +85,7 @@ fn considered_start(event: &Start<Name<'_>>) -> EventId {
         Answer::Record => record_start(event),
         Answer::RecordAlone => record_alone(*event),
         Answer::Refuse => EventId::NONE,
-        Answer::StandIn => EventId::NOT_WANTED,
+        Answer::StandIn => EventId::NOT_SELECTED,
     }
 }
 
@@ -101,12 +101,12 @@ fn record_alone(mut event: Start<Name<'_>>) -> EventId {
     record_start(&event)
 }
 
-/// Records that windows of steps switched the recording of a communicator's rank.
+/// Records that step ranges switched the recording of a communicator's rank.
 #[cold]
 pub(crate) fn record_turn(context: u64, switch: &Switch) {
     let begin_ticks = ticks();
-    with_cursor(Lost::Communicator, |cursor| {
-        cursor.switch(begin_ticks, context, switch);
+    with_slot_writer(Lost::Communicator, |slot_writer| {
+        slot_writer.switch(begin_ticks, context, switch);
     });
 }
 
@@ -115,11 +115,11 @@ fn record_start(event: &Start<Name<'_>>) -> EventId {
     let what = Lost::Start(event.body.kind());
     let id = on_slot(what, |slot, is_shown| {
         let id = match slot {
-            Ok(cursor) => {
+            Ok(slot_writer) => {
                 fault::on(&event.body);
-                cursor.start(event)
+                slot_writer.start(event)
             }
-            Err(registry) => registry.slotless_id(event.body.kind()),
+            Err(writer) => writer.slotless_id(event.body.kind()),
         };
         if *is_shown {
             scorep::started(event, id);
@@ -136,10 +136,10 @@ fn record_start(event: &Start<Name<'_>>) -> EventId {
 /// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.
 #[inline]
 pub fn stop(event: u64) {
-    if event != 0 && event != EventId::NOT_WANTED.get() {
+    if event != 0 && event != EventId::NOT_SELECTED.get() {
         on_slot(Lost::Stop(event), |slot, is_shown| {
-            if let Ok(cursor) = slot {
-                cursor.stop(event);
+            if let Ok(slot_writer) = slot {
+                slot_writer.stop(event);
             }
             if *is_shown {
                 scorep::stopped(event);
@@ -154,8 +154,8 @@ pub fn stop(event: u64) {
 pub fn state(state: &State) {
     if state.event != 0 {
         on_slot(Lost::State(state.event), |slot, is_shown| {
-            if let Ok(cursor) = slot {
-                cursor.state(state);
+            if let Ok(slot_writer) = slot {
+                slot_writer.state(state);
             }
             if *is_shown {
                 scorep::changed(state);
@@ -167,26 +167,26 @@ pub fn state(state: &State) {
 /// Runs `action` on the calling thread's slot. Nothing when nothing is recorded; `what` is counted as lost when
 /// the thread has no slot.
 #[inline]
-pub(crate) fn with_cursor(what: Lost, action: impl FnOnce(&mut Cursor)) {
+pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter)) {
     on_slot(what, |slot, _is_shown| {
-        if let Ok(cursor) = slot {
-            action(cursor);
+        if let Ok(slot_writer) = slot {
+            action(slot_writer);
         }
     });
 }
 
-/// Runs `action` with the calling thread's slot, or, after counting the loss, with the registry that has no slot
+/// Runs `action` with the calling thread's slot, or, after counting the loss, with the journal writer that has no slot
 /// for it; and whether Score-P is shown it. None when nothing is being recorded: counted as late.
 #[inline]
 fn on_slot<T>(
     what: Lost,
-    action: impl FnOnce(Result<&mut Cursor, &Registry>, &bool) -> T,
+    action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T,
 ) -> Option<T> {
-    let done = shared::with(&SLOT, |slot| match &mut slot.cursor {
-        Some(cursor) => action(Ok(cursor), &slot.is_shown),
+    let done = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
+        Some(slot_writer) => action(Ok(slot_writer), &slot.is_shown),
         None => {
-            slot.registry.lose(what);
-            action(Err(&slot.registry), &slot.is_shown)
+            slot.writer.lose(what);
+            action(Err(&slot.writer), &slot.is_shown)
         }
     });
     if done.is_none() {
@@ -219,16 +219,16 @@ const fn late_place(what: Lost) -> usize {
 }
 
 /// Begins to record into `registry`.
-pub(crate) fn begin(registry: Arc<Registry>) {
-    RECORDING.begin(registry);
+pub(crate) fn begin(writer: Arc<JournalWriter>) {
+    RECORDING.begin(writer);
 }
 
 /// Ends the recording. Threads that are inside a callback finish it; later callbacks are counted as late.
 pub(crate) fn end() {
-    let registry = RECORDING.end();
+    let writer = RECORDING.end();
     control::end();
-    if let Some(registry) = registry {
-        registry.close();
+    if let Some(writer) = writer {
+        writer.close();
     }
 }
 

@@ -46,7 +46,7 @@ counts! {
     /// Operations that were left for the end of Score-P's measurement when the report was written.
     OperationsWaiting "OPERATIONS_WAITING",
     /// Parts whose operation was forwarded already, or belongs to another process.
-    ChildrenAlone "PARTS_ALONE",
+    ChildrenAlone "CHILDREN_ALONE",
 }
 
 /// The counters of the current session.

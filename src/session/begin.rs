@@ -20,7 +20,7 @@ use journal::clock;
 use journal::part::environment::JobEnvironment;
 use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
 use journal::private;
-use journal::writer::{Cursor, Registry, RegistryOptions};
+use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
 use nccl_events::{CommInit, Kind};
 
@@ -36,7 +36,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     let info = describe_process(&config, comm, test_clock.as_ref());
     let directories = Directories::make(&config, &info)?;
     let tag = ProcessTag::new(process::random_bits());
-    let (registry, cursor) = open_journal(&config, &info, &directories, tag)
+    let (writer, slot_writer) = open_journal(&config, &info, &directories, tag)
         // A part that is never done would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;
     if let Some(signal) = config.dump_signal {
@@ -53,21 +53,21 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
         signals::TOGGLE.install(signal);
     }
     let maintenance = Maintenance::start(
-        Arc::clone(&registry),
-        cursor,
+        Arc::clone(&writer),
+        slot_writer,
         test_clock,
         Maker::new(&directories.out, &directories.part),
         control,
     );
     // Before recording begins: threads ask whether Score-P is on when they take their slots.
     let scorep = scorep::begin(config.scorep);
-    record::begin(Arc::clone(&registry));
+    record::begin(Arc::clone(&writer));
     let gpus = Gpus::begin(gpu::Options {
         settings: config.gpu.clone(),
         verbosity: config.verbosity,
         table: comm.table,
         mask: config.mask,
-        registry: Arc::clone(&registry),
+        writer: Arc::clone(&writer),
         notes: maintenance.notes(),
     });
     say_beginning(&config, comm, &directories, scorep);
@@ -76,7 +76,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
         out: directories.out,
         part: directories.part,
         tag,
-        registry,
+        writer,
         communicators: Communicators::default(),
         largest: LargestCommunicator::default(),
         maintenance,
@@ -137,13 +137,13 @@ fn open_journal(
     info: &ProcessInfo,
     directories: &Directories,
     tag: ProcessTag,
-) -> Result<(Arc<Registry>, Cursor), String> {
+) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
     let path = directories.part.join("process.json");
     serde_json::to_vec_pretty(info)
         .map_err(std::io::Error::other)
         .and_then(|json| private::new_file(&path)?.write_all(&json))
         .map_err(|error| format!("{}: {error}", path.display()))?;
-    let options = RegistryOptions {
+    let options = WriterOptions {
         directory: directories.journal.clone(),
         tag,
         process_id: info.pid,
@@ -151,11 +151,11 @@ fn open_journal(
         session_start_realtime_ns: info.session_start_realtime_ns,
         limit_bytes: config.limit_bytes(),
     };
-    let registry = Registry::with_window(options, config.flight_retention());
-    let cursor = registry
+    let writer = JournalWriter::with_retention(options, config.flight_retention());
+    let slot_writer = writer
         .register(MAINTENANCE_NAME)
         .map_err(|stop| describe(&stop))?;
-    Ok((registry, cursor))
+    Ok((writer, slot_writer))
 }
 
 fn say_beginning(

@@ -46,7 +46,7 @@ pub(super) fn close(session: Session, moment: Moment) {
         config,
         out,
         part,
-        registry,
+        writer,
         maintenance,
         gpus,
         ..
@@ -64,13 +64,13 @@ pub(super) fn close(session: Session, moment: Moment) {
         }
         say(&config, &report.summary());
     }
-    if let Some(stop) = registry.stop_reason() {
+    if let Some(stop) = writer.stop_reason() {
         logger::warn(&format!(
             "not everything was recorded: {}; what is missing is counted in the trace",
             describe(&stop)
         ));
     }
-    let bytes = registry.reserved_bytes();
+    let bytes = writer.reserved_bytes();
     if config.finalize == Finalize::Offline {
         say(
             &config,

@@ -12,7 +12,7 @@ use super::test_clock::TestClock;
 use crate::control::{self, Control};
 use crate::host::{logger, panics};
 use journal::clock::{self, ClockPair};
-use journal::writer::{Cursor, Registry, SharedCursor};
+use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::CommInit;
 
 /// The maintenance thread's name in its slot of the journal.
@@ -37,7 +37,7 @@ pub(crate) struct Maintenance {
 
 #[derive(Debug)]
 struct Shared {
-    cursor: SharedCursor,
+    slot_writer: SharedSlotWriter,
     test_clock: Option<TestClock>,
     stop: Mutex<bool>,
     wake: Condvar,
@@ -46,14 +46,14 @@ struct Shared {
 impl Maintenance {
     /// Records a first clock pair into `cursor`, the thread's own slot, and starts the thread.
     pub(crate) fn start(
-        registry: Arc<Registry>,
-        cursor: Cursor,
+        writer: Arc<JournalWriter>,
+        slot_writer: SlotWriter,
         test_clock: Option<TestClock>,
         snapshots: Maker,
         mut control: Control,
     ) -> Self {
         let shared = Arc::new(Shared {
-            cursor: SharedCursor::new(cursor),
+            slot_writer: SharedSlotWriter::new(slot_writer),
             test_clock,
             stop: Mutex::new(false),
             wake: Condvar::new(),
@@ -67,7 +67,7 @@ impl Maintenance {
                 .name("nccl-otf2".to_owned())
                 .stack_size(256 * 1024);
             builder
-                .spawn(move || run(&registry, &for_thread, snapshots, control))
+                .spawn(move || run(&writer, &for_thread, snapshots, control))
                 .ok()
         });
         Self { shared, thread }
@@ -82,13 +82,13 @@ impl Maintenance {
         repetition: u32,
         comm: &CommInit<'_>,
     ) {
-        let mut cursor = self.shared.cursor.lock();
-        cursor.comm_known(context, begin_ticks, repetition, comm);
+        let mut slot_writer = self.shared.slot_writer.lock();
+        slot_writer.comm_known(context, begin_ticks, repetition, comm);
     }
 
     /// The slot that a flight recording keeps, for records that must last as long as the session.
-    pub(crate) fn notes(&self) -> SharedCursor {
-        self.shared.cursor.clone()
+    pub(crate) fn notes(&self) -> SharedSlotWriter {
+        self.shared.slot_writer.clone()
     }
 
     /// Ends the thread and records the last clock pair.
@@ -104,7 +104,7 @@ impl Maintenance {
             ));
         }
         self.shared.record_clocks();
-        self.shared.record_not_wanted();
+        self.shared.record_not_selected();
     }
 }
 
@@ -114,26 +114,26 @@ impl Shared {
         if let Some(clock) = &self.test_clock {
             pair = clock.shift(pair);
         }
-        self.cursor.lock().clock_pair(&pair);
+        self.slot_writer.lock().clock_pair(&pair);
     }
 
     /// Obeys the control file, and records its switches.
     fn follow(&self, control: &mut Control) {
         let begin_ticks = clock::ticks();
         for switch in control.poll() {
-            self.cursor.lock().switch(begin_ticks, 0, &switch);
+            self.slot_writer.lock().switch(begin_ticks, 0, &switch);
         }
     }
 
     /// Records the counts, so that they are known up to the last second of a process that is killed.
-    fn record_not_wanted(&self) {
+    fn record_not_selected(&self) {
         if let Some(counts) = control::take_refused() {
-            self.cursor.lock().not_wanted(counts);
+            self.slot_writer.lock().not_selected(counts);
         }
     }
 }
 
-fn run(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control: Control) {
+fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut control: Control) {
     let mut pause = SHORTEST;
     let mut first_intervals = FIRST_INTERVALS.into_iter();
     let mut next_interval = || first_intervals.next().unwrap_or(CLOCK_INTERVAL);
@@ -148,7 +148,7 @@ fn run(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control: 
                 return;
             }
         }
-        pause = if registry.keep() {
+        pause = if writer.keep() {
             SHORTEST
         } else {
             (pause * 2).min(LONGEST)
@@ -156,14 +156,14 @@ fn run(registry: &Registry, shared: &Shared, mut snapshots: Maker, mut control: 
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();
-            shared.record_not_wanted();
+            shared.record_not_selected();
         }
         shared.follow(&mut control);
         if let Some(request) = snapshots.wanted() {
             // So that the snapshot has the clock up to its end.
             shared.record_clocks();
-            shared.record_not_wanted();
-            snapshots.answer(request, registry);
+            shared.record_not_selected();
+            snapshots.answer(request, writer);
         }
     }
 }

@@ -88,8 +88,8 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     let (context, repetition) = session.communicators.add(session.tag, comm);
     // Only bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & kinds_of_table(comm.table);
-    record::with_cursor(Lost::Communicator, |cursor| {
-        cursor.comm_init(context.get(), begin_ticks, repetition, comm)
+    record::with_slot_writer(Lost::Communicator, |slot_writer| {
+        slot_writer.comm_init(context.get(), begin_ticks, repetition, comm)
     });
     scorep::communicator(context.get(), comm);
     for (context, switch) in session.largest.begin(context, repetition, comm) {
@@ -122,8 +122,8 @@ pub fn finalize(context: u64) {
         if !session.communicators.remove(context) {
             return;
         }
-        record::with_cursor(Lost::Communicator, |cursor| {
-            cursor.comm_finalize(context, begin_ticks)
+        record::with_slot_writer(Lost::Communicator, |slot_writer| {
+            slot_writer.comm_finalize(context, begin_ticks)
         });
         let gpus = session.gpus.clone();
         let ended = if session.communicators.is_empty() {

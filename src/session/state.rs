@@ -9,7 +9,7 @@ use crate::config::{Config, Verbosity};
 use crate::control::LargestCommunicator;
 use crate::gpu::Gpus;
 use crate::host::logger;
-use journal::writer::{Registry, Stop};
+use journal::writer::{JournalWriter, Stop};
 use nccl_events::id::ProcessTag;
 
 /// A session: first `init` to last `finalize`.
@@ -20,7 +20,7 @@ pub(super) struct Session {
     /// This session's part of the job's directory.
     pub(super) part: PathBuf,
     pub(super) tag: ProcessTag,
-    pub(super) registry: Arc<Registry>,
+    pub(super) writer: Arc<JournalWriter>,
     pub(super) communicators: Communicators,
     /// The communicator that step ranges count.
     pub(super) largest: LargestCommunicator,

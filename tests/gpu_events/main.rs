@@ -1,7 +1,7 @@
 //! Launches timed by CUDA events: a real NCCL on the emulated GPU, whose driver answers as a real one does.
 
+use nccl_events::gpu::Backend;
 use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::Way;
 
 mod run;
 
@@ -99,12 +99,12 @@ fn launches_are_timed_and_captures_are_not() {
         assert!(process.times.len() >= 10, "{}", process.times.len());
         times_are_possible(process);
         assert!(
-            matches!(&process.notices[..], [(Way::Events, line)] if line.contains("NCCL_OTF2_GPU=events")),
+            matches!(&process.notices[..], [(Backend::Events, line)] if line.contains("NCCL_OTF2_GPU=events")),
             "{:?}",
             process.notices
         );
         let properties = run.scratch.archive().properties();
-        assert_eq!(properties["NCCL::GPU::WAY"], "events");
+        assert_eq!(properties["NCCL::GPU::BACKEND"], "events");
         assert_eq!(
             run.calls["cuEventCreate"], run.calls["cuEventDestroy_v2"],
             "all are destroyed with the last communicator"

@@ -9,7 +9,7 @@ use journal::reader::Journal;
 use nccl_events::Body;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{ClockSample, Device, GpuRecord, LaunchTime, Way};
+use nccl_events::gpu::{Backend, ClockSample, Device, GpuRecord, LaunchTime};
 use nccl_events::id::EventId;
 use whole_plugin::built;
 use whole_plugin::machine::nccl_library;
@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub(crate) devices: Vec<Device<String>>,
     /// The device of each context.
     pub(crate) of_communicator: BTreeMap<u64, u32>,
-    pub(crate) notices: Vec<(Way, String)>,
+    pub(crate) notices: Vec<(Backend, String)>,
     pub(crate) counts: BTreeMap<GpuCount, u64>,
 }
 
@@ -144,8 +144,11 @@ impl Process {
             RecordBody::Gpu(GpuRecord::DeviceOfCommunicator { ordinal }) => {
                 self.of_communicator.insert(id, ordinal);
             }
-            RecordBody::Gpu(GpuRecord::Notice { way, text: line }) => {
-                self.notices.push((way, text(line)));
+            RecordBody::Gpu(GpuRecord::Notice {
+                backend,
+                text: line,
+            }) => {
+                self.notices.push((backend, text(line)));
             }
             RecordBody::Gpu(GpuRecord::Counts(counts)) => {
                 self.counts = GpuCount::ALL.into_iter().zip(counts).collect();

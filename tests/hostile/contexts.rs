@@ -31,7 +31,10 @@ fn a_context_is_that_of_another_process() {
 #[test]
 fn a_parent_is_that_of_another_process() {
     let scratch = Scratch::new();
-    let ours = archive_of(&scratch, 6, "
+    let ours = archive_of(
+        &scratch,
+        6,
+        "
         init c ranks=1 rank=0
         start p ProxyOp ctx=0x7f0012340000 parent=0x55aa00001000 pid=4242 channel=0 peer=1 steps=1 is_send=1
         start s ProxyStep ctx=0x7f0012340000 parent=p step=0

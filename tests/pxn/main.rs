@@ -82,12 +82,12 @@ fn given(folder: &Path, name: &str) -> u64 {
 }
 
 /// The names of all rows, each with the process that it is one of, in brackets as in the names of GPUs.
-fn lanes(archive: &Archive) -> Vec<(String, String)> {
+fn locations(archive: &Archive) -> Vec<(String, String)> {
     let definitions = archive.definitions();
     let lines = definitions
         .lines()
         .filter(|line| line.starts_with("LOCATION  "));
-    let lanes = lines.map(|line| {
+    let locations = lines.map(|line| {
         let quoted: Vec<&str> = line.split('"').collect();
         let [_, name, _, group, ..] = quoted[..] else {
             panic!("a row without group: {line}")
@@ -99,7 +99,7 @@ fn lanes(archive: &Archive) -> Vec<(String, String)> {
             .trim_end_matches(']');
         (name.to_owned(), format!("[{process}]"))
     });
-    lanes.collect()
+    locations.collect()
 }
 
 #[test]
@@ -110,14 +110,14 @@ fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
     assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
 
     // The row is one of the process that asked, named after its rank there and the process that worked.
-    let lanes = lanes(&archive);
-    let row = lanes.iter().find(|(name, _)| name.starts_with("net "));
-    let (name, owner) = row.unwrap_or_else(|| panic!("no net row: {lanes:#?}"));
+    let locations = locations(&archive);
+    let row = locations.iter().find(|(name, _)| name.starts_with("net "));
+    let (name, owner) = row.unwrap_or_else(|| panic!("no net row: {locations:#?}"));
     let (what, worker) = name.split_once(" by ").expect("says who worked");
     assert_eq!(what, "net 0x0000000000000009 r0 ch03 send→1");
     let group_of = |rank: u32| {
-        let lane = format!("NCCL 0x0000000000000009 rank {rank}/2");
-        let gpu = lanes.iter().find(|(name, _)| *name == lane);
+        let location = format!("NCCL 0x0000000000000009 rank {rank}/2");
+        let gpu = locations.iter().find(|(name, _)| *name == location);
         gpu.map(|(_, owner)| owner.clone())
             .expect("a row of the rank")
     };
@@ -174,9 +174,12 @@ fn processes_of_equal_ids_stay_apart() {
     assert_eq!(archive.count("PROXYOP::DUPLICATE"), 0);
     // Only what came with the other's context, which its id does not tell.
     assert_eq!(archive.count("FOREIGN"), 2);
-    let lanes = lanes(&archive);
+    let locations = locations(&archive);
     let is_ours = |name: &str| name.starts_with("net 0x0000000000000009 r0 ch03 send→1 by ");
-    assert!(lanes.iter().any(|(name, _)| is_ours(name)), "{lanes:#?}");
+    assert!(
+        locations.iter().any(|(name, _)| is_ours(name)),
+        "{locations:#?}"
+    );
 }
 
 /// 2.23.4 gives the events of another's transfer the context of the communicator that does the sending: only the parent

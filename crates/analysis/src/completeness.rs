@@ -14,7 +14,7 @@ pub(crate) type KindCounts = BTreeMap<String, u64>;
 /// What was seen, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Completeness {
-    /// By kind of event: `seen`, `written`, `left_out`, `not_drawn`, `duplicate`, `unfinished`, `orphan`, `lost`,
+    /// By kind of event: `seen`, `written`, `left_out`, `not_shown`, `duplicate`, `unfinished`, `orphan`, `lost`,
     /// `stops_lost`, `late` …
     pub kinds: BTreeMap<String, KindCounts>,
     /// Numbers that belong to no kind.
@@ -92,7 +92,7 @@ impl Completeness {
     /// other's operations.
     pub fn is_partial(&self) -> bool {
         self.lost() > 0
-            || self.number("not_kept") > 0
+            || self.number("removed") > 0
             || self.unfinished() > 0
             || self.problem_count > 0
             || self.ranks_missing > 0

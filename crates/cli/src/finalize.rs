@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use journal::part::metrics::MetricSet;
-use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLanes, Level};
+use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLocations, Level};
 use serde::Serialize;
 use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, JOURNAL, PartState};
 
@@ -27,8 +27,8 @@ together. After a crash, a kill or a hang what was recorded up to then lies in D
 writes the missing parts and makes the archive. It can be repeated: what is complete stays as it is. Run it \
 on the host of the job when processes may still be running; elsewhere they are taken for dead.
 
-What is in the archive can be chosen anew, without another run: --level, --metrics, --collectives and --comm-lanes; \
-what is not named stays as it is. All but --comm-lanes need what was recorded, which is removed when it is \
+What is in the archive can be chosen anew, without another run: --level, --metrics, --collectives and --comm-locations; \
+what is not named stays as it is. All but --comm-locations need what was recorded, which is removed when it is \
 written unless it is damaged, or NCCL_OTF2_KEEP_JOURNAL=1 or --keep-journal says otherwise; without it nothing is changed.
 
   nccl-otf2 finalize --level light --metrics all trace
@@ -93,7 +93,7 @@ pub(crate) struct Request {
 
     /// What the rows of communicators are: stream (of the GPU) or cpu (a thread)
     #[arg(long, value_name = "WHAT")]
-    comm_lanes: Option<CommLanes>,
+    comm_locations: Option<CommLocations>,
 
     /// Which communication records collectives have: blocking, nonblocking or none
     #[arg(long, value_name = "WHICH")]
@@ -165,7 +165,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         wishes: ArchiveWishes {
             level: request.level,
             metrics: request.metrics,
-            comm_lanes: request.comm_lanes,
+            comm_locations: request.comm_locations,
             collectives: request.collectives,
         },
     };

@@ -27,12 +27,10 @@ pub enum NoDriver {
 impl fmt::Display for NoDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotMapped => f.write_str(
-                "this process has no GPU driver: libcuda.so.1 is not loaded, so nothing runs on a GPU",
-            ),
-            Self::NotADriver => {
-                f.write_str("the libcuda.so.1 of this process has no cuDriverGetVersion")
+            Self::NotMapped => {
+                f.write_str("this process has no GPU driver: libcuda.so.1 is not loaded, so nothing runs on a GPU")
             }
+            Self::NotADriver => f.write_str("the libcuda.so.1 of this process has no cuDriverGetVersion"),
             Self::Refused(34) => f.write_str(
                 "the libcuda.so.1 of this process is the stub of a CUDA toolkit: take its folder (…/stubs) out of \
                  LD_LIBRARY_PATH",

@@ -3,7 +3,7 @@
 //! x86-64 reads the TSC when the processor says it is invariant (CPUID 8000_0007h EDX bit 8) *and* the
 //! kernel itself runs on it; aarch64 reads CNTVCT, which is always invariant. Everything else uses
 //! `clock_gettime(CLOCK_MONOTONIC)`, about 25 ns dearer. Ticks mean nothing until calibration pairs say
-//! what the system's clocks showed at some of them ([`ClockPair`], recorded by the keeper thread).
+//! what the system's clocks showed at some of them ([`ClockPair`], recorded by the maintenance thread).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -14,7 +14,7 @@ use nccl_events::{Body, CommInit, Name, State, StateArgs, state as number};
 
 use crate::clock::{self, ClockPair};
 use crate::part::process::ProcessInfo;
-use crate::writer::{Cursor, Registry, RegistryOptions};
+use crate::writer::{JournalWriter, SlotWriter, WriterOptions};
 
 /// A process id that no process has: pids end at 2²².
 pub const NO_PROCESS: u32 = 1 << 30;
@@ -27,16 +27,16 @@ pub struct Process {
     /// Its part.
     pub part: PathBuf,
     /// The slot of the thread that calls NCCL.
-    pub main: Cursor,
+    pub main: SlotWriter,
     /// The slot of the proxy thread.
-    pub proxy: Cursor,
+    pub proxy: SlotWriter,
     /// The slot of the maintenance thread.
-    pub maintenance: Cursor,
+    pub maintenance: SlotWriter,
     /// The communicator's context.
     pub context: ContextId,
     /// The rank in it.
     pub rank: i32,
-    registry: Arc<Registry>,
+    writer: Arc<JournalWriter>,
 }
 
 /// What a process is to look like.
@@ -126,7 +126,7 @@ impl Process {
         let json = serde_json::to_vec(info).expect("plain data");
         fs::write(part.join("process.json"), json).expect("a file can be written");
         let tag = ProcessTag::new(u16::try_from(0x100 + who.rank).expect("few ranks"));
-        let registry = Registry::new(RegistryOptions {
+        let writer = JournalWriter::new(WriterOptions {
             directory: part.join("journal"),
             tag,
             process_id: info.pid,
@@ -134,8 +134,8 @@ impl Process {
             session_start_realtime_ns: info.session_start_realtime_ns,
             limit_bytes: 1 << 30,
         });
-        let slot = |name: &str| registry.register(name).expect("a slot");
-        let (mut maintenance, mut main) = (slot("nccl-otf2-keeper"), slot("main"));
+        let slot = |name: &str| writer.register(name).expect("a slot");
+        let (mut maintenance, mut main) = (slot("nccl-otf2-maint"), slot("main"));
         let proxy = slot("proxy");
         maintenance.clock_pair(&ClockPair::read());
         let context = ContextId::new(tag, 1);
@@ -157,7 +157,7 @@ impl Process {
             maintenance,
             context,
             rank,
-            registry,
+            writer,
         }
     }
 
@@ -285,7 +285,7 @@ impl Process {
     #[must_use]
     pub fn leave(mut self) -> PathBuf {
         self.maintenance.clock_pair(&ClockPair::read());
-        drop((self.main, self.proxy, self.maintenance, self.registry));
+        drop((self.main, self.proxy, self.maintenance, self.writer));
         self.part
     }
 }

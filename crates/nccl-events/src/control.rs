@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A window: collectives counted from 1, both ends in it.
+/// A range of steps: collectives counted from 1, both ends in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// The first.
@@ -76,18 +76,18 @@ pub enum Cause {
     File,
     /// `NCCL_OTF2_TOGGLE_SIGNAL`.
     Signal,
-    /// A window of steps.
-    Window(Turn),
+    /// A range of steps.
+    Steps(Turn),
 }
 
-/// What windows of steps did.
+/// What step ranges did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The window that a rank is in from now on, or was in, or is to be in; `None` when there are none from now on.
-    pub window: Option<Span>,
+    /// The range that a rank is in from now on, or was in, or is to be in; `None` when there are none from now on.
+    pub range: Option<Span>,
     /// How many collectives the rank had started.
     pub started: u64,
-    /// Whether these windows held from the rank's first collective on: then all ranks that say so record the same.
+    /// Whether these ranges held from the rank's first collective on: then all ranks that say so record the same.
     pub is_exact: bool,
 }
 

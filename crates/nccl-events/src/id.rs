@@ -120,7 +120,7 @@ impl EventId {
     pub const NONE: Self = Self(0);
 
     /// A group that is not recorded, and of which NCCL is to tell what is in it all the same. No process has tag 0.
-    pub const NOT_WANTED: Self = Self((CONTEXT_SLOT as u64) << NUMBER_BITS);
+    pub const NOT_SELECTED: Self = Self((CONTEXT_SLOT as u64) << NUMBER_BITS);
 
     /// The id of the `sequence`th event of a slot.
     #[must_use]

@@ -50,7 +50,7 @@ pub enum Error {
         count,
         first.display()
     )]
-    NotKept {
+    Removed {
         /// How many.
         count: usize,
         /// Where the journal of the first would be.

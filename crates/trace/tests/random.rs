@@ -1,9 +1,9 @@
-//! Whatever records come, in whatever state: every lane is ordered and nested, nothing is lost on the
+//! Whatever records come, in whatever state: every location is ordered and nested, nothing is lost on the
 //! way, and nothing panics. Missing stops, stops twice, unknown parents, equal times, foreign contexts.
 
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::options::ArchiveOptions;
-use journal::reader::{Losses, NotKept, Symbols};
+use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
 use nccl_events::Start;
 use nccl_events::event;
@@ -269,7 +269,7 @@ proptest! {
         for record in records {
             builder.record(record);
         }
-        let tables = builder.finish(&Losses::default(), &NotKept::default(), 0);
+        let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
         let model = ProcessModel::of(&tables, &symbols, &[], ArchiveOptions::default());
         let (timeline, mut counts) = build(&model);
         counts.add(&tables.counts);
@@ -284,11 +284,11 @@ proptest! {
         let definitions = Definitions::of(&tables, &model.links, &timeline.regions, &symbols);
         let mut instances = BTreeSet::new();
         let mut drawn = BTreeSet::new();
-        for mut lane in timeline.locations {
-            let key = lane.key;
-            lane.sort();
+        for mut location in timeline.locations {
+            let key = location.key;
+            location.sort();
             let mut cut = 0;
-            let events: Vec<TimelineEvent> = lane.events(lane.instances.iter(), &mut cut).collect();
+            let events: Vec<TimelineEvent> = location.events(location.instances.iter(), &mut cut).collect();
             for instance in check_lane(&events)? {
                 prop_assert!(definitions.region(instance.region).is_defined());
                 prop_assert!(instances.insert((instance.source, instance.kind)), "drawn twice: {instance:?}");

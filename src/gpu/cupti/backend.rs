@@ -18,7 +18,7 @@ use crate::gpu::backend::{Backend, Launch, Output};
 use crate::gpu::driver::{CudaError, DeviceContext, Driver, Stream};
 use crate::gpu::launch_counts::{LaunchCounts, NotTimed};
 use nccl_events::Kind;
-use nccl_events::gpu::{GpuCount, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, GpuCount};
 use nccl_events::id::EventId;
 
 /// How long the worker waits for a flush. It reads the records that have come even if the flush goes on.

@@ -153,12 +153,14 @@ impl Calls {
                 buffers::requested,
                 buffers::completed
             ),
-            Family::Own(subscriber) => call!(
-                self.functions.register_callbacks_v2,
-                subscriber,
-                buffers::requested_own,
-                buffers::completed_own
-            ),
+            Family::Own(subscriber) => {
+                call!(
+                    self.functions.register_callbacks_v2,
+                    subscriber,
+                    buffers::requested_own,
+                    buffers::completed_own
+                )
+            }
         }
     }
 

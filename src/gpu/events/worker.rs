@@ -9,7 +9,7 @@ use super::shared::{Entry, Shared};
 use crate::gpu::backend::Output;
 use crate::gpu::driver::{CudaError, DeviceContext};
 use journal::clock::monotonic_ns;
-use nccl_events::gpu::{GpuCount, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, GpuCount};
 
 /// How often the worker looks for finished launches: when a quarter of the events are in use, and when few are.
 const PACES_MS: [u32; 2] = [5, 500];
@@ -274,8 +274,7 @@ impl Worker {
             let text = match CudaError(code) {
                 CudaError::DEINITIALIZED => return,
                 CudaError::NO_EVENTS => {
-                    "the plugin has no events in the CUDA context that is current when NCCL launches"
-                        .to_owned()
+                    "the plugin has no events in the CUDA context that is current when NCCL launches".to_owned()
                 }
                 error => error.to_string(),
             };

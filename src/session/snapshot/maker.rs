@@ -9,7 +9,7 @@ use crate::host::{logger, signals};
 use journal::clock;
 use journal::part::process::ProcessInfo;
 use journal::private;
-use journal::writer::Registry;
+use journal::writer::JournalWriter;
 use trace::{JOURNAL, PROCESS, part_name};
 
 /// How often the maintenance thread looks for the file.
@@ -67,8 +67,8 @@ impl Maker {
     }
 
     /// Copies this process's part into the snapshot.
-    pub(crate) fn answer(&mut self, request: Request, registry: &Registry) {
-        if let Err(error) = self.put_part(&request, registry) {
+    pub(crate) fn answer(&mut self, request: Request, writer: &JournalWriter) {
+        if let Err(error) = self.put_part(&request, writer) {
             self.fail(&error);
         }
         let is_last =
@@ -79,24 +79,24 @@ impl Maker {
         self.answered = Some(request);
     }
 
-    fn put_part(&self, request: &Request, registry: &Registry) -> io::Result<()> {
+    fn put_part(&self, request: &Request, writer: &JournalWriter) -> io::Result<()> {
         let directory = request.directory(&self.out);
         let parts = directory.join("parts");
         private::directories(&parts)?;
         let name = part_name(&self.part);
         let making = directory.join(format!(".making-{name}"));
         private::directory(&making)?;
-        let made = self.copy(&making, registry);
+        let made = self.copy(&making, writer);
         let placed = made.and_then(|()| std::fs::rename(&making, parts.join(&name)));
         placed.inspect_err(|_| {
             let _best_effort = std::fs::remove_dir_all(&making);
         })
     }
 
-    fn copy(&self, into: &Path, registry: &Registry) -> io::Result<()> {
+    fn copy(&self, into: &Path, writer: &JournalWriter) -> io::Result<()> {
         let journal = into.join(JOURNAL);
         private::directory(&journal)?;
-        registry.copy_to(&journal)?;
+        writer.copy_to(&journal)?;
         let info = std::fs::read(self.part.join(PROCESS))?;
         let mut info: ProcessInfo = serde_json::from_slice(&info)?;
         info.snapshot_realtime_ns = clock::realtime_ns();

@@ -135,7 +135,7 @@ rules! {
     ClockDrift T16 Fault Nccl "No clock is corrected by more than 1250 ppm of time: two clocks do not drift faster (not in merged archives).";
     ClockStatement T17 Fault Nccl "The clock offsets of a process bring it onto its host's wall clock, and then by the stated correction, drift and uncertainty onto the common one (not in merged archives).";
 
-    Account A01 Fault Nccl "Of every kind, events seen = written + not drawn + duplicate + left out.";
+    Account A01 Fault Nccl "Of every kind, events seen = written + not shown + duplicate + left out.";
     Written A02 Fault Nccl "Of every kind, as many events are in the archive as it says were written.";
     Statement A03 Fault Nccl "The archive's counts are numbers, and its lists are as long as it says.";
     UnfinishedMark A04 Fault Nccl "Where events are marked unfinished, the archive counts unfinished ones.";

@@ -150,7 +150,7 @@ fn what_it_lacks(trace: &Trace) -> Option<String> {
     if !account.parts_left_out.is_empty() {
         return Some("parts were left out of the archive".to_owned());
     }
-    if account.number("not_kept") > 0 || property("NCCL::FLIGHT::PROCESSES") {
+    if account.number("removed") > 0 || property("NCCL::FLIGHT::PROCESSES") {
         return Some("only the end of the recording was kept".to_owned());
     }
     if property("NCCL::MEASUREMENT::LIST") {

@@ -12,7 +12,7 @@ use crate::units::{count, plural};
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Gpus {
     /// `cupti`, `events`, `off`: each way that a process ended with.
-    pub(crate) ways: Vec<String>,
+    pub(crate) backends: Vec<String>,
     /// What was decided and what went wrong.
     pub(crate) notices: Vec<String>,
     /// By name in lower case, see `docs/REFERENCE.md` §7.
@@ -31,7 +31,7 @@ impl Gpus {
         let numbers = statement::numbers(archive, "NCCL::GPU::");
         let numbers = numbers.map(|(name, number)| (name.replace("::", "."), number));
         Self {
-            ways: list("NCCL::GPU::WAY"),
+            backends: list("NCCL::GPU::BACKEND"),
             notices: list("NCCL::GPU::NOTICES"),
             numbers: numbers.collect(),
             clocks: list("NCCL::GPU::CLOCKS::LIST"),
@@ -41,7 +41,7 @@ impl Gpus {
 
     /// In a line; nothing where there was no GPU to be asked.
     pub(crate) fn line(&self) -> Option<String> {
-        if self.ways.is_empty() && self.numbers.is_empty() {
+        if self.backends.is_empty() && self.numbers.is_empty() {
             return None;
         }
         let number = |name: &str| self.numbers.get(name).copied().unwrap_or(0);
@@ -81,7 +81,7 @@ impl Gpus {
                 "without their launches",
             ),
             ("kernels_other", "other kernel", "other kernels"),
-            ("copies_drawn", "copy", "copies"),
+            ("copies_shown", "copy", "copies"),
             (
                 "not_placed",
                 "without a place in time",
@@ -90,12 +90,12 @@ impl Gpus {
         ] {
             fact(number(name), plural(number(name), one, many));
         }
-        let ways = if self.ways.is_empty() {
+        let backends = if self.backends.is_empty() {
             "no way is stated".to_owned()
         } else {
-            self.ways.join(" and ")
+            self.backends.join(" and ")
         };
-        facts.insert(0, ways);
+        facts.insert(0, backends);
         Some(facts.join(", "))
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         ];
         let numbers = numbers.map(|(name, number)| (name.to_owned(), number));
         let mut gpus = Gpus {
-            ways: vec!["cupti".to_owned()],
+            backends: vec!["cupti".to_owned()],
             numbers: numbers.into(),
             ..Gpus::default()
         };

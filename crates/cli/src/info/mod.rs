@@ -63,7 +63,7 @@ those of the operation, not of the call. `timing` says what they were measured b
                  ranks_behind, unknown: number and lines of each}
   blind_spots    what this release of NCCL does not report, as far as it
                  is known: nobody can find it in the archive
-  gpus           ways (how work of GPUs was recorded), notices (what was decided and
+  gpus           backends (how work of GPUs was recorded), notices (what was decided and
                  what went wrong), numbers (docs/REFERENCE.md §7), clocks (a line each)
   clock          the archive's statements on its clocks
   recording      flight {processes, complete_from_ns (since 1970), lines},

@@ -91,10 +91,12 @@ fn head(report: &Report, text: &mut String) {
 /// Launchers give each process a command of its own: one tells what it was.
 fn commands(commands: &[String]) -> Vec<String> {
     match commands {
-        [first, _, ..] => vec![format!(
-            "{first} (and {}: --json has all)",
-            plural(commands.len() as u64 - 1, "other", "others")
-        )],
+        [first, _, ..] => {
+            vec![format!(
+                "{first} (and {}: --json has all)",
+                plural(commands.len() as u64 - 1, "other", "others")
+            )]
+        }
         _ => commands.to_owned(),
     }
 }
@@ -109,11 +111,13 @@ fn clocks(report: &Report) -> Option<String> {
     let constraints = plural(said("constraints")?, "constraint", "constraints");
     let violated = match said("violations")? {
         0 => String::new(),
-        number => format!(
-            ", {} of them violated, by up to {}",
-            count(number),
-            time(said("worst_violation_ns").unwrap_or(0))
-        ),
+        number => {
+            format!(
+                ", {} of them violated, by up to {}",
+                count(number),
+                time(said("worst_violation_ns").unwrap_or(0))
+            )
+        }
     };
     Some(match (said("groups")?, said("uncertainty_ns")) {
         (1, Some(uncertainty)) => format!(
@@ -121,7 +125,7 @@ fn clocks(report: &Report) -> Option<String> {
             time(uncertainty)
         ),
         (groups, _) => format!(
-            "{hosts}, {} that nothing compares: the system's clocks are believed ({constraints}{violated})",
+            "{hosts}, {} that nothing compares: the system clocks are not corrected ({constraints}{violated})",
             plural(groups, "group", "groups")
         ),
     })
@@ -292,7 +296,7 @@ fn completeness(report: &Report, text: &mut String) {
     let mut columns = vec![
         "seen",
         "written",
-        "not_drawn",
+        "not_shown",
         "duplicate",
         "unfinished",
         "orphan",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::recording::Recording;
 
 /// Sets the beginning of all journals to that of the first, each on its own clock. Processes of a boot share a clock;
-/// between hosts the system's clocks are believed, as in archives.
+/// between hosts the system clocks are not corrected, as in archives.
 pub(crate) fn share(recordings: &mut [Recording]) {
     // By boot: CLOCK_REALTIME - CLOCK_MONOTONIC of its first journal.
     let mut offsets: BTreeMap<String, (u64, i64)> = BTreeMap::new();

@@ -97,8 +97,8 @@ impl Entry {
             GpuRecord::Kernel(kernel) => kernel.each(&mut add),
             GpuRecord::Copy(copy) => copy.each(&mut add),
             GpuRecord::LaunchTime(time) => time.each(&mut add),
-            GpuRecord::Notice { way, text } => {
-                add("way", Style::Plain, event::Value::Text(way.name()));
+            GpuRecord::Notice { backend, text } => {
+                add("backend", Style::Plain, event::Value::Text(backend.name()));
                 add("text", Style::Plain, event::Value::Name(text));
             }
             GpuRecord::Counts(counts) => {

@@ -222,7 +222,7 @@ impl Recording {
             | RecordBody::ThreadEnd
             | RecordBody::ClockPair { .. }
             | RecordBody::Switch(_)
-            | RecordBody::NotWanted(_) => {}
+            | RecordBody::NotSelected(_) => {}
             RecordBody::Gpu(said) => self.gpu.push(gpu::Entry {
                 when,
                 duration_ns: None,

@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     /// Record only these steps: from one collective of the largest communicator to another, such as 100-200 or
     /// 1-3,1000-
     #[arg(long, value_name = "FIRST-LAST")]
-    window: Option<String>,
+    steps: Option<String>,
 
     /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes
     /// (=120s), or both limits (=1G,120s)
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
 
     /// What the rows of communicators are: stream (of the GPU) or cpu (a thread)
     #[arg(long, value_name = "WHAT")]
-    comm_lanes: Option<String>,
+    comm_locations: Option<String>,
 
     /// Which communication records collectives have: blocking, nonblocking or none
     #[arg(long, value_name = "WHICH")]
@@ -83,14 +83,18 @@ impl Settings {
         let (flight_size, flight_seconds) = self.flight_limits()?;
         let texts = [
             ("NCCL_OTF2_EVENTS", "--events", &self.events),
-            ("NCCL_OTF2_WINDOW", "--window", &self.window),
+            ("NCCL_OTF2_STEPS", "--steps", &self.steps),
             ("NCCL_OTF2_FLIGHT_SIZE", "--flight", &flight_size),
             ("NCCL_OTF2_FLIGHT_SECONDS", "--flight", &flight_seconds),
             ("NCCL_OTF2_MAX_SIZE", "--max-size", &self.max_size),
             ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
             ("NCCL_OTF2_LEVEL", "--level", &self.level),
             ("NCCL_OTF2_METRICS", "--metrics", &self.metrics),
-            ("NCCL_OTF2_COMM_LANES", "--comm-lanes", &self.comm_lanes),
+            (
+                "NCCL_OTF2_COMM_LOCATIONS",
+                "--comm-locations",
+                &self.comm_locations,
+            ),
             ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
         ];
         let mut variables = Variables::new();
@@ -178,7 +182,7 @@ pub(crate) fn help() -> String {
 Examples:
   nccl-otf2 run -- ./all_reduce_perf -g 8
   nccl-otf2 run -o trace --events full -- torchrun --nproc-per-node 8 train.py
-  nccl-otf2 run -o trace --window 1000-1100 --events full -- torchrun --nproc-per-node 8 train.py
+  nccl-otf2 run -o trace --steps 1000-1100 --events full -- torchrun --nproc-per-node 8 train.py
   nccl-otf2 run -o trace --flight=120s -- python serve.py     (and `nccl-otf2 dump trace` to look at it)
   srun nccl-otf2 run -o trace -- python train.py
 
@@ -234,7 +238,7 @@ mod tests {
     fn settings() -> Settings {
         Settings {
             events: None,
-            window: None,
+            steps: None,
             flight: None,
             offline: false,
             keep_journal: false,
@@ -242,7 +246,7 @@ mod tests {
             journal_dir: None,
             level: None,
             metrics: None,
-            comm_lanes: None,
+            comm_locations: None,
             collectives: None,
         }
     }
@@ -320,16 +324,16 @@ mod tests {
 
     #[test]
     fn a_window_is_checked() {
-        let of = |window: &str| Settings {
-            window: Some(window.to_owned()),
+        let of = |steps: &str| Settings {
+            steps: Some(steps.to_owned()),
             ..settings()
         };
         let variables = of("1-3,100-").variables().expect("good");
-        assert_eq!(variables, [("NCCL_OTF2_WINDOW", "1-3,100-".into())]);
+        assert_eq!(variables, [("NCCL_OTF2_STEPS", "1-3,100-".into())]);
         let refused = of("9-7").variables().expect_err("bad").to_string();
         assert_eq!(
             refused,
-            "--window: NCCL_OTF2_WINDOW=9-7: \"9-7\" ends before it begins"
+            "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins"
         );
     }
 

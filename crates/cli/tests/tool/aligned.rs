@@ -38,7 +38,7 @@ impl Fixture {
             ("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "0"),
             ("NCCL::CLOCK::ALIGNMENT::WORST_VIOLATION_NS", "0"),
             ("NCCL::CLOCK::ALIGNMENT::GROUPS", "1"),
-            ("NCCL::CLOCK::ALIGNMENT::BELIEVED", "0"),
+            ("NCCL::CLOCK::ALIGNMENT::UNCORRECTED", "0"),
             ("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "15"),
         ] {
             fixture.property(name, value);

@@ -124,7 +124,7 @@ fn what_the_archive_admits_is_a_remark_and_fails_only_when_strict() {
 fn launches_that_were_not_kept_are_not_missing() {
     let scratch = Scratch::new();
     let mut fixture = Fixture::sound();
-    fixture.property("NCCL::GPU::WAY", "events");
+    fixture.property("NCCL::GPU::BACKEND", "events");
     fixture.property("NCCL::GPU::LAUNCHES", "1000");
     fixture.property("NCCL::GPU::LAUNCHES_TIMED", "40");
     let (_, found, _) = check(&scratch, &[], &fixture.write(&scratch.join("trace")));

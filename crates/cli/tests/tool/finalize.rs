@@ -84,7 +84,7 @@ fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
     let options = [
         "--level=light",
         "--metrics=bytes-in-flight,bandwidth",
-        "--comm-lanes=cpu",
+        "--comm-locations=cpu",
         "--collectives=nonblocking",
     ];
     let (code, report) = finalize(&scratch, &options, &out);
@@ -94,7 +94,7 @@ fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
     for (name, value) in [
         ("NCCL::LEVEL", "light"),
         ("NCCL::METRICS", "bytes-in-flight,bandwidth"),
-        ("NCCL::COMM_LANES", "cpu"),
+        ("NCCL::COMM_LOCATIONS", "cpu"),
         ("NCCL::COLLECTIVES", "nonblocking"),
     ] {
         assert_eq!(archive.property(name), Some(value), "{name}");

@@ -46,7 +46,7 @@ pub(crate) const KERNEL: RegionRef = RegionRef::new(5);
 pub(crate) const LAUNCH: RegionRef = RegionRef::new(6);
 
 /// The location of a kernel's channel, and of kernels.
-const CHANNEL_LANE: u64 = 1 << 32;
+const CHANNEL_LOCATION: u64 = 1 << 32;
 
 /// The value of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +81,9 @@ pub(crate) struct Fixture {
     pub(crate) said: [Vec<(&'static str, Said)>; 2],
     /// The boot ids of the two hosts.
     pub(crate) boots: [Option<&'static str>; 2],
-    /// Whether communicators' lanes are threads of the process, and only the channel's is the GPU's.
+    /// Whether communicators' locations are threads of the process, and only the channel's is the GPU's.
     pub(crate) cpu_lanes: bool,
-    /// Whether communicators' lanes are one GPU's, and the channel's another one's.
+    /// Whether communicators' locations are one GPU's, and the channel's another one's.
     pub(crate) two_gpus: bool,
 }
 
@@ -187,10 +187,10 @@ impl Fixture {
     }
 
     /// The locations with what they do.
-    fn lanes(&self) -> [(LocationRef, &[Step]); 3] {
+    fn locations(&self) -> [(LocationRef, &[Step]); 3] {
         let [first, second] = &self.ranks;
-        let lanes = [(0, first), (1, second), (CHANNEL_LANE, &self.channel)];
-        lanes.map(|(id, steps)| (LocationRef::new(id), steps.as_slice()))
+        let locations = [(0, first), (1, second), (CHANNEL_LOCATION, &self.channel)];
+        locations.map(|(id, steps)| (LocationRef::new(id), steps.as_slice()))
     }
 
     /// Writes it to `directory/traces.otf2` and returns the directory.
@@ -208,7 +208,7 @@ impl Fixture {
             archive.set_property(name, value)?;
         }
         let mut written = Vec::new();
-        for (location, steps) in self.lanes() {
+        for (location, steps) in self.locations() {
             let mut writer = archive.event_writer(location)?;
             for step in steps {
                 step.write(&mut writer)?;
@@ -216,7 +216,7 @@ impl Fixture {
             written.push(writer.close()?);
         }
         // libotf2 makes no file for a location without events.
-        for ((location, _), events) in self.lanes().iter().zip(&written) {
+        for ((location, _), events) in self.locations().iter().zip(&written) {
             if *events == 0 {
                 let file = archive.event_file(*location);
                 otf2::write_stub_events(&file)?;
@@ -226,7 +226,7 @@ impl Fixture {
             written[1] = promised;
         }
         self.define(&mut archive, &written)?;
-        for ((location, _), offsets) in self.lanes().iter().zip(&self.offsets) {
+        for ((location, _), offsets) in self.locations().iter().zip(&self.offsets) {
             let mut local = archive.local_definitions(*location)?;
             let of_rank_1 = if location.get() == 1 {
                 self.deviation

@@ -79,8 +79,8 @@ pub(crate) fn decode(
             cause: match low(word(2)?) {
                 0 => Cause::File,
                 1 => Cause::Signal,
-                2 => Cause::Window(Turn {
-                    window: Span::from_word(word(3)?),
+                2 => Cause::Steps(Turn {
+                    range: Span::from_word(word(3)?),
                     started: word(4)?,
                     is_exact: high(word(2)?) != 0,
                 }),
@@ -89,7 +89,7 @@ pub(crate) fn decode(
             before: wanted(word(0)?),
             after: wanted(word(1)?),
         }),
-        kind::NOT_WANTED => RecordBody::NotWanted(numbers(payload)?),
+        kind::NOT_SELECTED => RecordBody::NotSelected(numbers(payload)?),
         kind::GPU_DEVICE..=kind::GPU_COUNTS => RecordBody::Gpu(crate::format::gpu::decode(
             record_kind,
             flags,

@@ -8,7 +8,7 @@ use nccl_events::{Kind, Name, Start, StateArgs};
 /// A string's number in its slot.
 pub(crate) type NameNumber = u16;
 
-/// Where payloads go: the recording thread's cursor. One call, one record, its length known when compiled.
+/// Where payloads go: the recording thread's slot writer. One call, one record, its length known when compiled.
 pub(crate) trait Sink {
     /// Appends a record; false when there was no room.
     fn put<const WORDS: usize>(

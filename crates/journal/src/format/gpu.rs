@@ -5,7 +5,7 @@ use crate::format::layout::{flag, kind, low, pair};
 use crate::format::record::Symbol;
 use crate::format::words::{Word, field8, field16, numbers, word_at};
 use nccl_events::Name;
-use nccl_events::gpu::{ClockSample, Copy, Device, GpuRecord, Kernel, LaunchTime, Way};
+use nccl_events::gpu::{Backend, ClockSample, Copy, Device, GpuRecord, Kernel, LaunchTime};
 
 /// Appends a record about GPUs. False when there was no room.
 pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
@@ -33,9 +33,9 @@ pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -
         }
         GpuRecord::Copy(copy) => put!(GPU_COPY, Some(copy)),
         GpuRecord::LaunchTime(time) => put!(GPU_LAUNCH_TIME, Some(time)),
-        GpuRecord::Notice { way, text } => {
+        GpuRecord::Notice { backend, text } => {
             let text = sink.name(text);
-            let word = pair(way as u32, u32::from(text));
+            let word = pair(backend as u32, u32::from(text));
             sink.put(kind::GPU_NOTICE, 0, id, [word])
         }
         GpuRecord::Counts(counts) => sink.put(kind::GPU_COUNTS, 0, id, counts),
@@ -60,7 +60,7 @@ pub(crate) fn decode(
         kind::GPU_COPY => GpuRecord::Copy(Copy::take(flag, payload)?),
         kind::GPU_LAUNCH_TIME => GpuRecord::LaunchTime(LaunchTime::take(flag, payload)?),
         kind::GPU_NOTICE => GpuRecord::Notice {
-            way: Way::from_number(field8(word_at(payload, 0)?, 0))?,
+            backend: Backend::from_number(field8(word_at(payload, 0)?, 0))?,
             text: symbol(field16(word_at(payload, 0)?, 2))?,
         },
         kind::GPU_COUNTS => GpuRecord::Counts(numbers(payload)?),

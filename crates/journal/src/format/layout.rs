@@ -97,7 +97,7 @@ pub mod kind {
     /// What is recorded from here on was changed.
     pub const SWITCH: u8 = 0x08;
     /// How many starts were not wanted since the last such record.
-    pub const NOT_WANTED: u8 = 0x09;
+    pub const NOT_SELECTED: u8 = 0x09;
     /// A GPU of the process.
     pub const GPU_DEVICE: u8 = 0x10;
     /// Which GPU a communicator's rank uses.

@@ -52,7 +52,7 @@ pub enum RecordBody {
     /// What is recorded was changed.
     Switch(Switch),
     /// Starts that were not wanted, by kind.
-    NotWanted([u64; Kind::COUNT]),
+    NotSelected([u64; Kind::COUNT]),
     /// About GPUs; what the record's id is depends on it.
     Gpu(GpuRecord<Symbol>),
     Start(Start<Symbol>),

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Bytes of the operations under way, on a communicator lane.
+    /// Bytes of the operations under way, on a communicator location.
     BytesInFlight,
-    /// Algorithm bandwidth of the operations under way, on a communicator lane.
+    /// Algorithm bandwidth of the operations under way, on a communicator location.
     Bandwidth,
-    /// Bandwidth of the transfers under way, on a net lane.
+    /// Bandwidth of the transfers under way, on a net location.
     NetworkBandwidth,
 }
 
@@ -67,7 +67,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is about communicator lanes; else it is about net lanes.
+    /// Whether it is about communicator locations; else it is about net locations.
     #[must_use]
     pub const fn is_on_communicator(self) -> bool {
         !matches!(self, Self::NetworkBandwidth)

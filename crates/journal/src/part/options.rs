@@ -14,12 +14,12 @@ use nccl_events::Kind;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ArchiveOptions {
-    /// Which kinds of events are drawn.
+    /// Which kinds of events are shown.
     pub level: Level,
     /// Which metrics are computed.
     pub metrics: MetricSet,
-    /// What communicator lanes are.
-    pub comm_lanes: CommLanes,
+    /// What communicator locations are.
+    pub comm_locations: CommLocations,
     /// Which records collectives have.
     pub collectives: CollectiveRecords,
 }
@@ -60,7 +60,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Which kinds of events are drawn, of those that were recorded. What is left out is counted, and still
+    /// Which kinds of events are shown, of those that were recorded. What is left out is counted, and still
     /// tells when operations ran and what they moved.
     Level {
         /// Calls, launches, collectives, point-to-point and copy-engine operations.
@@ -74,8 +74,8 @@ choice! {
 }
 
 choice! {
-    /// What kind of location a communicator lane is.
-    CommLanes {
+    /// What kind of location a communicator location is.
+    CommLocations {
         /// A stream of the GPU.
         #[default]
         Stream "stream",
@@ -85,7 +85,7 @@ choice! {
 }
 
 choice! {
-    /// Which records collectives have on their communicator lane.
+    /// Which records collectives have on their communicator location.
     CollectiveRecords {
         /// `MpiCollectiveBegin` and `MpiCollectiveEnd` around the operation.
         #[default]
@@ -98,9 +98,9 @@ choice! {
 }
 
 impl Level {
-    /// Whether events of a kind are drawn.
+    /// Whether events of a kind are shown.
     #[must_use]
-    pub const fn draws(self, kind: Kind) -> bool {
+    pub const fn shows(self, kind: Kind) -> bool {
         self as u8 >= Self::of(kind) as u8
     }
 
@@ -125,8 +125,8 @@ pub struct ArchiveWishes {
     pub level: Option<Level>,
     /// See [`ArchiveOptions::metrics`].
     pub metrics: Option<MetricSet>,
-    /// See [`ArchiveOptions::comm_lanes`].
-    pub comm_lanes: Option<CommLanes>,
+    /// See [`ArchiveOptions::comm_locations`].
+    pub comm_locations: Option<CommLocations>,
     /// See [`ArchiveOptions::collectives`].
     pub collectives: Option<CollectiveRecords>,
 }
@@ -144,7 +144,7 @@ impl ArchiveWishes {
         ArchiveOptions {
             level: self.level.unwrap_or(before.level),
             metrics: self.metrics.unwrap_or(before.metrics),
-            comm_lanes: self.comm_lanes.unwrap_or(before.comm_lanes),
+            comm_locations: self.comm_locations.unwrap_or(before.comm_locations),
             collectives: self.collectives.unwrap_or(before.collectives),
         }
     }
@@ -157,7 +157,7 @@ impl ArchiveOptions {
         [
             ("LEVEL", self.level.name().to_owned()),
             ("METRICS", self.metrics.to_string()),
-            ("COMM_LANES", self.comm_lanes.name().to_owned()),
+            ("COMM_LOCATIONS", self.comm_locations.name().to_owned()),
             ("COLLECTIVES", self.collectives.name().to_owned()),
         ]
     }
@@ -166,7 +166,7 @@ impl ArchiveOptions {
     #[must_use]
     pub fn same_events(&self, other: &Self) -> bool {
         let with_lanes_of_other = Self {
-            comm_lanes: other.comm_lanes,
+            comm_locations: other.comm_locations,
             ..*self
         };
         with_lanes_of_other == *other
@@ -193,7 +193,7 @@ mod tests {
             for kind in Kind::ALL {
                 if kind != Kind::Unknown {
                     let recorded = mask & kind.mask() != 0;
-                    assert_eq!(level.draws(kind), recorded, "{level:?} {kind:?}");
+                    assert_eq!(level.shows(kind), recorded, "{level:?} {kind:?}");
                 }
             }
         }
@@ -207,13 +207,13 @@ mod tests {
             ..ArchiveOptions::default()
         };
         let wishes = ArchiveWishes {
-            comm_lanes: Some(CommLanes::Cpu),
+            comm_locations: Some(CommLocations::Cpu),
             ..ArchiveWishes::default()
         };
         let after = wishes.over(before);
         assert_eq!(
-            (after.level, after.comm_lanes, after.collectives),
-            (Level::Light, CommLanes::Cpu, CollectiveRecords::None)
+            (after.level, after.comm_locations, after.collectives),
+            (Level::Light, CommLocations::Cpu, CollectiveRecords::None)
         );
         assert!(before.same_events(&after));
         let wishes = ArchiveWishes {

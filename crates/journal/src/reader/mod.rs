@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 mod counted;
 mod gaps;
 mod losses;
-mod not_kept;
+mod removed;
 mod segment;
 mod symbols;
 
@@ -25,8 +25,8 @@ use counted::Counted;
 pub use losses::Losses;
 use losses::{losses, slotless_losses};
 use nccl_events::Kind;
-pub use not_kept::NotKept;
-use not_kept::OldestSegment;
+use removed::OldestSegment;
+pub use removed::Removed;
 use segment::{Names, SegmentPlace, committed_now, read_record, read_words};
 pub use symbols::Symbols;
 
@@ -74,7 +74,7 @@ pub struct Outcome {
     /// What was not recorded.
     pub losses: Losses,
     /// What is gone because only a window was to be kept.
-    pub not_kept: NotKept,
+    pub removed: Removed,
     /// How many events were given an id: the highest number of each slot, recorded or lost, which is told apart from
     /// how many records and losses there are. Empty proxy control events give theirs back.
     pub started: u64,
@@ -303,7 +303,7 @@ impl Journal {
                 }
             }
             if let Some(oldest) = oldest {
-                outcome.not_kept.add(slot, oldest);
+                outcome.removed.add(slot, oldest);
             }
         }
         outcome.problems.append(&mut self.problems);

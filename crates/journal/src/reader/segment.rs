@@ -11,7 +11,7 @@ use crate::format::layout::{
 };
 use crate::format::record::{Record, Records, Symbol};
 use crate::format::words::{Word, word_at};
-use crate::reader::not_kept::OldestSegment;
+use crate::reader::removed::OldestSegment;
 use crate::reader::symbols::Symbols;
 
 /// Where a segment lies.

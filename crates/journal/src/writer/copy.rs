@@ -9,12 +9,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::registry::Registry;
+use super::journal_writer::JournalWriter;
 use crate::format::layout::{HEADER_WORDS, MAGIC, SEGMENT_BYTES, header};
 
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
-impl Registry {
+impl JournalWriter {
     /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on
     /// between two segments.
     ///

@@ -29,7 +29,7 @@ mod preparation {
     pub(crate) const DONE: u8 = 2;
 }
 
-/// A journal file and its mapping. Shared by the thread that records into it and the keeper.
+/// A journal file and its mapping. Shared by the thread that records into it and the maintenance thread.
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     file: File,
@@ -119,7 +119,7 @@ impl JournalFile {
     }
 
     /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the
-    /// keeper may both do it at once: every step may be repeated. Returns whether this call was the
+    /// maintenance thread may both do it at once: every step may be repeated. Returns whether this call was the
     /// first to claim it (for the account of bytes).
     pub(crate) fn prepare(&self, index: usize) -> io::Result<bool> {
         let Some(state) = self.prepared.get(index) else {

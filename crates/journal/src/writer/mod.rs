@@ -1,20 +1,20 @@
-//! The recording side of the journal: one [`Registry`] a process, which hands out one [`Cursor`] a slot and
-//! prepares what cursors will need next.
+//! The recording side of the journal: one [`JournalWriter`] a process, which hands out one [`SlotWriter`] a slot and
+//! prepares what slot writers will need next.
 
 mod copy;
-mod cursor;
+mod journal_writer;
 mod lost;
 mod mapping;
 mod names;
-mod registry;
 mod repeat_filter;
 mod retention;
-mod shared_cursor;
+mod shared_slot_writer;
 mod slot;
+mod slot_writer;
 mod space;
 
-pub use cursor::Cursor;
+pub use journal_writer::JournalWriter;
 pub use lost::Lost;
-pub use registry::Registry;
-pub use shared_cursor::SharedCursor;
-pub use space::{RegistryOptions, Stop, Window};
+pub use shared_slot_writer::SharedSlotWriter;
+pub use slot_writer::SlotWriter;
+pub use space::{Retention, Stop, WriterOptions};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::slot::{Slot, UsedFile};
-use super::space::{Space, Window};
+use super::space::{Retention, Space};
 use crate::format::layout::SEGMENT_BYTES;
 
 /// How full a segment is when the maintenance thread prepares the next one: early, since at full speed the rest lasts
@@ -23,7 +23,7 @@ fn wants_segment(slot: &Slot) -> bool {
 }
 
 /// Unmaps the files that threads have left, and removes those beyond the retention.
-pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Window) {
+pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retention) {
     let now = Instant::now();
     for slot in slots {
         slot.left.lock().clear();

@@ -16,7 +16,7 @@ use crate::format::layout::{SEGMENT_BYTES, SEGMENTS_PER_FILE};
 
 /// Who records, and how much may be recorded.
 #[derive(Clone, Debug)]
-pub struct RegistryOptions {
+pub struct WriterOptions {
     /// The journal's directory; it exists.
     pub directory: PathBuf,
     /// The tag in every id.
@@ -33,7 +33,7 @@ pub struct RegistryOptions {
 
 /// How much a flight recording retains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct Retention {
     /// Most bytes on disk. Each recording thread has one or two segments that are never removed.
     pub bytes: u64,
     /// How long a used segment is kept.
@@ -54,9 +54,9 @@ pub enum Stop {
 /// What is reserved on disk, and whether there may be more.
 #[derive(Debug)]
 pub(crate) struct Space {
-    pub(crate) options: RegistryOptions,
+    pub(crate) options: WriterOptions,
     /// Absent where everything is kept.
-    pub(crate) retention: Option<Window>,
+    pub(crate) retention: Option<Retention>,
     reserved_bytes: AtomicU64,
     full: AtomicBool,
     stop: Mutex<Option<Stop>>,
@@ -64,7 +64,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// Nothing is reserved.
-    pub(crate) const fn new(options: RegistryOptions, retention: Option<Window>) -> Self {
+    pub(crate) const fn new(options: WriterOptions, retention: Option<Retention>) -> Self {
         Self {
             options,
             retention,

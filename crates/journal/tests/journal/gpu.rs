@@ -4,10 +4,10 @@ use journal::record::{RecordBody, Symbol};
 use nccl_events::Name;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{
-    ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime, Way,
+    ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime,
 };
 
-use super::{read, registry};
+use super::{read, writer};
 
 /// One of every kind, each field with a value of its own. The names are the 1st, 2nd and 3rd of the journal.
 fn records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
@@ -73,7 +73,7 @@ fn records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
             end_ns: 3 << 40,
         }),
         GpuRecord::Notice {
-            way: Way::Events,
+            backend: Backend::Events,
             text,
         },
         GpuRecord::Counts(std::array::from_fn(|count| 100 + count as u64)),
@@ -83,15 +83,15 @@ fn records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
 #[test]
 fn every_kind_comes_back() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), 64 << 20);
-    let mut cursor = registry.register("tester").unwrap();
+    let writer = writer(directory.path(), 64 << 20);
+    let mut slot_writer = writer.register("tester").unwrap();
     let names = [
         c"NVIDIA H100",
         c"_Z23ncclDevKernel_AllReducev",
         c"events: torch is there",
     ];
     for (ticks, record) in (1000..).zip(records(names.map(Name::from_cstr))) {
-        assert!(cursor.gpu(ticks, ticks + 1, &record));
+        assert!(slot_writer.gpu(ticks, ticks + 1, &record));
     }
 
     let (found, outcome) = read(directory.path());

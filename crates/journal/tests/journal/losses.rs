@@ -5,11 +5,11 @@ use nccl_events::event;
 use journal::format::record::{Record, RecordBody};
 use journal::layout::SEGMENT_BYTES;
 use journal::reader::Outcome;
-use journal::writer::{Cursor, Lost, Stop};
+use journal::writer::{Lost, SlotWriter, Stop};
 use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Body, Kind, Name, NetData, State, StateArgs};
 
-use super::{TAG, read, registry, start};
+use super::{TAG, read, start, writer};
 
 /// Kinds that differ in everything that matters here: length of the record, and who may hold it back.
 const BODIES: [Body<Name<'_>>; 4] = [
@@ -56,12 +56,12 @@ fn assert_whole(read: &(Vec<Record>, Outcome), kind: Kind, sent: [u64; 3]) {
     assert_eq!(whole, sent, "{kind:?}");
 }
 
-/// Fills what a cursor has.
-fn fill(cursor: &mut Cursor) -> u64 {
+/// Fills what a slot writer has.
+fn fill(slot_writer: &mut SlotWriter) -> u64 {
     let mut sent = 0;
     loop {
         sent += 1;
-        if cursor
+        if slot_writer
             .start(&start(Body::Group(event::Group {})))
             .is_unrecorded()
         {
@@ -73,19 +73,19 @@ fn fill(cursor: &mut Cursor) -> u64 {
 #[test]
 fn the_limit_stops_recording_and_every_loss_is_counted() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), 2 * SEGMENT_BYTES as u64);
-    let mut cursor = registry.register("filler").unwrap();
+    let writer = writer(directory.path(), 2 * SEGMENT_BYTES as u64);
+    let mut slot_writer = writer.register("filler").unwrap();
     for _ in 0..10_000 {
         for (round, body) in (1..).zip(BODIES) {
-            let id = cursor.start(&start(body));
+            let id = slot_writer.start(&start(body));
             for _ in 0..round {
-                cursor.state(&state(id, 9));
+                slot_writer.state(&state(id, 9));
             }
-            cursor.stop(id.get());
+            slot_writer.stop(id.get());
         }
     }
-    assert_eq!(registry.stop_reason(), Some(Stop::Limit));
-    assert!(registry.register("another").is_err());
+    assert_eq!(writer.stop_reason(), Some(Stop::Limit));
+    assert!(writer.register("another").is_err());
     let read = read(directory.path());
     for (round, body) in (1..).zip(BODIES) {
         let kind = body.kind();
@@ -106,9 +106,9 @@ fn the_limit_stops_recording_and_every_loss_is_counted() {
 #[test]
 fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), 2 * SEGMENT_BYTES as u64);
-    let mut with_room = registry.register("room").unwrap();
-    let mut full = registry.register("full").unwrap();
+    let writer = writer(directory.path(), 2 * SEGMENT_BYTES as u64);
+    let mut with_room = writer.register("room").unwrap();
+    let mut full = writer.register("full").unwrap();
     let recorded_before = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 0 })));
     let groups = fill(&mut full);
     let lost = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 1 })));
@@ -144,22 +144,22 @@ fn the_stop_of_a_lost_event_is_part_of_the_loss() {
 #[test]
 fn control_events_are_accounted_for() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), SEGMENT_BYTES as u64);
-    let mut cursor = registry.register("proxy").unwrap();
-    let first = cursor.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
-    cursor.stop(first.get());
+    let writer = writer(directory.path(), SEGMENT_BYTES as u64);
+    let mut slot_writer = writer.register("proxy").unwrap();
+    let first = slot_writer.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
+    slot_writer.stop(first.get());
     for _ in 0..1000 {
-        let next = cursor.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
+        let next = slot_writer.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
         assert_eq!(next.sequence(), first.sequence());
-        cursor.stop(next.get());
+        slot_writer.stop(next.get());
         // NCCL may stop what it has stopped, and what never was.
-        cursor.stop(next.get());
-        cursor.stop(0);
+        slot_writer.stop(next.get());
+        slot_writer.stop(0);
     }
-    let groups = fill(&mut cursor);
-    let held = cursor.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
-    cursor.state(&state(held, 13));
-    cursor.stop(held.get());
+    let groups = fill(&mut slot_writer);
+    let held = slot_writer.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
+    slot_writer.state(&state(held, 13));
+    slot_writer.stop(held.get());
     let read = read(directory.path());
     assert_whole(&read, Kind::Group, [groups, 0, 0]);
     assert_whole(&read, Kind::ProxyCtrl, [1, 1001, 1]);
@@ -172,21 +172,21 @@ fn control_events_are_accounted_for() {
 #[test]
 fn losses_without_a_slot_survive_the_process() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), SEGMENT_BYTES as u64);
-    let _keeper = registry.register("keeper").unwrap();
-    assert!(registry.register("another").is_err());
+    let writer = writer(directory.path(), SEGMENT_BYTES as u64);
+    let _maintenance = writer.register("maintenance").unwrap();
+    assert!(writer.register("another").is_err());
     let (one, other) = (
-        registry.slotless_id(Kind::Coll),
-        registry.slotless_id(Kind::Coll),
+        writer.slotless_id(Kind::Coll),
+        writer.slotless_id(Kind::Coll),
     );
     assert!(one.is_unrecorded() && one != other);
     assert_eq!((one.kind(), one.tag()), (Kind::Coll, TAG.get()));
-    registry.lose(Lost::Start(Kind::Coll));
-    registry.lose(Lost::Start(Kind::Coll));
-    registry.lose(Lost::State(one.get()));
-    registry.lose(Lost::Stop(one.get()));
-    registry.lose(Lost::Stop(7));
-    registry.lose(Lost::Communicator);
+    writer.lose(Lost::Start(Kind::Coll));
+    writer.lose(Lost::Start(Kind::Coll));
+    writer.lose(Lost::State(one.get()));
+    writer.lose(Lost::Stop(one.get()));
+    writer.lose(Lost::Stop(7));
+    writer.lose(Lost::Communicator);
     let (_, outcome) = read(directory.path());
     let losses = outcome.losses;
     let of = |kind: Kind| {

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use journal::clock;
 use journal::reader::{Journal, Outcome};
 use journal::record::Record;
-use journal::writer::{Registry, RegistryOptions};
+use journal::writer::{JournalWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
 use nccl_events::{Body, Name, Start};
 
 /// The process that records here.
 const TAG: ProcessTag = ProcessTag::new(0x4e4f);
 
-fn registry(directory: &Path, limit_bytes: u64) -> Arc<Registry> {
-    Registry::new(RegistryOptions {
+fn writer(directory: &Path, limit_bytes: u64) -> Arc<JournalWriter> {
+    JournalWriter::new(WriterOptions {
         directory: directory.to_owned(),
         tag: TAG,
         process_id: std::process::id(),

@@ -4,7 +4,7 @@ use journal::format::record::{Record, RecordBody};
 use nccl_events::event;
 use nccl_events::{Body, Name, Start, State, StateArgs};
 
-use super::{read, registry};
+use super::{read, writer};
 
 fn control() -> Start<Name<'static>> {
     Start {
@@ -30,31 +30,31 @@ fn words(records: &[Record]) -> Vec<String> {
 #[test]
 fn empty_turns_of_the_proxy_are_a_number() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("proxy").unwrap();
-    let idle = |cursor: &mut journal::writer::Cursor, state: Option<u32>| {
-        let id = cursor.start(&control()).get();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("proxy").unwrap();
+    let idle = |slot_writer: &mut journal::writer::SlotWriter, state: Option<u32>| {
+        let id = slot_writer.start(&control()).get();
         if let Some(state) = state {
-            cursor.state(&State {
+            slot_writer.state(&State {
                 event: id,
                 state,
                 args: StateArgs::None,
             });
         }
-        cursor.stop(id);
+        slot_writer.stop(id);
     };
     for _ in 0..100_000 {
-        idle(&mut cursor, None);
+        idle(&mut slot_writer, None);
     }
-    idle(&mut cursor, Some(13));
+    idle(&mut slot_writer, Some(13));
     // One that is open when something else happens is not empty.
-    let open = cursor.start(&control());
-    let _group = cursor.start(&Start {
+    let open = slot_writer.start(&control());
+    let _group = slot_writer.start(&Start {
         body: Body::Group(event::Group {}),
         ..control()
     });
-    cursor.stop(open.get());
-    let _held = cursor.start(&control());
+    slot_writer.stop(open.get());
+    let _held = slot_writer.start(&control());
     let (records, outcome) = read(directory.path());
     let expected = ["ProxyCtrl", "13", "stop", "ProxyCtrl", "Group", "stop"];
     assert_eq!(words(&records), expected);
@@ -65,19 +65,22 @@ fn empty_turns_of_the_proxy_are_a_number() {
 #[test]
 fn a_wait_is_recorded_once_for_each_step() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("proxy").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("proxy").unwrap();
     let step = |step| Start {
         context: 1,
         parent: 2,
         rank: 0,
         body: Body::ProxyStep(event::ProxyStep { step }),
     };
-    let (one, other) = (cursor.start(&step(0)).get(), cursor.start(&step(1)).get());
+    let (one, other) = (
+        slot_writer.start(&step(0)).get(),
+        slot_writer.start(&step(1)).get(),
+    );
     for _ in 0..5_000 {
         for event in [one, other] {
             let args = StateArgs::ProxyStep { bytes: 0 };
-            cursor.state(&State {
+            slot_writer.state(&State {
                 event,
                 state: 20,
                 args,
@@ -86,7 +89,7 @@ fn a_wait_is_recorded_once_for_each_step() {
     }
     for steps in [0, 0, 0, 1, 1, 2] {
         let args = StateArgs::ProxyOp { bytes: 7, steps };
-        cursor.state(&State {
+        slot_writer.state(&State {
             event: one,
             state: 1,
             args,

@@ -10,7 +10,7 @@ use nccl_events::control::Span;
 use nccl_events::control::{Cause, Switch, Turn, Wanted};
 use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs};
 
-use super::{read, registry};
+use super::{read, writer};
 
 /// One start of every kind, each field with a value of its own.
 fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
@@ -144,8 +144,8 @@ fn found(fields: &Body<Symbol>, outcome: &Outcome) -> String {
 #[test]
 fn every_kind_comes_back_as_it_went_in() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("tester").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("tester").unwrap();
     let strings: std::cell::RefCell<Vec<&'static CString>> = std::cell::RefCell::default();
     let name = |text: &str| {
         let string: &'static CString = Box::leak(Box::new(CString::new(text).unwrap()));
@@ -156,7 +156,7 @@ fn every_kind_comes_back_as_it_went_in() {
     assert_eq!(bodies.iter().map(Body::kind).collect::<Vec<_>>(), Kind::ALL);
     let mut ids = Vec::new();
     for body in &bodies {
-        ids.push(cursor.start(&Start {
+        ids.push(slot_writer.start(&Start {
             context: 0xc0,
             parent: 0xa0,
             rank: -3,
@@ -184,13 +184,13 @@ fn every_kind_comes_back_as_it_went_in() {
         },
     ];
     for (number, args) in all_args.iter().enumerate() {
-        cursor.state(&State {
+        slot_writer.state(&State {
             event: 0xe0,
             state: u32::try_from(number).unwrap(),
             args: *args,
         });
     }
-    cursor.stop(ids[0].get());
+    slot_writer.stop(ids[0].get());
     let comm = CommInit {
         table: 7,
         comm_id: 1 << 63,
@@ -200,8 +200,8 @@ fn every_kind_comes_back_as_it_went_in() {
         rank: 5,
         nccl_version: 23203,
     };
-    cursor.comm_init(0xc0, 77, 3, &comm);
-    cursor.comm_finalize(0xc0, 88);
+    slot_writer.comm_init(0xc0, 77, 3, &comm);
+    slot_writer.comm_finalize(0xc0, 88);
     let switch = Switch {
         cause: Cause::Signal,
         before: Wanted {
@@ -213,10 +213,10 @@ fn every_kind_comes_back_as_it_went_in() {
             events: 0x80e,
         },
     };
-    cursor.switch(99, 0, &switch);
+    slot_writer.switch(99, 0, &switch);
     let turn = Switch {
-        cause: Cause::Window(Turn {
-            window: Some(Span {
+        cause: Cause::Steps(Turn {
+            range: Some(Span {
                 first: 100,
                 last: u32::MAX,
             }),
@@ -225,11 +225,11 @@ fn every_kind_comes_back_as_it_went_in() {
         }),
         ..switch
     };
-    cursor.switch(101, 0xc0, &turn);
-    let not_wanted = std::array::from_fn(|kind| 1000 + kind as u64);
-    cursor.not_wanted(not_wanted);
+    slot_writer.switch(101, 0xc0, &turn);
+    let not_selected = std::array::from_fn(|kind| 1000 + kind as u64);
+    slot_writer.not_selected(not_selected);
     let clocks = ClockPair::read();
-    cursor.clock_pair(&clocks);
+    slot_writer.clock_pair(&clocks);
 
     let (records, outcome) = read(directory.path());
     assert_eq!(outcome.problems, []);
@@ -255,7 +255,7 @@ fn every_kind_comes_back_as_it_went_in() {
     let turned = |record: &&Record| record.body == RecordBody::Switch(turn);
     let turned = records.iter().find(turned).expect("the window");
     assert_eq!((turned.ticks, turned.id), (101, 0xc0));
-    let counted = |record: &Record| record.body == RecordBody::NotWanted(not_wanted);
+    let counted = |record: &Record| record.body == RecordBody::NotSelected(not_selected);
     assert!(records.iter().any(counted));
     let states: Vec<StateArgs> = records
         .iter()

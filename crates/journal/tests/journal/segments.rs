@@ -6,18 +6,18 @@ use journal::reader::Journal;
 use nccl_events::Body;
 use nccl_events::event;
 
-use super::{read, registry, start};
+use super::{read, start, writer};
 
 #[test]
 fn segments_and_files_follow_one_another() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("filler").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("filler").unwrap();
     // More than a file of 64 segments: 48 bytes a start.
     let count = 64 * SEGMENT_BYTES / 48 + 1000;
     for step in 0..count {
         let step = i32::try_from(step).unwrap();
-        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
+        let _id = slot_writer.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let mut next = 0;
     let outcome = Journal::open(directory.path())
@@ -32,28 +32,28 @@ fn segments_and_files_follow_one_another() {
     assert_eq!(outcome.problems, []);
     assert!(
         outcome.losses.stalls > 60,
-        "without a keeper every segment is a stall"
+        "without a maintenance thread every segment is a stall"
     );
     assert!(directory.path().join("0.1").exists());
 }
 
-/// The keeper looks at slots at any moment, also while a thread goes from one file to the next.
+/// The maintenance thread looks at slots at any moment, also while a thread goes from one file to the next.
 #[test]
-fn the_keeper_never_touches_what_is_not_reserved() {
+fn the_maintenance_thread_never_touches_what_is_not_reserved() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("filler").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("filler").unwrap();
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                registry.keep();
+                writer.keep();
             }
         });
         // Four files.
         for step in 0..4 * 64 * SEGMENT_BYTES / 48 {
             let step = i32::try_from(step).unwrap();
-            let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
+            let _id = slot_writer.start(&start(Body::ProxyStep(event::ProxyStep { step })));
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
@@ -65,10 +65,10 @@ fn the_keeper_never_touches_what_is_not_reserved() {
 #[test]
 fn a_bad_record_ends_its_segment_and_is_reported() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("tester").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("tester").unwrap();
     for step in 0..10 {
-        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
+        let _id = slot_writer.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let path = directory.path().join("0.0");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -93,8 +93,8 @@ fn a_bad_record_ends_its_segment_and_is_reported() {
 #[test]
 fn a_segment_that_was_being_begun_is_no_damage() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let _cursor = registry.register("tester").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let _slot_writer = writer.register("tester").unwrap();
     let path = directory.path().join("0.0");
     let mut bytes = std::fs::read(&path).unwrap();
     let mut set = |word: usize, value: usize| {
@@ -113,14 +113,14 @@ fn a_segment_that_was_being_begun_is_no_damage() {
 #[test]
 fn records_behind_the_committed_bytes() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("tester").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("tester").unwrap();
     let path = directory.path().join("0.0");
     let committed = |bytes: &[u8]| bytes[8 * header::COMMITTED..][..8].to_vec();
     let before = committed(&std::fs::read(&path).unwrap());
     let journal = Journal::open(directory.path()).unwrap();
     for step in 0..10 {
-        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
+        let _id = slot_writer.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let outcome = journal.read(&mut |_| {});
     assert_eq!(outcome.problems, [], "the process runs");
@@ -135,11 +135,11 @@ fn records_behind_the_committed_bytes() {
 #[test]
 fn segments_that_are_missing_among_others_are_reported() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let mut cursor = registry.register("tester").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("tester").unwrap();
     for step in 0..4 * SEGMENT_BYTES / 48 {
         let step = i32::try_from(step).unwrap();
-        let _id = cursor.start(&start(Body::ProxyStep(event::ProxyStep { step })));
+        let _id = slot_writer.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let path = directory.path().join("0.0");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -159,10 +159,10 @@ fn segments_that_are_missing_among_others_are_reported() {
 #[test]
 fn a_slot_goes_on_with_the_next_thread() {
     let directory = tempfile::tempdir().unwrap();
-    let registry = registry(directory.path(), u64::MAX);
-    let first = registry.register("one").unwrap();
-    registry.retire(first);
-    let mut second = registry.register("two").unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let first = writer.register("one").unwrap();
+    writer.retire(first);
+    let mut second = writer.register("two").unwrap();
     let _id = second.start(&start(Body::Group(event::Group {})));
     let (records, _) = read(directory.path());
     let threads: Vec<String> = records

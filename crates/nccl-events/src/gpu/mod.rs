@@ -56,7 +56,7 @@ impl Field for GpuClock {
 /// How times of GPU work are found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Way {
+pub enum Backend {
     /// Not at all.
     Off = 0,
     /// By CUPTI's activity records.
@@ -65,7 +65,7 @@ pub enum Way {
     Events = 2,
 }
 
-impl Way {
+impl Backend {
     /// The way with this number.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
@@ -112,7 +112,7 @@ pub enum GpuRecord<N> {
     /// What was decided on how GPUs are recorded, or what went wrong: a line for people. No id.
     Notice {
         /// The way from here on.
-        way: Way,
+        backend: Backend,
         /// The line.
         text: N,
     },

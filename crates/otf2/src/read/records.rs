@@ -22,10 +22,12 @@ impl Definitions {
                 paradigm,
                 property,
                 value,
-            } => push!(
-                self.paradigms[paradigm.into()].properties,
-                (property.into(), value)
-            ),
+            } => {
+                push!(
+                    self.paradigms[paradigm.into()].properties,
+                    (property.into(), value)
+                )
+            }
             Definition::SystemTreeNodeDomain { of, domain } => {
                 push!(self.system_tree_nodes[of].domains, domain.into())
             }

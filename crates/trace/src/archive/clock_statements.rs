@@ -97,8 +97,8 @@ pub(super) fn of_archive(processes: &[Process], alignment: &Alignment) -> Vec<(S
         return Vec::new();
     }
     let clocks = alignment.clocks.iter();
-    let believed = clocks.filter(|clock| clock.relation == Relation::Believed);
-    // Groups of hosts that bound each other: where there is more than one, the system is believed between them.
+    let uncorrected = clocks.filter(|clock| clock.relation == Relation::System);
+    // Groups of hosts that bound each other: where there is more than one, the system clocks are used between them.
     let references = alignment.clocks.iter().map(|clock| clock.reference);
     let groups: BTreeSet<usize> = references.collect();
     let known = processes.iter().filter_map(uncertainty_ns);
@@ -111,7 +111,7 @@ pub(super) fn of_archive(processes: &[Process], alignment: &Alignment) -> Vec<(S
             alignment.worst_violation_ns.to_string(),
         ),
         ("GROUPS", groups.len().to_string()),
-        ("BELIEVED", believed.count().to_string()),
+        ("UNCORRECTED", uncorrected.count().to_string()),
     ];
     if groups.len() == 1 {
         let uncertainty = known.max().unwrap_or(0);
@@ -157,7 +157,7 @@ fn line(clock: &Correction, reference: &str) -> String {
             clock.drift_ppb,
         ),
         _ => format!(
-            "system clock believed, {constraints} constraints, corrected by {} ns, {violations}",
+            "system clock uncorrected, {constraints} constraints, corrected by {} ns, {violations}",
             clock.first_ns(),
         ),
     }
@@ -183,14 +183,14 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<(&'static str, Value)> {
     said
 }
 
-/// The properties of the location of a lane whose times can be a GPU's; none where it gave no stamps.
+/// The properties of a location whose times can be a GPU's; none where it gave no stamps.
 #[must_use]
 pub(crate) fn of_location(
     manifest: &Manifest,
-    lane: &LocationKind,
+    location: &LocationKind,
     strings: &mut Strings,
 ) -> Vec<Property> {
-    let (comm, rank) = match *lane {
+    let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }
         | LocationKind::Channel {
             owner: LocationOwner::Rank { comm, rank, .. },

@@ -5,7 +5,7 @@ use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAc
 use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
 use crate::links::collective::{self, Shape as CollectiveShape};
-use crate::links::communicator::Party;
+use crate::links::communicator::CommunicatorMember;
 use crate::links::interval::Timing;
 use crate::links::operations::OperationRow;
 use crate::tables::EventRow;
@@ -173,20 +173,20 @@ impl Emitter<'_> {
             return Ok(());
         };
         let operation = model.tables.operation(activity.operation);
-        let Some(party) = model.party_of(&operation) else {
+        let Some(member) = model.member_of(&operation) else {
             return Ok(());
         };
         let none = Attributes::NONE;
         let exchanged = || match activity.operation {
             OperationRow::P2p(row) => otf2::Message {
                 peer: u32::try_from(model.tables[row].fields.peer).unwrap_or(u32::MAX),
-                comm: CommRef::new(party.comm),
+                comm: CommRef::new(member.comm),
                 tag: 0,
                 bytes: self.bytes(operation.count, operation.datatype),
             },
             _ => otf2::Message {
                 peer: u32::MAX,
-                comm: CommRef::new(party.comm),
+                comm: CommRef::new(member.comm),
                 tag: 0,
                 bytes: 0,
             },
@@ -194,11 +194,11 @@ impl Emitter<'_> {
         match message.role {
             Role::CollectiveBegin => writer.mpi_collective_begin(time, none),
             Role::CollectiveRequest => writer.non_blocking_collective_request(time, request, none),
-            Role::CollectiveEnd => match self.collective(message.activity, party) {
+            Role::CollectiveEnd => match self.collective(message.activity, member) {
                 Some(collective) => writer.mpi_collective_end(time, &collective, none),
                 None => Ok(()),
             },
-            Role::CollectiveComplete => match self.collective(message.activity, party) {
+            Role::CollectiveComplete => match self.collective(message.activity, member) {
                 Some(collective) => {
                     writer.non_blocking_collective_complete(time, &collective, request, none)
                 }
@@ -216,7 +216,7 @@ impl Emitter<'_> {
     }
 
     /// What the record says of a collective, or of the one that sends and receives make.
-    fn collective(&self, activity: u32, party: Party) -> Option<otf2::Collective> {
+    fn collective(&self, activity: u32, member: CommunicatorMember) -> Option<otf2::Collective> {
         let model = self.model;
         let operation = model.links.activity(activity)?.operation;
         let root = match operation {
@@ -237,11 +237,11 @@ impl Emitter<'_> {
             }
         };
         let root = u32::try_from(root).ok().filter(|_| shape.has_root());
-        let is_root = root == Some(party.rank);
-        let (bytes_sent, bytes_received) = shape.bytes(bytes, party.ranks_in_bytes(), is_root);
+        let is_root = root == Some(member.rank);
+        let (bytes_sent, bytes_received) = shape.bytes(bytes, member.ranks_in_bytes(), is_root);
         Some(otf2::Collective {
             op: shape.op,
-            comm: CommRef::new(party.comm),
+            comm: CommRef::new(member.comm),
             root,
             bytes_sent,
             bytes_received,

@@ -45,7 +45,7 @@ pub struct Member {
 
 /// A rank in its communicator, as communication records need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Party {
+pub struct CommunicatorMember {
     /// The part's number of the communicator.
     pub comm: u32,
     /// The rank.
@@ -56,7 +56,7 @@ pub struct Party {
     pub knows_ranks: bool,
 }
 
-impl Party {
+impl CommunicatorMember {
     /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
     /// process may have seen other ranks, and what the members of a collective say must fit together.
     #[must_use]

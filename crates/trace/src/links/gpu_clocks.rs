@@ -79,8 +79,8 @@ pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock
             _ if own.is_empty() => GpuClock::default(),
             GpuCalibration::Inconsistent => own.clock(),
             // Two GPUs taken for one are no reason to bend: only a rank that bends alone is.
-            GpuCalibration::Bent => match own.clock() {
-                own if own.quality.calibration == GpuCalibration::Bent => pooled,
+            GpuCalibration::Piecewise => match own.clock() {
+                own if own.quality.calibration == GpuCalibration::Piecewise => pooled,
                 own => own,
             },
             _ => pooled,

@@ -125,7 +125,7 @@ pub struct RankDigest {
     pub enqueued: Option<Digest>,
     /// Of which step ranges these are; `None` where they are all, or it is not known of what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub windows: Option<StepRanges>,
+    pub step_ranges: Option<StepRanges>,
 }
 
 /// Number and hash of some calls in order.

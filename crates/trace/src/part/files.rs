@@ -27,8 +27,8 @@ pub(crate) enum Progress {
     NotWritten,
     /// The process still recorded when the part was written, and the part was not written again since.
     Provisional,
-    /// The part is written. Its journal waits for parts of the same host that may do transfers for it (PXN).
-    JournalWaits,
+    /// The part is written. Parts of the same host that may do transfers for it still need its journal (PXN).
+    JournalNeeded,
     /// The part is written.
     Written,
 }
@@ -38,7 +38,7 @@ impl Progress {
     const fn text(self) -> &'static str {
         match self {
             Self::Provisional => "provisional\n",
-            Self::JournalWaits => "journal waits\n",
+            Self::JournalNeeded => "journal needed\n",
             Self::NotWritten | Self::Written => "",
         }
     }
@@ -50,7 +50,7 @@ impl Progress {
             return Self::NotWritten;
         }
         let text = fs::read_to_string(mark).unwrap_or_default();
-        let special = [Self::Provisional, Self::JournalWaits];
+        let special = [Self::Provisional, Self::JournalNeeded];
         let found = special.into_iter().find(|one| one.text() == text);
         found.unwrap_or(Self::Written)
     }
@@ -79,7 +79,7 @@ pub(crate) fn is_final(part: &Path) -> bool {
     match Progress::of(part) {
         Progress::NotWritten => false,
         Progress::Provisional => !part.join(JOURNAL).exists(),
-        Progress::JournalWaits | Progress::Written => true,
+        Progress::JournalNeeded | Progress::Written => true,
     }
 }
 

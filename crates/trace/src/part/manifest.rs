@@ -157,7 +157,7 @@ impl Manifest {
 
     /// Whether the process recorded only ranges of steps.
     pub(crate) fn has_step_ranges(&self) -> bool {
-        self.switches.iter().any(|switch| switch.window.is_some())
+        self.switches.iter().any(|switch| switch.steps.is_some())
     }
 
     /// Whether recording was switched so that the order of operations says nothing.
@@ -269,14 +269,14 @@ pub struct SwitchDefinition {
     pub by_signal: bool,
     /// Which step range did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<WindowDefinition>,
+    pub steps: Option<StepRangeDefinition>,
     /// Whether the order of operations says nothing since.
     pub breaks_order: bool,
 }
 
 /// A step range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WindowDefinition {
+pub struct StepRangeDefinition {
     /// Its first collective.
     pub first: u32,
     /// Its last one.

@@ -7,7 +7,7 @@ use super::files::part_name;
 use super::manifest::{
     AttributeDefinition, CommDefinition, CommIdentity, Connection, GpuClockDefinition,
     GpuDefinition, LocationDefinition, LocationKind, LocationOwner, Manifest, RegionDefinition,
-    SwitchDefinition, WindowDefinition,
+    StepRangeDefinition, SwitchDefinition,
 };
 use super::recording::Recording;
 use crate::clocks::anchors;
@@ -52,9 +52,9 @@ impl Builder<'_> {
             ..
         } = self.recording;
         let ProcessModel { comms, links, .. } = self.model;
-        let not_kept = &tables.not_kept;
+        let removed = &tables.removed;
         let complete_since_ns =
-            (not_kept.segments > 0).then(|| clock.nanoseconds(not_kept.since_ticks));
+            (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
             part: part_name(self.part),
             process: self.recording.process.clone(),
@@ -179,7 +179,7 @@ fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
 
 fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
     let turn = match at.switch.cause {
-        Cause::Window(turn) if at.context != 0 => Some(turn),
+        Cause::Steps(turn) if at.context != 0 => Some(turn),
         _ => None,
     };
     let context = tables.find_context(at.context);
@@ -189,9 +189,9 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         is_on: at.switch.after.is_on,
         events: at.switch.after.events,
         by_signal: at.switch.cause == Cause::Signal,
-        window: turn
-            .and_then(|turn| turn.window)
-            .map(|span| WindowDefinition {
+        steps: turn
+            .and_then(|turn| turn.range)
+            .map(|span| StepRangeDefinition {
                 first: span.first,
                 last: span.last,
                 rank: context.map_or(-1, |context| context.comm.rank),

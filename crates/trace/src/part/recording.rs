@@ -37,7 +37,7 @@ impl Recording {
         let outcome = journal.read(&mut builder);
         refuse_less(part, &outcome)?;
         let (mut tables, clock) =
-            builder.finish_by_clock(&outcome.losses, &outcome.not_kept, process_tag, tick_source);
+            builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
         tables.process_id = process_id;
         tables.process_tag = process_tag;
         let (mut process, process_problem) = read_process(part);

@@ -88,11 +88,11 @@ impl Numbered {
         let has_lost = |kind| tables.counts.kinds.get(kind).lost > 0;
         let was_switched = !tables.switches.is_empty();
         let replays = |at| {
-            let is_known = !was_switched || matches!(tables.cut(at), Cut::Windows(_));
+            let is_known = !was_switched || matches!(tables.cut(at), Cut::StepRanges(_));
             is_known && !has_lost(Kind::Coll)
         };
         Self {
-            messages: !was_switched && !has_lost(Kind::P2p) && tables.not_kept.segments == 0,
+            messages: !was_switched && !has_lost(Kind::P2p) && tables.removed.segments == 0,
             replays: (0..place(tables.contexts.len())).map(replays).collect(),
         }
     }

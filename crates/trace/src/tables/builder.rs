@@ -21,7 +21,7 @@ use super::{CommCall, Context, GpuAt, Tables, Thread};
 use crate::clocks::ticks::HostClock;
 use journal::clock::{ClockPair, TickSource};
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
-use journal::reader::{Losses, NotKept};
+use journal::reader::{Losses, Removed};
 use nccl_events::{Start, StateArgs, state};
 
 /// A stop or state whose start has not been read yet.
@@ -86,7 +86,7 @@ impl Records for TableBuilder {
                     switch,
                 });
             }
-            RecordBody::NotWanted(starts) => self.tables.counts.add_not_wanted(&starts),
+            RecordBody::NotSelected(starts) => self.tables.counts.add_not_selected(&starts),
             RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt {
                 time: ticks,
                 id,
@@ -133,15 +133,15 @@ impl Records for TableBuilder {
 impl TableBuilder {
     /// The tables, with times in ticks: of a recording of which only a window may be kept.
     #[must_use]
-    pub fn finish(self, losses: &Losses, not_kept: &NotKept, process_tag: u16) -> Tables {
-        let mut tables = self.join(losses, not_kept, process_tag);
+    pub fn finish(self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
+        let mut tables = self.join(losses, removed, process_tag);
         tables.name_contexts(None);
         tables
     }
 
     /// All but where contexts are.
-    fn join(mut self, losses: &Losses, not_kept: &NotKept, process_tag: u16) -> Tables {
-        self.join_waiting(not_kept, process_tag);
+    fn join(mut self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
+        self.join_waiting(removed, process_tag);
         for (id, mut call) in std::mem::take(&mut self.finalizes) {
             match self.tables.find_context(id) {
                 Some(context) => call.context = context,
@@ -151,13 +151,13 @@ impl TableBuilder {
         }
         let mut tables = self.tables;
         tables.clock_pairs.sort_by_key(|pair| pair.ticks);
-        // Those of windows are in the slots of the threads that called.
+        // Those of ranges are in the slots of the threads that called.
         tables.switches.sort_by_key(|switch| switch.time);
         tables.sort_contexts();
-        tables.count_open(not_kept, process_tag);
+        tables.count_open(removed, process_tag);
         tables.counts.add_losses(losses);
-        tables.counts.not_kept = not_kept.starts;
-        tables.not_kept = not_kept.clone();
+        tables.counts.removed = removed.starts;
+        tables.removed = removed.clone();
         tables
     }
 
@@ -166,11 +166,11 @@ impl TableBuilder {
     pub fn finish_by_clock(
         self,
         losses: &Losses,
-        not_kept: &NotKept,
+        removed: &Removed,
         process_tag: u16,
         source: TickSource,
     ) -> (Tables, HostClock) {
-        let mut tables = self.join(losses, not_kept, process_tag);
+        let mut tables = self.join(losses, removed, process_tag);
         let clock = HostClock::new(source, &tables.clock_pairs);
         tables.name_contexts(Some(&clock));
         tables.rest_to_nanoseconds(&mut clock.reader());
@@ -178,16 +178,16 @@ impl TableBuilder {
     }
 
     /// Stops and states whose starts came later.
-    fn join_waiting(&mut self, not_kept: &NotKept, process_tag: u16) {
+    fn join_waiting(&mut self, removed: &Removed, process_tag: u16) {
         for waiting in std::mem::take(&mut self.waiting) {
             let found = self.tables.find(waiting.id);
             let counts = &mut self.tables.counts;
-            let is_gone = || not_kept.has(waiting.id, process_tag);
+            let is_gone = || removed.has(waiting.id, process_tag);
             match (found, waiting.state) {
                 (Some(row), None) => self.stop_at(row, waiting.ticks),
                 (Some(row), Some(state)) => self.state_at(row, waiting.ticks, state),
-                (None, None) if is_gone() => counts.stops_of_not_kept += 1,
-                (None, Some(_)) if is_gone() => counts.states_of_not_kept += 1,
+                (None, None) if is_gone() => counts.stops_of_removed += 1,
+                (None, Some(_)) if is_gone() => counts.states_of_removed += 1,
                 (None, None) => counts.stops_without_start += 1,
                 (None, Some(_)) => counts.states_without_start += 1,
             }

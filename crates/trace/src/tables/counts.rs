@@ -1,6 +1,6 @@
 //! What was seen and what became of it: the proof that nothing is missing.
 //!
-//! For every kind: `seen = written + left_out + not_drawn + duplicate`. What the recording half could not even
+//! For every kind: `seen = written + left_out + not_shown + duplicate`. What the recording half could not even
 //! record is `lost`; `unfinished` and `orphan` are properties of what was seen, not a fate.
 
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,12 @@ use nccl_events::Kind;
 pub struct KindCounts {
     /// Starts in the journal.
     pub seen: u64,
-    /// Drawn in the trace.
+    /// Shown in the trace.
     pub written: u64,
     /// Of a kind that the level leaves out, see [`journal::part::options::Level`].
     pub left_out: u64,
-    /// Seen, but not drawn: `docs/REFERENCE.md` §7 says when.
-    pub not_drawn: u64,
+    /// Seen, but not shown: `docs/REFERENCE.md` §7 says when.
+    pub not_shown: u64,
     /// Starts with an id that was there already.
     pub duplicate: u64,
     /// Without a stop.
@@ -41,7 +41,7 @@ pub struct KindCounts {
     /// Starts that came when recording had ended.
     pub late: u64,
     /// Starts that came while recording was off, or not of this kind.
-    pub not_wanted: u64,
+    pub not_selected: u64,
 }
 
 impl KindCounts {
@@ -52,7 +52,7 @@ impl KindCounts {
             ("SEEN", self.seen),
             ("WRITTEN", self.written),
             ("LEFT_OUT", self.left_out),
-            ("NOT_DRAWN", self.not_drawn),
+            ("NOT_SHOWN", self.not_shown),
             ("DUPLICATE", self.duplicate),
             ("UNFINISHED", self.unfinished),
             ("ORPHAN", self.orphan),
@@ -62,7 +62,7 @@ impl KindCounts {
             ("STOPS_LOST", self.stops_lost),
             ("STATES_LOST", self.states_lost),
             ("LATE", self.late),
-            ("NOT_WANTED", self.not_wanted),
+            ("NOT_SELECTED", self.not_selected),
         ]
     }
 
@@ -70,7 +70,7 @@ impl KindCounts {
         self.seen += other.seen;
         self.written += other.written;
         self.left_out += other.left_out;
-        self.not_drawn += other.not_drawn;
+        self.not_shown += other.not_shown;
         self.duplicate += other.duplicate;
         self.unfinished += other.unfinished;
         self.orphan += other.orphan;
@@ -80,13 +80,13 @@ impl KindCounts {
         self.stops_lost += other.stops_lost;
         self.states_lost += other.states_lost;
         self.late += other.late;
-        self.not_wanted += other.not_wanted;
+        self.not_selected += other.not_selected;
     }
 
     /// Whether everything seen is accounted for.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.seen == self.written + self.left_out + self.not_drawn + self.duplicate
+        self.seen == self.written + self.left_out + self.not_shown + self.duplicate
     }
 }
 
@@ -156,11 +156,11 @@ pub struct Counts {
     /// States whose start is not in the journal.
     pub states_without_start: u64,
     /// Starts that were recorded and not kept: only a window was wanted.
-    pub not_kept: u64,
+    pub removed: u64,
     /// Stops of events whose start was not kept.
-    pub stops_of_not_kept: u64,
+    pub stops_of_removed: u64,
     /// States of events whose start was not kept.
-    pub states_of_not_kept: u64,
+    pub states_of_removed: u64,
     /// Stops of operations that had stopped.
     pub stops_repeated: u64,
     /// States that an operation had entered before; the first counts.
@@ -173,7 +173,7 @@ pub struct Counts {
     pub states_lost: u64,
     /// Beginnings and ends of communicators that could not be recorded.
     pub communicators_lost: u64,
-    /// Proxy control events without a state that the journal only counts; they are among those seen and not drawn.
+    /// Proxy control events without a state that the journal only counts; they are among those seen and not shown.
     pub controls_counted_only: u64,
     /// Repetitions of a waiting state that the journal only counts; they are among the repeated states.
     pub waits_counted_only: u64,
@@ -189,16 +189,16 @@ pub struct Counts {
     pub contexts_twice: u64,
     /// Calls whose end was moved into the call around them so that they nest.
     pub clamped: u64,
-    /// Operations that overlapped their lane and went to a sibling lane.
+    /// Operations that overlapped their location and went to a sibling location.
     pub overflowed: u64,
-    /// Enqueueings that NCCL reported at once for several operations of a launch plan, drawn one after the other.
+    /// Enqueueings that NCCL reported at once for several operations of a launch plan, shown one after the other.
     pub enqueued_together: u64,
     /// Operations that are shown from the end of the kernel before them, not from their launch.
     pub starts_moved: u64,
     /// What NCCL did not report the end of, closed where something else tells it: proxy operations on connections that
     /// NCCL never reports on, with their collective; steps, when their slot is used again or their operation stops.
     pub closed: u64,
-    /// Kernel channels whose GPU times make no sense (host times were used), and phases (not drawn).
+    /// Kernel channels whose GPU times make no sense (host times were used), and phases (not shown).
     pub gpu_times_suspicious: u64,
     /// Of those: one of the two is 0.
     pub gpu_times_zero: u64,
@@ -212,11 +212,11 @@ pub struct Counts {
     pub gpu_times_out_of_order: u64,
     /// Of those: phases outside their channel, or in another phase.
     pub gpu_times_outside: u64,
-    /// Operations of communicators that this process did not initialise (PXN), on lanes of their own.
+    /// Operations of communicators that this process did not initialise (PXN), on locations of their own.
     pub foreign: u64,
     /// Operations of communicators of this process whose beginning could not be recorded, likewise.
     pub uninitialised: u64,
-    /// Collectives that this version does not know, drawn without a collective record.
+    /// Collectives that this version does not know, shown without a collective record.
     pub collectives_unknown: u64,
     /// Collectives of communicators whose size the process does not know (v1–v3): the bytes in their records
     /// are for one rank, not for all.
@@ -260,7 +260,7 @@ impl Counts {
         if losses.empty_controls > 0 {
             let controls = self.kind_mut(Kind::ProxyCtrl);
             controls.seen += losses.empty_controls;
-            controls.not_drawn += losses.empty_controls;
+            controls.not_shown += losses.empty_controls;
         }
     }
 
@@ -278,9 +278,9 @@ impl Counts {
     }
 
     /// Takes in what came and was not wanted.
-    pub fn add_not_wanted(&mut self, starts: &[u64; Kind::COUNT]) {
+    pub fn add_not_selected(&mut self, starts: &[u64; Kind::COUNT]) {
         for (kind, starts) in Kind::ALL.into_iter().zip(starts) {
-            self.kind_mut(kind).not_wanted += starts;
+            self.kind_mut(kind).not_selected += starts;
         }
     }
 
@@ -315,9 +315,9 @@ macro_rules! named_counts {
 named_counts! {
     "STOPS_WITHOUT_START" stops_without_start,
     "STATES_WITHOUT_START" states_without_start,
-    "NOT_KEPT" not_kept,
-    "STOPS_OF_NOT_KEPT" stops_of_not_kept,
-    "STATES_OF_NOT_KEPT" states_of_not_kept,
+    "REMOVED" removed,
+    "STOPS_OF_REMOVED" stops_of_removed,
+    "STATES_OF_REMOVED" states_of_removed,
     "STOPS_REPEATED" stops_repeated,
     "STATES_REPEATED" states_repeated,
     "STATES_UNKNOWN" states_unknown,

@@ -6,7 +6,7 @@ use super::kinds::EventRow;
 use super::place::{NOWHERE, index, place};
 use super::{Tables, context_key, event_key};
 use crate::clocks::ticks::HostClock;
-use journal::reader::NotKept;
+use journal::reader::Removed;
 
 impl Tables {
     /// Notes the row of an event id unless it has one; gives whether it had none.
@@ -63,14 +63,14 @@ impl Tables {
     }
 
     /// Counts events without a stop, and those whose parent is not there.
-    pub(super) fn count_open(&mut self, not_kept: &NotKept, process_tag: u16) {
+    pub(super) fn count_open(&mut self, removed: &Removed, process_tag: u16) {
         let mut counts = std::mem::take(&mut self.counts);
         self.events.each_head(|kind, head| {
             let counts = counts.kind_mut(kind);
             counts.unfinished += u64::from(head.stop().is_none());
             let is_orphan = head.parent != 0
                 && self.find(head.parent).is_none()
-                && !not_kept.has(head.parent, process_tag);
+                && !removed.has(head.parent, process_tag);
             counts.orphan += u64::from(is_orphan);
         });
         self.counts = counts;

@@ -30,7 +30,7 @@ use self::switches::{Cut, SwitchAt};
 use crate::clocks::ticks::{ClockReader, HostClock};
 use journal::clock::ClockPair;
 use journal::format::record::{CommRecord, Symbol};
-use journal::reader::NotKept;
+use journal::reader::Removed;
 use nccl_events::Body;
 use nccl_events::event as fields;
 use nccl_events::gpu::GpuRecord;
@@ -133,7 +133,7 @@ pub struct Tables {
     /// The tag in the ids that this process made; 0 where it is not known.
     pub process_tag: u16,
     /// What is gone because only a window was kept.
-    pub not_kept: NotKept,
+    pub removed: Removed,
     /// What was switched, in order.
     pub switches: Vec<SwitchAt>,
     /// What was found out about GPUs, in the order of the journal.
@@ -218,7 +218,7 @@ impl Tables {
     pub fn cut(&self, context: u32) -> Cut {
         let context = self.contexts.get(index(context));
         let context = context.map_or(0, |context| context.id);
-        Cut::of(&self.switches, &self.not_kept, context)
+        Cut::of(&self.switches, &self.removed, context)
     }
 
     /// Whether an event is of a communicator of another process (PXN): its context is none of ours.

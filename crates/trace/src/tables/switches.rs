@@ -1,6 +1,6 @@
 //! What of a process was recorded when: recording may be switched while the job runs.
 
-use journal::reader::NotKept;
+use journal::reader::Removed;
 use nccl_events::Kind;
 use nccl_events::control::{Cause, Span, Switch, Turn};
 
@@ -16,7 +16,7 @@ const COMPARED: u32 = Kind::CollApi.mask()
 pub struct SwitchAt {
     /// In ticks, then in nanoseconds.
     pub time: u64,
-    /// The context of the rank that a window of steps switched; 0 for the whole process.
+    /// The context of the rank that a step range switched; 0 for the whole process.
     pub context: u64,
     /// The thread that called then, where it was for one rank: an index in [`super::Tables::threads`].
     pub thread: u32,
@@ -26,7 +26,7 @@ pub struct SwitchAt {
 
 impl SwitchAt {
     /// Whether from here on there are other calls or operations of the process than before: their places in the order
-    /// of calls say nothing then. Windows of a rank are another matter ([`Cut`]).
+    /// of calls say nothing then. Step ranges of a rank are another matter ([`Cut`]).
     #[must_use]
     pub const fn breaks_order(&self) -> bool {
         let Switch {
@@ -35,7 +35,7 @@ impl SwitchAt {
             cause,
         } = self.switch;
         match cause {
-            Cause::Window(_) => self.context == 0,
+            Cause::Steps(_) => self.context == 0,
             _ => before.in_force() & COMPARED != after.in_force() & COMPARED,
         }
     }
@@ -43,13 +43,13 @@ impl SwitchAt {
     /// Whether there are calls of the process that are not in the recording.
     #[must_use]
     pub const fn leaves_out(&self) -> bool {
-        self.breaks_order() || matches!(self.switch.cause, Cause::Window(_))
+        self.breaks_order() || matches!(self.switch.cause, Cause::Steps(_))
     }
 
     /// What a window did to a rank.
     pub(crate) const fn turn(&self) -> Option<Turn> {
         match self.switch.cause {
-            Cause::Window(turn) => Some(turn),
+            Cause::Steps(turn) => Some(turn),
             _ => None,
         }
     }
@@ -60,8 +60,8 @@ impl SwitchAt {
 pub enum Cut {
     /// All, from the first one on.
     Whole,
-    /// The collectives of these windows: the same on all ranks that say so.
-    Windows(Vec<Span>),
+    /// The collectives of these ranges: the same on all ranks that say so.
+    StepRanges(Vec<Span>),
     /// Something is not, and it is not known what.
     Unknown,
 }
@@ -69,9 +69,9 @@ pub enum Cut {
 impl Cut {
     /// Of the rank with a context.
     #[must_use]
-    pub fn of(switches: &[SwitchAt], not_kept: &NotKept, context: u64) -> Self {
+    pub fn of(switches: &[SwitchAt], removed: &Removed, context: u64) -> Self {
         let switches = switches.iter();
-        if not_kept.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
+        if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
             return Self::Unknown;
         }
         let mut turns = switches.filter_map(|at| Some((at.context, at.turn()?)));
@@ -79,13 +79,13 @@ impl Cut {
             return Self::Whole;
         }
         let mut own = turns.by_ref().filter(|&(of, _)| of == context);
-        let mut windows = Vec::new();
+        let mut ranges = Vec::new();
         let is_exact = own.all(|(_, turn)| {
-            windows.extend(turn.window.filter(|window| !windows.contains(window)));
+            ranges.extend(turn.range.filter(|range| !ranges.contains(range)));
             turn.is_exact
         });
-        if is_exact && !windows.is_empty() {
-            Self::Windows(windows)
+        if is_exact && !ranges.is_empty() {
+            Self::StepRanges(ranges)
         } else {
             Self::Unknown
         }

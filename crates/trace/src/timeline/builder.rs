@@ -98,7 +98,7 @@ impl TimelineBuilder {
         }
     }
 
-    /// Draws on the location of a thread.
+    /// Writes on the location of a thread.
     pub fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
         self.regions.use_one(instance.instance.region);
         let first = self.first_threads.get(index(thread)).copied();
@@ -114,7 +114,7 @@ impl TimelineBuilder {
         let _number = self.number(key, 0);
     }
 
-    /// Draws on a location or one of its siblings.
+    /// Writes on a location or one of its siblings.
     pub fn on_location(&mut self, key: LocationKey, sibling: usize, instance: TimedInstance) {
         self.location(key).add(sibling, instance);
     }
@@ -155,7 +155,7 @@ impl TimelineBuilder {
 
     /// Puts samples of a metric on a location; those of one metric come by time.
     pub fn samples(&mut self, key: LocationKey, samples: Vec<Sample>) {
-        if !samples.is_empty() && self.level.draws(key.kind()) {
+        if !samples.is_empty() && self.level.shows(key.kind()) {
             self.samples.entry(key).or_default().extend(samples);
         }
     }
@@ -175,9 +175,9 @@ impl TimelineBuilder {
         for (kind, written) in Kind::ALL.into_iter().zip(self.shown) {
             let all = tables.events.count(kind) as u64;
             let counts = self.counts.kinds.get_mut(kind);
-            if self.level.draws(kind) {
+            if self.level.shows(kind) {
                 counts.written += written;
-                counts.not_drawn += all.saturating_sub(written);
+                counts.not_shown += all.saturating_sub(written);
             } else {
                 counts.left_out += all;
             }

@@ -33,7 +33,7 @@ fn turns(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
         match at.turn() {
             None => wanted = at.switch.after.is_on,
             Some(turn) if at.context == 0 => {
-                if turn.window.is_none() {
+                if turn.range.is_none() {
                     open.clear();
                 }
             }
@@ -52,11 +52,11 @@ fn turns(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
     turns
 }
 
-/// The contexts whose windows count for a row: of a communicator its own, of a thread those that turned while it
+/// The contexts whose ranges count for a row: of a communicator its own, of a thread those that turned while it
 /// called. Without any, what is not in a communicator that is counted, all do.
 fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
-    let windows = tables.switches.iter().filter(|at| at.context != 0);
-    let of_row = windows.filter(|at| match key {
+    let ranges = tables.switches.iter().filter(|at| at.context != 0);
+    let of_row = ranges.filter(|at| match key {
         LocationKey::Communicator(context) => tables.find_context(at.context) == Some(context),
         // The one that made a communicator need not be the one that calls.
         LocationKey::Thread(thread) => {

@@ -6,7 +6,7 @@ use crate::clocks::gpu::GpuClock;
 use crate::links::Links;
 use crate::links::callback_threads;
 use crate::links::comm::Comms;
-use crate::links::communicator::Party;
+use crate::links::communicator::CommunicatorMember;
 use crate::links::gpu_clocks::gpu_clocks;
 use crate::links::interval::{Interval, intervals};
 use crate::links::pxn::RemoteTransfers;
@@ -104,10 +104,10 @@ impl<'a> ProcessModel<'a> {
 
     /// Who took part in an operation, or whose transfer it was.
     #[must_use]
-    pub fn party_of(&self, event: &Head) -> Option<Party> {
+    pub fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
         let member = self.comms.member(event.context_at()?)?;
         let comm = self.comms.comm(member)?;
-        Some(Party {
+        Some(CommunicatorMember {
             comm: member.comm,
             rank: member.rank,
             ranks: if comm.ranks > 0 {

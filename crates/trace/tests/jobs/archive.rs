@@ -148,7 +148,7 @@ fn two_parts_become_one_archive() {
     }
 }
 
-/// The clock of a GPU is stated with the lanes that show its times, and with no others.
+/// The clock of a GPU is stated with the locations that show its times, and with no others.
 #[test]
 fn lanes_of_a_gpu_state_its_clock() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -194,7 +194,7 @@ fn lanes_of_a_gpu_state_its_clock() {
         assert!(listed.contains(&clock), "no {clock} in {listed}");
         stated += 1;
     }
-    // The communicator's lane and two channels of each rank, and siblings.
+    // The communicator's location and two channels of each rank, and siblings.
     assert!(stated >= 6, "{stated}");
     if !print(directory.path()).is_empty() {
         let printed = Command::new("otf2-print")
@@ -287,14 +287,14 @@ fn operations_carry_what_nccl_said() {
     let archive = written(directory.path());
     let definitions = archive.definitions().expect("definitions");
     let name = |string| definitions.string(string).expect("defined").to_owned();
-    let lane = definitions
+    let location = definitions
         .locations
         .iter()
         .find(|(_, location)| name(location.name).ends_with("rank 0/2"))
         .map(|(reference, _)| *reference)
-        .expect("rank 0 has a lane");
+        .expect("rank 0 has a location");
     let events = events(&archive);
-    let on_lane = &events[&lane];
+    let on_location = &events[&location];
     let attributes = |event: &Event| -> BTreeMap<String, String> {
         let values = event.attributes.iter().map(|(attribute, value)| {
             let value = match value {
@@ -307,7 +307,7 @@ fn operations_carry_what_nccl_said() {
         });
         values.collect()
     };
-    let first = attributes(&on_lane[0]);
+    let first = attributes(&on_location[0]);
     for (attribute, value) in [
         ("nccl.seq", "0"),
         ("nccl.count", "1000"),
@@ -324,11 +324,11 @@ fn operations_carry_what_nccl_said() {
             "{attribute}"
         );
     }
-    let EventKind::Enter(region) = on_lane[0].kind else {
+    let EventKind::Enter(region) = on_location[0].kind else {
         panic!("the first event enters a region");
     };
     assert_eq!(name(definitions.regions[&region].name), "ncclAllReduce");
-    let leave = on_lane
+    let leave = on_location
         .iter()
         .find(|event| matches!(event.kind, EventKind::Leave(_)))
         .expect("it is left");

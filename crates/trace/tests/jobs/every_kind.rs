@@ -1,4 +1,4 @@
-//! One event of every kind, and all that is written of it: lane, region, region group, attributes and their values.
+//! One event of every kind, and all that is written of it: location, region, region group, attributes and their values.
 //! The table is that of `docs/MAPPING.md` §5.
 
 use nccl_events::event;
@@ -285,7 +285,7 @@ fn proxy_thread(process: &mut Process) {
     }
 }
 
-/// Lane, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
+/// Location, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
 type Row = [String; 5];
 
 fn text(definitions: &Definitions, string: StringRef) -> String {
@@ -332,13 +332,13 @@ fn group_of(definitions: &Definitions, region: u64) -> String {
 fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (location, events) in events {
-        let lane = text(definitions, definitions.locations[location].name);
-        let lane = if lane.starts_with("API thread") {
+        let location = text(definitions, definitions.locations[location].name);
+        let location = if location.starts_with("API thread") {
             "API thread".to_owned()
-        } else if lane.starts_with("proxy thread") {
+        } else if location.starts_with("proxy thread") {
             "proxy thread".to_owned()
         } else {
-            lane.replace(" 0xabcdef0123456789", "")
+            location.replace(" 0xabcdef0123456789", "")
         };
         let mut open: Vec<String> = Vec::new();
         for event in events {
@@ -347,7 +347,7 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
                 EventKind::Leave(region) => {
                     let name = text(definitions, definitions.regions[&region].name);
                     rows.push([
-                        lane.clone(),
+                        location.clone(),
                         group_of(definitions, region.get().into()),
                         name,
                         open.pop().expect("entered"),
@@ -403,7 +403,7 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
     let definitions = archive.definitions().expect("definitions");
     let mut seen = Vec::new();
     for (location, events) in events(&archive) {
-        let lane = text(&definitions, definitions.locations[&location].name);
+        let location = text(&definitions, definitions.locations[&location].name);
         let mut matching = None;
         for (at, event) in events.iter().enumerate() {
             match event.kind {
@@ -419,7 +419,7 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
                     let peer = group.members[usize::try_from(put.remote).expect("small")];
                     let peer = &definitions.locations[&LocationRef::new(peer)];
                     matching = Some(put.matching);
-                    seen.push((lane.clone(), text(&definitions, peer.name), put.bytes));
+                    seen.push((location.clone(), text(&definitions, peer.name), put.bytes));
                 }
                 EventKind::RmaOpCompleteNonBlocking { matching: id, .. } => {
                     assert_eq!(matching.take(), Some(id));

@@ -8,7 +8,9 @@ use journal::clock;
 use journal::testing::{Process, Who, start};
 use nccl_events::event;
 use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{ALL_DEVICES, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, Way};
+use nccl_events::gpu::{
+    ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel,
+};
 use nccl_events::{Body, Name};
 use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef,
@@ -88,9 +90,9 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
     };
     let mut process = Process::begin(out, who);
     let context = process.context.get();
-    let way = Way::Cupti;
+    let backend = Backend::Cupti;
     let text = Name::from_cstr(c"libcupti 13.5 by its newer interface");
-    gpu(&mut process, 0, &GpuRecord::Notice { way, text });
+    gpu(&mut process, 0, &GpuRecord::Notice { backend, text });
     gpu(&mut process, 0, &GpuRecord::Device(device(number)));
     let ordinal = 0;
     gpu(
@@ -370,7 +372,7 @@ fn the_archive_says_what_was_found_out_about_gpus() {
     let directory = tempfile::tempdir().expect("a directory");
     let archive = written(directory.path(), [1, 2], true);
     for (name, value) in [
-        ("WAY", Some("cupti")),
+        ("BACKEND", Some("cupti")),
         (
             "NOTICES",
             Some("cupti: libcupti 13.5 by its newer interface"),
@@ -380,7 +382,7 @@ fn the_archive_says_what_was_found_out_about_gpus() {
         ("LAUNCHES_TIMED", Some("8")),
         ("KERNELS", Some("6")),
         ("KERNELS_JOINED", Some("6")),
-        ("COPIES_DRAWN", Some("2")),
+        ("COPIES_SHOWN", Some("2")),
         ("COPIES_JOINED", Some("2")),
         ("UNMATCHED", None),
         ("NOT_PLACED", None),

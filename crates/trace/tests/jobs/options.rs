@@ -7,7 +7,9 @@ use std::process::Command;
 use crate::archive::{KEEP, events, print};
 use crate::job::{contents, record_two_ranks};
 use journal::part::metrics::MetricSet;
-use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLanes, Level};
+use journal::part::options::{
+    ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLocations, Level,
+};
 use journal::part::process::ProcessInfo;
 use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
@@ -17,7 +19,7 @@ use trace::{FinalizeOptions, FinalizeSummary, PartState, finalize};
 use trace::{Manifest, WriteOptions, write_part};
 use whole_plugin::machine::python;
 
-/// A sample: time and value, by name of the lane and of the metric.
+/// A sample: time and value, by name of the location and of the metric.
 type Samples = BTreeMap<(String, String), Vec<(u64, u64)>>;
 
 fn open(out: &Path) -> Archive {
@@ -57,7 +59,7 @@ fn written_now(summary: &FinalizeSummary) -> usize {
         .count()
 }
 
-fn lanes(archive: &Archive) -> BTreeMap<String, LocationType> {
+fn locations(archive: &Archive) -> BTreeMap<String, LocationType> {
     let definitions = archive.definitions().expect("definitions");
     let locations = definitions.locations.values();
     locations
@@ -121,7 +123,7 @@ fn an_archive_is_written_anew_while_journals_are_kept() {
     ] {
         assert_eq!(archive.property(name), value, "{name}");
     }
-    let names = lanes(&archive);
+    let names = locations(&archive);
     assert!(
         !names
             .keys()
@@ -188,26 +190,26 @@ fn rows_of_communicators_become_threads_without_journals() {
         files[1..].to_vec()
     };
     let events_before = traces(&parts[0]);
-    for (comm_lanes, expected) in [
-        (CommLanes::Cpu, LocationType::CpuThread),
-        (CommLanes::Stream, LocationType::AcceleratorStream),
+    for (comm_locations, expected) in [
+        (CommLocations::Cpu, LocationType::CpuThread),
+        (CommLocations::Stream, LocationType::AcceleratorStream),
     ] {
         let wishes = ArchiveWishes {
-            comm_lanes: Some(comm_lanes),
+            comm_locations: Some(comm_locations),
             ..ArchiveWishes::default()
         };
         let summary = wanted(out, wishes);
         assert!(summary.archive.is_some(), "there is a new archive");
-        let lanes = lanes(&open(out));
-        let ranks: Vec<LocationType> = lanes
+        let locations = locations(&open(out));
+        let ranks: Vec<LocationType> = locations
             .iter()
             .filter(|(name, _)| name.contains(" rank "))
-            .map(|(_, lane)| *lane)
+            .map(|(_, location)| *location)
             .collect();
-        assert_eq!(ranks, [expected; 2], "{lanes:?}");
-        let channels = lanes.iter().find(|(name, _)| name.contains(" r0 ch0"));
+        assert_eq!(ranks, [expected; 2], "{locations:?}");
+        let channels = locations.iter().find(|(name, _)| name.contains(" r0 ch0"));
         assert_eq!(
-            channels.map(|(_, lane)| *lane),
+            channels.map(|(_, location)| *location),
             Some(LocationType::AcceleratorStream)
         );
         print(out);
@@ -343,9 +345,9 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
     let archive = open(out);
     let samples = samples(&archive);
     for rank in 0..2 {
-        let of_lane = |metric: &str| {
-            let found = samples.iter().find(|((lane, name), _)| {
-                lane.ends_with(&format!("rank {rank}/2")) && name == metric
+        let of_location = |metric: &str| {
+            let found = samples.iter().find(|((location, name), _)| {
+                location.ends_with(&format!("rank {rank}/2")) && name == metric
             });
             found.map_or(&[][..], |(_, samples)| samples.as_slice())
         };
@@ -357,16 +359,16 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
             bandwidth.extend([(enter, 4000 * 1_000_000_000 / (leave - enter)), (leave, 0)]);
         }
         // The sends and receives after them were never seen to run: they have bytes, and no bandwidth.
-        assert_eq!(of_lane("nccl.bandwidth"), bandwidth, "rank {rank}");
-        let there = of_lane("nccl.bytes_in_flight");
+        assert_eq!(of_location("nccl.bandwidth"), bandwidth, "rank {rank}");
+        let there = of_location("nccl.bytes_in_flight");
         assert_eq!(there[..6], flight);
         assert_eq!(there.last().map(|sample| sample.1), Some(0));
     }
-    let mut network = samples
-        .keys()
-        .filter(|(lane, name)| lane.starts_with("net ") && name == "nccl.network_bandwidth");
+    let mut network = samples.keys().filter(|(location, name)| {
+        location.starts_with("net ") && name == "nccl.network_bandwidth"
+    });
     // What was received is not told.
-    assert!(network.all(|(lane, _)| lane.contains("send")));
+    assert!(network.all(|(location, _)| location.contains("send")));
     assert_eq!(samples.len(), 6, "{:?}", samples.keys());
     print(out);
     python_sees(&samples, out);
@@ -382,7 +384,7 @@ fn operations(archive: &Archive, rank: u32) -> Vec<(u64, u64)> {
             let name = text(definitions.locations[location].name);
             name.ends_with(&format!("rank {rank}/2"))
         })
-        .expect("the rank has a lane");
+        .expect("the rank has a location");
     let times = events.iter().filter_map(|event| match event.kind {
         EventKind::Enter(region) | EventKind::Leave(region) => {
             let name = text(definitions.regions[&region].name);
@@ -409,7 +411,7 @@ fn python_sees(samples: &Samples, out: &Path) {
     let mut seen = Samples::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [lane, metric, unit, time, value] = fields[..] else {
+        let [location, metric, unit, time, value] = fields[..] else {
             panic!("{line}");
         };
         let expected = if metric.ends_with("bandwidth") {
@@ -419,8 +421,8 @@ fn python_sees(samples: &Samples, out: &Path) {
         };
         assert_eq!(unit, expected);
         let number = |text: &str| text.parse::<u64>().expect("a number");
-        let of_lane = seen.entry((lane.to_owned(), metric.to_owned()));
-        of_lane.or_default().push((number(time), number(value)));
+        let of_location = seen.entry((location.to_owned(), metric.to_owned()));
+        of_location.or_default().push((number(time), number(value)));
     }
     assert_eq!(&seen, samples);
 }

@@ -65,7 +65,7 @@ fn roles(drawn: &Drawn) -> Vec<Role> {
 }
 
 fn row(drawn: &Drawn, sibling: u32) -> &[Item] {
-    &drawn.lanes[&(LocationKey::Communicator(0), sibling)]
+    &drawn.locations[&(LocationKey::Communicator(0), sibling)]
 }
 
 fn patterns(drawn: &Drawn) -> Vec<(Pattern, u32)> {
@@ -99,15 +99,18 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
             (InstanceKind::Operation, 201, 300)
         ]
     );
-    let beside =
-        (1..).map_while(|sibling| drawn.lanes.get(&(LocationKey::Communicator(0), sibling)));
+    let beside = (1..).map_while(|sibling| {
+        drawn
+            .locations
+            .get(&(LocationKey::Communicator(0), sibling))
+    });
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
     assert_eq!(
         roles(&drawn),
         [Role::CollectiveBegin, Role::CollectiveEnd],
         "the bytes are told once"
     );
-    let thread = &drawn.lanes[&(LocationKey::Thread(0), 0)];
+    let thread = &drawn.locations[&(LocationKey::Thread(0), 0)];
     assert!(thread.contains(&(InstanceKind::DerivedCall, 101, 107)));
 }
 
@@ -163,7 +166,7 @@ fn a_group_of_the_user_is_not_guessed_at() {
             "{calls} at depth {depth} with {peers:?}"
         );
         assert_eq!(roles(&drawn).len(), 2 * calls.len());
-        let thread = &drawn.lanes[&(LocationKey::Thread(0), 0)];
+        let thread = &drawn.locations[&(LocationKey::Thread(0), 0)];
         assert!(
             !thread
                 .iter()

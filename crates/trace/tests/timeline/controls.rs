@@ -35,7 +35,7 @@ fn draw(controls: &[Control<'_>]) -> Drawn {
 
 /// What is drawn on the only row of a proxy thread.
 fn row(drawn: &Drawn) -> &[Item] {
-    let mut rows = drawn.lanes.iter();
+    let mut rows = drawn.locations.iter();
     let found = rows.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_)));
     found.map_or(&[], |(_, items)| items)
 }
@@ -76,7 +76,7 @@ fn turns_of_the_loop_without_a_state_are_counted_only() {
     ]);
     assert_eq!(row(&drawn), [(InstanceKind::ProxyAppend, 104, 109)]);
     let counts = drawn.counts.kinds.get(Kind::ProxyCtrl);
-    assert_eq!((counts.seen, counts.written, counts.not_drawn), (3, 1, 2));
+    assert_eq!((counts.seen, counts.written, counts.not_shown), (3, 1, 2));
 }
 
 #[test]

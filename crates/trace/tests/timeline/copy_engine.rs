@@ -52,12 +52,12 @@ fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
     assert_eq!(drawn.operations(), [(100, 130, Timing::Enqueue, false)]);
     let rank = LocationKey::Communicator(0);
     assert_eq!(
-        drawn.lanes[&(rank, 0)],
+        drawn.locations[&(rank, 0)],
         [(InstanceKind::Operation, 100, 130)]
     );
     let roles: Vec<Role> = drawn.records[&rank].iter().map(|it| it.role).collect();
     assert_eq!(roles, [Role::CollectiveBegin, Role::CollectiveEnd]);
-    let on_thread = &drawn.lanes[&(LocationKey::Thread(0), 0)];
+    let on_thread = &drawn.locations[&(LocationKey::Thread(0), 0)];
     let parts = [
         (InstanceKind::Enqueue, 100, 130),
         (InstanceKind::Call, 102, 105),

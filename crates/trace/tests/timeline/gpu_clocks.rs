@@ -164,7 +164,7 @@ fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
 fn a_timer_that_bends_has_several_lines() {
     let kernels: Vec<Kernel> = bending(0, 0x70).collect();
     let clock = &clocks(&kernels)[0];
-    assert_eq!(clock.quality.calibration, GpuCalibration::Bent);
+    assert_eq!(clock.quality.calibration, GpuCalibration::Piecewise);
     assert!((2..=3).contains(&clock.quality.lines), "{clock:?}");
     for kernel in &kernels {
         let began = kernel.host_ns[0] + 5_000;

@@ -7,7 +7,7 @@ use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{
-    ALL_DEVICES, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime, Way,
+    ALL_DEVICES, Backend, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime,
 };
 use nccl_events::{StateArgs, state};
 use trace::clocks::gpu::GpuCalibration;
@@ -108,7 +108,7 @@ fn a_kernel_tells_when_its_operation_ran() {
     let drawn = stream.draw();
     assert_eq!(drawn.operations(), [(150, 400, Timing::Cupti, false)]);
     assert_eq!(
-        drawn.lanes[&(LocationKey::Stream(ROW), 0)],
+        drawn.locations[&(LocationKey::Stream(ROW), 0)],
         [(InstanceKind::Work, 150, 400)]
     );
     assert_eq!(links(&drawn), [(Link::Launch, 12, 13)]);
@@ -202,15 +202,15 @@ fn what_overlaps_on_a_stream_goes_to_a_sibling() {
         add_kernel(&mut stream, id, span);
     }
     let drawn = stream.draw();
-    let lane = |sibling| &drawn.lanes[&(LocationKey::Stream(ROW), sibling)];
+    let location = |sibling| &drawn.locations[&(LocationKey::Stream(ROW), sibling)];
     assert_eq!(
-        lane(0)[..],
+        location(0)[..],
         [
             (InstanceKind::Work, 100, 300),
             (InstanceKind::Work, 300, 310)
         ]
     );
-    assert_eq!(lane(1)[..], [(InstanceKind::Work, 200, 250)]);
+    assert_eq!(location(1)[..], [(InstanceKind::Work, 200, 250)]);
     assert_eq!(
         (drawn.counts.overflowed, fates(&drawn).kernels_other),
         (1, 3)
@@ -232,7 +232,7 @@ fn a_kernel_whose_launch_is_not_there_belongs_to_nothing() {
 }
 
 #[test]
-fn times_that_cannot_be_placed_are_counted_and_not_drawn() {
+fn times_that_cannot_be_placed_are_counted_and_not_shown() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     sample(&mut stream, GpuClock::Cupti, ALL_DEVICES, 50, 50 + AHEAD);
@@ -565,7 +565,7 @@ fn cupti_may_number_devices_otherwise() {
     kernel.device = 0;
     gpu(&mut stream, 9000, 12, GpuRecord::Kernel(kernel));
     let drawn = stream.draw();
-    assert_eq!(drawn.lanes[&(LocationKey::Stream(ROW), 0)].len(), 1);
+    assert_eq!(drawn.locations[&(LocationKey::Stream(ROW), 0)].len(), 1);
     assert_eq!(drawn.model.comms.gpus.len(), 1);
 }
 
@@ -604,9 +604,17 @@ fn where_devices_contradict_what_ran_there_is_believed() {
 #[test]
 fn notices_and_totals_are_kept() {
     let mut stream = stream();
-    for (way, text) in [(Way::Cupti, "all is well"), (Way::Events, "it was taken")] {
+    for (way, text) in [
+        (Backend::Cupti, "all is well"),
+        (Backend::Events, "it was taken"),
+    ] {
         let text = stream.symbols.intern(text);
-        gpu(&mut stream, 9000, 0, GpuRecord::Notice { way, text });
+        gpu(
+            &mut stream,
+            9000,
+            0,
+            GpuRecord::Notice { backend: way, text },
+        );
     }
     for launches in [3, 7] {
         let mut counts = [0; GpuCount::COUNT];
@@ -615,7 +623,7 @@ fn notices_and_totals_are_kept() {
     }
     let drawn = stream.draw();
     let said = drawn.model.links.gpu.definition(drawn.model.symbols);
-    assert_eq!(said.way, "events");
+    assert_eq!(said.backend, "events");
     assert_eq!(said.notices, ["cupti: all is well", "events: it was taken"]);
     assert_eq!(said.counts["LAUNCHES"], 7);
 }

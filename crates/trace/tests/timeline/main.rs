@@ -1,4 +1,4 @@
-//! What intervals operations get, and on which lanes: small streams with exact times.
+//! What intervals operations get, and on which locations: small streams with exact times.
 
 mod composites;
 mod controls;
@@ -78,7 +78,7 @@ fn kernels_of_a_communicator_run_one_after_the_other() {
     let drawn = stream.draw();
     let spans: Vec<(u64, u64)> = drawn.operations().iter().map(|o| (o.0, o.1)).collect();
     assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
-    assert_eq!(drawn.lanes[&(LocationKey::Communicator(0), 0)].len(), 3);
+    assert_eq!(drawn.locations[&(LocationKey::Communicator(0), 0)].len(), 3);
     // The transfers were told without states: they do overlap.
     assert_eq!(drawn.counts.overflowed, 2);
 }
@@ -143,7 +143,7 @@ fn enqueueings_that_are_told_together_follow_each_other() {
         stream.event(id, 0, (start, Some(stop)), coll);
     }
     let drawn = stream.draw();
-    let spans: Vec<(u64, u64)> = drawn.lanes[&(LocationKey::Thread(0), 0)]
+    let spans: Vec<(u64, u64)> = drawn.locations[&(LocationKey::Thread(0), 0)]
         .iter()
         .filter(|(shape, ..)| *shape == InstanceKind::Enqueue)
         .map(|&(_, start, end)| (start, end))
@@ -163,9 +163,9 @@ fn a_transfer_waits_on_its_lane_when_the_one_before_has_ended() {
     }
     let drawn = stream.draw();
     let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
-    let lane = &drawn.lanes[&(net, 0)];
+    let location = &drawn.locations[&(net, 0)];
     assert_eq!(
-        lane[..],
+        location[..],
         [
             (InstanceKind::Net, 100, 150),
             (InstanceKind::Queued, 100, 105),
@@ -233,9 +233,9 @@ fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
     );
     let drawn = stream.draw();
     assert_eq!(drawn.counts.gpu_times_suspicious, 1);
-    let lane = LocationKey::Channel(Owner::Context(0), 0);
+    let location = LocationKey::Channel(Owner::Context(0), 0);
     assert_eq!(
-        drawn.lanes[&(lane, 0)][..],
+        drawn.locations[&(location, 0)][..],
         [(InstanceKind::Channel, 115, 170)]
     );
 }
@@ -246,8 +246,8 @@ fn transfers_for_another_process_have_lanes_of_their_own() {
     stream.init(CONTEXT, 5, 2, 0);
     stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
     let drawn = stream.draw();
-    let lane = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
-    assert_eq!(drawn.lanes[&(lane, 0)].len(), 1);
+    let location = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
+    assert_eq!(drawn.locations[&(location, 0)].len(), 1);
     assert_eq!(drawn.counts.foreign, 1);
 }
 
@@ -343,11 +343,11 @@ fn operations_of_one_plan_go_to_sibling_lanes() {
     }
     let drawn = stream.draw();
     for sibling in [0, 1] {
-        let lane = &drawn.lanes[&(LocationKey::Communicator(0), sibling)];
+        let location = &drawn.locations[&(LocationKey::Communicator(0), sibling)];
         assert_eq!(
-            lane[..],
+            location[..],
             [(InstanceKind::Operation, 100, 150)],
-            "lane {sibling}"
+            "location {sibling}"
         );
     }
     assert_eq!(drawn.counts.overflowed, 1);
@@ -356,8 +356,8 @@ fn operations_of_one_plan_go_to_sibling_lanes() {
 #[test]
 fn a_lane_is_named_by_the_thread_that_did_something() {
     let mut stream = Stream::default();
-    // The keeper's slot is begun by the thread of the first init.
-    for (slot, name) in [(0, "keeper"), (1, "main")] {
+    // The maintenance thread's slot is begun by the thread of the first init.
+    for (slot, name) in [(0, "maintenance"), (1, "main")] {
         let (thread_id, name) = (100, name.to_owned());
         stream.put(slot, 0, 0, RecordBody::ThreadBegin { thread_id, name });
     }

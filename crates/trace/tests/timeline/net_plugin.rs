@@ -51,9 +51,9 @@ fn parts_of_a_message_are_under_the_slot_of_their_step() {
         ];
         assert!(drawn.rows.ends_with(&rows), "{:?}", drawn.rows);
         let first = [(shape, 120, 150), (shape, 160, 170)];
-        assert_eq!(drawn.lanes[&(plugin, 0)], first);
-        assert_eq!(drawn.lanes[&(plugin, 1)], [(shape, 121, 140)]);
+        assert_eq!(drawn.locations[&(plugin, 0)], first);
+        assert_eq!(drawn.locations[&(plugin, 1)], [(shape, 121, 140)]);
         let counts = drawn.counts.kinds.get(Kind::NetPlugin);
-        assert_eq!((counts.seen, counts.written, counts.not_drawn), (5, 3, 2));
+        assert_eq!((counts.seen, counts.written, counts.not_shown), (5, 3, 2));
     }
 }

@@ -42,12 +42,12 @@ fn a_level_leaves_out_lanes_and_counts_but_knows_when_operations_ran() {
         let counts = |kind| {
             let counts = drawn.counts.kinds.get(kind);
             assert!(counts.adds_up(), "{kind:?} {counts:?}");
-            (counts.written, counts.left_out, counts.not_drawn)
+            (counts.written, counts.left_out, counts.not_shown)
         };
         assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
         let rows = drawn.rows.iter().map(|(key, _)| key.kind());
-        assert!(rows.clone().all(|kind| level.draws(kind)), "{level:?}");
+        assert!(rows.clone().all(|kind| level.shows(kind)), "{level:?}");
         assert_eq!(drawn.operations(), [(105, 150, Timing::Proxy, false)]);
     }
 }

@@ -34,14 +34,14 @@ fn draw(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Drawn {
     stream.draw()
 }
 
-fn lane(drawn: &Drawn) -> &[Item] {
-    &drawn.lanes[&(LocationKey::Channel(Owner::Context(0), 0), 0)]
+fn location(drawn: &Drawn) -> &[Item] {
+    &drawn.locations[&(LocationKey::Channel(Owner::Context(0), 0), 0)]
 }
 
 fn fates(drawn: &Drawn) -> (u64, u64) {
     let counts = drawn.counts.kinds.get(Kind::KernelPhase);
     assert!(counts.adds_up());
-    (counts.written, counts.not_drawn)
+    (counts.written, counts.not_shown)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn phases_are_nested_in_their_channel() {
         (InstanceKind::Phase, 110, 170),
         (InstanceKind::Phase, 171, 180),
     ];
-    assert_eq!(lane(&drawn), expected);
+    assert_eq!(location(&drawn), expected);
     assert_eq!(fates(&drawn), (3, 0));
 }
 
@@ -68,7 +68,7 @@ fn phases_that_cannot_be_of_their_channel_are_counted_only() {
     ];
     for (phase, why) in cases {
         let drawn = draw(1180, &[phase, (1160, 1170)]);
-        assert_eq!(lane(&drawn).len(), 2, "{why}");
+        assert_eq!(location(&drawn).len(), 2, "{why}");
         assert_eq!(fates(&drawn), (1, 1), "{why}");
         assert_eq!(drawn.counts.gpu_times_suspicious, 1, "{why}");
     }
@@ -77,6 +77,6 @@ fn phases_that_cannot_be_of_their_channel_are_counted_only() {
 #[test]
 fn a_channel_on_host_times_has_no_phases() {
     let drawn = draw(1000, &[(1110, 1120)]);
-    assert_eq!(lane(&drawn), [(InstanceKind::Channel, 100, 200)]);
+    assert_eq!(location(&drawn), [(InstanceKind::Channel, 100, 200)]);
     assert_eq!(fates(&drawn), (0, 1));
 }

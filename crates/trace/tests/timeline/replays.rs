@@ -33,12 +33,12 @@ fn replays_are_numbered_and_what_was_captured_did_not_run() {
     let mut calls = drawn.model.tables.rows::<CollApi>();
     let (call, _) = calls.next().expect("one call");
     assert_eq!(replays.of_call(EventRow::CollApi(call)), 2);
-    let lane = &drawn.lanes[&(LocationKey::Communicator(0), 0)];
+    let location = &drawn.locations[&(LocationKey::Communicator(0), 0)];
     let expected = [
         (InstanceKind::Operation, 5000, 5080),
         (InstanceKind::Operation, 6000, 6080),
     ];
-    assert_eq!(lane[..], expected);
+    assert_eq!(location[..], expected);
     assert_eq!(drawn.records[&LocationKey::Communicator(0)].len(), 4);
     assert_eq!(drawn.counts.foreign, 0);
 }

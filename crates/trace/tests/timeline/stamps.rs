@@ -38,7 +38,7 @@ const fn truth(kernel_number: u64) -> (u64, u64) {
 }
 
 fn channels(drawn: &Drawn) -> Vec<(u64, u64)> {
-    let items = &drawn.lanes[&(LocationKey::Channel(Owner::Context(0), 0), 0)];
+    let items = &drawn.locations[&(LocationKey::Channel(Owner::Context(0), 0), 0)];
     let channels = items.iter().filter(|item| item.0 == InstanceKind::Channel);
     channels.map(|item| (item.1, item.2)).collect()
 }

@@ -1,4 +1,4 @@
-//! Proxy steps: what they wait for, one after the other, on the lane of their slot.
+//! Proxy steps: what they wait for, one after the other, on the location of their slot.
 
 use crate::stream::{CONTEXT, FOREIGN, Item, Stream, proxy_op};
 use journal::format::record::Symbol;
@@ -22,7 +22,7 @@ fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
     stream
 }
 
-fn lane(is_send: bool, slot: u8) -> (LocationKey, u32) {
+fn location(is_send: bool, slot: u8) -> (LocationKey, u32) {
     let key = LocationKey::Step(Owner::Context(0), 0, is_send, 0, slot);
     (key, 0)
 }
@@ -82,9 +82,9 @@ fn what_a_step_waits_for_is_a_chain() {
         stream.event(30, OP, (100, Some(150)), step(3));
         states(&mut stream, 30, told);
         let drawn = stream.draw();
-        assert_eq!(drawn.lanes[&lane(is_send, 3)], expected, "{told:?}");
+        assert_eq!(drawn.locations[&location(is_send, 3)], expected, "{told:?}");
         let counts = drawn.counts.kinds.get(Kind::ProxyStep);
-        assert_eq!((counts.seen, counts.written, counts.not_drawn), (1, 1, 0));
+        assert_eq!((counts.seen, counts.written, counts.not_shown), (1, 1, 0));
     }
 }
 
@@ -97,7 +97,7 @@ fn a_slot_is_used_again_every_eight_steps() {
         stream.event(30 + start, OP, span, step(number));
     }
     let drawn = stream.draw();
-    let of_slot = |slot| drawn.lanes[&lane(true, slot)].len();
+    let of_slot = |slot| drawn.locations[&location(true, slot)].len();
     let expected = [3, 2, 2, 2, 2, 2, 2, 2];
     assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(of_slot), expected);
     assert_eq!(drawn.counts.overflowed, 0);
@@ -113,7 +113,7 @@ fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops()
         (InstanceKind::Step, 100, 140),
         (InstanceKind::Step, 140, 190),
     ];
-    assert_eq!(drawn.lanes[&lane(false, 0)], expected);
+    assert_eq!(drawn.locations[&location(false, 0)], expected);
     assert_eq!((drawn.counts.closed, drawn.counts.overflowed), (2, 0));
     assert_eq!(drawn.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
 }
@@ -130,7 +130,7 @@ fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
         (InstanceKind::SendGpuWait, 102, 104),
         (InstanceKind::SendPeerWait, 104, 800),
     ];
-    assert_eq!(drawn.lanes[&lane(true, 0)], expected);
+    assert_eq!(drawn.locations[&location(true, 0)], expected);
     assert_eq!(drawn.counts.closed, 0);
 }
 
@@ -142,7 +142,7 @@ fn a_step_without_its_operation_is_counted() {
     stream.event(32, 30, (100, Some(150)), step(0));
     let drawn = stream.draw();
     let counts = drawn.counts.kinds.get(Kind::ProxyStep);
-    assert_eq!((counts.seen, counts.written, counts.not_drawn), (3, 0, 3));
+    assert_eq!((counts.seen, counts.written, counts.not_shown), (3, 0, 3));
 }
 
 #[test]
@@ -157,5 +157,5 @@ fn steps_of_a_transfer_for_another_process_are_beside_it() {
     let net = (LocationKey::Net(of, 0, true, 0), 0);
     let step = (LocationKey::Step(of, 0, true, 0, 1), 0);
     assert_eq!(drawn.rows[drawn.rows.len() - 2..], [net, step]);
-    assert_eq!(drawn.lanes[&step], [(InstanceKind::Step, 110, 120)]);
+    assert_eq!(drawn.locations[&step], [(InstanceKind::Step, 110, 120)]);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::metrics::Metric;
 use journal::part::options::ArchiveOptions;
-use journal::reader::{Losses, NotKept, Symbols};
+use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
 use nccl_events::Start;
 use nccl_events::StateArgs;
@@ -36,20 +36,20 @@ pub(crate) struct Stream {
 /// What is drawn, from, to.
 pub(crate) type Item = (InstanceKind, u64, u64);
 
-/// What came out: intervals by lane, and the rest.
+/// What came out: intervals by location, and the rest.
 pub(crate) struct Drawn {
     pub(crate) model: ProcessModel<'static>,
     pub(crate) counts: Counts,
-    /// Names of the threads with lanes, in the order of those.
+    /// Names of the threads with locations, in the order of those.
     pub(crate) threads: Vec<String>,
-    /// Communication records, by lane.
+    /// Communication records, by location.
     pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
-    /// Samples of metrics, by lane.
+    /// Samples of metrics, by location.
     pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
-    /// Lane and sibling, in the order of rows.
+    /// Location and sibling, in the order of rows.
     pub(crate) rows: Vec<(LocationKey, u32)>,
-    /// Lane and sibling: what is drawn there, from, to.
-    pub(crate) lanes: BTreeMap<(LocationKey, u32), Vec<Item>>,
+    /// Location and sibling: what is drawn there, from, to.
+    pub(crate) locations: BTreeMap<(LocationKey, u32), Vec<Item>>,
 }
 
 impl Stream {
@@ -169,7 +169,7 @@ impl Stream {
         for record in self.records.drain(..) {
             builder.record(record);
         }
-        let tables = builder.finish(losses, &NotKept::default(), 0);
+        let tables = builder.finish(losses, &Removed::default(), 0);
         let options = ArchiveOptions::default();
         Traffic::of(&ProcessModel::of(&tables, &self.symbols, &[], options))
     }
@@ -179,7 +179,7 @@ impl Stream {
         for record in self.records.drain(..) {
             builder.record(record);
         }
-        let tables = builder.finish(&Losses::default(), &NotKept::default(), 0);
+        let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
         // A test looks into them as long as it runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
@@ -194,19 +194,21 @@ impl Stream {
         let rows = timeline
             .locations
             .iter()
-            .map(|lane| (lane.key, lane.sibling));
+            .map(|location| (location.key, location.sibling));
         let rows = rows.collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
-        let mut lanes = BTreeMap::new();
+        let mut locations = BTreeMap::new();
         let mut samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
-        for mut lane in timeline.locations {
-            let key = lane.key;
-            let items = lane.instances.iter();
+        for mut location in timeline.locations {
+            let key = location.key;
+            let items = location.instances.iter();
             let items = items.map(|one| (one.instance.kind, one.start, one.end));
-            lanes.insert((key, lane.sibling), items.collect());
-            lane.sort();
+            locations.insert((key, location.sibling), items.collect());
+            location.sort();
             let mut cut = 0;
-            let events: Vec<TimelineEvent> = lane.events(lane.instances.iter(), &mut cut).collect();
+            let events: Vec<TimelineEvent> = location
+                .events(location.instances.iter(), &mut cut)
+                .collect();
             let messages = events.iter().filter_map(|event| match event.body {
                 EventBody::Message(message) => Some(message),
                 _ => None,
@@ -214,15 +216,15 @@ impl Stream {
             records.entry(key).or_default().extend(messages);
             for event in &events {
                 if let EventBody::Sample(metric, value) = event.body {
-                    let of_lane = samples.entry(key).or_default();
-                    of_lane.push((event.time, metric, value));
+                    let of_location = samples.entry(key).or_default();
+                    of_location.push((event.time, metric, value));
                 }
             }
         }
         Drawn {
             rows,
             threads,
-            lanes,
+            locations,
             records,
             samples,
             model,

@@ -23,7 +23,7 @@ use join::{Join, Joined, Owner, Work};
 use journal::clock::{monotonic_ns, ticks};
 use names::{NameId, Names};
 use nccl_events::Kind;
-use nccl_events::gpu::{Copy, GpuCount, GpuRecord, Kernel, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, Copy, GpuCount, GpuRecord, Kernel};
 use nccl_events::id::EventId;
 use reports::Reports;
 use silence::Silence;

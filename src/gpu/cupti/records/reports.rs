@@ -3,7 +3,7 @@
 use cupti_sys::Code;
 
 use crate::gpu::backend::Output;
-use nccl_events::gpu::Way as BackendKind;
+use nccl_events::gpu::Backend as BackendKind;
 
 /// The faults that have been reported.
 #[derive(Debug, Default)]
@@ -35,9 +35,7 @@ impl Reports {
     pub(in crate::gpu::cupti) fn push_failed(&mut self, code: Code, out: &mut dyn Output) {
         self.once(Fault::PushFailed, out, || {
             let remedy = remedy(code);
-            format!(
-                "CUPTI does not take the ids of launches, {code}{remedy}; their kernels are not tied to them"
-            )
+            format!("CUPTI does not take the ids of launches, {code}{remedy}; their kernels are not tied to them")
         });
     }
 

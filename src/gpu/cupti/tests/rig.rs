@@ -14,7 +14,7 @@ use crate::gpu::cupti::backend::Cupti;
 use crate::gpu::cupti::session::Session;
 use crate::gpu::cupti::{NotUsed, Settings, open};
 use crate::gpu::driver::Driver;
-use nccl_events::gpu::{ClockSample, Copy, GpuCount, GpuRecord, Kernel, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, ClockSample, Copy, GpuCount, GpuRecord, Kernel};
 use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Kind, Name};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::gpu::driver::CudaContext;
 use driver_double::{CONTEXT, STREAM, double, driver};
-use nccl_events::gpu::{ClockSample, GpuCount, GpuRecord, LaunchTime, Way as BackendKind};
+use nccl_events::gpu::{Backend as BackendKind, ClockSample, GpuCount, GpuRecord, LaunchTime};
 use nccl_events::id::ProcessTag;
 use nccl_events::{Kind, Name};
 

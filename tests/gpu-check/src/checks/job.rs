@@ -239,14 +239,14 @@ impl Archive {
 
     /// Whether GPU work was recorded in this way, and no other.
     pub(super) fn is_by(&self, way: &str) -> bool {
-        self.info["gpus"]["ways"] == json!([way])
+        self.info["gpus"]["backends"] == json!([way])
     }
 
     /// What the archive says of GPU work and of kinds of events.
     pub(super) fn facts(&self) -> Value {
         let (info, gpus) = (&self.info, &self.info["gpus"]);
         let facts = json!({
-            "ways": gpus["ways"],
+            "ways": gpus["backends"],
             "notices": gpus["notices"],
             "clocks": gpus["clocks"],
             "clock": info["clock"],

@@ -56,7 +56,7 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
             || name.starts_with("NCCL::CLOCK::ALIGNMENT::") && !name.ends_with("::LIST")
             || name.starts_with("NCCL::MISMATCH::") && !name.ends_with("::LIST")
             || name.starts_with("NCCL::GPU::")
-                && !matches!(name.as_str(), "NCCL::GPU::WAY" | "NCCL::GPU::NOTICES")
+                && !matches!(name.as_str(), "NCCL::GPU::BACKEND" | "NCCL::GPU::NOTICES")
                 && !name.ends_with("::LIST")
             || name.starts_with("NCCL::GPU_CLOCK::")
                 && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
@@ -87,7 +87,7 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
 fn sums(account: &Completeness, findings: &mut Findings) {
     for (kind, counts) in &account.kinds {
         let count = |what: &str| counts.get(what).copied().unwrap_or(0);
-        let parts = ["written", "not_drawn", "duplicate", "left_out"];
+        let parts = ["written", "not_shown", "duplicate", "left_out"];
         if count("seen") != parts.iter().map(|part| count(part)).sum::<u64>() {
             let parts = parts.map(|part| format!("{} {}", count(part), part.replace('_', " ")));
             let message = format!("{kind}: {} seen, but {}", count("seen"), parts.join(", "));
@@ -135,14 +135,14 @@ fn losses(account: &Completeness, findings: &mut Findings) {
         .sum("seen")
         .saturating_sub(account.number("controls_counted_only"));
     // Of a flight recording only the end is there.
-    let not_kept = account.number("not_kept");
-    let known = seen + account.sum("lost") + not_kept;
+    let removed = account.number("removed");
+    let known = seen + account.sum("lost") + removed;
     // 0: archives and recordings of earlier versions do not say.
     let missing_for_a_reason = account.problem_count > 0 && known < started;
     if started > 0 && known != started && !missing_for_a_reason {
         let lost = account.sum("lost");
         let message = format!(
-            "{started} events began, but {seen} were seen, {lost} lost and {not_kept} not kept"
+            "{started} events began, but {seen} were seen, {lost} lost and {removed} not kept"
         );
         findings.general(Rule::Started, message);
     }

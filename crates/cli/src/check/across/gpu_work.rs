@@ -181,7 +181,7 @@ impl<'a> GpuWork<'a> {
         ];
         for (what, found, said) in [
             ("kernels", self.kernels, kernels.map(said).iter().sum()),
-            ("copies", self.copies, said("COPIES_DRAWN")),
+            ("copies", self.copies, said("COPIES_SHOWN")),
             (
                 "kernels whose launch is not there",
                 self.without_launch,

@@ -245,14 +245,12 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
             }
         }
     }
-    let believed = hosts
-        .iter()
-        .filter(|said| said.relation == Some("believed"));
+    let uncorrected = hosts.iter().filter(|said| said.relation == Some("system"));
     let violations = hosts.iter().map(|said| said.violations);
     let worst = hosts.iter().map(|said| said.worst_violation_ns).max();
     let sums = [
         ("HOSTS", hosts.len() as u64),
-        ("BELIEVED", believed.count() as u64),
+        ("UNCORRECTED", uncorrected.count() as u64),
         // Each is one of two hosts.
         ("VIOLATIONS", violations.fold(0, u64::saturating_add) / 2),
         ("WORST_VIOLATION_NS", worst.unwrap_or(0)),

@@ -256,14 +256,18 @@ impl<'a> Location<'a> {
         };
         let fits = match role {
             RegionRole::Barrier => op == CollectiveOp::Barrier,
-            RegionRole::CollOne2All => matches!(
-                op,
-                CollectiveOp::Bcast | CollectiveOp::Scatter | CollectiveOp::Scatterv
-            ),
-            RegionRole::CollAll2One => matches!(
-                op,
-                CollectiveOp::Reduce | CollectiveOp::Gather | CollectiveOp::Gatherv
-            ),
+            RegionRole::CollOne2All => {
+                matches!(
+                    op,
+                    CollectiveOp::Bcast | CollectiveOp::Scatter | CollectiveOp::Scatterv
+                )
+            }
+            RegionRole::CollAll2One => {
+                matches!(
+                    op,
+                    CollectiveOp::Reduce | CollectiveOp::Gather | CollectiveOp::Gatherv
+                )
+            }
             RegionRole::CollAll2All => !matches!(
                 op,
                 CollectiveOp::Bcast

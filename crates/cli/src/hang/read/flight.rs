@@ -26,7 +26,7 @@ pub(super) enum RemovedCall {
 /// What is known of the call of an operation; nothing where it is kept, or was not recorded.
 pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedCall> {
     let id = operation.parent;
-    let later = tables.not_kept.starts_after(id, tables.process_tag)?;
+    let later = tables.removed.starts_after(id, tables.process_tag)?;
     let call = EventId::from_raw(id);
     if !matches!(call.kind(), Kind::CollApi | Kind::P2pApi) {
         return None;

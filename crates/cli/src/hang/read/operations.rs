@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         // Without transfers and kernel channels nothing shows when a message is complete.
         let unneeded = rank.messages.len().saturating_sub(KEPT);
         rank.messages.drain(..unneeded);
-        if self.tables.not_kept.segments > 0 {
+        if self.tables.removed.segments > 0 {
             let (all_calls, all_replays) = (calls.clone(), replays.clone());
             flight::leave_out_before_holes(&mut calls, &all_replays);
             flight::leave_out_before_holes(&mut replays, &all_calls);

@@ -125,8 +125,7 @@ impl Part {
         } else {
             process.state = moment.here.state(&info, info.session_start_realtime_ns);
             process.problems.push(
-                "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
-                    .to_owned(),
+                "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)".to_owned(),
             );
         }
         Self { process, members }
@@ -144,7 +143,7 @@ impl Part {
         let started_ns = journal.session_start_realtime_ns;
         let mut builder = TableBuilder::default();
         let outcome = journal.read(&mut builder);
-        let mut tables = builder.finish(&outcome.losses, &outcome.not_kept, process_tag);
+        let mut tables = builder.finish(&outcome.losses, &outcome.removed, process_tag);
         tables.process_id = process_id;
         tables.process_tag = process_tag;
         let last_ticks = tables.span.1;
@@ -161,7 +160,7 @@ impl Part {
         let realtime = |ns: u64| ns.saturating_add_signed(offset);
         tables.to_nanoseconds(&clock);
         let kept_since_ns =
-            (tables.not_kept.segments > 0).then(|| clock.nanoseconds(tables.not_kept.since_ticks));
+            (tables.removed.segments > 0).then(|| clock.nanoseconds(tables.removed.since_ticks));
         process.has_journal = true;
         process.kept_since_ns = kept_since_ns.map(realtime);
         process.last_event_ns = last_event(&tables).map_or(0, realtime);
@@ -233,7 +232,7 @@ fn note_problems(tables: &Tables, outcome: &Outcome, process: &mut Process) {
     if process.kept_since_ns.is_some() {
         problems.push(format!(
             "a flight recording: {} from its beginning not kept",
-            plural(outcome.not_kept.starts, "event is", "events are")
+            plural(outcome.removed.starts, "event is", "events are")
         ));
     }
     if switched {
@@ -331,7 +330,7 @@ fn written_members(process: usize, manifest: &Manifest, part: &str) -> Vec<Recor
             CommIdentity::Hash => IdentifiedBy::Hash,
             CommIdentity::Part => IdentifiedBy::Part,
         };
-        let positions = match manifest.counts.not_kept {
+        let positions = match manifest.counts.removed {
             0 => Positions::Counted,
             _ => Positions::Unknown,
         };

@@ -17,18 +17,22 @@ pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept,
 pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
     let for_whom = match (&blockage.cause, &blockage.operation) {
-        (Cause::Mismatch(mismatch), _) => format!(
-            ", where {} something else",
-            names::ranks_do(&mismatch.deviants(), "calls", "call")
-        ),
+        (Cause::Mismatch(mismatch), _) => {
+            format!(
+                ", where {} something else",
+                names::ranks_do(&mismatch.deviants(), "calls", "call")
+            )
+        }
         (Cause::Absent(absent), Operation::Collective { .. }) => {
             let absent = names::ranks_do(absent, "has", "have");
             format!(", which {absent} not called")
         }
-        (Cause::Absent(_), Operation::Message(message)) => format!(
-            ", which has not called the matching {}",
-            message.matching_func()
-        ),
+        (Cause::Absent(_), Operation::Message(message)) => {
+            format!(
+                ", which has not called the matching {}",
+                message.matching_func()
+            )
+        }
         (Cause::AllEntered(_), operation) if operation.has_unknown_position() => {
             ", and which of them is behind is not known".to_owned()
         }
@@ -148,9 +152,11 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
         Reason::NotBegun => format!(
             "{who} has called {what} of communicator {name}, and its kernel has not begun, where others' have: its GPU does something else, or its stream waits"
         ),
-        Reason::Gpu => format!(
-            "{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU"
-        ),
+        Reason::Gpu => {
+            format!(
+                "{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU"
+            )
+        }
         Reason::Unrecorded => unrecorded(job, blockage, suspect),
         Reason::Unknown => all_entered(&blockage.operation, &who, &what, name),
     }

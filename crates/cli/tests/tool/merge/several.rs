@@ -49,8 +49,8 @@ fn traces_of_single_processes_become_one() {
                 "alpha.cluster.example"
             };
             assert_eq!(definitions.string(node.name), Some(host));
-            let lane = &definitions.locations[&ours(rank)];
-            let gpu = &definitions.location_groups[&lane.group];
+            let location = &definitions.locations[&ours(rank)];
+            let gpu = &definitions.location_groups[&location.group];
             assert_eq!(gpu.creator, master.group);
             let names = |location: LocationRef| -> Vec<(&str, u64)> {
                 let enters = events[&location]

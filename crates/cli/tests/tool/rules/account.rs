@@ -111,6 +111,6 @@ pub(super) const OTHER_CASES: &[Case] = &[
     }),
     spoiled("A14", |fixture| {
         *fixture = Fixture::aligned();
-        fixture.say(1, "NCCL::CLOCK::RELATION", Said::Text("believed"));
+        fixture.say(1, "NCCL::CLOCK::RELATION", Said::Text("system"));
     }),
 ];

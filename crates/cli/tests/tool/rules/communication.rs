@@ -13,24 +13,14 @@ pub(super) const CASES: &[Case] = &[
     spoiled("C02", |fixture| {
         for rank in 0..2 {
             let wrong = Step::End(200, CollectiveOp::Gatherv, None, 8192, 8192);
-            set(
-                fixture,
-                rank,
-                |step| matches!(step, Step::End(200, ..)),
-                wrong,
-            );
+            set(fixture, rank, |step| matches!(step, Step::End(200, ..)), wrong);
         }
     }),
     spoiled("C03", |fixture| {
         fixture.ranks[0].retain(|step| !matches!(step, Step::IsendComplete(..)));
     }),
     spoiled("C04", |fixture| {
-        set(
-            fixture,
-            0,
-            |step| matches!(step, Step::Isend(..)),
-            Step::Isend(400, 2, 1),
-        );
+        set(fixture, 0, |step| matches!(step, Step::Isend(..)), Step::Isend(400, 2, 1));
     })
     .with(&["C08"]),
     spoiled("C05", |fixture| {
@@ -48,12 +38,7 @@ pub(super) const CASES: &[Case] = &[
         fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..) | Step::Irecv(..)));
     }),
     spoiled("C09", |fixture| {
-        set(
-            fixture,
-            1,
-            |step| matches!(step, Step::Irecv(..)),
-            Step::IrecvBytes(455, 0, 7, 999),
-        );
+        set(fixture, 1, |step| matches!(step, Step::Irecv(..)), Step::IrecvBytes(455, 0, 7, 999));
     }),
     spoiled("C10", |fixture| {
         fixture.ranks[0].retain(|step| !matches!(step, Step::PutComplete(..)));
@@ -67,9 +52,7 @@ pub(super) const CASES: &[Case] = &[
         fixture.ranks[1].clear();
         fixture.property("NCCL::RANKS_MISSING", "1");
     }),
-    spoiled("C13", |fixture| {
-        fixture.property("NCCL::RANKS_MISSING", "1")
-    }),
+    spoiled("C13", |fixture| fixture.property("NCCL::RANKS_MISSING", "1")),
     spoiled("C14", |fixture| {
         let wrong = Step::End(350, CollectiveOp::Bcast, Some(1), 0, 64);
         set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);

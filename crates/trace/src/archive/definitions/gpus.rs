@@ -8,20 +8,20 @@ use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use crate::tables::place::index;
-use journal::part::options::{ArchiveOptions, CommLanes};
+use journal::part::options::{ArchiveOptions, CommLocations};
 
 /// The GPUs that locations of a process are on.
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
     let locations = process.manifest.locations.iter();
     locations
-        .filter_map(|location| gpu_of(location, options.comm_lanes))
+        .filter_map(|location| gpu_of(location, options.comm_locations))
         .collect()
 }
 
 /// Which of its process's GPUs a location is on, if any.
-pub(super) fn gpu_of(location: &LocationDefinition, lanes: CommLanes) -> Option<u32> {
+pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) -> Option<u32> {
     match location.kind {
-        LocationKind::Communicator { .. } if lanes == CommLanes::Cpu => None,
+        LocationKind::Communicator { .. } if locations == CommLocations::Cpu => None,
         LocationKind::Communicator { gpu, .. }
         | LocationKind::Stream { gpu, .. }
         | LocationKind::Channel {

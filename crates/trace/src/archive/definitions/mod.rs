@@ -27,7 +27,7 @@ use crate::archive::processes::Process;
 use crate::part::manifest::RegionDefinition;
 use crate::tables::place::{index, place};
 use crate::vocabulary::LocationKind;
-use journal::part::options::{ArchiveOptions, CommLanes};
+use journal::part::options::{ArchiveOptions, CommLocations};
 
 mod gpus;
 mod lists;
@@ -114,9 +114,9 @@ impl Definitions {
 
     /// One class for each metric: events refer to it directly, and are on the location that they are about.
     fn add_metrics(&mut self, options: ArchiveOptions) {
-        let communicators = match options.comm_lanes {
-            CommLanes::Stream => RecorderKind::Gpu,
-            CommLanes::Cpu => RecorderKind::Cpu,
+        let communicators = match options.comm_locations {
+            CommLocations::Stream => RecorderKind::Gpu,
+            CommLocations::Cpu => RecorderKind::Cpu,
         };
         for (number, metric) in (0..).zip(options.metrics()) {
             let member = MetricMember {
@@ -178,7 +178,7 @@ impl Definitions {
                 tree,
             );
             for (id, definition) in process.locations() {
-                let gpu = gpu_of(definition, sources.options.comm_lanes);
+                let gpu = gpu_of(definition, sources.options.comm_locations);
                 let gpu = gpu.and_then(|number| gpus.get(&number));
                 // What a process did for a rank of another is among that one's locations.
                 let origin = origins.of_location(process, &definition.kind);
@@ -246,9 +246,9 @@ impl Definitions {
         if stubs.is_empty() {
             return;
         }
-        let (group_type, location_type) = match sources.options.comm_lanes {
-            CommLanes::Cpu => (LocationGroupType::Process, LocationType::CpuThread),
-            CommLanes::Stream => (
+        let (group_type, location_type) = match sources.options.comm_locations {
+            CommLocations::Cpu => (LocationGroupType::Process, LocationType::CpuThread),
+            CommLocations::Stream => (
                 LocationGroupType::Accelerator,
                 LocationType::AcceleratorStream,
             ),

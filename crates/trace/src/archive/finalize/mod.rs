@@ -69,7 +69,7 @@ pub fn finalize(
     let archive = options_of_all(&job.parts, &known, &options.wishes)?;
     // Of a shard's own parts only: the other shards are at theirs.
     let waits = |part: &PathBuf| {
-        options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalWaits
+        options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded
     };
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
     let finisher = Finisher { options, archive };
@@ -216,7 +216,7 @@ impl Job<'_> {
         if waits {
             // Where that cannot be said, the journal stays as one that is kept.
             let mark = part.join(crate::part::files::DONE);
-            let _stays = PartProgress::JournalWaits.write(&mark);
+            let _stays = PartProgress::JournalNeeded.write(&mark);
         } else {
             journal_cleanup::remove(part, self.progress);
         }

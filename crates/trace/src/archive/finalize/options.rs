@@ -84,7 +84,7 @@ pub(super) fn options_of_all(
     let options = wishes.over(before);
     let mut stuck = fixed().filter(|(_, written, _)| !written.same_events(&options));
     match stuck.next() {
-        Some((first, ..)) if !wishes.is_empty() => Err(Error::NotKept {
+        Some((first, ..)) if !wishes.is_empty() => Err(Error::Removed {
             count: 1 + stuck.count(),
             first: first.join(JOURNAL),
         }),

@@ -79,7 +79,9 @@ impl Finisher<'_> {
             }
             Some(Known::Part {
                 options, problems, ..
-            }) if is_final(part) && *options == self.archive => return done(part, problems),
+            }) if is_final(part) && *options == self.archive => {
+                return done(part, problems);
+            }
             Some(Known::Part {
                 options,
                 has_journal: false,

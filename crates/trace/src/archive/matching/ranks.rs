@@ -20,7 +20,7 @@ impl Source<'_> {
     /// Whether it is not known which of its calls are there.
     fn is_cut_unknown(&self) -> bool {
         let manifest = &self.process.manifest;
-        manifest.breaks_order() || (manifest.has_step_ranges() && self.digest.windows.is_none())
+        manifest.breaks_order() || (manifest.has_step_ranges() && self.digest.step_ranges.is_none())
     }
 
     /// The calls of the rank.
@@ -91,20 +91,20 @@ pub(super) struct Ranks<'a> {
 impl<'a> Ranks<'a> {
     pub(super) fn of(ranks: &BTreeMap<u32, Source<'a>>) -> Self {
         const LOST: &str = "records were lost";
-        const NOT_KEPT: &str = "only the end was to be kept";
+        const REMOVED: &str = "only the end was to be kept";
         const SWITCHED: &str = "recording was switched";
         const OTHER_RANGES: &str = "other collectives were to be recorded";
         const REPLAYED: &str = "CUDA graphs were replayed";
         let basis = Basis::of(ranks);
         let judged = ranks.iter().filter(|(_, source)| !source.is_cut_unknown());
-        let judged = judged.map(|(&rank, source)| (rank, source.digest.windows.as_ref()));
+        let judged = judged.map(|(&rank, source)| (rank, source.digest.step_ranges.as_ref()));
         let (of_other_ranges, ranges) = step_ranges::sort_out(judged);
         let mut known = Vec::new();
         let mut unknown: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for (&rank, &source) in ranks {
             let manifest = &source.process.manifest;
             let why = match basis.digest(source.digest) {
-                _ if manifest.counts.not_kept > 0 => NOT_KEPT,
+                _ if manifest.counts.removed > 0 => REMOVED,
                 _ if source.is_cut_unknown() => SWITCHED,
                 _ if of_other_ranges.contains(&rank) => OTHER_RANGES,
                 _ if basis.is_incomplete(manifest) => LOST,
@@ -120,7 +120,7 @@ impl<'a> Ranks<'a> {
             };
             unknown.entry(why).or_default().insert(rank);
         }
-        let reasons = [LOST, NOT_KEPT, SWITCHED, OTHER_RANGES, REPLAYED];
+        let reasons = [LOST, REMOVED, SWITCHED, OTHER_RANGES, REPLAYED];
         let unknown = reasons.map(|why| Some((why, unknown.remove(why)?)));
         Self {
             basis,

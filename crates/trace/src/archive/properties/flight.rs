@@ -21,7 +21,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
             "{}: complete from {}; of what began before, {} events were not kept",
             process.name(),
             process.archive_ns(*ns),
-            process.manifest.counts.not_kept
+            process.manifest.counts.removed
         )
     });
     let lines: Vec<String> = lines.collect();

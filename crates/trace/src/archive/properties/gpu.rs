@@ -16,9 +16,9 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         }
     };
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
-    let ways: BTreeSet<&str> = of().map(|gpu| gpu.way.as_str()).collect();
-    let ways: Vec<&str> = ways.into_iter().filter(|way| !way.is_empty()).collect();
-    say("WAY", ways.join("\n"));
+    let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).collect();
+    let backends: Vec<&str> = backends.into_iter().filter(|way| !way.is_empty()).collect();
+    say("BACKEND", backends.join("\n"));
     say("NOTICES", notices(processes));
     let devices: BTreeSet<(&str, &str, &str)> = processes
         .iter()

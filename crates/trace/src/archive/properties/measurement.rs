@@ -1,7 +1,7 @@
 //! Recording that was switched while the job ran: properties `NCCL::MEASUREMENT::…`.
 
 use crate::archive::processes::Process;
-use crate::part::manifest::WindowDefinition;
+use crate::part::manifest::StepRangeDefinition;
 use nccl_events::control::Span;
 use nccl_events::event_names;
 
@@ -13,12 +13,12 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         for switch in &process.manifest.switches {
             let at = process.archive_ns(switch.ns);
             let what = if switch.is_on { "on" } else { "off" };
-            let by = match switch.window {
-                Some(WindowDefinition { first, last, rank }) => {
-                    let window = Span { first, last };
+            let by = match switch.steps {
+                Some(StepRangeDefinition { first, last, rank }) => {
+                    let range = Span { first, last };
                     match rank {
-                        0.. => format!("window {window} of rank {rank}"),
-                        _ => format!("window {window}"),
+                        0.. => format!("steps {range} of rank {rank}"),
+                        _ => format!("steps {range}"),
                     }
                 }
                 None if switch.by_signal => "a signal".to_owned(),

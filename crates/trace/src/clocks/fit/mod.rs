@@ -12,12 +12,12 @@
 //!
 //! * [`Bounds::line`] returns the middle of the polygon's bounding box, and how far the truth can be from it. It keeps
 //!   all bounds, because each weighs p and q with positive weights that add up to 1.
-//! * [`Bounds::bent`] returns several joined lines where no single line keeps all bounds.
+//! * [`Bounds::piecewise`] returns several joined lines where no single line keeps all bounds.
 //! * [`Bounds::ends`] returns the box itself, with the least slack where bounds contradict each other.
 
-mod bent;
+mod piecewise_fit;
 
-pub use bent::Bent;
+pub use piecewise_fit::PiecewiseFit;
 
 /// A bound at `x`, both against a beginning of the caller's: small numbers, because a time since 1970 does not fit an
 /// `f64`.
@@ -306,6 +306,6 @@ mod tests {
         let known = bounds(&[(50.0, 1000.0)], &[(50.0, 0.0)]);
         let slack = known.ends(100.0, (-0.1, 0.1)).slack;
         assert!((500.0..506.0).contains(&slack), "{slack}");
-        assert!(known.line(100.0, 0.1).is_none() && known.bent(0.1).is_none());
+        assert!(known.line(100.0, 0.1).is_none() && known.piecewise(0.1).is_none());
     }
 }

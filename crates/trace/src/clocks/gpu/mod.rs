@@ -18,7 +18,7 @@ pub enum GpuCalibration {
     /// Between lower and upper bounds; no mapped stamp is further off than the residual.
     Bounded,
     /// Between lower and upper bounds, by several lines: the timer changed its pace. The same residual.
-    Bent,
+    Piecewise,
     /// Stamps, but no launch to bound them from below.
     UpperOnly,
     /// The bounds contradict each other by the residual; the upper one is used.
@@ -29,7 +29,7 @@ impl GpuCalibration {
     /// All that a clock of a GPU with stamps can be.
     pub const ALL: [Self; 4] = [
         Self::Bounded,
-        Self::Bent,
+        Self::Piecewise,
         Self::UpperOnly,
         Self::Inconsistent,
     ];
@@ -40,7 +40,7 @@ impl GpuCalibration {
         match self {
             Self::None => "NONE",
             Self::Bounded => "BOUNDED",
-            Self::Bent => "BENT",
+            Self::Piecewise => "PIECEWISE",
             Self::UpperOnly => "UPPER_ONLY",
             Self::Inconsistent => "INCONSISTENT",
         }

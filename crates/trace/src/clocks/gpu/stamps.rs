@@ -90,8 +90,10 @@ impl StampBounds {
         };
         let kept = |clock: &GpuClock| {
             let calibration = clock.quality.calibration;
-            matches!(calibration, GpuCalibration::Bounded | GpuCalibration::Bent)
-                && (rank(&without).is_none() || rank(clock) <= rank(&without))
+            matches!(
+                calibration,
+                GpuCalibration::Bounded | GpuCalibration::Piecewise
+            ) && (rank(&without).is_none() || rank(clock) <= rank(&without))
         };
         for slack_ns in SLACKS_NS {
             let wider = |all: &[Pair], kernels: &[Pair], wider: fn(u64, u64) -> u64| {
@@ -161,8 +163,12 @@ fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
         let ends = [(0.0, fit.first), (span, fit.last)].map(|(x, y)| Point { x, y });
         return clock(GpuCalibration::Bounded, &ends, fit.residual);
     }
-    if let Some(bent) = bounds.bent(MOST_DRIFT) {
-        return clock(GpuCalibration::Bent, &bent.knots, bent.residual);
+    if let Some(piecewise) = bounds.piecewise(MOST_DRIFT) {
+        return clock(
+            GpuCalibration::Piecewise,
+            &piecewise.knots,
+            piecewise.residual,
+        );
     }
     let contradiction = u64::try_from(least - most).unwrap_or(u64::MAX);
     Some(GpuClock::new(

@@ -1,7 +1,7 @@
 //! Finds the hosts whose clocks bound each other: the strongly connected components of the constraints.
 //!
 //! Inside a component, every clock is known within bounds. Between two, constraints go one way only: one clock is not
-//! later than the other. There the system's clocks are believed, and moved only as far as the constraints ask for.
+//! later than the other. There the system clocks are not corrected, and moved only as far as the constraints ask for.
 
 use super::constraint::Constraint;
 use super::correction::Correction;

@@ -5,10 +5,10 @@ use crate::clocks::piecewise::{Beyond, Knot, Piecewise, unsigned};
 /// What a host's clock is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relation {
-    /// Nothing says how it relates to others both ways: the system's clock is believed, moved by a constant where
+    /// Nothing says how it relates to others both ways: the system clock is used, moved by a constant where
     /// traffic one way asks for it.
     #[default]
-    Believed,
+    System,
     /// Others are compared with it.
     Reference,
     /// It is known within bounds.
@@ -20,7 +20,7 @@ impl Relation {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Believed => "believed",
+            Self::System => "system",
             Self::Reference => "reference",
             Self::Bounded => "bounded",
         }

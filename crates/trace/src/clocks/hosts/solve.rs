@@ -274,7 +274,7 @@ impl Problem {
             relation: if is_bounded {
                 Relation::Bounded
             } else {
-                Relation::Believed
+                Relation::System
             },
             map,
             drift_ppb: whole(-drift * 1e9),

@@ -217,7 +217,7 @@ proptest! {
 fn without_traffic_the_system_is_believed() {
     let alignment = align(&[(0, 10), (5, 20)], Vec::new());
     let clock = &alignment.clocks[1];
-    assert_eq!(clock.relation, Relation::Believed);
+    assert_eq!(clock.relation, Relation::System);
     assert_eq!((clock.reference, clock.map.uncertainty), (1, None));
     assert_eq!(clock.common_ns(17), 17);
 }

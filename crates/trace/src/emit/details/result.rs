@@ -25,14 +25,14 @@ impl Details<'_, '_> {
         }
         let operation = model.tables.operation(activity.operation);
         // Without the number of ranks a bandwidth would be made up.
-        let party = model.party_of(&operation);
-        let Some(party) = party.filter(|party| party.knows_ranks) else {
+        let member = model.member_of(&operation);
+        let Some(member) = member.filter(|member| member.knows_ranks) else {
             return Ok(());
         };
         let element = model.words.element_bytes(operation.datatype);
         let bytes = operation.count.saturating_mul(element);
         let shape = model.words.shape(operation.func);
-        self.bandwidths(shape, bytes, party.ranks, interval)
+        self.bandwidths(shape, bytes, member.ranks, interval)
     }
 
     /// What a collective of `bytes` a rank reached, where it is known when it ran.

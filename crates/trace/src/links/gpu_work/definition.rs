@@ -16,7 +16,7 @@ use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
 #[serde(default)]
 pub struct GpuWorkDefinition {
     /// How their work was recorded at last: `off`, `cupti`, `events`; empty where the journal does not say.
-    pub way: String,
+    pub backend: String,
     /// What was decided and what went wrong, in order.
     pub notices: Vec<String>,
     /// Numbers by name, see [`GpuCount`] and [`super::Fates`]; what is 0 is left out.
@@ -160,12 +160,16 @@ impl GpuWork {
         let facts = self.devices.facts.values();
         let notices = self.notices.iter();
         let contradicted = self.devices.is_contradicted.then(|| {
-            "kernels ran on other devices than their communicators were said to use: the kernels are believed".to_owned()
+            "kernels ran on other devices than their communicators were said to use: the kernels are believed"
+                .to_owned()
         });
         GpuWorkDefinition {
-            way: self.way().map_or("", |way| way.name()).to_owned(),
+            backend: self
+                .backend()
+                .map_or("", |backend| backend.name())
+                .to_owned(),
             notices: notices
-                .map(|&(way, text)| format!("{}: {}", way.name(), symbols.text(text)))
+                .map(|&(backend, text)| format!("{}: {}", backend.name(), symbols.text(text)))
                 .chain(contradicted)
                 .collect(),
             counts: counts

@@ -66,7 +66,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
 /// Ties kernels of graphs to the launches that were captured, where there is only one way to do so.
 pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays: &Replays) {
     // Where something is missing, order says nothing.
-    if Cut::of(&tables.switches, &tables.not_kept, 0) != Cut::Whole || work.is_missing_some() {
+    if Cut::of(&tables.switches, &tables.removed, 0) != Cut::Whole || work.is_missing_some() {
         return;
     }
     let nodes = nodes(work);

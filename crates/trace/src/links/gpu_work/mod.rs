@@ -28,7 +28,7 @@ use crate::links::replays::Replays;
 use crate::tables::place::index;
 use crate::tables::{EventRow, Tables};
 use journal::reader::Symbols;
-use nccl_events::gpu::{GpuRecord, Way};
+use nccl_events::gpu::{Backend, GpuRecord};
 
 impl GpuWork {
     /// Works it out. The activities must have their launches already, and times be nanoseconds.
@@ -53,7 +53,7 @@ impl GpuWork {
         };
         for at in &tables.gpu {
             match at.record {
-                GpuRecord::Notice { way, text } => work.notices.push((way, text)),
+                GpuRecord::Notice { backend, text } => work.notices.push((backend, text)),
                 GpuRecord::Counts(counts) => {
                     for (total, count) in work.counts.iter_mut().zip(counts) {
                         *total = count.max(*total);
@@ -123,7 +123,7 @@ impl GpuWork {
 
     /// How GPUs were recorded at last.
     #[must_use]
-    pub fn way(&self) -> Option<Way> {
+    pub fn backend(&self) -> Option<Backend> {
         self.notices.last().map(|&(way, _)| way)
     }
 

@@ -6,7 +6,7 @@ use super::devices::Devices;
 use crate::clocks::gpu::samples::SampleClocks;
 use crate::tables::EventRow;
 use journal::format::record::Symbol;
-use nccl_events::gpu::{Copy, GpuCount, Kernel, Way};
+use nccl_events::gpu::{Backend, Copy, GpuCount, Kernel};
 
 /// What follows each other on a CUDA stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,7 +94,7 @@ impl Ran {
     }
 }
 
-/// When one activity ran, by both ways.
+/// When one activity ran, by both backends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RanBy {
     /// Its kernels or copies, from CUPTI.
@@ -139,7 +139,7 @@ impl Fates {
             ("KERNELS_OF_GRAPHS_UNKNOWN", self.kernels_of_graphs_unknown),
             ("KERNELS_WITHOUT_LAUNCH", self.kernels_without_launch),
             ("KERNELS_OTHER", self.kernels_other),
-            ("COPIES_DRAWN", self.copies),
+            ("COPIES_SHOWN", self.copies),
             ("COPIES_JOINED", self.copies_joined),
             ("NOT_PLACED", self.not_placed),
             ("EVENTS_NOT_USED", self.events_not_used),
@@ -163,7 +163,7 @@ pub struct GpuWork {
     /// The clocks.
     pub clocks: SampleClocks,
     /// What was decided and what went wrong, in order.
-    pub notices: Vec<(Way, Symbol)>,
+    pub notices: Vec<(Backend, Symbol)>,
     /// Totals of the recording half, by [`GpuCount`].
     pub counts: [u64; GpuCount::COUNT],
     /// What became of the records.

@@ -115,8 +115,8 @@ pub(crate) fn calls_of_ranks(
         rank: rank.rank,
         called: digest(&rank.called),
         enqueued: digest(&rank.enqueued),
-        windows: match tables.cut(context) {
-            Cut::Windows(windows) => Some(StepRanges::of(&windows)),
+        step_ranges: match tables.cut(context) {
+            Cut::StepRanges(ranges) => Some(StepRanges::of(&ranges)),
             _ => None,
         },
     });

@@ -21,7 +21,7 @@ impl TimelineBuilder {
     /// A location to add to.
     pub fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
         LocationBuilder {
-            is_shown: self.level.draws(key.kind()),
+            is_shown: self.level.shows(key.kind()),
             builder: self,
             key,
             siblings: Vec::new(),
@@ -65,7 +65,7 @@ impl LocationBuilder<'_> {
         }
     }
 
-    /// Draws on the location or one of its siblings.
+    /// Writes on the location or one of its siblings.
     pub fn add(&mut self, sibling: usize, instance: TimedInstance) {
         if !self.is_shown {
             return;
@@ -76,7 +76,7 @@ impl LocationBuilder<'_> {
         self.push(sibling, instance);
     }
 
-    /// Draws the parts of one event that follow each other, each from its beginning to that of the next.
+    /// Writes the parts of one event that follow each other, each from its beginning to that of the next.
     pub fn add_parts(
         &mut self,
         sibling: usize,

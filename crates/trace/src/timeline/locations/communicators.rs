@@ -218,7 +218,7 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
     let is_whole = match model.tables.cut(context) {
         Cut::Whole => true,
         // Sends and receives are cut by when they were called, which is not the same on all ranks.
-        Cut::Windows(_) if counts_alike(model, context, of_rank) => false,
+        Cut::StepRanges(_) if counts_alike(model, context, of_rank) => false,
         _ => return,
     };
     let mut messages = Messages::for_operations(of_rank.len());

@@ -61,11 +61,11 @@ fn moved(
     match row {
         OperationRow::Coll(_) => {
             // Without the number of ranks a bandwidth would be made up.
-            let party = model
-                .party_of(operation)
-                .filter(|party| party.knows_ranks)?;
+            let member = model
+                .member_of(operation)
+                .filter(|member| member.knows_ranks)?;
             let shape = model.words.shape(operation.func)?;
-            Some(shape.buffer_bytes(bytes, party.ranks.into()))
+            Some(shape.buffer_bytes(bytes, member.ranks.into()))
         }
         OperationRow::P2p(_) => Some(bytes),
         OperationRow::CeColl(_) => None,

@@ -37,7 +37,7 @@ pub(super) struct Around<'a> {
     pub(super) clock: &'a GpuClock,
 }
 
-/// Draws phases in the channel around them.
+/// Writes phases in the channel around them.
 pub(super) fn build(
     model: &ProcessModel<'_>,
     location: &mut LocationBuilder<'_>,

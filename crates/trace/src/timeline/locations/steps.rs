@@ -85,11 +85,11 @@ pub(crate) fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> 
     if !op.fields.is_send || model.tables.is_foreign(op) {
         return None;
     }
-    let party = model.party_of(op)?;
+    let member = model.member_of(op)?;
     let peer = u32::try_from(op.fields.peer).ok();
     Some(Put {
-        comm: party.comm,
-        peer: peer.filter(|peer| *peer < party.ranks)?,
+        comm: member.comm,
+        peer: peer.filter(|peer| *peer < member.ranks)?,
         bytes: step.told(),
         completes: model.step_end(row).is_some(),
     })

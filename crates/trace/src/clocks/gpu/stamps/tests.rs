@@ -129,7 +129,7 @@ fn a_timer_that_changes_its_pace_bends_there() {
     let paces = [(60 * SECOND_NS, 40_000), (60 * SECOND_NS, -60_000)];
     let (known, stamps) = run(&paces, &delays(600), 32);
     let clock = known.clock();
-    assert_eq!(clock.quality.calibration, GpuCalibration::Bent);
+    assert_eq!(clock.quality.calibration, GpuCalibration::Piecewise);
     // One knot, or two with a short line between them.
     let [first, bends @ .., _] = clock.map.knots() else {
         panic!("{clock:?}");
@@ -182,7 +182,7 @@ proptest! {
         let clock = known.clock();
         let is_bent = match clock.quality.calibration {
             GpuCalibration::Bounded => false,
-            GpuCalibration::Bent => true,
+            GpuCalibration::Piecewise => true,
             _ => return Err(TestCaseError::fail(format!("{clock:?}"))),
         };
         prop_assert_eq!(clock.quality.lines > 1, is_bent);

@@ -1,8 +1,8 @@
 //! Appends records to one slot.
 //!
-//! A cursor belongs to one thread at a time and appends without locks, system calls or allocation. It
+//! A slot writer belongs to one thread at a time and appends without locks, system calls or allocation. It
 //! meets the maintenance thread only where a segment ends: the maintenance thread has prepared the next one, or the
-//! cursor prepares it itself and counts a stall.
+//! slot writer prepares it itself and counts a stall.
 
 use nccl_events::event;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const FETCH_AHEAD_WORDS: usize = 128;
 const RECORD_AND_NAMES_WORDS: usize = 256;
 
 /// Appends records to one slot.
-pub struct Cursor {
+pub struct SlotWriter {
     space: Arc<Space>,
     slot: Arc<Slot>,
     segment: Segment,
@@ -60,24 +60,24 @@ struct Counters([u64; COUNTERS]);
 
 const COUNTERS: usize = header::STARTED_AT_LOSS + 1 - header::STALLS;
 
-impl std::fmt::Debug for Cursor {
+impl std::fmt::Debug for SlotWriter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Cursor")
+            .debug_struct("SlotWriter")
             .field("slot", &self.slot.number)
             .field("at", &self.at)
             .finish_non_exhaustive()
     }
 }
 
-impl Cursor {
-    /// A cursor at the beginning of a slot's first segment, which is prepared.
+impl SlotWriter {
+    /// A slot writer at the beginning of a slot's first segment, which is prepared.
     pub(crate) fn new(space: Arc<Space>, slot: Arc<Slot>, segment: Segment) -> Self {
         let names_end = match space.retention {
             Some(_) => SEGMENT_WORDS - RECORD_AND_NAMES_WORDS,
             None => SEGMENT_WORDS,
         };
-        let mut cursor = Self {
+        let mut slot_writer = Self {
             space,
             slot,
             segment,
@@ -91,8 +91,8 @@ impl Cursor {
             counters: Counters([0; COUNTERS]),
             thread: None,
         };
-        cursor.write_header();
-        cursor
+        slot_writer.write_header();
+        slot_writer
     }
 
     /// Records the start of an event. When there is no room the loss is counted, and the id says that its stop
@@ -270,7 +270,7 @@ impl Cursor {
     }
 }
 
-impl Sink for Cursor {
+impl Sink for SlotWriter {
     #[inline]
     fn put<const WORDS: usize>(
         &mut self,
@@ -294,7 +294,7 @@ impl Sink for Cursor {
     }
 }
 
-impl Cursor {
+impl SlotWriter {
     /// Records a string on first sight. When there is no room for it there is none for the record that
     /// names it either ([`Self::advance`]).
     #[cold]

@@ -6,28 +6,28 @@ use nccl_events::Name;
 use nccl_events::gpu::GpuRecord;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::Cursor;
+use super::SlotWriter;
 
-/// A [`Cursor`] behind a lock. Not for callbacks.
+/// A [`SlotWriter`] behind a lock. Not for callbacks.
 #[derive(Clone, Debug)]
-pub struct SharedCursor(Arc<Mutex<Cursor>>);
+pub struct SharedSlotWriter(Arc<Mutex<SlotWriter>>);
 
-impl SharedCursor {
-    /// Shares a cursor.
+impl SharedSlotWriter {
+    /// Shares a slot writer.
     #[must_use]
-    pub fn new(cursor: Cursor) -> Self {
-        Self(Arc::new(Mutex::new(cursor)))
+    pub fn new(slot_writer: SlotWriter) -> Self {
+        Self(Arc::new(Mutex::new(slot_writer)))
     }
 
-    /// The cursor, for this thread alone.
-    pub fn lock(&self) -> MutexGuard<'_, Cursor> {
+    /// The slot writer, for this thread alone.
+    pub fn lock(&self) -> MutexGuard<'_, SlotWriter> {
         self.0.lock()
     }
 
     /// Records something about GPUs at `ticks`. False when there was no room.
     #[expect(
         clippy::must_use_candidate,
-        reason = "what had no room is counted by the cursor"
+        reason = "what had no room is counted by the slot_writer"
     )]
     pub fn put(&self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
         self.lock().gpu(ticks, id, record)

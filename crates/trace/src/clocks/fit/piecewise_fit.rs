@@ -16,7 +16,7 @@ use super::{Bounds, Point, Range, TOLERANCE, cut, middle, range};
 
 /// Joined lines, and how far the truth can be from them.
 #[derive(Clone, Debug)]
-pub struct Bent {
+pub struct PiecewiseFit {
     /// Where lines begin and end.
     pub knots: Vec<Point>,
     /// The truth is no further off at any bound.
@@ -54,7 +54,7 @@ impl Bounds {
     /// Joined lines within all bounds whose slopes are at most `drift` up or down; `None` where bounds contradict each
     /// other.
     #[must_use]
-    pub fn bent(&self, drift: f64) -> Option<Bent> {
+    pub fn piecewise(&self, drift: f64) -> Option<PiecewiseFit> {
         let tube = Tube::of(self, drift)?;
         let (places, ranges) = tube.places()?;
         let knots: Vec<Point> = places
@@ -77,7 +77,7 @@ impl Bounds {
                 residual = residual.max(gap.high - value).max(value - gap.low);
             }
         }
-        Some(Bent { knots, residual })
+        Some(PiecewiseFit { knots, residual })
     }
 }
 

@@ -7,19 +7,19 @@ use nccl_events::Kind;
 use nccl_events::id::{EventId, SLOTS};
 use parking_lot::Mutex;
 
-use super::cursor::Cursor;
 use super::lost::Lost;
 use super::mapping::{JournalFile, Segment};
 use super::retention::{PREPARE_FROM_BYTES, remove_old};
 use super::slot::Slot;
-use super::space::{RegistryOptions, Space, Stop, Window};
+use super::slot_writer::SlotWriter;
+use super::space::{Retention, Space, Stop, WriterOptions};
 use crate::format::layout::header;
 
 /// All slots of a process and what they share.
-pub struct Registry {
+pub struct JournalWriter {
     pub(crate) space: Arc<Space>,
     slots: Mutex<Vec<Arc<Slot>>>,
-    free: Mutex<Vec<Cursor>>,
+    free: Mutex<Vec<SlotWriter>>,
     /// The first slot's first file: its header counts what threads without a slot lose, so that the count
     /// survives the process.
     first_file: OnceLock<Arc<JournalFile>>,
@@ -27,27 +27,27 @@ pub struct Registry {
     slotless_sequence: AtomicU64,
 }
 
-impl std::fmt::Debug for Registry {
+impl std::fmt::Debug for JournalWriter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Registry")
+            .debug_struct("JournalWriter")
             .field("options", &self.space.options)
             .finish_non_exhaustive()
     }
 }
 
-impl Registry {
-    /// A registry without slots.
+impl JournalWriter {
+    /// A journal writer without slots.
     #[must_use]
-    pub fn new(options: RegistryOptions) -> Arc<Self> {
-        Self::with_window(options, None)
+    pub fn new(options: WriterOptions) -> Arc<Self> {
+        Self::with_retention(options, None)
     }
 
-    /// A registry without slots, of a flight recording.
+    /// A journal writer without slots, of a flight recording.
     #[must_use]
-    pub fn with_window(options: RegistryOptions, window: Option<Window>) -> Arc<Self> {
+    pub fn with_retention(options: WriterOptions, retention: Option<Retention>) -> Arc<Self> {
         Arc::new(Self {
-            space: Arc::new(Space::new(options, window)),
+            space: Arc::new(Space::new(options, retention)),
             slots: Mutex::new(Vec::new()),
             free: Mutex::new(Vec::new()),
             first_file: OnceLock::new(),
@@ -64,17 +64,17 @@ impl Registry {
     ///
     /// # Errors
     /// Recording has stopped, or stops now because no file can be made.
-    pub fn register(&self, thread_name: &str) -> Result<Cursor, Stop> {
+    pub fn register(&self, thread_name: &str) -> Result<SlotWriter, Stop> {
         let free = self.free.lock().pop();
-        let mut cursor = match free {
-            Some(cursor) => cursor,
-            None => self.new_cursor()?,
+        let mut slot_writer = match free {
+            Some(slot_writer) => slot_writer,
+            None => self.new_slot_writer()?,
         };
-        cursor.thread_begin(thread_name);
-        Ok(cursor)
+        slot_writer.thread_begin(thread_name);
+        Ok(slot_writer)
     }
 
-    fn new_cursor(&self) -> Result<Cursor, Stop> {
+    fn new_slot_writer(&self) -> Result<SlotWriter, Stop> {
         let mut slots = self.slots.lock();
         let number = u16::try_from(slots.len())
             .ok()
@@ -85,7 +85,7 @@ impl Registry {
         *slot.current.lock() = Some(Arc::clone(&file));
         let _first = self.first_file.set(Arc::clone(&file));
         slots.push(Arc::clone(&slot));
-        Ok(Cursor::new(
+        Ok(SlotWriter::new(
             Arc::clone(&self.space),
             slot,
             Segment::take(file, 0),
@@ -105,15 +105,15 @@ impl Registry {
     }
 
     /// Takes back the slot of a thread that ends.
-    pub fn retire(&self, mut cursor: Cursor) {
-        cursor.thread_end();
-        self.free.lock().push(cursor);
+    pub fn retire(&self, mut slot_writer: SlotWriter) {
+        slot_writer.thread_end();
+        self.free.lock().push(slot_writer);
     }
 
-    /// Lets go of the slots of ended threads; after this the registry only counts.
+    /// Lets go of the slots of ended threads; after this the journal writer only counts.
     pub fn close(&self) {
-        let cursors = std::mem::take(&mut *self.free.lock());
-        drop(cursors);
+        let slot_writers = std::mem::take(&mut *self.free.lock());
+        drop(slot_writers);
     }
 
     /// Counts what a thread without a slot could not record.

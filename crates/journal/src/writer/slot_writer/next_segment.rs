@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Cursor;
+use super::SlotWriter;
 use crate::clock::ticks;
 use crate::format::encode::Sink as _;
 use crate::format::layout::{
@@ -16,7 +16,7 @@ use nccl_events::Kind;
 /// Used segments that may be resident before the recording thread lets go of them itself.
 const MOST_UNRELEASED: usize = 1;
 
-impl Cursor {
+impl SlotWriter {
     /// Goes on to the next segment. False when there is none to be had.
     #[cold]
     pub(super) fn advance(&mut self) -> bool {

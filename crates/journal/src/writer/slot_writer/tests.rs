@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock::TickSource;
 use crate::reader::Journal;
-use crate::writer::{Registry, RegistryOptions};
+use crate::writer::{JournalWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
 
 fn group() -> Start<Name<'static>> {
@@ -17,7 +17,7 @@ fn group() -> Start<Name<'static>> {
 #[test]
 fn a_slot_whose_numbers_are_used_up_loses_events() {
     let directory = tempfile::tempdir().expect("a directory");
-    let registry = Registry::new(RegistryOptions {
+    let writer = JournalWriter::new(WriterOptions {
         directory: directory.path().to_owned(),
         tag: ProcessTag::new(0x4e4f),
         process_id: 1,
@@ -25,20 +25,20 @@ fn a_slot_whose_numbers_are_used_up_loses_events() {
         session_start_realtime_ns: 0,
         limit_bytes: u64::MAX,
     });
-    let mut cursor = registry.register("tester").expect("a slot");
-    cursor.next_sequence = LAST_SEQUENCE;
-    let last = cursor.start(&group());
+    let mut slot_writer = writer.register("tester").expect("a slot");
+    slot_writer.next_sequence = LAST_SEQUENCE;
+    let last = slot_writer.start(&group());
     assert_eq!(
         (last.sequence(), last.is_unrecorded()),
         (LAST_SEQUENCE, false)
     );
     for _ in 0..2 {
-        let lost = cursor.start(&group());
+        let lost = slot_writer.start(&group());
         assert!(lost.is_unrecorded());
         assert_eq!((lost.slot(), lost.kind()), (0, Kind::Group));
-        cursor.stop(lost.get());
+        slot_writer.stop(lost.get());
     }
-    cursor.stop(last.get());
+    slot_writer.stop(last.get());
     let mut records = 0;
     let journal = Journal::open(directory.path()).expect("a journal");
     let outcome = journal.read(&mut |_| records += 1);

@@ -6,7 +6,7 @@ use nccl_events::id::EventId;
 
 /// What was recorded and is gone, as it was meant to be: nothing of it is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NotKept {
+pub struct Removed {
     /// Whether only a window is kept.
     pub is_window: bool,
     /// Starts of events that were recorded.
@@ -28,7 +28,7 @@ pub(crate) struct OldestSegment {
     pub(crate) lost_before: u64,
 }
 
-impl NotKept {
+impl Removed {
     pub(crate) fn add(&mut self, slot: u16, oldest: OldestSegment) {
         self.is_window = true;
         if oldest.order == 0 {

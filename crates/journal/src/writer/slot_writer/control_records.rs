@@ -1,6 +1,6 @@
 //! Records of what is no event: communicators, switches, clocks, GPUs, the threads themselves.
 
-use super::Cursor;
+use super::SlotWriter;
 use crate::clock::{ClockPair, ticks};
 use crate::format::encode::{NameNumber, Sink};
 use crate::format::gpu;
@@ -11,7 +11,7 @@ use nccl_events::control::{Cause, Switch};
 use nccl_events::gpu::GpuRecord;
 use nccl_events::{CommInit, Kind, Name};
 
-impl Cursor {
+impl SlotWriter {
     /// Records what the system's clocks show.
     pub fn clock_pair(&mut self, clocks: &ClockPair) {
         let payload = [
@@ -77,7 +77,7 @@ impl Cursor {
         }
     }
 
-    /// Records that what is wanted was changed, by windows of steps for one `context`; else that is 0.
+    /// Records that what is wanted was changed, by step ranges for one `context`; else that is 0.
     pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
         self.put_held();
         let [before, after] = [switch.before, switch.after]
@@ -85,9 +85,9 @@ impl Cursor {
         let (cause, turn) = match switch.cause {
             Cause::File => (0, None),
             Cause::Signal => (1, None),
-            Cause::Window(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
+            Cause::Steps(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
         };
-        let window = turn.and_then(|turn| turn.window);
+        let window = turn.and_then(|turn| turn.range);
         let payload = [
             before,
             after,
@@ -99,8 +99,8 @@ impl Cursor {
     }
 
     /// Records how many starts were not wanted, by kind.
-    pub fn not_wanted(&mut self, counts: [u64; Kind::COUNT]) {
-        let _full = self.put(kind::NOT_WANTED, 0, 0, counts);
+    pub fn not_selected(&mut self, counts: [u64; Kind::COUNT]) {
+        let _full = self.put(kind::NOT_SELECTED, 0, 0, counts);
     }
 
     /// Records what was found out about GPUs, at `ticks`. False when there was no room.
@@ -108,7 +108,7 @@ impl Cursor {
         self.put_held();
         self.make_room_for_names();
         let mut sink = At {
-            cursor: self,
+            slot_writer: self,
             ticks,
         };
         gpu::put(&mut sink, id, record)
@@ -142,9 +142,9 @@ impl Cursor {
     }
 }
 
-/// The cursor, for records of a time that is not now.
+/// The slot writer, for records of a time that is not now.
 struct At<'a> {
-    cursor: &'a mut Cursor,
+    slot_writer: &'a mut SlotWriter,
     ticks: u64,
 }
 
@@ -156,10 +156,11 @@ impl Sink for At<'_> {
         id: u64,
         payload: [u64; WORDS],
     ) -> bool {
-        self.cursor.put_at(record, flags, self.ticks, id, payload)
+        self.slot_writer
+            .put_at(record, flags, self.ticks, id, payload)
     }
 
     fn name(&mut self, name: Name<'_>) -> NameNumber {
-        self.cursor.name(name)
+        self.slot_writer.name(name)
     }
 }
