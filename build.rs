@@ -24,8 +24,7 @@ fn bind_wrapper() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=wrapper.h");
     println!("cargo::rerun-if-changed={CHECKED_IN}");
     println!("cargo::rerun-if-env-changed=BINDGEN_WRITE");
-    let out =
-        PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("bindings.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("bindings.rs");
     #[cfg(feature = "buildtime-bindgen")]
     {
         let bindings = generate_bindings(Path::new("wrapper.h"))?;

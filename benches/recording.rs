@@ -64,9 +64,7 @@ fn in_bursts(writer: &JournalWriter, count: u64, mut append: impl FnMut()) -> Du
 fn append(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("append");
     group.throughput(Throughput::Elements(1));
-    group
-        .measurement_time(Duration::from_secs(1))
-        .warm_up_time(Duration::from_millis(300));
+    group.measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(300));
     let mut bench = |name: &str, append: &mut dyn FnMut(&mut SlotWriter)| {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let writer = JournalWriter::new(WriterOptions {
@@ -81,34 +79,13 @@ fn append(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|count| in_bursts(&writer, count, || append(&mut slot_writer)));
         });
-        assert_eq!(
-            writer.stop_reason(),
-            None,
-            "the disk is full: the figures above are not of appends"
-        );
+        assert_eq!(writer.stop_reason(), None, "the disk is full: the figures above are not of appends");
     };
     bench("stop", &mut |slot_writer| slot_writer.stop(black_box(1)));
-    let state = State {
-        event: 1,
-        state: 9,
-        args: StateArgs::ProxyStep { bytes: 4096 },
-    };
-    bench("state", &mut |slot_writer| {
-        slot_writer.state(black_box(&state))
-    });
-    for (name, body) in [
-        (
-            "start ProxyStep",
-            Body::ProxyStep(event::ProxyStep { step: 3 }),
-        ),
-        ("start Coll", coll()),
-    ] {
-        let start = Start {
-            context: 1,
-            parent: 2,
-            rank: 0,
-            body,
-        };
+    let state = State { event: 1, state: 9, args: StateArgs::ProxyStep { bytes: 4096 } };
+    bench("state", &mut |slot_writer| slot_writer.state(black_box(&state)));
+    for (name, body) in [("start ProxyStep", Body::ProxyStep(event::ProxyStep { step: 3 })), ("start Coll", coll())] {
+        let start = Start { context: 1, parent: 2, rank: 0, body };
         bench(name, &mut |slot_writer| {
             let _id = slot_writer.start(black_box(&start));
         });

@@ -14,8 +14,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use journal::reader::Journal;
 use journal::testing::{Process, Who};
 use otf2::{
-    AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef,
-    PartWriter, RegionRef, RmaAccess, RmaWinRef,
+    AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef, PartWriter, RegionRef,
+    RmaAccess, RmaWinRef,
 };
 use trace::progress::Silent;
 use trace::tables::Tables;
@@ -25,11 +25,7 @@ use trace::{JOURNAL, WriteOptions, unify, write_part};
 const EVENTS_PER_OPERATION: u64 = 10;
 
 fn record(out: &Path, rank: u32, ranks: u32, operations: u64) -> PathBuf {
-    let who = Who {
-        rank,
-        ranks,
-        in_environment: true,
-    };
+    let who = Who { rank, ranks, in_environment: true };
     let mut process = Process::begin(out, who);
     for sequence in 0..operations {
         process.all_reduce(sequence);
@@ -37,12 +33,7 @@ fn record(out: &Path, rank: u32, ranks: u32, operations: u64) -> PathBuf {
     process.end()
 }
 
-const KEEPING: WriteOptions = WriteOptions {
-    deadline: None,
-    keep_journal: true,
-    provisional: false,
-    archive: None,
-};
+const KEEPING: WriteOptions = WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };
 
 /// Reads a journal into tables.
 fn tables(part: &Path) -> Tables {
@@ -58,9 +49,7 @@ fn one_process(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let part = record(directory.path(), 0, 2, OPERATIONS);
     let mut group = criterion.benchmark_group("part");
-    group
-        .sample_size(10)
-        .throughput(Throughput::Elements(OPERATIONS * EVENTS_PER_OPERATION));
+    group.sample_size(10).throughput(Throughput::Elements(OPERATIONS * EVENTS_PER_OPERATION));
     group.bench_function("tables", |bencher| {
         bencher.iter(|| black_box(tables(&part)));
     });
@@ -84,9 +73,7 @@ fn libotf2_alone(criterion: &mut Criterion) {
         let mut attributes = Attributes::new();
         for number in (0..).take(length) {
             let value = AttributeValue::U64(0x0001_0000_0000_0000 | u64::from(number));
-            attributes
-                .add(AttributeRef::new(number), value)
-                .expect("a list");
+            attributes.add(AttributeRef::new(number), value).expect("a list");
         }
         attributes
     };
@@ -98,17 +85,10 @@ fn libotf2_alone(criterion: &mut Criterion) {
         bytes_sent: 4000,
         bytes_received: 4000,
     };
-    let access = RmaAccess {
-        win: RmaWinRef::new(0),
-        remote: 1,
-        bytes: 4000,
-        matching: 7,
-    };
+    let access = RmaAccess { win: RmaWinRef::new(0), remote: 1, bytes: 4000, matching: 7 };
     let none = Attributes::NONE;
     let mut group = criterion.benchmark_group("libotf2");
-    group
-        .sample_size(10)
-        .throughput(Throughput::Elements(OPERATIONS * EVENTS_IN_ARCHIVE));
+    group.sample_size(10).throughput(Throughput::Elements(OPERATIONS * EVENTS_IN_ARCHIVE));
     group.bench_function("alone", |bencher| {
         bencher.iter(|| {
             let directory = tempfile::tempdir().expect("a temporary directory");
@@ -124,13 +104,9 @@ fn libotf2_alone(criterion: &mut Criterion) {
                 }
                 time += 20;
                 writer.mpi_collective_begin(time, none).expect("written");
-                writer
-                    .mpi_collective_end(time, &collective, none)
-                    .expect("written");
+                writer.mpi_collective_end(time, &collective, none).expect("written");
                 writer.rma_put(time, &access, none).expect("written");
-                writer
-                    .rma_op_complete_non_blocking(time, access.win, access.matching, none)
-                    .expect("written");
+                writer.rma_op_complete_non_blocking(time, access.win, access.matching, none).expect("written");
             }
             black_box(writer.close().expect("closed"))
         });
@@ -147,9 +123,7 @@ fn many_processes(criterion: &mut Criterion) {
         write_part(&part, &KEEPING, &Silent).expect("written");
     }
     let mut group = criterion.benchmark_group("archive");
-    group
-        .sample_size(10)
-        .throughput(Throughput::Elements(PROCESSES.into()));
+    group.sample_size(10).throughput(Throughput::Elements(PROCESSES.into()));
     group.bench_function("unify 64 processes", |bencher| {
         bencher.iter(|| black_box(unify(directory.path(), &Silent).expect("unified")));
     });

@@ -3,10 +3,7 @@
 use std::path::Path;
 
 #[path = "../build.rs"]
-#[expect(
-    dead_code,
-    reason = "the test calls what makes the bindings, and not the build"
-)]
+#[expect(dead_code, reason = "the test calls what makes the bindings, and not the build")]
 mod build;
 
 #[test]
@@ -18,11 +15,8 @@ fn the_checked_in_bindings_are_current() {
     }
     let fresh = build::generate_bindings(&root.join("wrapper.h")).expect("bindgen reads wrapper.h");
     let checked_in = std::fs::read_to_string(root.join("src/abi/bindings.rs")).expect("read");
-    let difference = fresh
-        .lines()
-        .zip(checked_in.lines())
-        .enumerate()
-        .find(|(_, (fresh, checked_in))| fresh != checked_in);
+    let difference =
+        fresh.lines().zip(checked_in.lines()).enumerate().find(|(_, (fresh, checked_in))| fresh != checked_in);
     assert!(
         fresh == checked_in,
         "src/abi/bindings.rs is not what wrapper.h says (first at {difference:?}): \

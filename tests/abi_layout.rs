@@ -11,15 +11,8 @@ fn root() -> &'static Path {
 }
 
 fn run(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}; a C compiler is needed"));
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; a C compiler is needed"));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("the compiler prints text")
 }
 
@@ -51,34 +44,20 @@ fn c_sees_the_same_layout_as_rust() {
         .collect();
     let only_c: Vec<_> = c.difference(&rust).collect();
     let only_rust: Vec<_> = rust.difference(&c).collect();
-    assert!(
-        only_c.is_empty() && only_rust.is_empty(),
-        "only C: {only_c:#?}\nonly the facts: {only_rust:#?}"
-    );
+    assert!(only_c.is_empty() && only_rust.is_empty(), "only C: {only_c:#?}\nonly the facts: {only_rust:#?}");
     // Seven descriptors, arguments and tables, and the data of two net plugins.
     assert_eq!(FACTS.len(), 7 * 3 + 2);
 }
 
 #[test]
 fn the_header_is_clean_c_and_cpp() {
-    for arguments in [
-        ["-x", "c", "-std=c11"],
-        ["-x", "c++", "-std=c++11"],
-        ["-x", "c++", "-std=c++20"],
-    ] {
+    for arguments in [["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++11"], ["-x", "c++", "-std=c++20"]] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let source = directory.path().join("include.c");
         std::fs::write(&source, "#include \"wrapper.h\"\n#include \"wrapper.h\"\n").expect("write");
         run(Command::new("cc")
             .args(arguments)
-            .args([
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-pedantic",
-                "-fsyntax-only",
-                "-I",
-            ])
+            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"])
             .arg(root())
             .arg(&source));
     }

@@ -18,9 +18,7 @@ fn in_own_process(test: &str, nccl_version: u32) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let library = directory.path().join("libnccl.so.2");
     let compiled = Command::new("cc")
-        .args([
-            "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-        ])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
         .arg(format!("-DVERSION={nccl_version}"))
         .arg("-I")
         .arg(root)
@@ -75,30 +73,14 @@ impl Libnccl {
 
     /// `init` of v5 with this library's mask and logger; gives the context.
     fn init(&self) -> *mut c_void {
-        type Logger = unsafe extern "C" fn(
-            sys::ncclDebugLogLevel,
-            c_ulong,
-            *const c_char,
-            c_int,
-            *const c_char,
-            ...
-        );
+        type Logger = unsafe extern "C" fn(sys::ncclDebugLogLevel, c_ulong, *const c_char, c_int, *const c_char, ...);
         // SAFETY: abi_libnccl.c declares it so.
         let logger = unsafe { std::mem::transmute::<*mut c_void, Logger>(self.symbol(c"logger")) };
         let init = tables::ncclProfiler_v5.table.init.expect("in the table");
         let mut context = ptr::null_mut();
         // SAFETY: as NCCL calls it.
         let result = unsafe {
-            init(
-                &raw mut context,
-                0xc0ffee,
-                self.symbol(c"mask").cast(),
-                ptr::null(),
-                1,
-                1,
-                0,
-                Some(logger),
-            )
+            init(&raw mut context, 0xc0ffee, self.symbol(c"mask").cast(), ptr::null(), 1, 1, 0, Some(logger))
         };
         assert_eq!(result, sys::ncclSuccess);
         assert!(!context.is_null());
@@ -107,10 +89,7 @@ impl Libnccl {
 }
 
 fn finalize(context: *mut c_void) {
-    let finalize = tables::ncclProfiler_v5
-        .table
-        .finalize
-        .expect("in the table");
+    let finalize = tables::ncclProfiler_v5.table.finalize.expect("in the table");
     // SAFETY: as NCCL calls it.
     assert_eq!(unsafe { finalize(context) }, sys::ncclSuccess);
 }
@@ -127,15 +106,11 @@ fn the_version_is_that_of_the_library_which_calls() {
     let context = nccl.init();
     let mut expected: c_int = 0;
     // SAFETY: abi_libnccl.c declares it so.
-    let get_version = unsafe {
-        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(get_version)
-    };
+    let get_version =
+        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(get_version) };
     // SAFETY: writes one int.
     unsafe { get_version(&raw mut expected) };
-    assert_eq!(
-        version::current(),
-        u32::try_from(expected).expect("positive")
-    );
+    assert_eq!(version::current(), u32::try_from(expected).expect("positive"));
     assert!([22_809, 23_203].contains(&version::current()));
     finalize(context);
 }
@@ -143,10 +118,7 @@ fn the_version_is_that_of_the_library_which_calls() {
 #[test]
 fn the_mask_is_written_and_can_be_changed_while_a_communicator_lives() {
     let Some(nccl) = Libnccl::loaded() else {
-        in_own_process(
-            "the_mask_is_written_and_can_be_changed_while_a_communicator_lives",
-            22_809,
-        );
+        in_own_process("the_mask_is_written_and_can_be_changed_while_a_communicator_lives", 22_809);
         return;
     };
     assert!(!mask::set_mask(1));
@@ -167,16 +139,10 @@ fn the_mask_is_written_and_can_be_changed_while_a_communicator_lives() {
 #[test]
 fn messages_go_to_nccls_log_while_a_communicator_lives() {
     let Some(nccl) = Libnccl::loaded() else {
-        let stderr = in_own_process(
-            "messages_go_to_nccls_log_while_a_communicator_lives",
-            22_809,
-        );
+        let stderr = in_own_process("messages_go_to_nccls_log_while_a_communicator_lives", 22_809);
         assert!(stderr.contains("nccl-otf2: a warning\n"), "{stderr}");
         assert!(stderr.contains("nccl-otf2: a late warning\n"), "{stderr}");
-        assert!(
-            !stderr.contains("100%"),
-            "information is only for NCCL's log: {stderr}"
-        );
+        assert!(!stderr.contains("100%"), "information is only for NCCL's log: {stderr}");
         return;
     };
     logger::info("100% too early");

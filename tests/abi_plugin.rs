@@ -18,9 +18,7 @@ fn plugin() -> PathBuf {
 }
 
 fn run(command: &mut Command) -> Output {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),
         "{command:?}: {}\n{}{}",
@@ -37,15 +35,8 @@ fn text(command: &mut Command) -> String {
 
 #[test]
 fn the_seven_tables_and_the_entry_for_score_p_are_exported_and_nothing_else() {
-    let listed = text(
-        Command::new("nm")
-            .args(["-D", "--defined-only", "--format=posix"])
-            .arg(plugin()),
-    );
-    let mut exported: Vec<&str> = listed
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
+    let listed = text(Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(plugin()));
+    let mut exported: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     exported.sort_unstable();
     let tables = (1..=7).map(|version| format!("ncclProfiler_v{version}"));
     let substrate = "SCOREP_SubstratePlugin_nccl_otf2_get_info".to_owned();
@@ -55,11 +46,7 @@ fn the_seven_tables_and_the_entry_for_score_p_are_exported_and_nothing_else() {
 
 #[test]
 fn the_tables_are_read_only_after_loading_and_128_bytes() {
-    let symbols = text(
-        Command::new("readelf")
-            .args(["-W", "--dyn-syms"])
-            .arg(plugin()),
-    );
+    let symbols = text(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(plugin()));
     let sections = text(Command::new("readelf").args(["-W", "-S"]).arg(plugin()));
     let relro = sections
         .lines()
@@ -84,10 +71,7 @@ fn the_tables_are_read_only_after_loading_and_128_bytes() {
 fn the_plugin_is_pinned_and_has_its_name() {
     let dynamic = text(Command::new("readelf").args(["-W", "-d"]).arg(plugin()));
     assert!(dynamic.contains("NODELETE"), "{dynamic}");
-    assert!(
-        dynamic.contains("Library soname: [libnccl-profiler-otf2.so]"),
-        "{dynamic}"
-    );
+    assert!(dynamic.contains("Library soname: [libnccl-profiler-otf2.so]"), "{dynamic}");
 }
 
 #[test]
@@ -95,9 +79,7 @@ fn every_function_survives_what_nccl_may_pass() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let host = directory.path().join("abi_calls");
     run(Command::new("cc")
-        .args([
-            "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I",
-        ])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"])
         .arg(root())
         .arg("-o")
         .arg(&host)

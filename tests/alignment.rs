@@ -20,22 +20,14 @@ use whole_plugin::scratch::Scratch;
 type Clock = (i64, i64);
 
 /// Up to 10 s, and 50 ppm.
-const CLOCKS: [Clock; 4] = [
-    (0, 0),
-    (10_000_000_000, 50_000),
-    (-7_000_000_000, -50_000),
-    (3_000_000, 20_000),
-];
+const CLOCKS: [Clock; 4] = [(0, 0), (10_000_000_000, 50_000), (-7_000_000_000, -50_000), (3_000_000, 20_000)];
 
 /// Runs NCCL on hosts with these clocks.
 fn record(scratch: &Scratch, version: &str, clocks: &[Clock], procs: u32, ops: &str) -> bool {
     let Some(library) = nccl_library(version) else {
         return false;
     };
-    let list: Vec<String> = clocks
-        .iter()
-        .map(|(offset_ns, drift_ppb)| format!("{offset_ns},{drift_ppb}"))
-        .collect();
+    let list: Vec<String> = clocks.iter().map(|(offset_ns, drift_ppb)| format!("{offset_ns},{drift_ppb}")).collect();
     let mut job = scratch.plain(built::nccl_otf2());
     // Without kernel channels: what is shown then are times of the host, which need no GPU clock.
     job.args(["run", "--events", "standard,ProxyStep", "--out"])
@@ -79,9 +71,7 @@ fn longest_ns(manifest: &Manifest) -> u64 {
     let both = manifest.traffic.passages.iter();
     let both = both.filter(|passage| passage.entered_ns > 0 && passage.left_ns > 0);
     let lengths = both.map(|passage| passage.left_ns.saturating_sub(passage.entered_ns));
-    lengths
-        .max()
-        .expect("a collective that all enter and leave")
+    lengths.max().expect("a collective that all enter and leave")
 }
 
 /// What finalize finds of the clocks, against the truth: each is as good as is said, and what is said is no worse than
@@ -94,10 +84,7 @@ fn compare_with_the_truth(out: &Path) {
     });
     let mut processes = processes(parts.collect());
     // Aligning uses them up.
-    let manifests: Vec<_> = processes
-        .iter()
-        .map(|process| process.manifest.clone())
-        .collect();
+    let manifests: Vec<_> = processes.iter().map(|process| process.manifest.clone()).collect();
     let alignment = align_clocks(&mut processes);
     assert_eq!(alignment.violations, 0, "{alignment:#?}");
     let offset = machine_offset_ns();
@@ -109,10 +96,7 @@ fn compare_with_the_truth(out: &Path) {
             .expect("the reference has a process");
         let uncertainty = correction.map.uncertainty.expect("it is bounded");
         let most = longest_ns(manifest) + longest_ns(&manifests[reference]);
-        assert!(
-            uncertainty <= most,
-            "{uncertainty} of {most}: {correction:?}"
-        );
+        assert!(uncertainty <= most, "{uncertainty} of {most}: {correction:?}");
         let (clock, reference) = (clock_of(process), clock_of(&processes[reference]));
         let times = manifest.traffic.passages.iter();
         let times: Vec<_> = times.filter(|passage| passage.left_ns > 0).collect();
@@ -136,9 +120,7 @@ fn compare_with_the_truth(out: &Path) {
 
 fn causality(anchor: &Path, python: &Path) -> Value {
     let mut command = std::process::Command::new(python);
-    command
-        .arg(built::root().join("tests/support/causality.py"))
-        .arg(anchor);
+    command.arg(built::root().join("tests/support/causality.py")).arg(anchor);
     let ended = run(&mut command).with_code(0);
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
 }
@@ -184,11 +166,7 @@ fn hosts_with_clocks_of_their_own(version: &str, procs: u32) {
     }
     let archive = scratch.archive();
     let report = archive.check();
-    assert_eq!(
-        (&report["faults"], &report["remarks"]),
-        (&0.into(), &0.into()),
-        "{report}"
-    );
+    assert_eq!((&report["faults"], &report["remarks"]), (&0.into(), &0.into()), "{report}");
     archive.validate();
     let properties = archive.properties();
     assert_eq!(properties["NCCL::CLOCK::ALIGNMENT::HOSTS"], "4");

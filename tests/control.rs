@@ -52,10 +52,7 @@ fn wait_for_recording(out: &Path) {
     let began = Instant::now();
     loop {
         let parts = std::fs::read_dir(out.join("parts")).into_iter().flatten();
-        if parts
-            .flatten()
-            .any(|part| part.path().join("journal/1.0").exists())
-        {
+        if parts.flatten().any(|part| part.path().join("journal/1.0").exists()) {
             return;
         }
         assert!(began.elapsed() < LIMIT, "no recording within {LIMIT:?}");
@@ -68,10 +65,7 @@ fn second_part_off(scratch: &Scratch, rank: u32, ranks: u32) -> Running {
     let running = start(&mut scratch.script(&parts(rank, ranks)));
     wait_for_recording(&scratch.out());
     let began = Instant::now();
-    control(
-        &scratch.out(),
-        "# the second part is not of interest\nrecording of\nrecording off\n",
-    );
+    control(&scratch.out(), "# the second part is not of interest\nrecording of\nrecording off\n");
     std::thread::sleep(Duration::from_millis(5500).saturating_sub(began.elapsed()));
     control(&scratch.out(), "recording on\n");
     running
@@ -81,18 +75,10 @@ fn second_part_off(scratch: &Scratch, rank: u32, ranks: u32) -> Running {
 fn what_is_not_selected_is_not_recorded_and_counted() {
     let scratch = Scratch::new();
     let ended = second_part_off(&scratch, 0, 1).wait(LIMIT).with_code(0);
-    let said: Vec<&str> = ended
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("nccl-otf2: ") && line.contains("/control:"))
-        .collect();
-    let [line] = said[..] else {
-        panic!("once: {ended}")
-    };
-    assert!(
-        line.contains("control:2: \"recording of\" is not"),
-        "{line}"
-    );
+    let said: Vec<&str> =
+        ended.stderr.lines().filter(|line| line.starts_with("nccl-otf2: ") && line.contains("/control:")).collect();
+    let [line] = said[..] else { panic!("once: {ended}") };
+    assert!(line.contains("control:2: \"recording of\" is not"), "{line}");
 
     let archive = scratch.archive();
     archive.validate();
@@ -109,9 +95,7 @@ fn what_is_not_selected_is_not_recorded_and_counted() {
 
     let properties = archive.properties();
     let list: Vec<&str> = properties["NCCL::MEASUREMENT::LIST"].lines().collect();
-    let [off, on] = list[..] else {
-        panic!("two switches: {list:?}")
-    };
+    let [off, on] = list[..] else { panic!("two switches: {list:?}") };
     assert!(off.contains(": off, events "), "{off}");
     assert!(on.contains(": on, events "), "{on}");
 
@@ -121,12 +105,8 @@ fn what_is_not_selected_is_not_recorded_and_counted() {
         let times = found.filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
         times.collect::<Vec<u64>>()
     };
-    let switches = events
-        .lines()
-        .filter(|line| line.starts_with("MEASUREMENT_ON_OFF"));
-    let modes: Vec<&str> = switches
-        .filter_map(|line| line.split("Mode: ").nth(1)?.split_whitespace().next())
-        .collect();
+    let switches = events.lines().filter(|line| line.starts_with("MEASUREMENT_ON_OFF"));
+    let modes: Vec<&str> = switches.filter_map(|line| line.split("Mode: ").nth(1)?.split_whitespace().next()).collect();
     assert_eq!(modes, ["OFF", "ON"], "on the thread's row:\n{events}");
     let times = at("MEASUREMENT_ON_OFF");
     let last_before = *at("\"ncclAllReduce\"").last().expect("the first part");
@@ -145,24 +125,12 @@ fn ranks_with_gaps_are_not_compared() {
     let archive = scratch.archive();
     let properties = archive.properties();
     assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 20);
-    assert!(
-        properties["NCCL::MATCHING_UNKNOWN::LIST"].contains("rank 1: recording was switched"),
-        "{properties:?}"
-    );
-    let judged = [
-        "NCCL::RANKS_BEHIND",
-        "NCCL::MISMATCH::FUNCTION",
-        "NCCL::MISMATCH::ORDER",
-    ];
-    assert!(
-        judged.iter().all(|name| !properties.contains_key(*name)),
-        "{properties:?}"
-    );
+    assert!(properties["NCCL::MATCHING_UNKNOWN::LIST"].contains("rank 1: recording was switched"), "{properties:?}");
+    let judged = ["NCCL::RANKS_BEHIND", "NCCL::MISMATCH::FUNCTION", "NCCL::MISMATCH::ORDER"];
+    assert!(judged.iter().all(|name| !properties.contains_key(*name)), "{properties:?}");
     // Without operations: readers would match them by their order.
     let events = archive.events();
-    let of_ranks = events
-        .lines()
-        .filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
+    let of_ranks = events.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
     assert_eq!(of_ranks.count(), 20, "of rank 0 only");
 }
 
@@ -187,10 +155,7 @@ fn a_job_can_begin_with_recording_off_and_be_killed() {
     let _killed = running.wait(LIMIT).by_signal(libc::SIGKILL);
     let mut hang = scratch.plain(built::nccl_otf2());
     let judged = run(hang.arg("hang").arg(scratch.out()));
-    assert!(
-        judged.stdout.contains("its recording was switched"),
-        "{judged}"
-    );
+    assert!(judged.stdout.contains("its recording was switched"), "{judged}");
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
     archive.validate();
@@ -248,12 +213,7 @@ fn more_events_raise_the_mask() {
         let _finalized = scratch.finalize().with_code(0);
         let archive = scratch.archive();
         archive.validate();
-        assert_eq!(
-            archive.check()["faults"],
-            0,
-            "{version}: {}",
-            archive.check()
-        );
+        assert_eq!(archive.check()["faults"], 0, "{version}: {}", archive.check());
         assert!(archive.count("PROXYOP::SEEN") > 0, "{version}");
         assert_eq!(archive.count("PROXYSTEP::SEEN"), 0, "{version}");
 
@@ -270,12 +230,7 @@ fn more_events_raise_the_mask() {
         let archive = scratch.archive();
         assert_eq!(archive.count("COLL::SEEN"), 0, "{version}");
         assert!(archive.count("GROUP::NOT_SELECTED") > 0, "{version}");
-        assert_eq!(
-            archive.check()["faults"],
-            0,
-            "{version}: {}",
-            archive.check()
-        );
+        assert_eq!(archive.check()["faults"], 0, "{version}: {}", archive.check());
     }
 }
 
@@ -328,13 +283,8 @@ fn a_signal_switches_off_and_on() {
     assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 20);
     let properties = archive.properties();
     let list: Vec<&str> = properties["NCCL::MEASUREMENT::LIST"].lines().collect();
-    let [off, on] = list[..] else {
-        panic!("two switches: {list:?}")
-    };
-    assert!(
-        off.contains(": off, ") && off.ends_with("by a signal"),
-        "{off}"
-    );
+    let [off, on] = list[..] else { panic!("two switches: {list:?}") };
+    assert!(off.contains(": off, ") && off.ends_with("by a signal"), "{off}");
     assert!(on.contains(": on, ") && on.ends_with("by a signal"), "{on}");
 }
 
@@ -343,10 +293,5 @@ fn two_requests_cannot_have_one_signal() {
     let scratch = Scratch::new();
     let mut command = scratch.script("init c ranks=1 rank=0\nfinalize c\n");
     let ended = run(command.env("NCCL_OTF2_TOGGLE_SIGNAL", "USR2")).with_code(0);
-    assert!(
-        ended
-            .stderr
-            .contains("NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL"),
-        "{ended}"
-    );
+    assert!(ended.stderr.contains("NCCL_OTF2_TOGGLE_SIGNAL: that is the signal of NCCL_OTF2_DUMP_SIGNAL"), "{ended}");
 }

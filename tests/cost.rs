@@ -21,24 +21,11 @@ const MOST_WRITING: f64 = 1800.0;
 
 /// The plugin as it is installed, but without link-time optimisation, which takes longer than all of this.
 fn optimised_plugin() -> PathBuf {
-    let target = built::profile_folder()
-        .parent()
-        .expect("target")
-        .join("cost");
+    let target = built::profile_folder().parent().expect("target").join("cost");
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args([
-        "build",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--lib",
-        "-p",
-        "nccl-profiler-otf2",
-    ]);
+    build.args(["build", "--quiet", "--release", "--locked", "--lib", "-p", "nccl-profiler-otf2"]);
     for setting in ["lto=\"off\"", "codegen-units=4"] {
-        build
-            .arg("--config")
-            .arg(format!("profile.release.{setting}"));
+        build.arg("--config").arg(format!("profile.release.{setting}"));
     }
     build.arg("--target-dir").arg(&target);
     build.current_dir(built::root());
@@ -52,12 +39,7 @@ fn count(plugin: &Path, mode: &str, finalize: &str, iterations: u32) -> (f64, f6
     let mut command = scratch.command("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     command.arg(built::plugin_host()).arg("bench").arg(plugin);
-    command.args([
-        "--no-timing",
-        "--no-compare",
-        "--iterations",
-        &iterations.to_string(),
-    ]);
+    command.args(["--no-timing", "--no-compare", "--iterations", &iterations.to_string()]);
     command
         .env("NCCL_OTF2_EVENTS", "full")
         .env("NCCL_OTF2_MODE", mode)
@@ -65,19 +47,10 @@ fn count(plugin: &Path, mode: &str, finalize: &str, iterations: u32) -> (f64, f6
         .env("NCCL_OTF2_FINALIZE", finalize);
     let ended = run_within(Duration::from_secs(120), &mut command).with_code(0);
     let number = |text: &str, before: &str, after: &str| -> f64 {
-        let from = text
-            .find(before)
-            .unwrap_or_else(|| panic!("no {before:?}: {ended}"))
-            + before.len();
+        let from = text.find(before).unwrap_or_else(|| panic!("no {before:?}: {ended}")) + before.len();
         let rest = &text[from..];
-        let to = rest
-            .find(after)
-            .unwrap_or_else(|| panic!("no {after:?}: {ended}"));
-        rest[..to]
-            .trim()
-            .replace(',', "")
-            .parse()
-            .unwrap_or_else(|error| panic!("{error}: {ended}"))
+        let to = rest.find(after).unwrap_or_else(|| panic!("no {after:?}: {ended}"));
+        rest[..to].trim().replace(',', "").parse().unwrap_or_else(|error| panic!("{error}: {ended}"))
     };
     let instructions = number(&ended.stderr, "I   refs:", "\n");
     let callbacks = number(&ended.stdout, " operations, ", " callbacks");
@@ -89,10 +62,7 @@ fn instructions_per_callback(plugin: &Path, mode: &str, finalize: &str) -> f64 {
     let few = count(plugin, mode, finalize, 200);
     let many = count(plugin, mode, finalize, 1200);
     let callbacks = many.1 - few.1;
-    assert!(
-        callbacks > 100_000.0,
-        "the plugin's mask leaves out events: {callbacks} callbacks"
-    );
+    assert!(callbacks > 100_000.0, "the plugin's mask leaves out events: {callbacks} callbacks");
     (many.0 - few.0) / callbacks
 }
 
@@ -104,26 +74,14 @@ fn a_callback_takes_few_instructions() {
     }
     let plugin = optimised_plugin();
     let empty = built::profile_folder().join("libnccl_profiler_empty.so");
-    assert!(
-        empty.exists(),
-        "there is no {}: run cargo xtask test",
-        empty.display()
-    );
+    assert!(empty.exists(), "there is no {}: run cargo xtask test", empty.display());
     let calling = instructions_per_callback(&empty, "trace", "offline");
     // A flight recording removes what is old meanwhile, on a thread of its own.
     for mode in ["trace", "flight"] {
         let recording = instructions_per_callback(&plugin, mode, "offline") - calling;
-        eprintln!(
-            "{mode}: {recording:.1} instructions a callback, beside {calling:.1} for calling it"
-        );
-        assert!(
-            recording > 20.0,
-            "nothing can be recorded with {recording:.1} instructions"
-        );
-        assert!(
-            recording < MOST,
-            "{mode}: {recording:.1} instructions a callback are too many: the bound is {MOST}"
-        );
+        eprintln!("{mode}: {recording:.1} instructions a callback, beside {calling:.1} for calling it");
+        assert!(recording > 20.0, "nothing can be recorded with {recording:.1} instructions");
+        assert!(recording < MOST, "{mode}: {recording:.1} instructions a callback are too many: the bound is {MOST}");
     }
 }
 
@@ -139,9 +97,7 @@ const LAUNCHES: [u32; 2] = [50, 450];
 fn quick(scratch: &Scratch, source: &str, name: &str) -> PathBuf {
     let library = scratch.path().join(name);
     let mut compiler = Command::new("cc");
-    compiler
-        .args(["-O2", "-shared", "-fPIC", "-o"])
-        .arg(&library);
+    compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library);
     compiler.arg(format!("-Wl,-soname,{name}"));
     compiler.arg(built::root().join("tests/c").join(source));
     let _ = run_within(Duration::from_secs(60), &mut compiler).with_code(0);
@@ -157,12 +113,7 @@ fn of_calling_thread(plugin: &Path, way: &str, launches: u32) -> f64 {
     command.args(["--tool=callgrind", "--separate-threads=yes"]);
     command.arg("--callgrind-out-file=threads");
     command.arg(built::plugin_host()).arg("bench").arg(plugin);
-    command.args([
-        "--no-timing",
-        "--no-compare",
-        "--iterations",
-        &launches.to_string(),
-    ]);
+    command.args(["--no-timing", "--no-compare", "--iterations", &launches.to_string()]);
     command
         .env("LD_PRELOAD", driver)
         .env("NCCL_OTF2_GPU", way)
@@ -174,9 +125,7 @@ fn of_calling_thread(plugin: &Path, way: &str, launches: u32) -> f64 {
         .filter_map(|file| {
             let file = file.expect("a file").path();
             let name = file.file_name()?.to_str()?;
-            let text = name
-                .starts_with("threads-")
-                .then(|| std::fs::read_to_string(&file))?;
+            let text = name.starts_with("threads-").then(|| std::fs::read_to_string(&file))?;
             let text = text.expect("text");
             text.lines().rev().find_map(|line| {
                 let totals = line.strip_prefix("totals:")?;
@@ -199,20 +148,11 @@ fn timing_a_launch_takes_few_instructions() {
         more / f64::from(many - few)
     };
     let off = of_launch("off");
-    for (way, most) in [
-        ("events", MOST_OF_LAUNCH),
-        ("cupti", MOST_OF_LAUNCH_BY_CUPTI),
-    ] {
+    for (way, most) in [("events", MOST_OF_LAUNCH), ("cupti", MOST_OF_LAUNCH_BY_CUPTI)] {
         let timing = of_launch(way) - off;
         eprintln!("{way}: {timing:.1} instructions a launch");
-        assert!(
-            timing > 50.0,
-            "{way}: nothing can be timed with {timing:.1} instructions"
-        );
-        assert!(
-            timing < most,
-            "{way}: {timing:.1} instructions a launch are too many: the bound is {most}"
-        );
+        assert!(timing > 50.0, "{way}: nothing can be timed with {timing:.1} instructions");
+        assert!(timing < most, "{way}: {timing:.1} instructions a launch are too many: the bound is {most}");
     }
 }
 
@@ -227,10 +167,7 @@ fn writing_takes_few_instructions() {
     let recording = instructions_per_callback(&plugin, "trace", "offline");
     let writing = instructions_per_callback(&plugin, "trace", "inline") - recording;
     eprintln!("{writing:.1} instructions to write what a callback said");
-    assert!(
-        writing > 100.0,
-        "nothing can be written with {writing:.1} instructions"
-    );
+    assert!(writing > 100.0, "nothing can be written with {writing:.1} instructions");
     assert!(
         writing < MOST_WRITING,
         "{writing:.1} instructions a callback are too many to write it: the bound is {MOST_WRITING}"

@@ -30,11 +30,8 @@ fn copy_of_journals(from: &Path, to: &Path) {
 }
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
-    let listed = std::fs::read_dir(directory)
-        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut paths: Vec<PathBuf> = listed
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let listed = std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<PathBuf> = listed.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "{} is empty", directory.display());
     paths
@@ -51,17 +48,11 @@ fn finalize(directory: &Path) {
 fn trace_files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut take = |path: PathBuf| {
-        let name = path
-            .strip_prefix(directory)
-            .expect("below")
-            .display()
-            .to_string();
+        let name = path.strip_prefix(directory).expect("below").display().to_string();
         files.insert(name, std::fs::read(&path).expect("read"));
     };
     take(directory.join("traces.def"));
-    entries(&directory.join("traces"))
-        .into_iter()
-        .for_each(&mut take);
+    entries(&directory.join("traces")).into_iter().for_each(&mut take);
     // Every location has events and definitions.
     assert!(files.len() > 2 * 20, "{:?}", files.keys());
     files
@@ -71,11 +62,8 @@ fn assert_same(one: &Path, other: &Path) {
     let (one, other) = (trace_files(one), trace_files(other));
     let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&one), names(&other));
-    let different: Vec<&String> = one
-        .iter()
-        .filter(|(name, bytes)| other[*name] != **bytes)
-        .map(|(name, _)| name)
-        .collect();
+    let different: Vec<&String> =
+        one.iter().filter(|(name, bytes)| other[*name] != **bytes).map(|(name, _)| name).collect();
     assert!(different.is_empty(), "these differ: {different:?}");
 }
 
@@ -91,9 +79,7 @@ fn writing_twice_gives_the_same_bytes() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     for shard in ["1/2", "0/2"] {
         let mut command = std::process::Command::new(built::nccl_otf2());
-        command
-            .args(["finalize", "--keep-journal", "--shard", shard])
-            .arg(&other);
+        command.args(["finalize", "--keep-journal", "--shard", shard]).arg(&other);
         let _written = run(&mut command).with_code(0);
     }
     finalize(&other);

@@ -16,12 +16,8 @@ const UPDATE: &str = "UPDATE_DOCS";
 fn the_page_lists_the_variables_of_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
     let page = std::fs::read_to_string(&path).expect("the page is there");
-    let (before, rest) = page
-        .split_once(BEGIN)
-        .expect("the page has the first marker");
-    let (_, after) = rest
-        .split_once(END)
-        .expect("the page has the second marker");
+    let (before, rest) = page.split_once(BEGIN).expect("the page has the first marker");
+    let (_, after) = rest.split_once(END).expect("the page has the second marker");
     let current = format!("{before}{BEGIN}{}{END}{after}", table());
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(&path, &current).expect("the page can be written");
@@ -34,22 +30,15 @@ fn the_page_lists_the_variables_of_the_table() {
 }
 
 fn table() -> String {
-    let mut table =
-        String::from("| variable | values | default | what it does |\n|---|---|---|---|\n");
+    let mut table = String::from("| variable | values | default | what it does |\n|---|---|---|---|\n");
     for variable in VARIABLES {
-        let columns = [
-            variable.values,
-            variable.default,
-            variable.doc,
-            variable.name,
-        ];
+        let columns = [variable.values, variable.default, variable.doc, variable.name];
         for text in columns {
             let fits = !text.is_empty() && !text.contains(['|', '\n']);
             assert!(fits, "{}: {text:?} breaks the table", variable.name);
         }
         let [values, default, doc, name] = columns;
-        writeln!(table, "| `{name}` | {values} | {default} | {doc} |")
-            .expect("a string takes everything");
+        writeln!(table, "| `{name}` | {values} | {default} | {doc} |").expect("a string takes everything");
     }
     table
 }

@@ -40,19 +40,13 @@ fn bytes_on_disk(out: &Path) -> u64 {
     let journals = parts.flatten().map(|part| part.path().join("journal"));
     let files = journals.filter_map(|journal| std::fs::read_dir(journal).ok());
     let sizes = files.flatten().flatten();
-    sizes
-        .filter_map(|file| file.metadata().ok())
-        .map(|data| data.len())
-        .sum()
+    sizes.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
 }
 
 /// Runs the script as a flight recording and gives the most bytes there ever were on disk.
 fn fly(scratch: &Scratch, variables: &[(&str, &str)], script: &str) -> u64 {
     let mut command = scratch.script(script);
-    command
-        .env("NCCL_OTF2_MODE", "flight")
-        .env("NCCL_OTF2_FINALIZE", "offline")
-        .envs(variables.iter().copied());
+    command.env("NCCL_OTF2_MODE", "flight").env("NCCL_OTF2_FINALIZE", "offline").envs(variables.iter().copied());
     let running = start(&mut command);
     let watched = std::thread::scope(|scope| {
         let ended = scope.spawn(|| running.wait(LIMIT).with_code(0));
@@ -86,10 +80,7 @@ fn the_end_is_kept_within_the_size() {
 
     let archive = sound(&scratch);
     // 40 000 times three, and three more: counted, and none of them lost.
-    let seen: u64 = ["GROUPAPI", "COLLAPI", "COLL"]
-        .map(|kind| archive.count(&format!("{kind}::SEEN")))
-        .iter()
-        .sum();
+    let seen: u64 = ["GROUPAPI", "COLLAPI", "COLL"].map(|kind| archive.count(&format!("{kind}::SEEN"))).iter().sum();
     let removed = archive.count("REMOVED");
     assert_eq!(seen + removed, 120_003, "{removed} not kept");
     assert!(removed > 20_000 && seen > 15_000, "{seen} seen");
@@ -99,10 +90,7 @@ fn the_end_is_kept_within_the_size() {
     assert!(archive.count("STOPS_OF_REMOVED") >= 1);
     let properties = archive.properties();
     assert_eq!(properties["NCCL::FLIGHT::PROCESSES"], "1");
-    assert!(
-        properties["NCCL::FLIGHT::LIST"].contains(&format!("{removed} events were not kept")),
-        "{properties:?}"
-    );
+    assert!(properties["NCCL::FLIGHT::LIST"].contains(&format!("{removed} events were not kept")), "{properties:?}");
 }
 
 #[test]
@@ -110,11 +98,7 @@ fn what_is_kept_is_understood_without_the_rest() {
     let scratch = Scratch::new();
     let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SIZE", "8M")], LONG);
     let archive = sound(&scratch);
-    assert_eq!(
-        archive.count("UNINITIALISED"),
-        0,
-        "the communicator is known"
-    );
+    assert_eq!(archive.count("UNINITIALISED"), 0, "the communicator is known");
     let definitions = archive.definitions();
     assert!(definitions.contains("\"train\""), "and its name");
     let events = archive.events();
@@ -123,18 +107,13 @@ fn what_is_kept_is_understood_without_the_rest() {
         let entered = events.lines().filter(|line| line.starts_with("ENTER"));
         entered.filter(|line| line.contains(text)).count() as u64
     };
-    assert_eq!(
-        count("\"ncclAllReduce\""),
-        all_reduces + archive.count("COLL::WRITTEN")
-    );
+    assert_eq!(count("\"ncclAllReduce\""), all_reduces + archive.count("COLL::WRITTEN"));
     assert_eq!(count("\"ncclAllGather\""), 1, "the last one");
     assert_eq!(count("\"ncclBroadcast\""), 0, "the first one is gone");
     // A thread that records little keeps its own: here the call that hangs.
     assert_eq!(count("\"ncclReduceScatter\""), 1);
     // Two threads and no more, though each segment names its own.
-    let threads = definitions
-        .lines()
-        .filter(|line| line.starts_with("LOCATION ") && line.contains("\"API thread "));
+    let threads = definitions.lines().filter(|line| line.starts_with("LOCATION ") && line.contains("\"API thread "));
     let threads = threads.count();
     assert_eq!(threads, 2, "{definitions}");
     // Readers match collectives by their order, which is not there.
@@ -144,9 +123,7 @@ fn what_is_kept_is_understood_without_the_rest() {
 #[test]
 fn records_go_when_their_time_is_over() {
     let scratch = Scratch::new();
-    let script = format!(
-        "{LONG}\nsleep 2500ms\nrepeat 10 {{\nstart z P2pApi ctx=c func=Send count=1\nstop z\n}}\n"
-    );
+    let script = format!("{LONG}\nsleep 2500ms\nrepeat 10 {{\nstart z P2pApi ctx=c func=Send count=1\nstop z\n}}\n");
     let _most = fly(&scratch, &[("NCCL_OTF2_FLIGHT_SECONDS", "1")], &script);
     // The segment in use stays, and nothing else.
     assert!(bytes_on_disk(&scratch.out()) <= 4 << 20);
@@ -165,10 +142,7 @@ fn a_report_on_hangs_does_not_count_calls_that_are_gone() {
     let _ended = start(&mut command).wait(LIMIT).with_code(0);
     let report = hang(&scratch);
     let problems = report["processes"][0]["problems"].to_string();
-    assert!(
-        problems.contains("from its beginning not kept"),
-        "{report:#}"
-    );
+    assert!(problems.contains("from its beginning not kept"), "{report:#}");
     let sequence = &report["communicators"][0]["sequences"][0];
     assert_eq!(sequence["from_beginning"], false, "{report:#}");
     let counted = sequence["ranks"][0]["entered"].as_u64().expect("a number");
@@ -210,11 +184,7 @@ fn of_a_written_part_the_number_of_kept_calls_is_no_place() {
     let report = hang(&scratch);
     assert_eq!(report["processes"][0]["has_journal"], false, "{report:#}");
     let sequence = &report["communicators"][0]["sequences"][0];
-    assert_eq!(
-        sequence["position_unknown"],
-        serde_json::json!([0]),
-        "{report:#}"
-    );
+    assert_eq!(sequence["position_unknown"], serde_json::json!([0]), "{report:#}");
 }
 
 fn hang(scratch: &Scratch) -> serde_json::Value {
@@ -234,10 +204,7 @@ fn said_of_rest(script: &str) -> serde_json::Value {
     let _ended = start(&mut command).wait(LIMIT).with_code(0);
     let report = hang(&scratch);
     let problems = report["processes"][0]["problems"].to_string();
-    assert!(
-        problems.contains("from its beginning not kept"),
-        "{report:#}"
-    );
+    assert!(problems.contains("from its beginning not kept"), "{report:#}");
     report["communicators"][0]["sequences"].clone()
 }
 

@@ -27,9 +27,7 @@ fn report(path: &Path) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, name, count] = words[..] else {
-            panic!("{line}")
-        };
+        let [_, name, count] = words[..] else { panic!("{line}") };
         *counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
     }
     counts
@@ -77,11 +75,7 @@ fn all_are_joined(version: &str, level: &str) {
         ("FAKECUPTI_API", level),
         ("FAKECUPTI_REPORT", counted.to_str().expect("UTF-8")),
     ];
-    let ended = run_within(
-        Duration::from_secs(120),
-        &mut nccl_job(&scratch, &library, &variables),
-    )
-    .with_code(0);
+    let ended = run_within(Duration::from_secs(120), &mut nccl_job(&scratch, &library, &variables)).with_code(0);
     let archive = scratch.archive();
     no_faults(&archive);
     let properties = archive.properties();
@@ -91,15 +85,8 @@ fn all_are_joined(version: &str, level: &str) {
     assert_eq!(properties["NCCL::GPU::NOTICES"].lines().count(), 1);
     let ran = count("LAUNCHES") - count("CAPTURED");
     assert!(ran >= 40 && count("CAPTURED") > 0, "{properties:#?}");
-    assert_eq!(
-        (count("KERNELS_JOINED"), count("LAUNCHES_TIMED")),
-        (ran, ran)
-    );
-    assert_eq!(
-        count("KERNELS"),
-        counted["kernels"],
-        "all that ran are there"
-    );
+    assert_eq!((count("KERNELS_JOINED"), count("LAUNCHES_TIMED")), (ran, ran));
+    assert_eq!(count("KERNELS"), counted["kernels"], "all that ran are there");
     for name in [
         "UNMATCHED",
         "UNFINISHED",
@@ -116,11 +103,7 @@ fn all_are_joined(version: &str, level: &str) {
         assert_eq!(count(name), 0, "{name}: {properties:#?}");
     }
     // Nothing was called that a host callback or a capture forbids.
-    for name in [
-        "in_host_callback",
-        "recorded_in_capture",
-        "spoiled_captures",
-    ] {
+    for name in ["in_host_callback", "recorded_in_capture", "spoiled_captures"] {
         assert_eq!(driven.get(name), None, "{name}");
     }
     assert_eq!(driven["cuStreamIsCapturing"], count("LAUNCHES"));
@@ -171,10 +154,7 @@ fn four_recorded_kernels_are_on_four_streams_of_four_gpus() {
         .map(|line| {
             let number = line.split_whitespace().nth(1).expect("a number");
             let mut texts = line.split('"').skip(1).step_by(2);
-            let (stream, gpu) = (
-                texts.next().expect("a name"),
-                texts.next().expect("a group"),
-            );
+            let (stream, gpu) = (texts.next().expect("a name"), texts.next().expect("a group"));
             (number, (stream, gpu.split(" [").next().expect("a name")))
         })
         .collect();
@@ -193,14 +173,8 @@ fn four_recorded_kernels_are_on_four_streams_of_four_gpus() {
     for pair in lines.windows(2) {
         let words: Vec<&str> = pair[0].split_whitespace().collect();
         if words.first() == Some(&"ENTER") && rows.contains_key(words[1]) {
-            assert!(
-                pair[0].contains("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
-                "{}",
-                pair[0]
-            );
-            let (_, id) = pair[1]
-                .split_once("\"nccl.external_correlation\"")
-                .expect("an id");
+            assert!(pair[0].contains("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), "{}", pair[0]);
+            let (_, id) = pair[1].split_once("\"nccl.external_correlation\"").expect("an id");
             ids.insert(id.split(';').nth(2).expect("a value").split(')').next());
             rows_with_kernels.insert(words[1]);
         }
@@ -225,18 +199,12 @@ fn cupti_is_refused(variables: &[(&str, &str)], words: &[&str]) {
     assert_eq!(properties["NCCL::GPU::BACKEND"], "events", "{ended}");
     assert!(count(&properties, "LAUNCHES") > 0);
     // One line in each of the two processes.
-    let said: Vec<&str> = ended
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("nccl-otf2: GPU work is timed by CUDA events"))
-        .collect();
+    let said: Vec<&str> =
+        ended.stderr.lines().filter(|line| line.starts_with("nccl-otf2: GPU work is timed by CUDA events")).collect();
     assert_eq!(said.len(), 2, "{ended}");
     for words in words {
         assert!(said[0].contains(words), "{words}: {}", said[0]);
-        assert!(
-            properties["NCCL::GPU::NOTICES"].contains(words),
-            "{properties:#?}"
-        );
+        assert!(properties["NCCL::GPU::NOTICES"].contains(words), "{properties:#?}");
     }
 }
 
@@ -252,19 +220,13 @@ fn cupti_that_another_tool_has() {
 fn cupti_that_is_newer_than_the_driver() {
     cupti_is_refused(
         &[("FAKECUPTI_API", "24"), ("FAKECUPTI_INIT", "15")],
-        &[
-            "CUPTI_ERROR_NOT_INITIALIZED (15)",
-            "newer than the GPU driver",
-        ],
+        &["CUPTI_ERROR_NOT_INITIALIZED (15)", "newer than the GPU driver"],
     );
 }
 
 #[test]
 fn cupti_that_is_not_there() {
-    cupti_is_refused(
-        &[("NCCL_OTF2_CUPTI_LIB", "/nowhere/libcupti.so.12")],
-        &["/nowhere/libcupti.so.12"],
-    );
+    cupti_is_refused(&[("NCCL_OTF2_CUPTI_LIB", "/nowhere/libcupti.so.12")], &["/nowhere/libcupti.so.12"]);
 }
 
 #[test]
@@ -277,8 +239,7 @@ fn a_communicator_without_a_device_changes_no_way() {
     ] {
         let out = scratch.path().join(wish);
         // No context is current on the thread that makes it.
-        let mut job =
-            scratch.script("init c ranks=1 rank=0\nstart g GroupApi\nstop g\nfinalize c\n");
+        let mut job = scratch.script("init c ranks=1 rank=0\nstart g GroupApi\nstop g\nfinalize c\n");
         job.env("LD_PRELOAD", built::fake_gpu());
         job.env("FAKEGPU_CONTEXTS", "own");
         job.env("NCCL_OTF2_GPU", wish);

@@ -83,11 +83,7 @@ fn sessions_leave_nothing_and_children_call_nothing() {
     let owner = report(&scratch, "owner");
     assert_eq!(number(&report(&scratch, "child"), "in_child"), 0);
     let (made, destroyed) = (number(&owner, "made"), number(&owner, "destroyed"));
-    assert_eq!(
-        destroyed,
-        made / 21 * 20,
-        "those of the session that the exit ended are left to the driver"
-    );
+    assert_eq!(destroyed, made / 21 * 20, "those of the session that the exit ended are left to the driver");
     // One launch has not ended.
     let launches = 20 * 5 + 2;
     assert!(number(&owner, "recorded") >= 2 * launches - 1);

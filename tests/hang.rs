@@ -13,18 +13,7 @@ use whole_plugin::scratch::Scratch;
 
 /// Rank 1 never calls the third all-reduce.
 fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
-    let arguments = [
-        "--procs",
-        "2",
-        "--threads",
-        "2",
-        "--rounds",
-        "3",
-        "--ops",
-        "one",
-        "--skip-last",
-        "1",
-    ];
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "3", "--ops", "one", "--skip-last", "1"];
     let Some(job) = Hanging::start(version, events, &arguments) else {
         return;
     };
@@ -36,11 +25,7 @@ fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
         assert_eq!(comms.len(), 1, "{report:#}");
         let sequence = &comms[0]["sequences"][0];
         let (last, first) = (&sequence["last_complete"], &sequence["first_incomplete"]);
-        assert_eq!(
-            (&last["position"], &last["is_sure"]),
-            (&2.into(), &is_sure.into()),
-            "{report:#}"
-        );
+        assert_eq!((&last["position"], &last["is_sure"]), (&2.into(), &is_sure.into()), "{report:#}");
         assert_eq!(first["position"], 3);
         assert_eq!(first["function"], "ncclAllReduce");
         assert_eq!(first["count"], 100_000);
@@ -53,9 +38,7 @@ fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
     assert_eq!(live["processes"][0]["process_state"], "running");
     let waited = |report: &Value| report["communicators"][0]["sequences"][0]["waited_ns"].as_u64();
     // Time goes on while it hangs, by the host's clock.
-    let later = job.until("0.5", |report| {
-        waited(report) >= waited(&live).map(|ns| ns + 1_000_000_000)
-    });
+    let later = job.until("0.5", |report| waited(report) >= waited(&live).map(|ns| ns + 1_000_000_000));
     check(&later);
     // Longer than anybody has waited: nothing hangs yet.
     let patient = job.until("3000", |report| report["verdict"]["kind"] == "waiting");
@@ -73,10 +56,7 @@ fn a_rank_never_calls(version: &str, events: &str, is_sure: bool) {
     // clocks anew, and knows them by some nanoseconds otherwise.
     let [once, again] = [&report, &dead.report("0.5")].map(|report| waited(report).unwrap());
     assert!(once.abs_diff(again) < 1_000, "{once} ns, {again} ns");
-    assert!(
-        waited(&report) >= waited(&later).map(|ns| ns - 1_500_000_000),
-        "{report:#}"
-    );
+    assert!(waited(&report) >= waited(&later).map(|ns| ns - 1_500_000_000), "{report:#}");
 }
 
 #[test]
@@ -103,18 +83,7 @@ fn a_rank_never_calls_and_only_calls_are_recorded() {
 
 #[test]
 fn what_the_proxy_waits_for_is_told() {
-    let arguments = [
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--rounds",
-        "2",
-        "--ops",
-        "one",
-        "--skip-last",
-        "1",
-    ];
+    let arguments = ["--procs", "2", "--threads", "1", "--rounds", "2", "--ops", "one", "--skip-last", "1"];
     for version in ["2.28.9", "2.32.3"] {
         let Some(job) = Hanging::start(version, "standard,ProxyStep", &arguments) else {
             return;
@@ -127,16 +96,8 @@ fn what_the_proxy_waits_for_is_told() {
         let waits = row["waits"].as_array().expect("a list");
         let wait = waits.iter().find(|wait| wait["direction"] == "receive");
         let wait = wait.expect("a receive");
-        assert_eq!(
-            (&wait["peer"], &wait["state"]),
-            (&1.into(), &"RecvWait".into()),
-            "{row:#}"
-        );
-        assert_eq!(
-            (&wait["step"], &wait["channel"]),
-            (&0.into(), &0.into()),
-            "{row:#}"
-        );
+        assert_eq!((&wait["peer"], &wait["state"]), (&1.into(), &"RecvWait".into()), "{row:#}");
+        assert_eq!((&wait["step"], &wait["channel"]), (&0.into(), &0.into()), "{row:#}");
         assert!(wait["for_ns"].as_u64() >= Some(400_000_000), "{row:#}");
         let _dead = job.kill();
     }
@@ -144,16 +105,7 @@ fn what_the_proxy_waits_for_is_told() {
 
 #[test]
 fn a_slow_rank_is_no_hang_and_is_named() {
-    let arguments = [
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--rounds",
-        "0",
-        "--ops",
-        "late",
-    ];
+    let arguments = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "late"];
     for version in ["2.28.9", "2.32.3"] {
         let Some(job) = Hanging::start(version, "standard", &arguments) else {
             return;
@@ -163,30 +115,15 @@ fn a_slow_rank_is_no_hang_and_is_named() {
         assert_eq!(report["verdict"]["found"], false, "{report:#}");
         assert_eq!(late(&report)["rank"], 1, "{report:#}");
         let behind_ns = late(&report)["behind_ns"].as_u64().expect("a number");
-        assert!(
-            (100_000_000..2_000_000_000).contains(&behind_ns),
-            "{report:#}"
-        );
+        assert!((100_000_000..2_000_000_000).contains(&behind_ns), "{report:#}");
         let _dead = job.kill();
     }
 }
 
 #[test]
 fn a_rank_killed_in_the_middle_is_found_at_once() {
-    let arguments = [
-        "--procs",
-        "2",
-        "--threads",
-        "2",
-        "--rounds",
-        "0",
-        "--ops",
-        "one",
-        "--kill-after",
-        "0.5",
-        "--kill-rank",
-        "3",
-    ];
+    let arguments =
+        ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one", "--kill-after", "0.5", "--kill-rank", "3"];
     for version in ["2.28.9", "2.32.3"] {
         let Some(job) = Hanging::start(version, "standard", &arguments) else {
             return;
@@ -221,11 +158,7 @@ fn different_counts_are_the_cause() {
             assert_eq!(suspect(report).0, "mismatch", "{report:#}");
             assert_eq!(suspect(report).1, 3, "{report:#}");
             let calls = &report["communicators"][0]["sequences"][0]["mismatch"]["calls"];
-            assert_eq!(
-                calls[0]["ranks"],
-                serde_json::json!([0, 1, 2]),
-                "{report:#}"
-            );
+            assert_eq!(calls[0]["ranks"], serde_json::json!([0, 1, 2]), "{report:#}");
             assert_eq!(calls[0]["count"], 100_000, "{report:#}");
             assert_eq!(calls[1]["ranks"], serde_json::json!([3]), "{report:#}");
             assert_eq!(calls[1]["count"], 8, "{report:#}");
@@ -292,16 +225,7 @@ fn last_process(report: &Value) -> String {
 /// The first message of a pair makes its connection, and waits for the peer before NCCL says with whom.
 #[test]
 fn a_call_that_does_not_return_is_a_hang_though_nobody_knows_for_whom() {
-    let arguments = [
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--ops",
-        "alltoall",
-        "--skip-last",
-        "1",
-    ];
+    let arguments = ["--procs", "2", "--threads", "1", "--ops", "alltoall", "--skip-last", "1"];
     for version in ["2.28.9", "2.32.3"] {
         let Some(job) = Hanging::start(version, "standard", &arguments) else {
             return;

@@ -12,10 +12,7 @@ const RANKS: [&str; 4] = ["--procs", "2", "--threads", "2"];
 
 /// Starts a job of four ranks that keeps a second, and of each thread a mebibyte.
 fn fly(version: &str, arguments: &[&str]) -> Option<Hanging> {
-    let variables = [
-        ("NCCL_OTF2_MODE", "flight"),
-        ("NCCL_OTF2_FLIGHT_SECONDS", "1"),
-    ];
+    let variables = [("NCCL_OTF2_MODE", "flight"), ("NCCL_OTF2_FLIGHT_SECONDS", "1")];
     let arguments = [&RANKS, arguments].concat();
     Hanging::start_with(version, &variables, &arguments)
 }
@@ -56,16 +53,7 @@ fn kill(process: &str) {
 /// Rank 1 never calls the last all-reduce.
 fn a_rank_never_calls(version: &str, iterations: u64) {
     let count = iterations.to_string();
-    let arguments = [
-        "--ops",
-        "uneven,repeat,late",
-        "--iterations",
-        &count,
-        "--count",
-        "8",
-        "--skip-last",
-        "1",
-    ];
+    let arguments = ["--ops", "uneven,repeat,late", "--iterations", &count, "--count", "8", "--skip-last", "1"];
     let Some(job) = fly(version, &arguments) else {
         return;
     };
@@ -121,14 +109,7 @@ fn a_rank_never_calls_2_23() {
 #[test]
 fn different_counts_are_the_cause() {
     for version in ["2.28.9", "2.32.3"] {
-        let arguments = [
-            "--ops",
-            "uneven,repeat,mismatch",
-            "--iterations",
-            "2500",
-            "--count",
-            "200",
-        ];
+        let arguments = ["--ops", "uneven,repeat,mismatch", "--iterations", "2500", "--count", "200"];
         let Some(job) = fly(version, &arguments) else {
             return;
         };
@@ -146,8 +127,7 @@ fn different_counts_are_the_cause() {
             let calls = &report["communicators"];
             let calls = calls.as_array().into_iter().flatten();
             let mut found = calls.map(|comm| &comm["sequences"][0]["mismatch"]["calls"]);
-            suspect(report).0 == "mismatch"
-                && found.any(|calls| calls[0]["ranks"] == json!([0, 1, 2]))
+            suspect(report).0 == "mismatch" && found.any(|calls| calls[0]["ranks"] == json!([0, 1, 2]))
         };
         check(&job.until("3000", all_called));
         check(&job.kill().report("3000"));
@@ -158,14 +138,7 @@ fn different_counts_are_the_cause() {
 #[test]
 fn a_rank_killed_in_the_middle_is_found() {
     for version in ["2.28.9", "2.32.3"] {
-        let arguments = [
-            "--ops",
-            "uneven,repeat",
-            "--iterations",
-            "100000000",
-            "--count",
-            "8",
-        ];
+        let arguments = ["--ops", "uneven,repeat", "--iterations", "100000000", "--count", "8"];
         let Some(job) = fly(version, &arguments) else {
             return;
         };
@@ -188,16 +161,7 @@ fn a_rank_killed_in_the_middle_is_found() {
 /// NCCL 2.30 tells of broadcasts the call and nothing else: no number, and no transfers.
 #[test]
 fn what_has_no_number_is_not_compared_and_that_is_said() {
-    let arguments = [
-        "--ops",
-        "broadcast",
-        "--rounds",
-        "6000",
-        "--count",
-        "8",
-        "--skip-last",
-        "1",
-    ];
+    let arguments = ["--ops", "broadcast", "--rounds", "6000", "--count", "8", "--skip-last", "1"];
     let Some(job) = fly("2.30.7", &arguments) else {
         return;
     };
@@ -208,11 +172,7 @@ fn what_has_no_number_is_not_compared_and_that_is_said() {
     let report = job.until("0", is_said);
     assert_eq!(report["suspects"], json!([]), "{report:#}");
     let sequence = &world(&report)["sequences"][0];
-    assert_eq!(
-        sequence["position_unknown"],
-        json!([0, 1, 2, 3]),
-        "{report:#}"
-    );
+    assert_eq!(sequence["position_unknown"], json!([0, 1, 2, 3]), "{report:#}");
     assert_eq!(sequence["entered"], json!([]), "{report:#}");
     let _dead = job.kill();
 }

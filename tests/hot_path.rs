@@ -70,29 +70,15 @@ impl Caller {
         let init = tables::ncclProfiler_v7.table.init.unwrap();
         let (mut context, mut mask): (*mut c_void, c_int) = (ptr::null_mut(), 0);
         // SAFETY: the arguments are those NCCL would pass; name and logger may be NULL.
-        unsafe {
-            init(
-                &raw mut context,
-                7,
-                &raw mut mask,
-                ptr::null(),
-                1,
-                2,
-                0,
-                None,
-            )
-        };
+        unsafe { init(&raw mut context, 7, &raw mut mask, ptr::null(), 1, 2, 0, None) };
         assert_ne!(mask, 0, "this process does not record");
         Self { context }
     }
 
     fn event(&self, kind: u64, fields: Fields, states: &[u32]) {
         let table = &tables::ncclProfiler_v7.table;
-        let (start, stop, record) = (
-            table.startEvent.unwrap(),
-            table.stopEvent.unwrap(),
-            table.recordEventState.unwrap(),
-        );
+        let (start, stop, record) =
+            (table.startEvent.unwrap(), table.stopEvent.unwrap(), table.recordEventState.unwrap());
         let mut descriptor = sys::ncclProfilerEventDescr_v7_t {
             type_: kind,
             parentObj: ptr::null_mut(),
@@ -135,31 +121,12 @@ impl Caller {
         // SAFETY: as above.
         let proxy: sys::ncclProfilerProxyOp_v1_t = unsafe { std::mem::zeroed() };
         let step = sys::ncclProfilerProxyStep_v1_t { step: 1 };
-        let group = sys::ncclProfilerGroupApi_v5_t {
-            graphCaptured: 0,
-            groupDepth: 1,
-        };
-        self.event(
-            u64::from(sys::ncclProfileGroupApi),
-            Fields { groupApi: group },
-            &[23, 24],
-        );
-        self.event(
-            u64::from(sys::ncclProfileCollApi),
-            Fields { collApi: api },
-            &[],
-        );
+        let group = sys::ncclProfilerGroupApi_v5_t { graphCaptured: 0, groupDepth: 1 };
+        self.event(u64::from(sys::ncclProfileGroupApi), Fields { groupApi: group }, &[23, 24]);
+        self.event(u64::from(sys::ncclProfileCollApi), Fields { collApi: api }, &[]);
         self.event(u64::from(sys::ncclProfileColl), Fields { coll }, &[]);
-        self.event(
-            u64::from(sys::ncclProfileProxyOp),
-            Fields { proxyOp: proxy },
-            &[19],
-        );
-        self.event(
-            u64::from(sys::ncclProfileProxyStep),
-            Fields { proxyStep: step },
-            &[8, 20, 9],
-        );
+        self.event(u64::from(sys::ncclProfileProxyOp), Fields { proxyOp: proxy }, &[19]);
+        self.event(u64::from(sys::ncclProfileProxyStep), Fields { proxyStep: step }, &[8, 20, 9]);
     }
 }
 
@@ -196,12 +163,7 @@ fn callbacks_allocate_nothing_after_the_first() {
 
 /// The process dies by SIGSYS on any system call of this thread but its end.
 fn forbid_system_calls() {
-    let statement = |code: u32, k: u32| libc::sock_filter {
-        code: u16::try_from(code).unwrap(),
-        jt: 0,
-        jf: 0,
-        k,
-    };
+    let statement = |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).unwrap(), jt: 0, jf: 0, k };
     let exit = u32::try_from(libc::SYS_exit_group).unwrap();
     let mut program = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
@@ -214,10 +176,7 @@ fn forbid_system_calls() {
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS),
     ];
-    let filter = libc::sock_fprog {
-        len: u16::try_from(program.len()).unwrap(),
-        filter: program.as_mut_ptr(),
-    };
+    let filter = libc::sock_fprog { len: u16::try_from(program.len()).unwrap(), filter: program.as_mut_ptr() };
     // SAFETY: PR_SET_NO_NEW_PRIVS takes numbers only.
     let no_new_privileges = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(no_new_privileges, 0);
@@ -247,9 +206,5 @@ fn callbacks_make_no_system_call_after_the_first() {
     let status = run_child(test, "yes");
     assert_eq!((status.code(), status.signal()), (Some(0), None));
     let status = run_child(test, "ask");
-    assert_eq!(
-        status.signal(),
-        Some(libc::SIGSYS),
-        "the filter catches nothing: {status}"
-    );
+    assert_eq!(status.signal(), Some(libc::SIGSYS), "the filter catches nothing: {status}");
 }

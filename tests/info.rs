@@ -44,16 +44,11 @@ fn callbacks_after_the_end_are_counted_in_the_archive() {
     let scratch = recorded(WITH_LATE_CALLBACKS, "22809", &[]);
     let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
     let parts: Vec<_> = parts.map(|part| part.expect("a part").path()).collect();
-    let [part] = parts.as_slice() else {
-        panic!("one part: {parts:?}")
-    };
+    let [part] = parts.as_slice() else { panic!("one part: {parts:?}") };
     let beside = std::fs::read_to_string(part.join("late.json")).expect("late.json");
     let beside: Value = serde_json::from_str(&beside).expect("JSON");
     // Late starts give no handle, so NCCL says nothing more of them.
-    assert_eq!(
-        beside,
-        serde_json::json!({"starts": {"ProxyStep": 2}, "stops": 1, "states": 1})
-    );
+    assert_eq!(beside, serde_json::json!({"starts": {"ProxyStep": 2}, "stops": 1, "states": 1}));
     let archive = scratch.archive();
     assert_eq!(archive.count("PROXYSTEP::LATE"), 2);
     assert_eq!(archive.count("PROXYOP::LATE"), 0);
@@ -64,41 +59,24 @@ fn callbacks_after_the_end_are_counted_in_the_archive() {
     assert_eq!(account["callbacks_late"], 4, "{account:#}");
     assert_eq!(account["callbacks_lost"], 0);
     assert_eq!(account["kinds"]["proxystep"]["late"], 2);
-    assert!(
-        text.contains("callbacks after the end of recording: 4\n"),
-        "{text}"
-    );
-    let head = text
-        .lines()
-        .find(|line| line.trim_start().starts_with("kind "));
+    assert!(text.contains("callbacks after the end of recording: 4\n"), "{text}");
+    let head = text.lines().find(|line| line.trim_start().starts_with("kind "));
     assert!(head.is_some_and(|head| head.ends_with(" late")), "{text}");
 }
 
 #[test]
 fn without_late_callbacks_nothing_is_said_of_them() {
-    let in_time = WITH_LATE_CALLBACKS
-        .split("start late")
-        .next()
-        .expect("the job");
+    let in_time = WITH_LATE_CALLBACKS.split("start late").next().expect("the job");
     let scratch = recorded(in_time, "22809", &[]);
     let (report, text) = said(&scratch);
     assert_eq!(report["completeness"]["callbacks_late"], 0);
     assert!(!text.contains("after the end of recording"), "{text}");
-    assert!(
-        !scratch
-            .archive()
-            .properties()
-            .keys()
-            .any(|name| name.contains("LATE"))
-    );
+    assert!(!scratch.archive().properties().keys().any(|name| name.contains("LATE")));
 }
 
 #[test]
 fn an_archive_says_what_its_release_does_not_report() {
-    let in_time = WITH_LATE_CALLBACKS
-        .split("start late")
-        .next()
-        .expect("the job");
+    let in_time = WITH_LATE_CALLBACKS.split("start late").next().expect("the job");
     let grouped = "all but the first of the grouped sends";
     let broadcasts = "broadcasts, below the call";
     let channels = "more than 64 operations of a channel late";
@@ -114,12 +92,8 @@ fn an_archive_says_what_its_release_does_not_report() {
         let property = &properties["NCCL::BLIND_SPOTS"];
         let (report, text) = said(&scratch);
         let spots: Vec<&str> = property.lines().collect();
-        let reported: Vec<&str> = report["blind_spots"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
+        let reported: Vec<&str> =
+            report["blind_spots"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
         assert_eq!(reported, spots);
         for spot in &spots {
             assert!(text.contains(&format!("  {spot}\n")), "{spot}: {text}");
@@ -131,20 +105,15 @@ fn an_archive_says_what_its_release_does_not_report() {
 
 #[test]
 fn what_was_lost_is_said() {
-    let many =
-        "start x Coll ctx=c rank=0 sequence=0 func=AllReduce count=8 datatype=ncclInt8\nstop x\n";
-    let script = format!(
-        "init c id=0x1 ranks=1 rank=0\n{}finalize c\n",
-        many.repeat(20_000)
-    );
+    let many = "start x Coll ctx=c rank=0 sequence=0 func=AllReduce count=8 datatype=ncclInt8\nstop x\n";
+    let script = format!("init c id=0x1 ranks=1 rank=0\n{}finalize c\n", many.repeat(20_000));
     let scratch = recorded(&script, "22809", &[("NCCL_OTF2_MAX_SIZE", "2M")]);
     let (report, text) = said(&scratch);
     let account = &report["completeness"];
     let lost = account["callbacks_lost"].as_u64().expect("a number");
     let coll = account["kinds"]["coll"]["lost"].as_u64();
     let other = |what: &str| account["other"][what].as_u64().unwrap_or(0);
-    let counted =
-        coll.expect("lost operations") + other("stops_lost") + other("communicators_lost");
+    let counted = coll.expect("lost operations") + other("stops_lost") + other("communicators_lost");
     assert!(lost > 1000, "{account:#}");
     assert_eq!(lost, counted, "{account:#}");
     assert!(text.contains("callbacks not recorded: "), "{text}");

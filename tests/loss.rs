@@ -63,12 +63,7 @@ const KINDS: [(&str, u64); 11] = [
 
 /// What the archive says of a kind: recorded and lost starts, stops, states.
 fn recorded_and_lost(archive: &Archive, kind: &str) -> [(u64, u64); 3] {
-    [
-        ("SEEN", "LOST"),
-        ("STOPS", "STOPS_LOST"),
-        ("STATES", "STATES_LOST"),
-    ]
-    .map(|(recorded, lost)| {
+    [("SEEN", "LOST"), ("STOPS", "STOPS_LOST"), ("STATES", "STATES_LOST")].map(|(recorded, lost)| {
         let count = |name: &str| archive.count(&format!("{kind}::{name}"));
         (count(recorded), count(lost))
     })
@@ -150,10 +145,7 @@ fn the_end_of_a_lost_event_is_lost_on_every_thread() {
     let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "were not recorded"]);
     let archive = scratch.archive();
     let _findings = check(&archive);
-    assert_eq!(
-        recorded_and_lost(&archive, "PROXYSTEP"),
-        [(1, 1), (1, 1), (0, 1)]
-    );
+    assert_eq!(recorded_and_lost(&archive, "PROXYSTEP"), [(1, 1), (1, 1), (0, 1)]);
     assert_eq!(archive.count("STOPS_WITHOUT_START"), 0);
     assert_eq!(archive.count("STATES_WITHOUT_START"), 0);
 }

@@ -86,19 +86,12 @@ fn is_whole(directory: &Path) -> Archive {
     let archive = Archive::open(directory);
     let report = archive.check();
     let expected = PROCESSES as u64;
-    assert_eq!(
-        (&report["faults"], &report["processes"]),
-        (&0.into(), &expected.into()),
-        "{report}"
-    );
+    assert_eq!((&report["faults"], &report["processes"]), (&0.into(), &expected.into()), "{report}");
     let count = |name| archive.count(name);
     assert_eq!(count("COLL::WRITTEN"), COLLECTIVES * expected);
     assert_eq!(count("PROXYOP::WRITTEN"), COLLECTIVES * expected);
     // 1 to 4 steps each, a quarter of the ranks each.
-    assert_eq!(
-        count("PROXYSTEP::WRITTEN"),
-        COLLECTIVES * expected / 4 * (1 + 2 + 3 + 4)
-    );
+    assert_eq!(count("PROXYSTEP::WRITTEN"), COLLECTIVES * expected / 4 * (1 + 2 + 3 + 4));
     archive
 }
 
@@ -110,12 +103,8 @@ fn left_over(directory: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(directory).expect("a directory");
         entries.map(|entry| entry.expect("an entry").path())
     });
-    let mut hidden: Vec<PathBuf> = hidden
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with('.'))
-        })
-        .collect();
+    let mut hidden: Vec<PathBuf> =
+        hidden.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))).collect();
     hidden.sort();
     hidden
 }
@@ -136,16 +125,9 @@ fn two_who_finalize_at_once_make_one_archive() {
             let both = both.map(|one| one.wait(LIMIT).with_code(0));
             let written: usize = both.iter().map(written).sum();
             let expected_now = if round == 0 { PROCESSES } else { 0 };
-            assert_eq!(
-                written, expected_now,
-                "each part once\n{}\n{}",
-                both[0], both[1]
-            );
+            assert_eq!(written, expected_now, "each part once\n{}\n{}", both[0], both[1]);
             let _whole = is_whole(&together);
-            assert!(
-                trace_files(&together) == expected,
-                "another archive than of one alone, round {round}"
-            );
+            assert!(trace_files(&together) == expected, "another archive than of one alone, round {round}");
             assert_eq!(left_over(&together), Vec::<PathBuf>::new());
         }
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use journal::clock::{self, ClockPair, TickSource};
 use otf2::verbatim::Definition;
 use otf2::{
-    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, GroupRef, LocationGroupRef,
-    LocationGroupType, LocationRef, RegionRef, StringRef, SystemTreeNodeRef,
+    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, GroupRef, LocationGroupRef, LocationGroupType,
+    LocationRef, RegionRef, StringRef, SystemTreeNodeRef,
 };
 use whole_plugin::archive::Archive as Judged;
 use whole_plugin::built;
@@ -38,17 +38,10 @@ fn processes(archive: &Archive) -> Vec<(String, u64)> {
     let groups = groups.filter(|group| group.group_type == LocationGroupType::Process);
     let process = groups.map(|group| {
         let node = &definitions.system_tree_nodes[&group.system_tree_parent];
-        let id = group
-            .properties
-            .iter()
-            .find_map(|(name, value)| match value {
-                AttributeValue::U64(id)
-                    if definitions.string(*name) == Some("NCCL::PROCESS_ID") =>
-                {
-                    Some(*id)
-                }
-                _ => None,
-            });
+        let id = group.properties.iter().find_map(|(name, value)| match value {
+            AttributeValue::U64(id) if definitions.string(*name) == Some("NCCL::PROCESS_ID") => Some(*id),
+            _ => None,
+        });
         let host = definitions.string(node.name).expect("a name");
         (host.to_owned(), id.expect("a process id"))
     });
@@ -56,12 +49,7 @@ fn processes(archive: &Archive) -> Vec<(String, u64)> {
 }
 
 /// What Score-P would have written of these processes, if each had begun and ended when the clocks were read.
-fn write_scorep(
-    directory: &Path,
-    (name, shows): Timer,
-    processes: &[(String, u64)],
-    pairs: &[ClockPair; 2],
-) {
+fn write_scorep(directory: &Path, (name, shows): Timer, processes: &[(String, u64)], pairs: &[ClockPair; 2]) {
     std::fs::create_dir_all(directory).expect("a directory");
     let settings = format!("SCOREP_TIMER='{name}'\n");
     std::fs::write(directory.join("scorep.cfg"), settings).expect("settings");
@@ -74,11 +62,8 @@ fn write_scorep(
         let mut to = archive.event_writer(location).expect("a writer");
         let mut attributes = Attributes::new();
         let id = AttributeValue::U64(*id);
-        attributes
-            .add(AttributeRef::new(0), id)
-            .expect("an attribute");
-        to.program_begin(first, StringRef::new(0), &attributes)
-            .expect("an event");
+        attributes.add(AttributeRef::new(0), id).expect("an attribute");
+        to.program_begin(first, StringRef::new(0), &attributes).expect("an event");
         to.enter(first, main, Attributes::NONE).expect("an event");
         to.leave(last, main, Attributes::NONE).expect("an event");
         to.close().expect("events");
@@ -100,15 +85,9 @@ fn write_scorep(
 }
 
 /// The global definitions of these processes.
-fn definitions(
-    timer_resolution: u64,
-    (first, last): (u64, u64),
-    processes: &[(String, u64)],
-) -> Vec<Definition> {
-    let text = |number: u32, text: &str| Definition::String {
-        this: StringRef::new(number),
-        text: text.as_bytes().to_vec(),
-    };
+fn definitions(timer_resolution: u64, (first, last): (u64, u64), processes: &[(String, u64)]) -> Vec<Definition> {
+    let text =
+        |number: u32, text: &str| Definition::String { this: StringRef::new(number), text: text.as_bytes().to_vec() };
     let named = StringRef::new;
     let mut all = vec![
         Definition::ClockProperties {
@@ -125,16 +104,10 @@ fn definitions(
         text(5, "Process"),
         text(6, "ProcessId"),
     ];
-    for (number, name, class_name, parent) in [
-        (0, named(1), named(2), SystemTreeNodeRef::UNDEFINED),
-        (1, named(3), named(4), SystemTreeNodeRef::new(0)),
-    ] {
-        all.push(Definition::SystemTreeNode {
-            this: SystemTreeNodeRef::new(number),
-            name,
-            class_name,
-            parent,
-        });
+    for (number, name, class_name, parent) in
+        [(0, named(1), named(2), SystemTreeNodeRef::UNDEFINED), (1, named(3), named(4), SystemTreeNodeRef::new(0))]
+    {
+        all.push(Definition::SystemTreeNode { this: SystemTreeNodeRef::new(number), name, class_name, parent });
     }
     for (rank, _) in (0..).zip(processes) {
         all.push(Definition::LocationGroup {
@@ -216,14 +189,7 @@ fn events_are_where_the_clocks_of_this_machine_say() {
         .arg("--lib")
         .arg(&library)
         .args(["--procs", "2", "--threads", "1", "--exact"])
-        .args([
-            "--rounds",
-            "2",
-            "--count",
-            "1000",
-            "--ops",
-            "allreduce,broadcast",
-        ])
+        .args(["--rounds", "2", "--count", "1000", "--ops", "allreduce,broadcast"])
         .arg(format!("--fake-gpu={}", built::fake_gpu().display()));
     let _ended = run_within(Duration::from_secs(120), &mut job).with_code(0);
     let pairs = [before, ClockPair::read()];
@@ -244,12 +210,7 @@ fn events_are_where_the_clocks_of_this_machine_say() {
         let merged = scratch.path().join(format!("{name}-merged"));
         write_scorep(&scorep, timer, &processes, &pairs);
         let mut merge = scratch.plain(built::nccl_otf2());
-        merge
-            .arg("merge")
-            .arg(&scorep)
-            .arg(scratch.out())
-            .arg("-o")
-            .arg(&merged);
+        merge.arg("merge").arg(&scorep).arg(scratch.out()).arg("-o").arg(&merged);
         let said = run(&mut merge).with_code(0);
         assert!(said.stdout.contains("host and process id"), "{said}");
         let judged = Judged::open(&merged);
@@ -268,10 +229,7 @@ fn events_are_where_the_clocks_of_this_machine_say() {
                 let monotonic = i128::from(*recorded) - offset;
                 let truth = first + (monotonic - from) * (last - first) / (to - from);
                 let off = (i128::from(*there) - truth).abs();
-                assert!(
-                    off <= most,
-                    "{name}: {location} is off by {off} ticks, {most} allowed"
-                );
+                assert!(off <= most, "{name}: {location} is off by {off} ticks, {most} allowed");
                 events += 1;
             }
         }

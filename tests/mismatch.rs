@@ -84,9 +84,7 @@ fn said(scratch: &Scratch) -> Said {
     Said {
         properties: properties.collect(),
         rules: rules.cloned().collect(),
-        closing: closing
-            .find(|line| line.starts_with("MISMATCH"))
-            .map(str::to_owned),
+        closing: closing.find(|line| line.starts_with("MISMATCH")).map(str::to_owned),
     }
 }
 
@@ -172,9 +170,8 @@ fn what_is_enqueued_tells_it_where_calls_are_not_recorded() {
 
 #[test]
 fn what_ranks_may_do_differently_is_no_mismatch() {
-    let message = |func: &str, peer: u32| {
-        format!("start m P2p func={func} count=5 datatype=ncclInt8 peer={peer}\nstop m\n")
-    };
+    let message =
+        |func: &str, peer: u32| format!("start m P2p func={func} count=5 datatype=ncclInt8 peer={peer}\nstop m\n");
     let (sends, receives) = (message("Send", 1), message("Recv", 0));
     let ranks = [
         // Bytes are bytes, sends and receives are nobody else's, and a root that is not asked for does not matter.
@@ -198,11 +195,7 @@ fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
         ("RANKS_BEHIND".to_owned(), "2".to_owned()),
         ("RANKS_BEHIND::LIST".to_owned(), line.to_owned()),
     ]);
-    let expected = Said {
-        properties,
-        rules: vec!["C19".to_owned()],
-        closing: None,
-    };
+    let expected = Said { properties, rules: vec!["C19".to_owned()], closing: None };
     assert_eq!(said, expected);
 }
 
@@ -227,16 +220,10 @@ fn where_records_are_lost_nothing_is_claimed() {
     assert_ne!(begun, lost);
     std::fs::write(path, begun).expect("written");
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
-    let _finalized = run(scratch
-        .plain(built::nccl_otf2())
-        .arg("finalize")
-        .arg(scratch.out()));
+    let _finalized = run(scratch.plain(built::nccl_otf2()).arg("finalize").arg(scratch.out()));
     let said = said(&scratch);
     assert_eq!(said.rules, ["C20"], "{said:#?}");
-    assert_eq!(
-        said.properties["MATCHING_UNKNOWN::LIST"],
-        "world: rank 2: records were lost"
-    );
+    assert_eq!(said.properties["MATCHING_UNKNOWN::LIST"], "world: rank 2: records were lost");
     assert_eq!(said.properties.len(), 2, "{said:#?}");
 }
 
@@ -269,33 +256,13 @@ fn nccl_itself_leaves_a_rank_behind() {
     let mut job = scratch.command(built::nccl_host());
     job.arg("--lib").arg(library);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args([
-        "--exact",
-        "--procs",
-        "2",
-        "--threads",
-        "2",
-        "--name",
-        "world",
-    ]);
-    job.args([
-        "--ops",
-        "one",
-        "--rounds",
-        "3",
-        "--skip-last",
-        "2",
-        "--timeout",
-        "20",
-    ]);
+    job.args(["--exact", "--procs", "2", "--threads", "2", "--name", "world"]);
+    job.args(["--ops", "one", "--rounds", "3", "--skip-last", "2", "--timeout", "20"]);
     job.env("NCCL_PROFILER_PLUGIN", built::plugin());
     // Long enough that a busy machine comes to where it hangs.
     let _killed = start(&mut job).wait(LIMIT).with_code(124);
     let said = said(&scratch);
-    assert_eq!(
-        said.properties["RANKS_BEHIND::LIST"],
-        "world: rank 2 ended after 2 of 3 collectives"
-    );
+    assert_eq!(said.properties["RANKS_BEHIND::LIST"], "world: rank 2 ended after 2 of 3 collectives");
     assert_eq!(said.rules, ["C19"], "{said:#?}");
 }
 

@@ -39,9 +39,7 @@ fn script(rank: u32, ranks: u32, end: &str) -> String {
 /// The same command, in a shell with a umask.
 fn with_umask(umask: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
-    shell
-        .arg("-c")
-        .arg(format!("umask {umask}; exec \"$0\" \"$@\""));
+    shell.arg("-c").arg(format!("umask {umask}; exec \"$0\" \"$@\""));
     shell.arg(command.get_program()).args(command.get_args());
     if let Some(directory) = command.get_current_dir() {
         shell.current_dir(directory);
@@ -184,9 +182,9 @@ fn a_snapshot_and_its_archive() {
         command.env("NCCL_OTF2_MODE", "flight");
         let job = start(&mut with_umask(umask, &command));
         let began = Instant::now();
-        while !fs::read_dir(out.join("parts")).is_ok_and(|mut parts| {
-            parts.any(|part| part.is_ok_and(|part| part.path().join("journal/1.0").exists()))
-        }) {
+        while !fs::read_dir(out.join("parts"))
+            .is_ok_and(|mut parts| parts.any(|part| part.is_ok_and(|part| part.path().join("journal/1.0").exists())))
+        {
             assert!(began.elapsed() < LIMIT, "it never recorded");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -197,9 +195,7 @@ fn a_snapshot_and_its_archive() {
             .expect("snapshots")
             .map(|entry| entry.expect("an entry").path())
             .collect();
-        let [snapshot] = &snapshots[..] else {
-            panic!("one: {snapshots:?}")
-        };
+        let [snapshot] = &snapshots[..] else { panic!("one: {snapshots:?}") };
         all_closed(snapshot, umask);
         // The journals of the running job, and of the killed one.
         let nothing: [String; 0] = [];

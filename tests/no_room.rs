@@ -43,22 +43,13 @@ fn accounted_for(archive: &Archive) -> u64 {
     archive.validate();
     let report = archive.check();
     assert_eq!(report["faults"], 0, "{report}");
-    let (seen, lost) = (
-        archive.count("GROUPAPI::SEEN"),
-        archive.count("GROUPAPI::LOST"),
-    );
+    let (seen, lost) = (archive.count("GROUPAPI::SEEN"), archive.count("GROUPAPI::LOST"));
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), seen);
     assert_eq!(seen + lost, EVENTS);
     let stops = archive.count("GROUPAPI::STOPS") + archive.count("GROUPAPI::STOPS_LOST");
     assert_eq!((stops, archive.count("STARTED")), (EVENTS, EVENTS));
-    assert!(
-        seen > 0 && lost > 0,
-        "{seen} seen, {lost} lost: the limit was not what this test needs"
-    );
-    assert!(
-        report["rules"]["A05"]["count"].as_u64() >= Some(1),
-        "{report}"
-    );
+    assert!(seen > 0 && lost > 0, "{seen} seen, {lost} lost: the limit was not what this test needs");
+    assert!(report["rules"]["A05"]["count"].as_u64() >= Some(1), "{report}");
     seen
 }
 
@@ -78,10 +69,7 @@ fn a_journal_directory_that_cannot_be_made_leaves_no_part() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path().join("file"), "").expect("write");
     let mut command = scratch.script(NOTHING);
-    command.env(
-        "NCCL_OTF2_JOURNAL_DIR",
-        scratch.path().join("file/journals"),
-    );
+    command.env("NCCL_OTF2_JOURNAL_DIR", scratch.path().join("file/journals"));
     let _ended = run(&mut command).undisturbed(&["NCCL_OTF2_JOURNAL_DIR"]);
     let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts/");
     assert_eq!(parts.count(), 0);
@@ -103,15 +91,8 @@ fn a_limit_too_small_for_anything() {
     let scratch = Scratch::new();
     let mut command = scratch.script(MUCH);
     command.env("NCCL_OTF2_MAX_SIZE", "1M");
-    let ended = run(&mut command).undisturbed(&[
-        "NCCL_OTF2_MAX_SIZE",
-        "NCCL_OTF2_MAX_SIZE",
-        "were not recorded",
-    ]);
-    assert!(
-        ended.our_lines()[0].contains("=1M: less than 3M"),
-        "{ended}"
-    );
+    let ended = run(&mut command).undisturbed(&["NCCL_OTF2_MAX_SIZE", "NCCL_OTF2_MAX_SIZE", "were not recorded"]);
+    assert!(ended.our_lines()[0].contains("=1M: less than 3M"), "{ended}");
     let seen = accounted_for(&scratch.archive());
     assert!(seen >= 20_000, "3M are used: {seen}");
 }
@@ -138,10 +119,7 @@ fn on_mount(scratch: &Scratch, options: &str, script: &str) -> Option<Ended> {
     command.env("NCCL_OTF2_EVENTS", "full");
     let ended = run(&mut command);
     if ended.status.code() == Some(99) {
-        skip(&format!(
-            "this process may not mount a tmpfs: {}",
-            ended.stderr
-        ));
+        skip(&format!("this process may not mount a tmpfs: {}", ended.stderr));
         return None;
     }
     Some(ended)
@@ -158,10 +136,7 @@ fn a_read_only_file_system() {
     let scratch = Scratch::new();
     if let Some(ended) = on_mount(&scratch, "ro", NOTHING) {
         let ended = ended.undisturbed(&["nothing is recorded"]);
-        assert!(
-            ended.our_lines()[0].contains("Read-only file system"),
-            "{ended}"
-        );
+        assert!(ended.our_lines()[0].contains("Read-only file system"), "{ended}");
     }
 }
 
@@ -188,8 +163,7 @@ fn a_disk_that_fills_up_while_recording() {
 fn a_disk_too_full_for_the_archive() {
     let scratch = Scratch::new();
     if let Some(ended) = on_mount(&scratch, "size=4m", MUCH) {
-        let ended =
-            ended.undisturbed(&["No space left", "the journal is kept, `nccl-otf2 finalize "]);
+        let ended = ended.undisturbed(&["No space left", "the journal is kept, `nccl-otf2 finalize "]);
         let saved = scratch.path().join("saved");
         assert!(!saved.join("traces.otf2").exists(), "{ended}");
         accounted_for(&finalize(&saved));

@@ -12,22 +12,10 @@ use whole_plugin::scratch::Scratch;
 
 /// Builds the plugin that panics on demand. Its own target directory keeps it away from the one under test.
 fn faulty_plugin() -> PathBuf {
-    let target = built::profile_folder()
-        .parent()
-        .expect("target")
-        .join("fault-injection");
+    let target = built::profile_folder().parent().expect("target").join("fault-injection");
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--lib",
-        "-p",
-        "nccl-profiler-otf2",
-    ]);
-    build
-        .args(["--features", "fault-injection", "--target-dir"])
-        .arg(&target);
+    build.args(["build", "--quiet", "--locked", "--lib", "-p", "nccl-profiler-otf2"]);
+    build.args(["--features", "fault-injection", "--target-dir"]).arg(&target);
     build.current_dir(built::root());
     let _built = run_within(Duration::from_secs(600), &mut build).with_code(0);
     target.join("debug/libnccl_profiler_otf2.so")
@@ -83,21 +71,14 @@ fn a_panic_ends_the_recording_and_not_the_job() {
         let mut command = scratch.script_with(&plugin, SCRIPT);
         command.args(["--table", table]);
         let ended = run(&mut command).undisturbed(&["internal error in startEvent: planted"]);
-        assert!(
-            ended.our_lines()[0].contains("fault.rs:"),
-            "says where\n{ended}"
-        );
+        assert!(ended.our_lines()[0].contains("fault.rs:"), "says where\n{ended}");
 
         let archive = scratch.archive();
         archive.validate();
         let report = archive.check();
         assert_eq!(report["faults"], 0, "{report}");
         assert_eq!(archive.count("GROUPAPI::WRITTEN"), 150, "what came before");
-        assert_eq!(
-            archive.count("COLLAPI::UNFINISHED"),
-            1,
-            "its stop came after"
-        );
+        assert_eq!(archive.count("COLLAPI::UNFINISHED"), 1, "its stop came after");
     }
 }
 

@@ -95,9 +95,7 @@ fn same_stream(first: &str, second: &str) {
 fn kinds(stream: &str) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for line in Normaliser::stream(stream) {
-        let name = ["type", "name"]
-            .iter()
-            .find_map(|name| line[*name].as_str());
+        let name = ["type", "name"].iter().find_map(|name| line[*name].as_str());
         *kinds.entry(name.expect("a name").to_owned()).or_default() += 1;
     }
     kinds
@@ -146,10 +144,7 @@ fn details(stream: &str) -> BTreeMap<String, usize> {
             details.remove("parentGroup");
             details.remove("eventPid");
         }
-        let what = format!(
-            "{} {} {} {}",
-            line["type"], line["commId"], line["rank"], line["details"]
-        );
+        let what = format!("{} {} {} {}", line["type"], line["commId"], line["rank"], line["details"]);
         *found.entry(what).or_default() += 1;
     }
     found
@@ -176,20 +171,10 @@ fn a_real_job_comes_round() {
     };
     let scratch = Scratch::new();
     let mut job = scratch.command(built::nccl_otf2());
-    job.args(["run", "--events", "full", "--out"])
-        .arg(scratch.out());
+    job.args(["run", "--events", "full", "--out"]).arg(scratch.out());
     job.arg("--plugin").arg(built::plugin()).arg("--");
     job.arg(built::nccl_host()).args(["--fake-gpu", "--lib"]);
-    job.arg(library).args([
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--ops",
-        "allreduce,sendrecv",
-        "--count",
-        "1000",
-    ]);
+    job.arg(library).args(["--procs", "2", "--threads", "1", "--ops", "allreduce,sendrecv", "--count", "1000"]);
     job.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _ran = run_within(Duration::from_secs(120), &mut job).with_code(0);
     let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
@@ -199,12 +184,8 @@ fn a_real_job_comes_round() {
         let first = print(&scratch, part);
         let stream = scratch.path().join(format!("{number}.jsonl"));
         std::fs::write(&stream, &first).expect("write the stream");
-        let second = replay_and_print(
-            &scratch,
-            &stream,
-            &["--nccl", "22809", "--table", "5"],
-            &format!("again-{number}"),
-        );
+        let second =
+            replay_and_print(&scratch, &stream, &["--nccl", "22809", "--table", "5"], &format!("again-{number}"));
         same_stream(&first, &second);
     }
 }
@@ -217,10 +198,7 @@ fn what_is_not_selected_stays_away() {
     let _recorded = run(&mut script).with_code(0);
     let printed = |options: &[&str]| {
         let mut command = scratch.plain(built::nccl_otf2());
-        command
-            .arg("print")
-            .arg(scratch.out().join("parts"))
-            .args(options);
+        command.arg("print").arg(scratch.out().join("parts")).args(options);
         let text = run(&mut command).with_code(0).stdout;
         let lines = text.lines().skip(1).filter(|line| !line.contains(" init "));
         let lines = lines.filter(|line| !line.ends_with(" finalize") && !line.contains(" GPU "));
@@ -228,41 +206,23 @@ fn what_is_not_selected_stays_away() {
     };
     let has = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
     let all = printed(&[]);
-    assert!(
-        has(
-            &all,
-            "KernelPhase channel=1 phase=2 phaseName=prims pTimer=5"
-        ),
-        "{all:#?}"
-    );
+    assert!(has(&all, "KernelPhase channel=1 phase=2 phaseName=prims pTimer=5"), "{all:#?}");
     assert!(has(&all, "   no end  "), "{all:#?}");
     let steps = printed(&["--kind", "proxystep"]);
     assert_eq!(steps.len(), 4, "the step and its states: {steps:#?}");
     let of_d = printed(&["--comm", "0xffffffffffffffff"]);
     assert!(has(&of_d, "CeBatch") && !has(&of_d, "ProxyOp"), "{of_d:#?}");
     assert_eq!(of_d, printed(&["--rank", "0"]));
-    assert_eq!(
-        printed(&["--comm", "train\"ing"]),
-        printed(&["--rank", "2"])
-    );
+    assert_eq!(printed(&["--comm", "train\"ing"]), printed(&["--rank", "2"]));
     // Only what has no end goes on then.
     let late = printed(&["--from", "1000s", "--kind", "ProxyOp,Coll,Group"]);
     assert_eq!(late.len(), 2, "{late:#?}");
     let early = printed(&["--to", "0ns"]);
     assert!(early.is_empty(), "{early:#?}");
-    assert!(
-        printed(&["--limit", "2"]).is_empty(),
-        "the two lines are the inits"
-    );
+    assert!(printed(&["--limit", "2"]).is_empty(), "the two lines are the inits");
 
     let mut wrong = scratch.plain(built::nccl_otf2());
-    wrong
-        .arg("print")
-        .arg(scratch.out())
-        .args(["--kind", "Moon"]);
+    wrong.arg("print").arg(scratch.out()).args(["--kind", "Moon"]);
     let said = run(&mut wrong).with_code(2).stderr;
-    assert!(
-        said.contains("Moon") && said.contains("KernelPhase"),
-        "{said}"
-    );
+    assert!(said.contains("Moon") && said.contains("KernelPhase"), "{said}");
 }

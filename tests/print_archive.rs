@@ -53,10 +53,7 @@ fn lines(scratch: &Scratch, options: &[&str]) -> Vec<String> {
     let printed = print(scratch, &scratch.out(), options).with_code(0);
     let mut lines = printed.stdout.lines().map(str::to_owned);
     let head = lines.next().expect("the heads of columns");
-    assert!(
-        head.contains("time [s]") && head.ends_with("event"),
-        "{head}"
-    );
+    assert!(head.contains("time [s]") && head.ends_with("event"), "{head}");
     lines.collect()
 }
 
@@ -78,10 +75,8 @@ fn records_come_in_the_order_of_time_over_all_rows() {
     let scratch = recorded();
     let records = records(&scratch, &scratch.out(), &[]);
     assert!(times(&records).is_sorted());
-    let rows: std::collections::BTreeSet<&str> = records
-        .iter()
-        .filter_map(|record| record["location"].as_str())
-        .collect();
+    let rows: std::collections::BTreeSet<&str> =
+        records.iter().filter_map(|record| record["location"].as_str()).collect();
     // A thread, two communicators, a net location and a step location.
     assert_eq!(rows.len(), 5, "{rows:?}");
     let of_anchor = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
@@ -103,20 +98,14 @@ fn regions_nest_and_say_how_long_they_took() {
     let names: Vec<&str> = shown.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(
         names,
-        [
-            "enter ncclGroup",
-            "enter ncclAllReduce",
-            "leave ncclAllReduce",
-            "leave ncclGroup"
-        ],
+        ["enter ncclGroup", "enter ncclAllReduce", "leave ncclAllReduce", "leave ncclGroup"],
         "{printed:#?}"
     );
     let columns: Vec<usize> = shown.iter().map(|(column, _)| *column).collect();
     let outer = columns[0];
     assert_eq!(columns, [outer, outer + 2, outer + 2, outer]);
     for line in &printed {
-        let has_duration =
-            line.contains(" ns  ") || line.contains(" µs  ") || line.contains(" ms  ");
+        let has_duration = line.contains(" ns  ") || line.contains(" µs  ") || line.contains(" ms  ");
         assert_eq!(has_duration, line.contains("leave "), "{line}");
     }
 }
@@ -145,54 +134,30 @@ fn only_what_is_wanted_is_printed() {
     assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
     assert!(lines(&scratch, &["--comm", "0x1235"]).is_empty());
     let wrong = print(&scratch, &scratch.out(), &["--kind", "Moon"]).with_code(2);
-    assert!(
-        wrong.stderr.contains("Moon") && wrong.stderr.contains("MpiIsend"),
-        "{wrong}"
-    );
+    assert!(wrong.stderr.contains("Moon") && wrong.stderr.contains("MpiIsend"), "{wrong}");
 }
 
 #[test]
 fn regions_that_go_on_come_first() {
     let scratch = recorded();
     let all = records(&scratch, &scratch.out(), &[]);
-    let is = |record: &Value, event: &str, region: &str| {
-        record["event"] == event && record["region"] == region
-    };
-    let place = |event: &str, region: &str| {
-        all.iter()
-            .position(|record| is(record, event, region))
-            .expect("the record")
-    };
+    let is = |record: &Value, event: &str, region: &str| record["event"] == event && record["region"] == region;
+    let place =
+        |event: &str, region: &str| all.iter().position(|record| is(record, event, region)).expect("the record");
     let step = place("Enter", "SendWait");
     let from = format!("@{}", times(&all)[step]);
     let late = records(&scratch, &scratch.out(), &["--from", &from]);
     // The operation and the transfer had begun, the call was over.
-    let (enter, rest): (Vec<_>, Vec<_>) = late
-        .iter()
-        .partition(|record| record["time"].as_u64() < times(&all)[step].into());
-    assert!(
-        enter.iter().all(|record| record["event"] == "Enter"),
-        "{enter:#?}"
-    );
-    assert!(
-        enter.iter().any(|record| is(record, "Enter", "netSend")),
-        "{enter:#?}"
-    );
-    assert!(
-        !enter.iter().any(|record| is(record, "Enter", "ncclGroup")),
-        "{enter:#?}"
-    );
+    let (enter, rest): (Vec<_>, Vec<_>) =
+        late.iter().partition(|record| record["time"].as_u64() < times(&all)[step].into());
+    assert!(enter.iter().all(|record| record["event"] == "Enter"), "{enter:#?}");
+    assert!(enter.iter().any(|record| is(record, "Enter", "netSend")), "{enter:#?}");
+    assert!(!enter.iter().any(|record| is(record, "Enter", "ncclGroup")), "{enter:#?}");
     assert_eq!(late[..enter.len()].iter().collect::<Vec<_>>(), enter);
-    let at_or_after = times(&all)
-        .iter()
-        .filter(|time| **time >= times(&all)[step])
-        .count();
+    let at_or_after = times(&all).iter().filter(|time| **time >= times(&all)[step]).count();
     assert_eq!(rest.len(), at_or_after);
     let before = records(&scratch, &scratch.out(), &["--to", &from]);
-    let until = times(&all)
-        .iter()
-        .filter(|time| **time <= times(&all)[step])
-        .count();
+    let until = times(&all).iter().filter(|time| **time <= times(&all)[step]).count();
     assert_eq!(before.len(), until);
 }
 
@@ -215,10 +180,7 @@ fn what_cannot_be_printed_says_why() {
     let mut both = scratch.plain(built::nccl_otf2());
     both.arg("print").arg(scratch.out()).arg(&parts);
     let said = run(&mut both).with_code(2).stderr;
-    assert!(
-        said.contains("an archive has all processes already"),
-        "{said}"
-    );
+    assert!(said.contains("an archive has all processes already"), "{said}");
     let events = std::fs::read_dir(scratch.out().join("traces")).expect("the event files");
     let mut files: Vec<PathBuf> = events.map(|entry| entry.expect("a file").path()).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "evt"));
@@ -229,10 +191,7 @@ fn what_cannot_be_printed_says_why() {
     // The journals are there still.
     let said = print(&scratch, &scratch.out(), &[]).with_code(0).stdout;
     assert!(said.contains(" init train\"ing "), "{said}");
-    let part = std::fs::read_dir(&parts)
-        .expect("parts")
-        .next()
-        .expect("a part");
+    let part = std::fs::read_dir(&parts).expect("parts").next().expect("a part");
     let journal = part.expect("a part").path().join("journal");
     std::fs::remove_dir_all(journal).expect("remove the journal");
     let said = print(&scratch, &scratch.out(), &[]).with_code(2).stderr;
@@ -246,8 +205,7 @@ fn journals_of_processes_are_put_together() {
     };
     let scratch = Scratch::new();
     let mut job = scratch.plain(built::nccl_otf2());
-    job.args(["run", "--keep-journal", "--out"])
-        .arg(scratch.out());
+    job.args(["run", "--keep-journal", "--out"]).arg(scratch.out());
     job.arg("--plugin").arg(built::plugin()).arg("--");
     job.arg(built::nccl_host()).arg("--lib").arg(library);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
@@ -259,11 +217,7 @@ fn journals_of_processes_are_put_together() {
     let mut pids = std::collections::BTreeSet::new();
     for part in std::fs::read_dir(&parts).expect("parts") {
         let part = part.expect("a part").path();
-        apart += print(&scratch, &part, &["--json"])
-            .with_code(0)
-            .stdout
-            .lines()
-            .count();
+        apart += print(&scratch, &part, &["--json"]).with_code(0).stdout.lines().count();
     }
     let mut written = Vec::new();
     for line in together.lines() {
@@ -285,9 +239,7 @@ fn journals_of_processes_are_put_together() {
     }
     assert_eq!((written.len(), pids.len()), (apart, 2));
     assert!(written.is_sorted(), "{together}");
-    let text = print(&scratch, &parts, &["--kind", "CollApi"])
-        .with_code(0)
-        .stdout;
+    let text = print(&scratch, &parts, &["--kind", "CollApi"]).with_code(0).stdout;
     for pid in pids {
         assert!(text.contains(&format!(" {pid}/")), "{pid}: {text}");
     }

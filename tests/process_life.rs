@@ -45,11 +45,7 @@ fn eight_threads_begin_and_end_at_once() {
     assert_eq!(archive.count("COLLAPI::WRITTEN"), 800);
     // The session lasts as long as its last communicator.
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 900);
-    assert_eq!(
-        archive.properties()["NCCL::PARTS"].lines().count(),
-        1,
-        "one session"
-    );
+    assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 1, "one session");
     assert_eq!(archive.count("CONTEXTS_TWICE"), 0);
 }
 
@@ -116,11 +112,7 @@ fn a_forked_child_records_nothing() {
     let archive = sound_archive(&scratch);
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 200);
     assert_eq!(archive.count("COLLAPI::WRITTEN"), 1);
-    assert_eq!(
-        archive.count("COLLAPI::UNFINISHED"),
-        0,
-        "the parent stopped it"
-    );
+    assert_eq!(archive.count("COLLAPI::UNFINISHED"), 0, "the parent stopped it");
     assert!(!archive.properties().contains_key("NCCL::PROBLEMS"));
     assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 1);
 }
@@ -153,17 +145,9 @@ fn the_exit_code_is_the_programs_own() {
         let scratch = Scratch::new();
         let script = format!("init c ranks=1 rank=0\nstart g GroupApi\nstop g\n{end}\n");
         let ended = run(&mut scratch.script(&script)).with_code(code);
-        assert_eq!(
-            (ended.stdout.as_str(), ended.our_lines()),
-            ("", vec![]),
-            "{ended}"
-        );
+        assert_eq!((ended.stdout.as_str(), ended.our_lines()), ("", vec![]), "{ended}");
         // Without exit handlers nothing writes the archive.
-        assert_eq!(
-            scratch.out().join("traces.otf2").exists(),
-            code == 5,
-            "{ended}"
-        );
+        assert_eq!(scratch.out().join("traces.otf2").exists(), code == 5, "{ended}");
         let _finalized = scratch.finalize().with_code(0);
         assert_eq!(sound_archive(&scratch).count("GROUPAPI::WRITTEN"), 1);
     }
@@ -175,11 +159,7 @@ fn a_fatal_signal_ends_the_program_and_the_records_are_there() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGABRT, libc::SIGKILL] {
         let script = format!("init c ranks=1 rank=0\nstart g GroupApi\nkill {signal}\n");
         let ended = run(&mut scratch.script(&script)).by_signal(signal);
-        assert_eq!(
-            (ended.stdout.as_str(), ended.our_lines()),
-            ("", vec![]),
-            "{ended}"
-        );
+        assert_eq!((ended.stdout.as_str(), ended.our_lines()), ("", vec![]), "{ended}");
     }
     let _finalized = scratch.finalize().with_code(0);
     let archive = sound_archive(&scratch);

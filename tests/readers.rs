@@ -41,36 +41,22 @@ fn every_kind_of_event_reads_the_same() {
     let Some(python) = python() else { return };
     let scratch = everything();
     let agreed = scratch.archive().readers_agree(&python);
-    for kind in [
-        "Enter",
-        "Leave",
-        "Metric",
-        "MpiCollectiveEnd",
-        "MpiIsend",
-        "RmaPut",
-    ] {
+    for kind in ["Enter", "Leave", "Metric", "MpiCollectiveEnd", "MpiIsend", "RmaPut"] {
         assert!(number(&agreed, kind) > 0, "{kind}: {agreed:#}");
     }
     assert_eq!(agreed["by_name_only"], Value::Array(Vec::new()));
     assert!(agreed["attributes"].as_u64() > Some(100), "{agreed:#}");
-    rewrite(
-        &scratch,
-        &["--collectives", "nonblocking", "--comm-locations", "cpu"],
-    );
+    rewrite(&scratch, &["--collectives", "nonblocking", "--comm-locations", "cpu"]);
     let agreed = scratch.archive().readers_agree(&python);
-    assert!(
-        number(&agreed, "NonBlockingCollectiveComplete") > 0,
-        "{agreed:#}"
-    );
+    assert!(number(&agreed, "NonBlockingCollectiveComplete") > 0, "{agreed:#}");
     assert_eq!(number(&agreed, "MpiCollectiveEnd"), 0);
 }
 
 #[test]
 fn recorded_jobs_read_the_same() {
-    for (streams, events) in [
-        (Some(two_process_streams().to_vec()), 1000),
-        (four_gpu_stream().map(|stream| vec![stream]), 300),
-    ] {
+    for (streams, events) in
+        [(Some(two_process_streams().to_vec()), 1000), (four_gpu_stream().map(|stream| vec![stream]), 300)]
+    {
         let (Some(streams), Some(python)) = (streams, python()) else {
             return;
         };
@@ -91,8 +77,7 @@ fn a_real_job_with_roots_messages_and_composites_reads_the_same() {
     };
     let scratch = Scratch::new();
     let mut job = scratch.plain(built::nccl_otf2());
-    job.args(["run", "--events", "full", "--out"])
-        .arg(scratch.out());
+    job.args(["run", "--events", "full", "--out"]).arg(scratch.out());
     job.args(["--metrics", "all"]);
     job.arg("--plugin").arg(built::plugin()).arg("--");
     job.arg(built::nccl_host()).arg("--lib").arg(library);
@@ -111,10 +96,7 @@ fn a_real_job_with_roots_messages_and_composites_reads_the_same() {
 /// Stands for a program and changes what it prints with a command of sed.
 fn altered(scratch: &Scratch, program: &Path, sed: &str) -> PathBuf {
     let path = scratch.path().join("altered");
-    let script = format!(
-        "#!/bin/sh\n'{}' \"$@\" | sed -e '{sed}'\n",
-        program.display()
-    );
+    let script = format!("#!/bin/sh\n'{}' \"$@\" | sed -e '{sed}'\n", program.display());
     std::fs::write(&path, script).expect("write a script");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&path, executable).expect("make it executable");
@@ -134,13 +116,7 @@ fn one_thing_said_differently_is_found() {
     let scratch = everything();
     let archive = scratch.archive();
     let otf2_print = Path::new("otf2-print");
-    let _same = compare(
-        &archive,
-        &python,
-        "--otf2-print",
-        &altered(&scratch, otf2_print, ""),
-    )
-    .with_code(0);
+    let _same = compare(&archive, &python, "--otf2-print", &altered(&scratch, otf2_print, "")).with_code(0);
     // Always the first of its kind, and what the difference must name.
     for (sed, said) in [
         ("0,/^ENTER/s/^ENTER/LEAVE/", "Leave time="),
@@ -154,10 +130,7 @@ fn one_thing_said_differently_is_found() {
         ("0,/Root: NONE/s/Root: NONE/Root: 3/", "root=3"),
         ("0,/^METRIC/{/^METRIC/s/UINT64; /&5/}", "values=[5"),
         ("0,/^RMA_PUT/{/^RMA_PUT/s/Matching: /&1/}", "matching=1"),
-        (
-            "s/nccl.datatype\" \\(.*\\)ncclFloat32/nccl.datatype\" \\1float/",
-            "float",
-        ),
+        ("s/nccl.datatype\" \\(.*\\)ncclFloat32/nccl.datatype\" \\1float/", "float"),
         ("0,/nccl.parent/s/nccl.parent/nccl.child/", "nccl.child="),
         ("0,/^LEAVE/{/^LEAVE/d}", "index"),
     ] {
@@ -167,21 +140,13 @@ fn one_thing_said_differently_is_found() {
         let differs = ended.stdout.contains("the readers differ on event ");
         assert!(differs, "{sed}: {ended}");
         if said != "index" {
-            let line = ended
-                .stdout
-                .lines()
-                .find(|line| line.contains("otf2-print "));
-            assert!(
-                line.is_some_and(|line| line.contains(said)),
-                "{sed}: {ended}"
-            );
+            let line = ended.stdout.lines().find(|line| line.contains("otf2-print "));
+            assert!(line.is_some_and(|line| line.contains(said)), "{sed}: {ended}");
         }
     }
-    for sed in [
-        "0,/MpiIsend/s/\"bytes\":/&1/",
-        "0,/\"event\":\"Enter\"/s/\"event\":\"Enter\"/\"event\":\"Leave\"/",
-        "$d",
-    ] {
+    for sed in
+        ["0,/MpiIsend/s/\"bytes\":/&1/", "0,/\"event\":\"Enter\"/s/\"event\":\"Enter\"/\"event\":\"Leave\"/", "$d"]
+    {
         let program = altered(&scratch, &built::nccl_otf2(), sed);
         let ended = compare(&archive, &python, "--nccl-otf2", &program);
         assert_eq!(ended.status.code(), Some(1), "{sed}: {ended}");

@@ -19,19 +19,14 @@ fn recorded_run(version: &str, table: u32) {
     let mut job = scratch.plain(built::nccl_otf2());
     job.arg("run").arg("--out").arg(scratch.out()).arg("--");
     job.arg(built::nccl_host()).arg("--lib").arg(&library);
-    job.args(["--procs", "2", "--threads", "2", "--exact", "--log"])
-        .arg(&log);
+    job.args(["--procs", "2", "--threads", "2", "--exact", "--log"]).arg(&log);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
     // nccl-host ends with 0 only when all results are right.
     let ended = run(&mut job).with_code(0);
 
     let archive = scratch.archive();
     let report = archive.check();
-    assert_eq!(
-        (&report["faults"], &report["remarks"]),
-        (&0.into(), &0.into()),
-        "{report}\n{ended}"
-    );
+    assert_eq!((&report["faults"], &report["remarks"]), (&0.into(), &0.into()), "{report}\n{ended}");
     archive.validate();
     let properties = archive.properties();
     assert_eq!(properties["NCCL::VERSION"], version);

@@ -9,9 +9,7 @@ use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 fn tally(numbers: &[(&str, u64)]) -> Tally {
-    let owned = numbers
-        .iter()
-        .map(|(name, count)| ((*name).to_owned(), *count));
+    let owned = numbers.iter().map(|(name, count)| ((*name).to_owned(), *count));
     owned.collect()
 }
 
@@ -27,11 +25,7 @@ fn one_process_with_four_gpus() {
     let archive = scratch.archive();
     let report = archive.check();
     // Played faster than recorded, the GPU stamps contradict the host's times, and nothing else is wrong.
-    assert_eq!(
-        (&report["faults"], &report["remarks"]),
-        (&0.into(), &1.into()),
-        "{report}"
-    );
+    assert_eq!((&report["faults"], &report["remarks"]), (&0.into(), &1.into()), "{report}");
     assert_eq!(report["findings"][0]["rule"], "T06", "{report}");
     archive.validate();
     for (kind, seen, written) in [
@@ -44,39 +38,23 @@ fn one_process_with_four_gpus() {
         ("PROXYCTRL", 24, 24),
     ] {
         assert_eq!(archive.count(&format!("{kind}::SEEN")), seen, "{kind}");
-        assert_eq!(
-            archive.count(&format!("{kind}::WRITTEN")),
-            written,
-            "{kind}"
-        );
+        assert_eq!(archive.count(&format!("{kind}::WRITTEN")), written, "{kind}");
     }
 
     let contents = archive.contents(&python);
-    let [(comm, members)] = contents.comms.as_slice() else {
-        panic!("one communicator: {:?}", contents.comms)
-    };
+    let [(comm, members)] = contents.comms.as_slice() else { panic!("one communicator: {:?}", contents.comms) };
     assert_eq!(members.len(), 4);
     for (rank, member) in members.iter().enumerate() {
-        assert!(
-            member.ends_with(&format!("{comm} rank {rank}/4")),
-            "{member}"
-        );
+        assert!(member.ends_with(&format!("{comm} rank {rank}/4")), "{member}");
     }
     assert_eq!(contents.calls["ncclAllReduce"], 4);
     assert_eq!(contents.calls["ncclKernelLaunch"], 4);
-    for (state, times) in [
-        ("ProxyIdle", 4),
-        ("ProxyActive", 4),
-        ("ProxySleep", 8),
-        ("ProxyWakeup", 8),
-        ("ProxyAppend", 8),
-    ] {
+    for (state, times) in
+        [("ProxyIdle", 4), ("ProxyActive", 4), ("ProxySleep", 8), ("ProxyWakeup", 8), ("ProxyAppend", 8)]
+    {
         assert_eq!(contents.calls[state], times, "{state}");
     }
-    assert_eq!(
-        contents.operations,
-        tally(&[("ncclAllReduce", 4), ("ncclKernelChannel", 96)])
-    );
+    assert_eq!(contents.operations, tally(&[("ncclAllReduce", 4), ("ncclKernelChannel", 96)]));
     let everywhere = members.iter().map(|member| (member.clone(), 1)).collect();
     let expected = BTreeMap::from([(format!("ALLREDUCE {comm}"), everywhere)]);
     assert_eq!(contents.collectives, expected);
@@ -102,14 +80,8 @@ fn two_processes(table: u32, rank_environment: bool) {
     archive.validate();
     let properties = archive.properties();
     assert_eq!(properties["NCCL::TABLE"], format!("ncclProfiler_v{table}"));
-    assert!(
-        !properties.contains_key("NCCL::RANKS_MISSING"),
-        "{properties:#?}"
-    );
-    assert!(
-        !properties.contains_key("NCCL::COLLECTIVES_UNMATCHED"),
-        "{properties:#?}"
-    );
+    assert!(!properties.contains_key("NCCL::RANKS_MISSING"), "{properties:#?}");
+    assert!(!properties.contains_key("NCCL::COLLECTIVES_UNMATCHED"), "{properties:#?}");
     for (kind, count) in [
         ("COLL", 12),
         ("COLLAPI", 12),
@@ -126,34 +98,17 @@ fn two_processes(table: u32, rank_environment: bool) {
     counted_by_python(&archive.contents(&python));
 
     let finalized = scratch.finalize().with_code(0);
-    assert_eq!(
-        files(&scratch.out()),
-        before,
-        "there was nothing left to do\n{finalized}"
-    );
+    assert_eq!(files(&scratch.out()), before, "there was nothing left to do\n{finalized}");
 }
 
 fn counted_by_python(contents: &Contents) {
-    let [(comm, members)] = contents.comms.as_slice() else {
-        panic!("one communicator: {:?}", contents.comms)
-    };
+    let [(comm, members)] = contents.comms.as_slice() else { panic!("one communicator: {:?}", contents.comms) };
     assert_eq!(members.len(), 2);
     let calls = |name: &str| contents.calls.get(name).copied().unwrap_or(0);
     assert_eq!((calls("ncclAllReduce"), calls("ncclAllGather")), (10, 2));
     assert_eq!((calls("ncclSend"), calls("ncclRecv")), (6, 6));
-    assert_eq!(
-        (calls("netSend"), calls("netRecv")),
-        (26, 26),
-        "proxy operations"
-    );
-    for phase in [
-        "SendGPUWait",
-        "SendPeerWait",
-        "SendWait",
-        "RecvWait",
-        "RecvFlushWait",
-        "RecvGPUWait",
-    ] {
+    assert_eq!((calls("netSend"), calls("netRecv")), (26, 26), "proxy operations");
+    for phase in ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"] {
         assert_eq!(calls(phase), 88, "{phase}: half of the steps send");
     }
     for (operation, count) in [("ALLREDUCE", 5), ("ALLGATHER", 1)] {
@@ -163,10 +118,7 @@ fn counted_by_python(contents: &Contents) {
             let rank = location.split(" #").next().unwrap_or(location);
             *of_rank.entry(rank).or_default() += records;
         }
-        let expected = members
-            .iter()
-            .map(|member| (member.as_str(), count))
-            .collect();
+        let expected = members.iter().map(|member| (member.as_str(), count)).collect();
         assert_eq!(of_rank, expected, "{operation}");
     }
     assert_eq!(contents.collectives.len(), 2);
@@ -181,11 +133,7 @@ fn files(directory: &Path) -> BTreeMap<String, (std::time::SystemTime, Vec<u8>)>
         if path.is_dir() {
             found.extend(files(&path));
         } else {
-            let changed = path
-                .metadata()
-                .expect("metadata")
-                .modified()
-                .expect("a time");
+            let changed = path.metadata().expect("metadata").modified().expect("a time");
             let bytes = std::fs::read(&path).expect("read");
             found.insert(path.display().to_string(), (changed, bytes));
         }

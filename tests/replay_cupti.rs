@@ -45,10 +45,7 @@ struct Recorded {
 /// The launches in their order.
 fn recorded(stream: &Path) -> Vec<Recorded> {
     let text = fs::read_to_string(stream).expect("readable");
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of_type = |name: &'static str| lines.iter().filter(move |line| line["type"] == name);
     let mut launches: Vec<Recorded> = of_type("ncclProfileKernelLaunch")
         .map(|launch| Recorded {
@@ -86,22 +83,21 @@ fn read(anchor: &Path) -> (Vec<Drawn>, BTreeMap<u64, u64>, Operations) {
     let definitions = archive.definitions().expect("definitions");
     let text = |string| definitions.string(string).expect("defined").to_owned();
     let locations: Vec<_> = definitions.locations.keys().copied().collect();
-    let (mut kernels, mut launches, mut operations) =
-        (Vec::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut kernels, mut launches, mut operations) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let mut open: BTreeMap<LocationRef, Vec<Entered>> = BTreeMap::new();
     archive
         .for_each_event(&locations, |location, event| {
             match event.kind {
                 EventKind::Enter(_) => {
-                    let attributes = event.attributes.iter().map(|(attribute, value)| {
-                        (text(definitions.attributes[attribute].name), *value)
-                    });
+                    let attributes = event
+                        .attributes
+                        .iter()
+                        .map(|(attribute, value)| (text(definitions.attributes[attribute].name), *value));
                     let entered = (event.time, attributes.collect());
                     open.entry(location).or_default().push(entered);
                 }
                 EventKind::Leave(region) => {
-                    let (start, attributes) =
-                        open.entry(location).or_default().pop().expect("entered");
+                    let (start, attributes) = open.entry(location).or_default().pop().expect("entered");
                     let number = |name: &str| match attributes.get(name) {
                         Some(AttributeValue::U64(number)) => *number,
                         _ => 0,
@@ -116,9 +112,7 @@ fn read(anchor: &Path) -> (Vec<Drawn>, BTreeMap<u64, u64>, Operations) {
                             launches.insert(number("nccl.event"), external);
                         }
                         "ncclAllReduce" if on_gpu => {
-                            let Some(AttributeValue::String(timing)) =
-                                attributes.get("nccl.timing")
-                            else {
+                            let Some(AttributeValue::String(timing)) = attributes.get("nccl.timing") else {
                                 panic!("{attributes:?}");
                             };
                             let (_, rank) = name.rsplit_once(" rank ").expect("of a rank");
@@ -183,9 +177,7 @@ fn replay_once(stream: &Path, backend: &str) -> Scratch {
 fn replay(stream: &Path) -> [Scratch; 2] {
     for _ in 0..5 {
         let scratches = ["cupti", "off"].map(|way| replay_once(stream, way));
-        let [with, without] = scratches
-            .each_ref()
-            .map(|scratch| residuals(&scratch.archive()));
+        let [with, without] = scratches.each_ref().map(|scratch| residuals(&scratch.archive()));
         let kept_up = |(rank, residual): (&u32, &u64)| 2 * residual < without[rank];
         if without.len() == 4 && with.len() == 4 && with.iter().all(kept_up) {
             return scratches;
@@ -205,18 +197,11 @@ fn four_kernels_are_joined_to_four_launches_on_four_gpus() {
     let scratches = replay(&stream);
     let [archive, without] = scratches.each_ref().map(Scratch::archive);
     let report = archive.check();
-    assert_eq!(
-        (&report["faults"], &report["remarks"]),
-        (&0.into(), &0.into()),
-        "{report:#}"
-    );
+    assert_eq!((&report["faults"], &report["remarks"]), (&0.into(), &0.into()), "{report:#}");
     archive.validate();
     let (kernels, launches, operations) = read(archive.anchor());
     assert_eq!((kernels.len(), launches.len(), operations.len()), (4, 4, 4));
-    let ranks: BTreeMap<u32, &Recorded> = recorded
-        .iter()
-        .map(|recorded| (recorded.rank, recorded))
-        .collect();
+    let ranks: BTreeMap<u32, &Recorded> = recorded.iter().map(|recorded| (recorded.rank, recorded)).collect();
     let mut groups = BTreeMap::new();
     for kernel in &kernels {
         // The launch's own id, and the operation of the rank whose kernel it was.
@@ -227,21 +212,14 @@ fn four_kernels_are_joined_to_four_launches_on_four_gpus() {
         let took = ns(&said["stop"]) - ns(&said["start"]);
         let shown = kernel.span.1 - kernel.span.0;
         // A delay of the replay bends the clock that is sampled at its launches.
-        assert!(
-            shown.abs_diff(took) < took / 2 + 1_000_000,
-            "{shown} {took}"
-        );
+        assert!(shown.abs_diff(took) < took / 2 + 1_000_000, "{shown} {took}");
         let location = format!("CUDA stream {}", number(&said["stream"]));
         assert_eq!(kernel.location, location);
         groups.insert(kernel.group, *rank);
     }
     assert_eq!(groups.len(), 4, "four GPUs: {groups:?}");
     let properties = archive.properties();
-    for (name, value) in [
-        ("BACKEND", "cupti"),
-        ("KERNELS_JOINED", "4"),
-        ("LAUNCHES_TIMED", "4"),
-    ] {
+    for (name, value) in [("BACKEND", "cupti"), ("KERNELS_JOINED", "4"), ("LAUNCHES_TIMED", "4")] {
         assert_eq!(properties[&format!("NCCL::GPU::{name}")], value, "{name}");
     }
     assert!(!properties.contains_key("NCCL::GPU::NOT_PLACED"));
@@ -253,8 +231,5 @@ fn four_kernels_are_joined_to_four_launches_on_four_gpus() {
     // With the times of kernels the GPU's timer is known better.
     let (with, without) = (residuals(&archive), residuals(&without));
     println!("residuals with kernels: {with:?} ns, without: {without:?} ns");
-    assert!(
-        with.iter()
-            .all(|(rank, residual)| 2 * residual < without[rank])
-    );
+    assert!(with.iter().all(|(rank, residual)| 2 * residual < without[rank]));
 }

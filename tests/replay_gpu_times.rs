@@ -25,21 +25,10 @@ struct Recorded {
 impl Recorded {
     fn read(stream: &Path) -> Self {
         let text = std::fs::read_to_string(stream).expect("readable");
-        let lines: Vec<Value> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let of_type = |name: &'static str| lines.iter().filter(move |line| line["type"] == name);
-        let calls = [
-            "ncclProfileCollApi",
-            "ncclProfileKernelLaunch",
-            "ncclProfileGroup",
-        ];
-        let mut calls: Vec<i64> = calls
-            .into_iter()
-            .flat_map(of_type)
-            .map(|line| ns(&line["start"]))
-            .collect();
+        let calls = ["ncclProfileCollApi", "ncclProfileKernelLaunch", "ncclProfileGroup"];
+        let mut calls: Vec<i64> = calls.into_iter().flat_map(of_type).map(|line| ns(&line["start"])).collect();
         calls.sort_unstable();
         // The launch's callback set the external correlation id that CUPTI tells with its kernel.
         let kernels = of_type("ncclProfileKernelLaunch").map(|launch| {
@@ -49,18 +38,12 @@ impl Recorded {
             let rank = launch["rank"].as_u64().expect("a rank");
             (rank, (ns(&kernel["start"]), ns(&kernel["stop"])))
         });
-        Self {
-            calls,
-            kernels: kernels.collect(),
-        }
+        Self { calls, kernels: kernels.collect() }
     }
 }
 
 /// The recording has µs with three decimals.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "times since boot: rounded to whole ns, and exact up to 104 days"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "times since boot: rounded to whole ns, and exact up to 104 days")]
 fn ns(time: &Value) -> i64 {
     let us = time["ts"].as_f64().expect("a time");
     (us * 1000.0).round() as i64
@@ -84,9 +67,7 @@ fn rank(lane: &str) -> u64 {
     let word = |mark: &str| lane.rsplit_once(mark).map(|(_, rest)| rest);
     let digits = word(" rank ").or_else(|| word(" r")).expect("of a rank");
     let end = digits.find(|c: char| !c.is_ascii_digit());
-    digits[..end.unwrap_or(digits.len())]
-        .parse()
-        .expect("a rank")
+    digits[..end.unwrap_or(digits.len())].parse().expect("a rank")
 }
 
 impl Replayed {
@@ -160,18 +141,13 @@ fn replay_at_its_pace(stream: &Path, recorded: &Recorded) -> (Scratch, Replayed,
         let replayed = Replayed::read(scratch.archive().anchor());
         assert_eq!(replayed.calls.len(), recorded.calls.len());
         let calls = replayed.calls.iter().zip(&recorded.calls);
-        let later: Vec<i64> = calls
-            .map(|(replayed, recorded)| replayed - recorded)
-            .collect();
+        let later: Vec<i64> = calls.map(|(replayed, recorded)| replayed - recorded).collect();
         let least = *later.iter().min().expect("there are calls");
         let most = *later.iter().max().expect("there are calls");
         if most - least <= MOST_DELAY_NS {
             return (scratch, replayed, least, most - least);
         }
-        println!(
-            "the machine delayed a callback by {} ns, again",
-            most - least
-        );
+        println!("the machine delayed a callback by {} ns, again", most - least);
     }
     panic!("this machine is too busy to replay at the recorded pace");
 }
@@ -194,10 +170,7 @@ fn at_its_own_pace_four_gpus_have_the_times_that_cupti_saw() {
     for (&rank, &(kernel_start, kernel_stop)) in &recorded.kernels {
         let (start, stop) = replayed.operations[&rank];
         let (took, kernel_took) = (stop - start, kernel_stop - kernel_start);
-        assert!(
-            (took - kernel_took).abs() <= MOST_DIFFERENCE_NS,
-            "rank {rank}: {took} ns, CUPTI {kernel_took} ns"
-        );
+        assert!((took - kernel_took).abs() <= MOST_DIFFERENCE_NS, "rank {rank}: {took} ns, CUPTI {kernel_took} ns");
         // What bounds the clocks are other callbacks, and no more punctual than the calls.
         let residual = residual(clocks, rank) + differs;
         assert!(
@@ -207,17 +180,11 @@ fn at_its_own_pace_four_gpus_have_the_times_that_cupti_saw() {
             (kernel_start, kernel_stop)
         );
         // A bound that bounds nothing would be no help.
-        assert!(
-            residual < kernel_took.max(6_000_000),
-            "rank {rank}: {residual} ns"
-        );
+        assert!(residual < kernel_took.max(6_000_000), "rank {rank}: {residual} ns");
         let channels = &replayed.channels[&rank];
         assert_eq!(channels.len(), 24, "rank {rank}");
         for channel in channels {
-            assert!(
-                start <= channel.0 && channel.1 <= stop,
-                "rank {rank}: {channel:?}"
-            );
+            assert!(start <= channel.0 && channel.1 <= stop, "rank {rank}: {channel:?}");
         }
     }
 }

@@ -42,16 +42,11 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 fn parts(out: &Path) -> usize {
     let parts = std::fs::read_dir(out.join("parts")).into_iter().flatten();
-    parts
-        .flatten()
-        .filter(|part| part.path().join("journal/1.0").exists())
-        .count()
+    parts.flatten().filter(|part| part.path().join("journal/1.0").exists()).count()
 }
 
 fn snapshots(out: &Path) -> Vec<PathBuf> {
-    let found = std::fs::read_dir(out.join("snapshots"))
-        .into_iter()
-        .flatten();
+    let found = std::fs::read_dir(out.join("snapshots")).into_iter().flatten();
     let mut found: Vec<PathBuf> = found.flatten().map(|entry| entry.path()).collect();
     found.sort();
     found
@@ -82,9 +77,7 @@ fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     wait_for("part", || (parts(&scratch.out()) == 2).then_some(()));
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
-    let [first] = &found[..] else {
-        panic!("one snapshot: {found:?}")
-    };
+    let [first] = &found[..] else { panic!("one snapshot: {found:?}") };
     let archive = Archive::open(first);
     archive.validate();
     let report = archive.check();
@@ -97,9 +90,7 @@ fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     // A second snapshot has the events since the first.
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
-    let [_, second] = &found[..] else {
-        panic!("two snapshots: {found:?}")
-    };
+    let [_, second] = &found[..] else { panic!("two snapshots: {found:?}") };
     let more = Archive::open(second).count("COLLAPI::WRITTEN");
     assert!(more > calls, "{more} calls after {calls}");
 
@@ -159,10 +150,7 @@ fn without_a_running_process_the_tool_says_so() {
     let scratch = Scratch::new();
     let _ended = run(&mut scratch.script("init c ranks=1 rank=0\nfinalize c\n")).with_code(0);
     let ended = run(&mut dump(&scratch)).with_code(2);
-    assert!(
-        ended.stderr.contains("no process records here any more"),
-        "{ended}"
-    );
+    assert!(ended.stderr.contains("no process records here any more"), "{ended}");
     assert!(!scratch.out().join("dump").exists(), "the request is gone");
 }
 
@@ -175,16 +163,7 @@ fn nccl_in_flight() {
     let mut job = scratch.command(built::nccl_host());
     job.arg("--lib").arg(&library);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args([
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--rounds",
-        "0",
-        "--ops",
-        "one",
-    ]);
+    job.args(["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one"]);
     job.args(["--kill-after", "6"]);
     job.env("NCCL_PROFILER_PLUGIN", built::plugin());
     job.env("NCCL_OTF2_MODE", "flight");
@@ -194,9 +173,7 @@ fn nccl_in_flight() {
     std::thread::sleep(Duration::from_millis(500));
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
-    let [snapshot] = &found[..] else {
-        panic!("one snapshot: {found:?}")
-    };
+    let [snapshot] = &found[..] else { panic!("one snapshot: {found:?}") };
     let archive = Archive::open(snapshot);
     archive.validate();
     let report = archive.check();

@@ -24,10 +24,7 @@ fn sequences(archive: &Archive, region: &str) -> BTreeMap<u64, Vec<u64>> {
             let (_, rest) = line.split_once("(\"nccl.seq\"")?;
             rest.split([' ', ')']).find_map(|word| word.parse().ok())
         });
-        let location = line
-            .split_whitespace()
-            .nth(1)
-            .and_then(|location| location.parse().ok());
+        let location = line.split_whitespace().nth(1).and_then(|location| location.parse().ok());
         if let (Some(sequence), Some(location)) = (sequence, location) {
             by_location.entry(location).or_default().push(sequence);
         }
@@ -45,9 +42,7 @@ fn no_faults(archive: &Archive) {
 fn ranks_are_equal(archive: &Archive) {
     let properties = archive.properties();
     let judged = ["MATCHING_UNKNOWN", "RANKS_BEHIND", "MISMATCH"];
-    let found = properties
-        .iter()
-        .find(|(name, _)| judged.iter().any(|judged| name.contains(judged)));
+    let found = properties.iter().find(|(name, _)| judged.iter().any(|judged| name.contains(judged)));
     assert_eq!(found, None);
 }
 
@@ -90,29 +85,20 @@ fn all_ranks_record_the_same_collectives() {
             _ => &["COLL", "GROUP", "COLLAPI", "GROUPAPI", "KERNELLAUNCH"],
         };
         for kind in kinds {
-            let counts = ["SEEN", "NOT_SELECTED", "LOST", "ORPHAN"]
-                .map(|what| archive.count(&format!("{kind}::{what}")));
-            assert_eq!(
-                counts,
-                [101 * RANKS, 199 * RANKS, 0, 0],
-                "{version}: {kind}"
-            );
+            let counts =
+                ["SEEN", "NOT_SELECTED", "LOST", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")));
+            assert_eq!(counts, [101 * RANKS, 199 * RANKS, 0, 0], "{version}: {kind}");
         }
         assert!(archive.count("PROXYOP::SEEN") > 0, "{version}");
         assert_eq!(archive.count("PROXYOP::ORPHAN"), 0, "{version}");
         let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
-        let lines = list
-            .lines()
-            .filter(|line| line.contains("by steps 100-200"));
+        let lines = list.lines().filter(|line| line.contains("by steps 100-200"));
         // Off from the beginning, on, off.
         assert_eq!(lines.count() as u64, 3 * RANKS, "{version}: {list}");
         let Some(python) = python() else { return };
         let contents = archive.contents(&python);
-        let ends: Vec<u64> = contents
-            .collectives
-            .values()
-            .flat_map(|by_location| by_location.values().copied())
-            .collect();
+        let ends: Vec<u64> =
+            contents.collectives.values().flat_map(|by_location| by_location.values().copied()).collect();
         assert_eq!(ends, [101; 4], "{version}: {:?}", contents.collectives);
     }
 }
@@ -161,17 +147,9 @@ fn one_of_several_communicators_is_counted() {
         let Some(python) = python() else { return };
         let contents = archive.contents(&python);
         // Collective records of the counted communicator only, as many on each rank.
-        let with_records: BTreeSet<&str> = contents
-            .collectives
-            .keys()
-            .filter_map(|key| key.split_once(' ').map(|(_, comm)| comm))
-            .collect();
-        assert_eq!(
-            with_records.len(),
-            1,
-            "{version}: {:?}",
-            contents.collectives
-        );
+        let with_records: BTreeSet<&str> =
+            contents.collectives.keys().filter_map(|key| key.split_once(' ').map(|(_, comm)| comm)).collect();
+        assert_eq!(with_records.len(), 1, "{version}: {:?}", contents.collectives);
         let mut of_rank: BTreeMap<&str, u64> = BTreeMap::new();
         for (rank, ends) in contents.collectives.values().flatten() {
             *of_rank.entry(rank).or_default() += ends;
@@ -221,9 +199,8 @@ fn a_range_begins_and_ends_within_groups() {
         let archive = scratch.archive();
         no_faults(&archive);
         ranks_are_equal(&archive);
-        let counts = |kind: &str| {
-            ["SEEN", "NOT_SELECTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")))
-        };
+        let counts =
+            |kind: &str| ["SEEN", "NOT_SELECTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")));
         assert_eq!(counts("COLL"), [12, 10, 0], "table {table}");
         assert_eq!(counts("PROXYOP")[0], 12, "table {table}");
         if table == "7" {
@@ -235,9 +212,7 @@ fn a_range_begins_and_ends_within_groups() {
             assert_eq!(counts("GROUP"), [4, 6, 0]);
         }
         let ends = archive.events();
-        let ends = ends
-            .lines()
-            .filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
+        let ends = ends.lines().filter(|line| line.starts_with("MPI_COLLECTIVE_END"));
         assert_eq!(ends.count(), 12, "table {table}");
     }
 }
@@ -253,10 +228,7 @@ fn ranks_with_different_ranges_are_not_compared() {
     let archive = scratch.archive();
     archive.validate();
     let properties = archive.properties();
-    assert!(
-        !properties.contains_key("NCCL::RANKS_BEHIND"),
-        "{properties:?}"
-    );
+    assert!(!properties.contains_key("NCCL::RANKS_BEHIND"), "{properties:?}");
     let unknown = &properties["NCCL::MATCHING_UNKNOWN::LIST"];
     assert!(
         unknown.contains("train: rank 1: other collectives were to be recorded")
@@ -276,11 +248,7 @@ fn a_difference_between_ranks_has_its_number() {
             let mut calls = 0;
             let lines = lines.into_iter().map(|line| {
                 calls += u32::from(line.contains("CollApi"));
-                if calls == 7 {
-                    line.replace("count=7", "count=8")
-                } else {
-                    line
-                }
+                if calls == 7 { line.replace("count=7", "count=8") } else { line }
             });
             script = lines.collect::<Vec<String>>().join("\n");
             script.push('\n');
@@ -330,10 +298,7 @@ fn the_control_file_sets_ranges_too() {
     assert_eq!(archive.count("COLLAPI::SEEN"), 3);
     assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 9);
     let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];
-    assert!(
-        list.contains(": on, ") && list.contains("by steps 6-8 of rank 0"),
-        "{list}"
-    );
+    assert!(list.contains(": on, ") && list.contains("by steps 6-8 of rank 0"), "{list}");
     // The ranks see the file at different times.
     let records = archive.events();
     assert!(!records.contains("MPI_COLLECTIVE_END"), "{records}");
@@ -343,10 +308,8 @@ fn the_control_file_sets_ranges_too() {
 fn a_larger_communicator_becomes_the_counted_one() {
     let scratch = Scratch::new();
     let calls = |context: &str, calls: u32| {
-        let call =
-            "start ca CollApi ctx=CTX func=AllReduce count=7 datatype=ncclFloat32\nstop ca\n";
-        call.replace("CTX", context)
-            .repeat(usize::try_from(calls).expect("few"))
+        let call = "start ca CollApi ctx=CTX func=AllReduce count=7 datatype=ncclFloat32\nstop ca\n";
+        call.replace("CTX", context).repeat(usize::try_from(calls).expect("few"))
     };
     let script = format!(
         "init small id=0x1 name=small ranks=2 rank=0\n{}init large id=0x2 name=large ranks=4 rank=0\n{}{}finalize large\n{}finalize small\n",
@@ -363,10 +326,7 @@ fn a_larger_communicator_becomes_the_counted_one() {
     // The 2nd of the small one; the 2nd of the large one, and the calls until its range ended: all 3 of the small one;
     // then the small one counts again: the last of the 6th to 10th.
     assert_eq!(archive.count("COLLAPI::SEEN"), 1 + 1 + 3 + 1);
-    assert!(
-        !archive.events().contains("MPI_COLLECTIVE_END"),
-        "no operations were enqueued"
-    );
+    assert!(!archive.events().contains("MPI_COLLECTIVE_END"), "no operations were enqueued");
 }
 
 #[test]
@@ -375,9 +335,7 @@ fn a_value_that_is_no_range_is_reported() {
     let mut command = scratch.script(&script(0, &[1; 3]));
     let ended = run(command.env(VARIABLE, "200-100")).with_code(0);
     assert!(
-        ended.stderr.contains(
-            "NCCL_OTF2_STEPS=200-100: \"200-100\" ends before it begins; all is recorded"
-        ),
+        ended.stderr.contains("NCCL_OTF2_STEPS=200-100: \"200-100\" ends before it begins; all is recorded"),
         "{ended}"
     );
     let _finalized = scratch.finalize().with_code(0);

@@ -26,9 +26,7 @@ fn main() {
             assert!(done.complete, "{:?}", done.parts.first());
             done.archive.expect("an archive").size.events
         }),
-        ["unify", out] => measured(Path::new(out), |out| {
-            unify(out, &Silent).expect("unified").size.events
-        }),
+        ["unify", out] => measured(Path::new(out), |out| unify(out, &Silent).expect("unified").size.events),
         ["journals", ranks, events, folder] => {
             journals(number(ranks), u64::from(number(events)), Path::new(folder));
         }
@@ -43,8 +41,7 @@ fn main() {
 }
 
 fn number(text: &str) -> u32 {
-    text.parse()
-        .unwrap_or_else(|_| panic!("{text}: not a number"))
+    text.parse().unwrap_or_else(|_| panic!("{text}: not a number"))
 }
 
 /// Few processes with many events: from journals to the archive.
@@ -62,10 +59,7 @@ fn record(ranks: u32, events: u64, out: &Path) {
     for rank in 0..ranks {
         rank::record(out, rank, ranks, events / rank::EVENTS, job_ns);
     }
-    println!(
-        "{ranks} processes of {events} NCCL events recorded in {:.1} s",
-        begin.elapsed().as_secs_f64()
-    );
+    println!("{ranks} processes of {events} NCCL events recorded in {:.1} s", begin.elapsed().as_secs_f64());
 }
 
 /// Many processes with few events: from parts to the archive.
@@ -79,10 +73,7 @@ fn parts(ranks: u32, folder: &Path) {
         let part = rank::record(&out, rank, ranks, OPERATIONS, job_ns);
         write_part(&part, &options, &Silent).expect("written");
     }
-    println!(
-        "{ranks} parts of 4 communicators made in {:.1} s",
-        begin.elapsed().as_secs_f64()
-    );
+    println!("{ranks} parts of 4 communicators made in {:.1} s", begin.elapsed().as_secs_f64());
     in_a_process_of_its_own("unify", &out);
     fs::remove_dir_all(&out).expect("removed");
 }
@@ -109,12 +100,7 @@ fn measured(out: &Path, work: impl FnOnce(&Path) -> u64) {
     let stat = fs::read_to_string("/proc/self/stat").expect("a process");
     let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
     // utime and stime, in hundredths of a second.
-    let ticks: Vec<u64> = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse().ok())
-        .collect();
+    let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
     let cpu = ticks.iter().sum::<u64>() as f64 / 100.0;
     println!(
         "{wall:.1} s, {cpu:.1} s of processor time, peak {}; {events} OTF2 events, {:.2} million a second and core",

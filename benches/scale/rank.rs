@@ -38,26 +38,10 @@ fn communicators(rank: u32, ranks: u32) -> [Member; 4] {
     let (replica, stage) = (host % replicas, host / replicas);
     let id = |kind: u64, group: u32| 0x5ca1_e000_0000_0000 | kind << 32 | u64::from(group);
     [
-        Member {
-            id: id(0, 0),
-            rank,
-            ranks,
-        },
-        Member {
-            id: id(1, host),
-            rank: in_tensor,
-            ranks: tensor,
-        },
-        Member {
-            id: id(2, replica * tensor + in_tensor),
-            rank: stage,
-            ranks: stages,
-        },
-        Member {
-            id: id(3, stage * tensor + in_tensor),
-            rank: replica,
-            ranks: replicas,
-        },
+        Member { id: id(0, 0), rank, ranks },
+        Member { id: id(1, host), rank: in_tensor, ranks: tensor },
+        Member { id: id(2, replica * tensor + in_tensor), rank: stage, ranks: stages },
+        Member { id: id(3, stage * tensor + in_tensor), rank: replica, ranks: replicas },
     ]
 }
 
@@ -65,9 +49,7 @@ fn communicators(rank: u32, ranks: u32) -> [Member; 4] {
 pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns: u64) -> PathBuf {
     let host = rank / TENSOR;
     let pid = NO_PROCESS + rank;
-    let part = out
-        .join("parts")
-        .join(format!("host{host:05}-{pid}-{job_ns}"));
+    let part = out.join("parts").join(format!("host{host:05}-{pid}-{job_ns}"));
     fs::create_dir_all(part.join("journal")).expect("a part can be made");
     let mut info = ProcessInfo {
         format: 1,
@@ -153,20 +135,8 @@ impl Worker {
     /// Call, launch, plan, collective, and its two ends of a ring with a step each.
     fn all_reduce(&mut self, context: ContextId, member: &Member, sequence: u64) {
         let rank = i32::try_from(member.rank).expect("small");
-        let start = |parent: u64, rank: i32, body| Start {
-            context: context.get(),
-            parent,
-            rank,
-            body,
-        };
-        let group = self.main.start(&start(
-            0,
-            0,
-            Body::GroupApi(event::GroupApi {
-                graph_captured: false,
-                depth: 1,
-            }),
-        ));
+        let start = |parent: u64, rank: i32, body| Start { context: context.get(), parent, rank, body };
+        let group = self.main.start(&start(0, 0, Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 })));
         let call = self.main.start(&start(
             group.get(),
             0,
@@ -181,11 +151,8 @@ impl Worker {
             }),
         ));
         self.main.stop(call.get());
-        let launch = self.main.start(&start(
-            group.get(),
-            0,
-            Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }),
-        ));
+        let launch =
+            self.main.start(&start(group.get(), 0, Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 })));
         self.main.stop(launch.get());
         let coll = self.main.start(&start(
             call.get(),
@@ -219,12 +186,7 @@ impl Worker {
     fn transfer(&mut self, context: ContextId, member: &Member, coll: EventId, is_send: bool) {
         let rank = i32::try_from(member.rank).expect("small");
         let ranks = i32::try_from(member.ranks).expect("small");
-        let start = |parent: u64, body| Start {
-            context: context.get(),
-            parent,
-            rank,
-            body,
-        };
+        let start = |parent: u64, body| Start { context: context.get(), parent, rank, body };
         let peer = if is_send { rank + 1 } else { rank + ranks - 1 };
         let operation = self.proxy.start(&start(
             coll.get(),
@@ -237,20 +199,9 @@ impl Worker {
                 is_send,
             }),
         ));
-        let step = self.proxy.start(&start(
-            operation.get(),
-            Body::ProxyStep(event::ProxyStep { step: 0 }),
-        ));
-        let waits = if is_send {
-            state::PROXY_STEP_SEND_WAIT
-        } else {
-            state::PROXY_STEP_RECV_WAIT
-        };
-        self.proxy.state(&State {
-            event: step.get(),
-            state: waits,
-            args: StateArgs::ProxyStep { bytes: 4000 },
-        });
+        let step = self.proxy.start(&start(operation.get(), Body::ProxyStep(event::ProxyStep { step: 0 })));
+        let waits = if is_send { state::PROXY_STEP_SEND_WAIT } else { state::PROXY_STEP_RECV_WAIT };
+        self.proxy.state(&State { event: step.get(), state: waits, args: StateArgs::ProxyStep { bytes: 4000 } });
         self.proxy.stop(step.get());
         self.proxy.stop(operation.get());
     }

@@ -35,10 +35,7 @@ fn main() {
 
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let (major, minor, bugfix) = found.version;
-    write(
-        &out.join("header_version.rs"),
-        &format!("({major}, {minor}, {bugfix})\n"),
-    );
+    write(&out.join("header_version.rs"), &format!("({major}, {minor}, {bugfix})\n"));
     write(&out.join("bindings.rs"), &bindings(&found));
 }
 
@@ -68,9 +65,6 @@ fn fail(message: &str) -> ! {
     for line in message.lines() {
         println!("cargo::error={line}");
     }
-    #[expect(
-        clippy::exit,
-        reason = "a build script reports failure by its exit status"
-    )]
+    #[expect(clippy::exit, reason = "a build script reports failure by its exit status")]
     std::process::exit(1)
 }

@@ -15,19 +15,8 @@ use super::{Descriptor, StateArguments, guard};
 use crate::host::{live, logger, mask, version};
 
 /// `init` of v1 to v3: no communicator is described.
-pub(super) unsafe extern "C" fn init_v1<const TABLE: u8>(
-    context: *mut *mut c_void,
-    mask: *mut c_int,
-) -> ncclResult_t {
-    let comm = CommInit {
-        table: TABLE,
-        comm_id: 0,
-        name: Name::NONE,
-        nodes: 0,
-        ranks: 0,
-        rank: -1,
-        nccl_version: 0,
-    };
+pub(super) unsafe extern "C" fn init_v1<const TABLE: u8>(context: *mut *mut c_void, mask: *mut c_int) -> ncclResult_t {
+    let comm = CommInit { table: TABLE, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 0 };
     // SAFETY: the pointers are NCCL's own, unchanged.
     unsafe { init(context, mask, None, comm) }
 }
@@ -92,10 +81,7 @@ unsafe fn init(
         comm.nccl_version = version::current();
         session::init(&comm)
     });
-    let reply = reply.unwrap_or(InitReply {
-        context: nccl_events::id::ContextId::NONE,
-        mask: 0,
-    });
+    let reply = reply.unwrap_or(InitReply { context: nccl_events::id::ContextId::NONE, mask: 0 });
     let events = if guard::is_off() { 0 } else { reply.mask };
     if !mask.is_null() {
         // SAFETY: not NULL, so it is NCCL's int (contract); NCCL reads it with plain loads of an aligned int.
@@ -123,12 +109,7 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
-        let mut start = Start {
-            context: number(context),
-            parent: 0,
-            rank: -1,
-            body: Body::Group(event::Group {}),
-        };
+        let mut start = Start { context: number(context), parent: 0, rank: -1, body: Body::Group(event::Group {}) };
         // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
         // leave this callback.
         unsafe { D::read(descriptor, &mut start) };
@@ -156,11 +137,7 @@ pub(super) unsafe extern "C" fn record_event_state<A: StateArguments>(
             // SAFETY: NCCL found this function in a table whose versions have these arguments.
             unsafe { A::read(arguments, state) }
         });
-        record::state(&State {
-            event: number(handle),
-            state,
-            args,
-        });
+        record::state(&State { event: number(handle), state, args });
     });
     ncclSuccess
 }

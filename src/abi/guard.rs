@@ -61,10 +61,7 @@ struct Switch {
 
 impl Switch {
     const fn new(stop: fn()) -> Self {
-        Self {
-            off: AtomicBool::new(false),
-            stop,
-        }
+        Self { off: AtomicBool::new(false), stop }
     }
 
     #[inline]
@@ -129,10 +126,7 @@ impl Switch {
 /// A number as NCCL holds it.
 #[inline]
 pub(super) fn pointer(number: u64) -> *mut c_void {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "pointers have 64 bits: layout.rs asserts LP64"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "pointers have 64 bits: layout.rs asserts LP64")]
     ptr::without_provenance_mut(number as usize)
 }
 
@@ -145,10 +139,7 @@ fn reason(payload: &(dyn Any + Send)) -> &str {
         .unwrap_or("a panic without words")
 }
 
-#[expect(
-    clippy::mem_forget,
-    reason = "dropping a payload can panic again, outside of any guard"
-)]
+#[expect(clippy::mem_forget, reason = "dropping a payload can panic again, outside of any guard")]
 fn forget(payload: Box<dyn Any + Send>) {
     mem::forget(payload);
 }
@@ -212,9 +203,7 @@ mod tests {
     #[test]
     fn a_payload_that_panics_when_dropped_is_not_dropped() {
         extern "C" fn callback(switch: &Switch) -> bool {
-            switch
-                .run("the test", || panic_any(PanicsWhenDropped))
-                .is_none()
+            switch.run("the test", || panic_any(PanicsWhenDropped)).is_none()
         }
         let switch = Switch::new(|| {});
         assert!(callback(&switch));

@@ -22,12 +22,7 @@ pub struct Fact {
 }
 
 const fn fact(structure: &'static str, field: &'static str, offset: usize, size: usize) -> Fact {
-    Fact {
-        structure,
-        field,
-        offset,
-        size,
-    }
+    Fact { structure, field, offset, size }
 }
 
 const fn size_behind<T>(_field: *const T) -> usize {

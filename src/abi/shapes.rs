@@ -90,10 +90,7 @@ pub(super) fn proxy_step<'a>(raw: &sys::ncclProfilerProxyStep_v1_t) -> Body<Name
 /// # Safety
 /// `raw` is of a descriptor as `Descriptor::read` demands it, for `'a`.
 #[inline]
-pub(super) unsafe fn p2p_v2<'a>(
-    raw: &sys::ncclProfilerP2p_v2_t,
-    parent: *mut c_void,
-) -> Body<Name<'a>> {
+pub(super) unsafe fn p2p_v2<'a>(raw: &sys::ncclProfilerP2p_v2_t, parent: *mut c_void) -> Body<Name<'a>> {
     Body::P2p(event::P2p {
         func: name!(raw.func),
         buffer: number(raw.buff),
@@ -112,10 +109,7 @@ pub(super) unsafe fn p2p_v2<'a>(
 /// # Safety
 /// `raw` is of a descriptor as `Descriptor::read` demands it, for `'a`.
 #[inline]
-pub(super) unsafe fn coll_v4<'a>(
-    raw: &sys::ncclProfilerColl_v4_t,
-    parent_group: *mut c_void,
-) -> event::Coll<Name<'a>> {
+pub(super) unsafe fn coll_v4<'a>(raw: &sys::ncclProfilerColl_v4_t, parent_group: *mut c_void) -> event::Coll<Name<'a>> {
     event::Coll {
         sequence: raw.seqNumber,
         func: name!(raw.func),
@@ -139,10 +133,7 @@ pub(super) unsafe fn coll_v4<'a>(
 /// v4 and later.
 #[inline]
 pub(super) fn kernel_ch<'a>(raw: &sys::ncclProfilerKernelCh_v4_t) -> Body<Name<'a>> {
-    Body::KernelCh(event::KernelCh {
-        channel: raw.channelId,
-        gpu_ns: raw.pTimer,
-    })
+    Body::KernelCh(event::KernelCh { channel: raw.channelId, gpu_ns: raw.pTimer })
 }
 
 /// v3 and later.
@@ -174,10 +165,7 @@ unsafe fn net_data(id: i64, data: *const c_void) -> NetData {
     match id {
         IB => {
             // SAFETY: not NULL, and the id says that this is the layout; its alignment is the plugin's affair.
-            let data = unsafe {
-                data.cast::<sys::ncclProfilerNetIbDescr_v1_t>()
-                    .read_unaligned()
-            };
+            let data = unsafe { data.cast::<sys::ncclProfilerNetIbDescr_v1_t>().read_unaligned() };
             if data.type_ != NET_EVENT {
                 return NetData::Opaque;
             }
@@ -192,19 +180,12 @@ unsafe fn net_data(id: i64, data: *const c_void) -> NetData {
         }
         SOCKET => {
             // SAFETY: as above.
-            let data = unsafe {
-                data.cast::<sys::ncclProfilerNetSockDescr_v1_t>()
-                    .read_unaligned()
-            };
+            let data = unsafe { data.cast::<sys::ncclProfilerNetSockDescr_v1_t>().read_unaligned() };
             if data.type_ != NET_EVENT {
                 return NetData::Opaque;
             }
             let sock = member!(data, sock);
-            NetData::Socket {
-                descriptor: sock.fd,
-                operation: sock.op,
-                bytes: sock.length as u64,
-            }
+            NetData::Socket { descriptor: sock.fd, operation: sock.op, bytes: sock.length as u64 }
         }
         _ => NetData::Opaque,
     }

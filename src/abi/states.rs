@@ -25,9 +25,9 @@ impl StateArguments for ncclProfilerEventStateArgs_v1_t {
                 bytes: field!(arguments.proxyOp.transSize) as u64,
                 steps: field!(arguments.proxyOp.steps),
             },
-            state::PROXY_CTRL_IDLE..=state::PROXY_CTRL_APPEND_END => StateArgs::ProxyCtrl {
-                appended: field!(arguments.proxyCtrl.appendedProxyOps),
-            },
+            state::PROXY_CTRL_IDLE..=state::PROXY_CTRL_APPEND_END => {
+                StateArgs::ProxyCtrl { appended: field!(arguments.proxyCtrl.appendedProxyOps) }
+            }
             // Steps: NULL up to 2.26, zeroes from 2.27 on.
             _ => StateArgs::None,
         }
@@ -38,20 +38,17 @@ impl StateArguments for ncclProfilerEventStateArgs_v4_t {
     #[inline]
     unsafe fn read(arguments: NonNull<Self>, state: u32) -> StateArgs {
         match state {
-            state::PROXY_STEP_SEND_GPU_WAIT..=state::PROXY_STEP_RECV_GPU_WAIT
-            | state::PROXY_STEP_SEND_PEER_WAIT => StateArgs::ProxyStep {
-                bytes: field!(arguments.proxyStep.transSize) as u64,
-            },
-            state::PROXY_CTRL_IDLE..=state::PROXY_CTRL_APPEND_END => StateArgs::ProxyCtrl {
-                appended: field!(arguments.proxyCtrl.appendedProxyOps),
-            },
+            state::PROXY_STEP_SEND_GPU_WAIT..=state::PROXY_STEP_RECV_GPU_WAIT | state::PROXY_STEP_SEND_PEER_WAIT => {
+                StateArgs::ProxyStep { bytes: field!(arguments.proxyStep.transSize) as u64 }
+            }
+            state::PROXY_CTRL_IDLE..=state::PROXY_CTRL_APPEND_END => {
+                StateArgs::ProxyCtrl { appended: field!(arguments.proxyCtrl.appendedProxyOps) }
+            }
             // Which plugin's data this is was said when the event started, and is not said again here.
-            state::NET_PLUGIN_UPDATE => StateArgs::NetPlugin {
-                data: NetData::Opaque,
-            },
-            state::KERNEL_CH_STOP | state::KERNEL_PHASE_STOP => StateArgs::GpuTime {
-                gpu_ns: field!(arguments.kernelCh.pTimer),
-            },
+            state::NET_PLUGIN_UPDATE => StateArgs::NetPlugin { data: NetData::Opaque },
+            state::KERNEL_CH_STOP | state::KERNEL_PHASE_STOP => {
+                StateArgs::GpuTime { gpu_ns: field!(arguments.kernelCh.pTimer) }
+            }
             // 19 carries zeroes; 23 and 24 carry NULL, or from 2.29 on to a v5 plugin a pointer to nothing.
             _ => StateArgs::None,
         }

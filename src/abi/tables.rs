@@ -5,9 +5,7 @@
 
 use std::ffi::CStr;
 
-use super::callbacks::{
-    finalize, init_v1, init_v4, init_v5, record_event_state, start_event, stop_event,
-};
+use super::callbacks::{finalize, init_v1, init_v4, init_v5, record_event_state, start_event, stop_event};
 use super::sys;
 
 /// The plugin's name in NCCL's log lines.

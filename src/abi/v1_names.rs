@@ -7,16 +7,8 @@ use nccl_events::Name;
 
 const UNKNOWN: &CStr = c"Unknown";
 
-const FUNCTIONS: [&CStr; 8] = [
-    c"Broadcast",
-    c"Reduce",
-    c"AllGather",
-    c"ReduceScatter",
-    c"AllReduce",
-    c"SendRecv",
-    c"Send",
-    c"Recv",
-];
+const FUNCTIONS: [&CStr; 8] =
+    [c"Broadcast", c"Reduce", c"AllGather", c"ReduceScatter", c"AllReduce", c"SendRecv", c"Send", c"Recv"];
 
 const DATATYPES: [&CStr; 12] = [
     c"ncclInt8",
@@ -33,15 +25,7 @@ const DATATYPES: [&CStr; 12] = [
     c"ncclFloat8e5m2",
 ];
 
-const ALGORITHMS: [&CStr; 7] = [
-    c"TREE",
-    c"RING",
-    c"COLLNET_DIRECT",
-    c"COLLNET_CHAIN",
-    c"NVLS",
-    c"NVLS_TREE",
-    c"PAT",
-];
+const ALGORITHMS: [&CStr; 7] = [c"TREE", c"RING", c"COLLNET_DIRECT", c"COLLNET_CHAIN", c"NVLS", c"NVLS_TREE", c"PAT"];
 
 const PROTOCOLS: [&CStr; 3] = [c"LL", c"LL128", c"SIMPLE"];
 

@@ -47,10 +47,9 @@ impl Descriptor for ncclProfilerEventDescr_v3_t {
             Kind::ProxyOp => proxy_op(member!(descriptor, proxyOp)),
             Kind::ProxyStep => proxy_step(member!(descriptor, proxyStep)),
             Kind::ProxyCtrl => Body::ProxyCtrl(event::ProxyCtrl {}),
-            Kind::KernelCh => Body::KernelCh(event::KernelCh {
-                channel: member!(descriptor, kernelCh).channelId,
-                gpu_ns: 0,
-            }),
+            Kind::KernelCh => {
+                Body::KernelCh(event::KernelCh { channel: member!(descriptor, kernelCh).channelId, gpu_ns: 0 })
+            }
             Kind::NetPlugin => {
                 let raw = member!(descriptor, netPlugin);
                 // SAFETY: the contract.

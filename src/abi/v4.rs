@@ -6,9 +6,7 @@ use std::ptr::NonNull;
 use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
-use super::shapes::{
-    coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step,
-};
+use super::shapes::{coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step};
 use super::sys::ncclProfilerEventDescr_v4_t;
 use crate::host::version;
 

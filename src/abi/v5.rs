@@ -6,9 +6,7 @@ use std::ptr::NonNull;
 use nccl_events::{Body, Kind, Name, Start};
 
 use super::Descriptor;
-use super::shapes::{
-    coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step,
-};
+use super::shapes::{coll_v4, header, kernel_ch, kind, member, name, net_plugin, number, proxy_op, proxy_step};
 use super::sys::{ncclProfilerColl_v4_t, ncclProfilerColl_v5_t, ncclProfilerEventDescr_v5_t};
 
 /// The fields that v4 has: v5 appends one.
@@ -57,10 +55,7 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
             }
             Kind::GroupApi => {
                 let raw = member!(descriptor, groupApi);
-                Body::GroupApi(event::GroupApi {
-                    graph_captured: raw.graphCaptured != 0,
-                    depth: raw.groupDepth,
-                })
+                Body::GroupApi(event::GroupApi { graph_captured: raw.graphCaptured != 0, depth: raw.groupDepth })
             }
             Kind::CollApi => {
                 let raw = member!(descriptor, collApi);
@@ -85,9 +80,9 @@ impl Descriptor for ncclProfilerEventDescr_v5_t {
                     user_tag: 0,
                 })
             }
-            Kind::KernelLaunch => Body::KernelLaunch(event::KernelLaunch {
-                stream: number(member!(descriptor, kernelLaunch).stream),
-            }),
+            Kind::KernelLaunch => {
+                Body::KernelLaunch(event::KernelLaunch { stream: number(member!(descriptor, kernelLaunch).stream) })
+            }
             _ => Body::Unknown(event::Unknown { event_type }),
         };
     }

@@ -37,10 +37,7 @@ impl Descriptor for ncclProfilerEventDescr_v6_t {
             }
             Kind::CeSync => {
                 let raw = member!(descriptor, ceCollSync);
-                Body::CeSync(event::CeSync {
-                    complete: raw.isComplete != 0,
-                    ranks: raw.nRanks,
-                })
+                Body::CeSync(event::CeSync { complete: raw.isComplete != 0, ranks: raw.nRanks })
             }
             Kind::CeBatch => {
                 let raw = member!(descriptor, ceCollBatch);

@@ -42,16 +42,10 @@ unsafe fn add_v7<'a>(body: &mut Body<Name<'a>>, descriptor: &ncclProfilerEventDe
             coll.user_tag = raw.userTag;
         }
         Body::P2p(p2p) => p2p.user_tag = member!(descriptor, p2p).userTag,
-        Body::CollApi(event::CollApi { user_tag, .. }) => {
-            *user_tag = member!(descriptor, collApi).userTag
-        }
-        Body::P2pApi(event::P2pApi { user_tag, .. }) => {
-            *user_tag = member!(descriptor, p2pApi).userTag
-        }
+        Body::CollApi(event::CollApi { user_tag, .. }) => *user_tag = member!(descriptor, collApi).userTag,
+        Body::P2pApi(event::P2pApi { user_tag, .. }) => *user_tag = member!(descriptor, p2pApi).userTag,
         Body::CeColl(coll) => coll.user_tag = member!(descriptor, ceColl).userTag,
-        Body::Unknown(event::Unknown { event_type })
-            if matches!(kind(*event_type), Kind::KernelPhase) =>
-        {
+        Body::Unknown(event::Unknown { event_type }) if matches!(kind(*event_type), Kind::KernelPhase) => {
             let raw = member!(descriptor, kernelPhase);
             *body = Body::KernelPhase(event::KernelPhase {
                 channel: raw.channelId,

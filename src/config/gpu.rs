@@ -16,12 +16,8 @@ pub enum BackendChoice {
 
 impl BackendChoice {
     /// The values of the variable.
-    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[
-        ("off", Self::Off),
-        ("auto", Self::Auto),
-        ("cupti", Self::Cupti),
-        ("events", Self::Events),
-    ];
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+        &[("off", Self::Off), ("auto", Self::Auto), ("cupti", Self::Cupti), ("events", Self::Events)];
 }
 
 /// Which kernels are recorded (`NCCL_OTF2_CUPTI_KERNELS`).
@@ -36,8 +32,7 @@ pub enum CuptiKernels {
 
 impl CuptiKernels {
     /// The values of the variable.
-    pub(super) const CHOICES: &'static [(&'static str, Self)] =
-        &[("nccl", Self::Nccl), ("all", Self::All)];
+    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[("nccl", Self::Nccl), ("all", Self::All)];
 }
 
 /// All settings of GPU timing.

@@ -31,12 +31,8 @@ impl Config {
     /// Reads the process's environment.
     #[must_use]
     pub fn from_environment() -> Self {
-        let variables = std::env::vars_os().filter_map(|(name, value)| {
-            Some((
-                name.into_string().ok()?,
-                value.to_string_lossy().into_owned(),
-            ))
-        });
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
         Self::from_variables(variables)
     }
 
@@ -46,9 +42,8 @@ impl Config {
         let mut config = Self::default();
         let mut nccl_mask = None;
         let mut has_events = false;
-        let mut ours: Vec<(String, String)> = variables
-            .filter(|(name, _)| is_ours(name) || name == NCCL_EVENT_MASK)
-            .collect();
+        let mut ours: Vec<(String, String)> =
+            variables.filter(|(name, _)| is_ours(name) || name == NCCL_EVENT_MASK).collect();
         ours.sort();
         for (name, value) in ours {
             if name == NCCL_EVENT_MASK {
@@ -69,9 +64,7 @@ impl Config {
         if let (Some(value), false) = (nccl_mask, has_events) {
             match number(&value).and_then(|mask| u32::try_from(mask).ok()) {
                 Some(mask) => config.mask = mask & FULL,
-                None => config.remarks.push(format!(
-                    "{NCCL_EVENT_MASK}={value}: not a number; `standard` is used"
-                )),
+                None => config.remarks.push(format!("{NCCL_EVENT_MASK}={value}: not a number; `standard` is used")),
             }
         }
         config

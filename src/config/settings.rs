@@ -34,8 +34,7 @@ pub enum Finalize {
 }
 
 impl Finalize {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] =
-        &[("inline", Self::Inline), ("offline", Self::Offline)];
+    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[("inline", Self::Inline), ("offline", Self::Offline)];
 }
 
 /// How much the plugin logs.
@@ -50,11 +49,8 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
-    pub(super) const CHOICES: &'static [(&'static str, Self)] = &[
-        ("quiet", Self::Quiet),
-        ("normal", Self::Normal),
-        ("verbose", Self::Verbose),
-    ];
+    pub(super) const CHOICES: &'static [(&'static str, Self)] =
+        &[("quiet", Self::Quiet), ("normal", Self::Normal), ("verbose", Self::Verbose)];
 }
 
 /// The settings of one process.
@@ -137,10 +133,7 @@ impl Config {
             Some(_) => self.max_bytes,
             None => DEFAULT_FLIGHT_BYTES,
         };
-        self.is_flight.then(|| Retention {
-            bytes: self.flight_bytes.unwrap_or(by_default),
-            time: self.flight_time,
-        })
+        self.is_flight.then(|| Retention { bytes: self.flight_bytes.unwrap_or(by_default), time: self.flight_time })
     }
 
     /// The size limit of the journal. A flight recording gets room above its retention, because the maintenance thread

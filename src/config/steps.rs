@@ -59,11 +59,7 @@ fn range(word: &str) -> Result<StepRange, String> {
             .map_err(|_| format!("\"{word}\" is no range of collectives like 100-200 (100- for all from the 100th on)"))
     };
     let first = number(first)?;
-    let last = if last.is_empty() {
-        u32::MAX
-    } else {
-        number(last)?
-    };
+    let last = if last.is_empty() { u32::MAX } else { number(last)? };
     if first == 0 {
         Err(format!("\"{word}\": collectives are counted from 1"))
     } else if last < first {

@@ -29,9 +29,7 @@ pub fn expand(template: &str, values: &PathValues) -> String {
             Some('h') => result.push_str(&clean(&values.host)),
             Some('p') => result.push_str(&values.process_id.to_string()),
             Some('j') => result.push_str(&values.job.as_deref().map_or_else(unknown, clean)),
-            Some('r') => {
-                result.push_str(&values.rank.map_or_else(unknown, |rank| rank.to_string()))
-            }
+            Some('r') => result.push_str(&values.rank.map_or_else(unknown, |rank| rank.to_string())),
             Some('%') | None => result.push('%'),
             Some(other) => result.extend(['%', other]),
         }

@@ -6,22 +6,14 @@ use journal::writer::Retention;
 use nccl_events::Kind;
 
 fn read(pairs: &[(&str, &str)]) -> Config {
-    Config::from_variables(
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    )
+    Config::from_variables(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
 }
 
 #[test]
 fn a_misspelt_variable_names_the_nearest() {
     let config = read(&[("NCCL_OTF2_EVENT", "full")]);
     assert_eq!(config.remarks.len(), 1);
-    assert!(
-        config.remarks[0].contains("NCCL_OTF2_EVENTS"),
-        "{:?}",
-        config.remarks
-    );
+    assert!(config.remarks[0].contains("NCCL_OTF2_EVENTS"), "{:?}", config.remarks);
     assert_eq!(config.mask, STANDARD);
 }
 
@@ -34,22 +26,9 @@ fn bad_values_keep_the_default_and_say_so() {
         ("NCCL_OTF2_FINALIZE_TIMEOUT", "-3"),
     ]);
     assert_eq!(config.remarks.len(), 4, "{:?}", config.remarks);
-    assert!(
-        config
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("nearest: inline"))
-    );
-    assert!(
-        config
-            .remarks
-            .iter()
-            .any(|remark| remark.contains("nearest: standard"))
-    );
-    assert_eq!(
-        (config.finalize, config.max_bytes, config.mask),
-        (Finalize::Inline, 8 << 30, STANDARD)
-    );
+    assert!(config.remarks.iter().any(|remark| remark.contains("nearest: inline")));
+    assert!(config.remarks.iter().any(|remark| remark.contains("nearest: standard")));
+    assert_eq!((config.finalize, config.max_bytes, config.mask), (Finalize::Inline, 8 << 30, STANDARD));
     assert_eq!(config.finalize_timeout, Duration::from_secs(60));
 }
 
@@ -71,23 +50,13 @@ fn without_kernel_channels_there_are_no_phases() {
     let neither = FULL & !Kind::KernelCh.mask() & !Kind::KernelPhase.mask();
     assert_eq!(event_mask("full,-KernelCh").unwrap(), neither);
     assert_eq!(event_mask("full,-0x40").unwrap(), neither);
-    assert_eq!(
-        event_mask("full,-KernelPhase").unwrap(),
-        FULL & !Kind::KernelPhase.mask()
-    );
+    assert_eq!(event_mask("full,-KernelPhase").unwrap(), FULL & !Kind::KernelPhase.mask());
 }
 
 #[test]
 fn ncclprofile_event_mask_counts_when_ours_is_absent() {
     assert_eq!(read(&[("NCCL_PROFILE_EVENT_MASK", "2")]).mask, 2);
-    assert_eq!(
-        read(&[
-            ("NCCL_PROFILE_EVENT_MASK", "2"),
-            ("NCCL_OTF2_EVENTS", "light")
-        ])
-        .mask,
-        LIGHT
-    );
+    assert_eq!(read(&[("NCCL_PROFILE_EVENT_MASK", "2"), ("NCCL_OTF2_EVENTS", "light")]).mask, LIGHT);
 }
 
 #[test]
@@ -113,16 +82,8 @@ fn a_size_that_is_too_small_is_raised_and_says_so() {
 
 #[test]
 fn directories_expand() {
-    let values = PathValues {
-        host: "n1".into(),
-        process_id: 7,
-        job: Some("a/b".into()),
-        rank: None,
-    };
-    assert_eq!(
-        expand("/x/%j/%h-%p-%r%%%q", &values),
-        "/x/a_b/n1-7-unknown%%q"
-    );
+    let values = PathValues { host: "n1".into(), process_id: 7, job: Some("a/b".into()), rank: None };
+    assert_eq!(expand("/x/%j/%h-%p-%r%%%q", &values), "/x/a_b/n1-7-unknown%%q");
 }
 
 #[test]
@@ -158,15 +119,8 @@ fn a_flight_has_a_size_or_a_time() {
     let time = ("NCCL_OTF2_FLIGHT_SECONDS", "90");
     assert_eq!(kept(&[flight, time]), of(8 << 30, Some(90)));
     assert_eq!(kept(&[flight, size, time]), of(1 << 30, Some(90)));
-    let config = read(&[
-        flight,
-        ("NCCL_OTF2_FLIGHT_SIZE", "1M"),
-        ("NCCL_OTF2_MAX_SIZE", "4M"),
-    ]);
-    assert_eq!(
-        (config.remarks.len(), config.flight_retention()),
-        (1, of(8 << 20, None))
-    );
+    let config = read(&[flight, ("NCCL_OTF2_FLIGHT_SIZE", "1M"), ("NCCL_OTF2_MAX_SIZE", "4M")]);
+    assert_eq!((config.remarks.len(), config.flight_retention()), (1, of(8 << 20, None)));
     // Room for a maintenance thread that is late.
     assert_eq!(config.limit_bytes(), 16 << 20);
 }

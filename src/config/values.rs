@@ -2,9 +2,7 @@
 
 /// Reads one word of a list, in upper or lower case.
 pub(super) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let found = choices
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(value));
+    let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         format!(
@@ -19,13 +17,7 @@ pub(super) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, S
 pub(super) fn size(value: &str) -> Result<u64, String> {
     let bad = || "not a size like 512M or 8G; 8G is used".to_owned();
     let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match value
-        .get(digits.len()..)
-        .unwrap_or("")
-        .trim()
-        .to_ascii_uppercase()
-        .trim_end_matches("IB")
-    {
+    let shift = match value.get(digits.len()..).unwrap_or("").trim().to_ascii_uppercase().trim_end_matches("IB") {
         "" | "B" => 0,
         "K" | "KB" => 10,
         "M" | "MB" => 20,
@@ -47,13 +39,12 @@ pub(super) fn signal(value: &str) -> Result<Option<i32>, String> {
         _ => {}
     }
     let free = |number: i32| {
-        [libc::SIGUSR1, libc::SIGUSR2].contains(&number)
-            || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
+        [libc::SIGUSR1, libc::SIGUSR2].contains(&number) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number)
     };
     let number = name.parse().ok().filter(|&number| free(number));
-    number.map(Some).ok_or_else(|| {
-        "not USR1, USR2, the number of a real-time signal, or none; the default is used".to_owned()
-    })
+    number
+        .map(Some)
+        .ok_or_else(|| "not USR1, USR2, the number of a real-time signal, or none; the default is used".to_owned())
 }
 
 /// Reads a number, decimal or with `0x`.
@@ -67,7 +58,6 @@ pub(super) fn number(text: &str) -> Option<u64> {
 
 /// The known word that a misspelt one is closest to.
 pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
-    let distance =
-        |known: &&str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
+    let distance = |known: &&str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
     known.min_by_key(distance).unwrap_or("")
 }

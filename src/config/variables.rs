@@ -50,11 +50,7 @@ pub const VARIABLES: &[Variable] = &[
         default: "`trace`",
         doc: "`flight` keeps only the end of the recording ([GUIDE.md](GUIDE.md#flight-recordings)). `off` loads the plugin and records nothing.",
         set: |config, value| {
-            let modes = [
-                ("trace", (true, false)),
-                ("flight", (true, true)),
-                ("off", (false, false)),
-            ];
+            let modes = [("trace", (true, false)), ("flight", (true, true)), ("off", (false, false))];
             (config.enabled, config.is_flight) = choice(value, &modes)?;
             Ok(())
         },
@@ -94,10 +90,7 @@ pub const VARIABLES: &[Variable] = &[
         doc: "Steps to record: from which collective to which one of the largest communicator, counted from 1 ([GUIDE.md](GUIDE.md#record-only-some-steps)). What a CUDA graph captures counts once, not at each replay (from NCCL 2.28 on).",
         set: |config, value| {
             let steps = StepRanges::parse(value);
-            put(
-                &mut config.steps,
-                steps.map_err(|reason| format!("{reason}; all is recorded")),
-            )
+            put(&mut config.steps, steps.map_err(|reason| format!("{reason}; all is recorded")))
         },
     },
     Variable {
@@ -140,12 +133,7 @@ pub const VARIABLES: &[Variable] = &[
         values: "`0` or `1`",
         default: "`0`",
         doc: "Keep the journal when it has been written, so that it can be written again by another version. A damaged one is kept anyway.",
-        set: |config, value| {
-            put(
-                &mut config.keep_journal,
-                choice(value, &[("0", false), ("1", true)]),
-            )
-        },
+        set: |config, value| put(&mut config.keep_journal, choice(value, &[("0", false), ("1", true)])),
     },
     Variable {
         name: "NCCL_OTF2_LEVEL",
@@ -170,48 +158,28 @@ pub const VARIABLES: &[Variable] = &[
         values: "`stream` or `cpu`",
         default: "`stream`",
         doc: "What the locations of communicators are: streams of the GPU, or threads of the process for tools that show communication of threads only. `nccl-otf2 finalize --comm-locations` changes it afterwards.",
-        set: |config, value| {
-            put(
-                &mut config.archive.comm_locations,
-                choice(value, CommLocations::CHOICES),
-            )
-        },
+        set: |config, value| put(&mut config.archive.comm_locations, choice(value, CommLocations::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_COLLECTIVES",
         values: "`blocking`, `nonblocking` or `none`",
         default: "`blocking`",
         doc: "Which communication records collectives have: a pair around the operation, a request when it was enqueued and its completion, or none. `nccl-otf2 finalize --collectives` changes it afterwards where the journals were kept.",
-        set: |config, value| {
-            put(
-                &mut config.archive.collectives,
-                choice(value, CollectiveRecords::CHOICES),
-            )
-        },
+        set: |config, value| put(&mut config.archive.collectives, choice(value, CollectiveRecords::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_GPU",
         values: "`auto`, `cupti`, `events` or `off`",
         default: "`auto`",
         doc: "How GPU work that NCCL launched is timed ([GPU.md](GPU.md)). `cupti`: by CUPTI's records. `events`: by CUDA events around launches, which disturb no other tool. `auto`: by CUPTI unless another tool may use it, else by events; a line says which. `off`: nothing of CUDA's is called, and the trace does not say which GPUs there are either.",
-        set: |config, value| {
-            put(
-                &mut config.gpu.backend,
-                choice(value, BackendChoice::CHOICES),
-            )
-        },
+        set: |config, value| put(&mut config.gpu.backend, choice(value, BackendChoice::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_KERNELS",
         values: "`nccl` or `all`",
         default: "`nccl`",
         doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process.",
-        set: |config, value| {
-            put(
-                &mut config.gpu.kernels,
-                choice(value, CuptiKernels::CHOICES),
-            )
-        },
+        set: |config, value| put(&mut config.gpu.kernels, choice(value, CuptiKernels::CHOICES)),
     },
     Variable {
         name: "NCCL_OTF2_CUPTI_LIB",
@@ -260,9 +228,7 @@ fn flight_size(config: &mut Config, value: &str) -> Result<(), String> {
     config.flight_bytes = Some(bytes.max(SMALLEST_FLIGHT_BYTES));
     if bytes < SMALLEST_FLIGHT_BYTES {
         let smallest = SMALLEST_FLIGHT_BYTES >> 20;
-        return Err(format!(
-            "less than {smallest}M, which would keep next to no old records; {smallest}M is used"
-        ));
+        return Err(format!("less than {smallest}M, which would keep next to no old records; {smallest}M is used"));
     }
     Ok(())
 }

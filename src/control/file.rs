@@ -28,15 +28,11 @@ fn line_of(text: &str) -> Result<Line, String> {
     match (word.to_ascii_lowercase().as_str(), rest.trim()) {
         ("recording", rest) if rest.eq_ignore_ascii_case("on") => Ok(Line::Recording(true)),
         ("recording", rest) if rest.eq_ignore_ascii_case("off") => Ok(Line::Recording(false)),
-        ("recording", _) => Err(format!(
-            "\"{text}\" is not `recording on` or `recording off`"
-        )),
+        ("recording", _) => Err(format!("\"{text}\" is not `recording on` or `recording off`")),
         ("events", "") => Err("`events` without a list".to_owned()),
         ("events", list) => config::event_kinds(list).map(Line::Events),
         ("steps", list) => StepRanges::parse(list).map(Line::Steps),
-        _ => Err(format!(
-            "\"{text}\" is not `recording on`, `recording off`, `events LIST` or `steps LIST`"
-        )),
+        _ => Err(format!("\"{text}\" is not `recording on`, `recording off`, `events LIST` or `steps LIST`")),
     }
 }
 
@@ -54,10 +50,7 @@ mod tests {
         assert_eq!(read[2], (5, Ok(Line::Events(light_without))));
         let steps = StepRanges::parse("3,7-9").expect("two ranges");
         assert_eq!(read[8], (11, Ok(Line::Steps(steps))));
-        let reasons: Vec<_> = read[3..8]
-            .iter()
-            .map(|(n, line)| (*n, line.clone().unwrap_err()))
-            .collect();
+        let reasons: Vec<_> = read[3..8].iter().map(|(n, line)| (*n, line.clone().unwrap_err())).collect();
         assert_eq!(
             reasons,
             [

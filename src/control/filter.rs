@@ -33,11 +33,7 @@ pub(crate) fn consider(event: &Start<Name<'_>>) -> Verdict {
 pub(super) fn set(wanted: u32) {
     // Collectives are counted even if they are not recorded.
     let counted = 1 << STEPS.counted_kind() as u32;
-    let plain = if STEPS.is_limited() {
-        0
-    } else {
-        wanted & !counted
-    };
+    let plain = if STEPS.is_limited() { 0 } else { wanted & !counted };
     WANTED.store(wanted, Ordering::Relaxed);
     PLAIN.store(plain, Ordering::Relaxed);
 }

@@ -58,10 +58,7 @@ impl Control {
             path: out.join(FILE),
             asked: events,
             known,
-            wanted: Wanted {
-                is_on: true,
-                events,
-            },
+            wanted: Wanted { is_on: true, events },
             steps,
             due: Instant::now(),
             content: Vec::new(),
@@ -104,10 +101,7 @@ impl Control {
         let changed = (steps != self.steps).then(|| self.set_steps(steps));
         let switch = self.switch(before, Cause::File);
         // Before there are communicators the job behaves as if it had been started with these ranges.
-        switch
-            .into_iter()
-            .chain(changed.filter(|_| has_looked))
-            .collect()
+        switch.into_iter().chain(changed.filter(|_| has_looked)).collect()
     }
 
     /// The file's content, if it has changed. Whoever removes the file changes nothing.
@@ -130,11 +124,7 @@ impl Control {
         self.steps = steps;
         STEPS.set_ranges(&self.steps);
         Switch {
-            cause: Cause::Steps(Turn {
-                range: self.steps.ranges().first().copied(),
-                started: 0,
-                is_exact: false,
-            }),
+            cause: Cause::Steps(Turn { range: self.steps.ranges().first().copied(), started: 0, is_exact: false }),
             before: self.wanted,
             after: self.wanted,
         }
@@ -144,21 +134,13 @@ impl Control {
     fn switch(&self, before: Wanted, cause: Cause) -> Option<Switch> {
         let after = self.wanted;
         self.apply();
-        (before != after).then_some(Switch {
-            cause,
-            before,
-            after,
-        })
+        (before != after).then_some(Switch { cause, before, after })
     }
 
     fn apply(&self) {
         STEPS.set_events(self.wanted.events);
         filter::set(wanted_kinds(self.wanted, self.asked));
-        let counted = if self.steps.is_empty() {
-            0
-        } else {
-            Kind::Coll.mask() | Kind::CollApi.mask()
-        };
+        let counted = if self.steps.is_empty() { 0 } else { Kind::Coll.mask() | Kind::CollApi.mask() };
         self.raise(self.wanted.events | counted & self.known);
     }
 

@@ -31,14 +31,8 @@ const fn with_parents(events: u32) -> u32 {
         (Kind::ProxyStep.mask(), Kind::ProxyOp.mask()),
         (CHANNELS | NET, Kind::Coll.mask() | Kind::P2p.mask()),
         (COPY_PARTS, Kind::CeColl.mask()),
-        (
-            Kind::Coll.mask() | Kind::CeColl.mask(),
-            Kind::Group.mask() | Kind::GroupApi.mask() | Kind::CollApi.mask(),
-        ),
-        (
-            Kind::P2p.mask(),
-            Kind::Group.mask() | Kind::GroupApi.mask() | Kind::P2pApi.mask(),
-        ),
+        (Kind::Coll.mask() | Kind::CeColl.mask(), Kind::Group.mask() | Kind::GroupApi.mask() | Kind::CollApi.mask()),
+        (Kind::P2p.mask(), Kind::Group.mask() | Kind::GroupApi.mask() | Kind::P2pApi.mask()),
         (API, Kind::GroupApi.mask()),
     ];
     let mut all = events;
@@ -63,10 +57,7 @@ mod tests {
         assert_eq!(names(Kind::GroupApi.mask()), "GroupApi");
         assert_eq!(names(Kind::KernelLaunch.mask()), "GroupApi,KernelLaunch");
         assert_eq!(names(Kind::Coll.mask()), "Group,Coll,GroupApi,CollApi");
-        assert_eq!(
-            names(Kind::NetPlugin.mask()),
-            "Group,Coll,P2p,ProxyOp,ProxyStep,NetPlugin,GroupApi,CollApi,P2pApi"
-        );
+        assert_eq!(names(Kind::NetPlugin.mask()), "Group,Coll,P2p,ProxyOp,ProxyStep,NetPlugin,GroupApi,CollApi,P2pApi");
         assert_eq!(names(FULL), event_names(0xffff).join(","));
     }
 }

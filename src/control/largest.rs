@@ -25,12 +25,7 @@ pub(crate) type Switches = Vec<(u64, Switch)>;
 
 impl LargestCommunicator {
     /// A communicator begins, the `repetition`th with its id.
-    pub(crate) fn begin(
-        &mut self,
-        context: ContextId,
-        repetition: u32,
-        comm: &CommInit<'_>,
-    ) -> Switches {
+    pub(crate) fn begin(&mut self, context: ContextId, repetition: u32, comm: &CommInit<'_>) -> Switches {
         STEPS.begin_rank(context);
         self.live.push(Member {
             context: context.get(),
@@ -58,10 +53,7 @@ impl LargestCommunicator {
                 (None, None) => STEPS.may_count_rank(member.context),
                 (ours, theirs) => ours == theirs,
             };
-            Some((
-                member.context,
-                STEPS.count_rank(member.context, is_counted)?,
-            ))
+            Some((member.context, STEPS.count_rank(member.context, is_counted)?))
         };
         self.live.iter().filter_map(switch).collect()
     }

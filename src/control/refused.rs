@@ -13,8 +13,7 @@ const LINES: usize = 32;
 #[repr(align(64))]
 struct Line([AtomicU64; Kind::COUNT]);
 
-static COUNTERS: [Line; LINES] =
-    [const { Line([const { AtomicU64::new(0) }; Kind::COUNT]) }; LINES];
+static COUNTERS: [Line; LINES] = [const { Line([const { AtomicU64::new(0) }; Kind::COUNT]) }; LINES];
 /// The line of the next thread that needs one.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -31,9 +30,7 @@ pub(super) fn count(kind: Kind) {
         }
         line.get()
     });
-    let counter = COUNTERS
-        .get(line)
-        .and_then(|line| line.0.get(kind as usize));
+    let counter = COUNTERS.get(line).and_then(|line| line.0.get(kind as usize));
     if let Some(counter) = counter {
         counter.fetch_add(1, Ordering::Relaxed);
     }

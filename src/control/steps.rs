@@ -181,8 +181,7 @@ impl Steps {
 
     /// Whether a collective is inside a range.
     fn is_inside(&self, number: u32) -> bool {
-        self.ranges()
-            .any(|range| (range.first..=range.last).contains(&number))
+        self.ranges().any(|range| (range.first..=range.last).contains(&number))
     }
 
     /// The range that a rank is in or will be in next; else the last one it was in.
@@ -244,21 +243,14 @@ impl Steps {
     }
 
     /// Whether an event is inside a range; `next` is the number of its rank's next collective.
-    fn is_event_inside(
-        &self,
-        event: &Start<Name<'_>>,
-        counter: Option<&Counter>,
-        next: u32,
-    ) -> bool {
+    fn is_event_inside(&self, event: &Start<Name<'_>>, counter: Option<&Counter>, next: u32) -> bool {
         let any_is_open = || self.open_ranks.load(Relaxed) > 0;
         match by(event.body.kind(), self.reports_calls()) {
             By::Number => match counter {
                 Some(counter) if counter.is_counted.load(Relaxed) => self.is_inside(next),
                 _ => any_is_open(),
             },
-            By::LastCall => {
-                counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed))
-            }
+            By::LastCall => counter.map_or_else(any_is_open, |counter| counter.was_recorded.load(Relaxed)),
             By::Parent => event.parent != 0 && event.parent != EventId::NOT_SELECTED.get(),
         }
     }
@@ -280,16 +272,9 @@ impl Steps {
             return None;
         }
         counter.hash.store(coll.comm_hash, Relaxed);
-        let _known = self
-            .counted_hash
-            .compare_exchange(0, coll.comm_hash, Relaxed, Relaxed);
+        let _known = self.counted_hash.compare_exchange(0, coll.comm_hash, Relaxed, Relaxed);
         let is_over = !self.may_count(counter) && self.set_counted(counter, false);
-        (is_over && self.is_limited()).then(|| {
-            (
-                event.context,
-                self.turn(counter, counter.is_open.load(Relaxed)),
-            )
-        })
+        (is_over && self.is_limited()).then(|| (event.context, self.turn(counter, counter.is_open.load(Relaxed))))
     }
 
     /// Whether the communicator of a rank may be the counted one (v1 to v3).
@@ -340,11 +325,7 @@ impl Steps {
         for (word, new) in self.ranges.iter().zip(words.chain(std::iter::repeat(0))) {
             word.store(new, Relaxed);
         }
-        for counter in self
-            .counters
-            .iter()
-            .filter(|counter| counter.is_counted.load(Relaxed))
-        {
+        for counter in self.counters.iter().filter(|counter| counter.is_counted.load(Relaxed)) {
             if counter.started.load(Relaxed) > 0 {
                 counter.is_exact.store(false, Relaxed);
             }
@@ -385,8 +366,7 @@ impl Steps {
 
     /// v1 to v3: whether a rank may belong to the counted communicator.
     pub(super) fn may_count_rank(&self, context: u64) -> bool {
-        self.counter(context)
-            .is_some_and(|counter| self.may_count(counter))
+        self.counter(context).is_some_and(|counter| self.may_count(counter))
     }
 
     /// v1 to v3: when all ranks of the counted communicator have ended, the communicator of the first living rank is
@@ -398,8 +378,7 @@ impl Steps {
         });
         let counted = self.counted_hash.load(Relaxed);
         if hashes.clone().all(|hash| hash != counted) {
-            self.counted_hash
-                .store(hashes.clone().next().unwrap_or(0), Relaxed);
+            self.counted_hash.store(hashes.clone().next().unwrap_or(0), Relaxed);
         }
     }
 }

@@ -19,13 +19,7 @@ pub(crate) struct Launch {
 /// A backend that finds out when GPU work ran.
 pub(crate) trait Backend: Send + Sync {
     /// On the worker thread. The thread that makes a communicator waits for it, for a bounded time.
-    fn communicator_begins(
-        &self,
-        _communicator: u64,
-        _device: DeviceContext,
-        _out: &mut dyn Output,
-    ) {
-    }
+    fn communicator_begins(&self, _communicator: u64, _device: DeviceContext, _out: &mut dyn Output) {}
 
     /// On the worker thread. The thread that destroys a communicator waits for it, until shortly after `deadline`.
     /// After the last communicator of a device has ended, the backend must not touch anything that it made there.

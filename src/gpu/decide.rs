@@ -77,10 +77,7 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
     match there.driver {
         _ if choice == BackendChoice::Off => return off("NCCL_OTF2_GPU=off".to_owned()),
         None => {
-            return Decision {
-                is_fault: wanted,
-                ..off("no libcuda.so.1 is loaded in this process".to_owned())
-            };
+            return Decision { is_fault: wanted, ..off("no libcuda.so.1 is loaded in this process".to_owned()) };
         }
         Some(Err(CudaError::STUB_LIBRARY)) => {
             return Decision {
@@ -91,9 +88,7 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
         Some(Err(refusal)) => {
             return Decision {
                 is_fault: true,
-                ..off(format!(
-                    "libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"
-                ))
+                ..off(format!("libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"))
             };
         }
         Some(Ok(_)) => {}
@@ -105,16 +100,12 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
         };
     }
     if there.mask & launches == 0 {
-        return Decision {
-            is_fault: wanted,
-            ..off("NCCL_OTF2_EVENTS leaves out KernelLaunch".to_owned())
-        };
+        return Decision { is_fault: wanted, ..off("NCCL_OTF2_EVENTS leaves out KernelLaunch".to_owned()) };
     }
     let (backend, line) = match (choice, other_user(there)) {
-        (BackendChoice::Events, _) => (
-            BackendKind::Events,
-            "GPU work is timed by CUDA events, as NCCL_OTF2_GPU=events says".to_owned(),
-        ),
+        (BackendChoice::Events, _) => {
+            (BackendKind::Events, "GPU work is timed by CUDA events, as NCCL_OTF2_GPU=events says".to_owned())
+        }
         (BackendChoice::Auto, Some((who, sign))) => (
             BackendKind::Events,
             format!(
@@ -127,16 +118,9 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
                 "GPU work is timed by CUPTI, as NCCL_OTF2_GPU=cupti says; {who} ({sign}) may get nothing from it now"
             ),
         ),
-        _ => (
-            BackendKind::Cupti,
-            "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned(),
-        ),
+        _ => (BackendKind::Cupti, "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned()),
     };
-    Decision {
-        backend,
-        line,
-        is_fault: false,
-    }
+    Decision { backend, line, is_fault: false }
 }
 
 /// Another tool that may use CUPTI, and the sign of it.
@@ -153,16 +137,11 @@ fn other_user(there: &Surroundings<'_>) -> Option<(&'static str, String)> {
     }
     for (variable, who) in VARIABLES {
         let is_sign = |name: &str, value: &str| match variable {
-            "LD_PRELOAD" => {
-                name == variable && (value.contains("njection") || value.contains("nsys"))
-            }
+            "LD_PRELOAD" => name == variable && (value.contains("njection") || value.contains("nsys")),
             prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
             _ => name == variable && is_yes(value),
         };
-        let sign = there
-            .environment
-            .iter()
-            .find(|(name, value)| is_sign(name, value));
+        let sign = there.environment.iter().find(|(name, value)| is_sign(name, value));
         if let Some((name, _)) = sign {
             return Some((who, format!("{name} is set")));
         }
@@ -192,30 +171,18 @@ mod tests {
 
     fn with_files(files: &[&str], action: impl FnOnce(&Surroundings<'_>)) {
         let maps: Vec<String> = files.iter().copied().map(str::to_owned).collect();
-        action(&Surroundings {
-            maps: &maps,
-            ..PLAIN
-        });
+        action(&Surroundings { maps: &maps, ..PLAIN });
     }
 
     fn with_variable(name: &str, value: &str, action: impl FnOnce(&Surroundings<'_>)) {
-        let environment = [
-            ("PATH".to_owned(), "/opt/nsys/bin".to_owned()),
-            (name.to_owned(), value.to_owned()),
-        ];
-        action(&Surroundings {
-            environment: &environment,
-            ..PLAIN
-        });
+        let environment = [("PATH".to_owned(), "/opt/nsys/bin".to_owned()), (name.to_owned(), value.to_owned())];
+        action(&Surroundings { environment: &environment, ..PLAIN });
     }
 
     #[test]
     fn without_another_tool_it_is_cupti() {
         let decision = decide(BackendChoice::Auto, &PLAIN);
-        assert_eq!(
-            (decision.backend, decision.is_fault),
-            (BackendKind::Cupti, false)
-        );
+        assert_eq!((decision.backend, decision.is_fault), (BackendKind::Cupti, false));
         let files = [
             "/usr/lib/libcuda.so.1",
             "/opt/torch/nvidia/nccl/lib/libnccl.so.2",
@@ -223,10 +190,7 @@ mod tests {
             "/usr/lib/libcudart.so.12",
         ];
         with_files(&files, |there| {
-            assert_eq!(
-                decide(BackendChoice::Auto, there).backend,
-                BackendKind::Cupti
-            );
+            assert_eq!(decide(BackendChoice::Auto, there).backend, BackendKind::Cupti);
         });
     }
 
@@ -237,28 +201,19 @@ mod tests {
             ("/opt/torch/lib/libtorch_cpu.so", "PyTorch"),
             ("/usr/lib/libcupti.so.12", "loaded libcupti"),
             ("/usr/lib/libcupti.so.2025.1.0", "loaded libcupti"),
-            (
-                "/opt/scorep/lib/libscorep_adapter_cuda_event.so.0",
-                "Score-P",
-            ),
+            ("/opt/scorep/lib/libscorep_adapter_cuda_event.so.0", "Score-P"),
             ("/opt/tau/libTAU.so", "TAU"),
             ("/opt/nsys/libToolsInjection64.so", "Nsight Systems"),
             ("/opt/cuda/libsanitizer-collection.so", "Sanitizer"),
         ] {
             with_files(&["/usr/lib/libcuda.so.1", file], |there| {
                 let decision = decide(BackendChoice::Auto, there);
-                assert_eq!(
-                    (decision.backend, decision.is_fault),
-                    (BackendKind::Events, false)
-                );
+                assert_eq!((decision.backend, decision.is_fault), (BackendKind::Events, false));
                 let name = file.rsplit('/').next().unwrap();
                 for text in [who, name, "NCCL_OTF2_GPU=cupti"] {
                     assert!(decision.line.contains(text), "{text}: {}", decision.line);
                 }
-                assert_eq!(
-                    decide(BackendChoice::Cupti, there).backend,
-                    BackendKind::Cupti
-                );
+                assert_eq!(decide(BackendChoice::Cupti, there).backend, BackendKind::Cupti);
             });
         }
         for (name, value) in [
@@ -285,11 +240,7 @@ mod tests {
             ("MY_NSYS_PATH", "/opt/nsys"),
         ] {
             with_variable(name, value, |there| {
-                assert_eq!(
-                    decide(BackendChoice::Auto, there).backend,
-                    BackendKind::Cupti,
-                    "{name}"
-                );
+                assert_eq!(decide(BackendChoice::Auto, there).backend, BackendKind::Cupti, "{name}");
             });
         }
     }
@@ -297,49 +248,25 @@ mod tests {
     #[test]
     fn a_cupti_that_the_plugin_loaded_is_no_sign() {
         with_files(&["/usr/lib/libcupti.so.13"], |there| {
-            let there = Surroundings {
-                is_cupti_ours: true,
-                ..*there
-            };
-            assert_eq!(
-                decide(BackendChoice::Auto, &there).backend,
-                BackendKind::Cupti
-            );
+            let there = Surroundings { is_cupti_ours: true, ..*there };
+            assert_eq!(decide(BackendChoice::Auto, &there).backend, BackendKind::Cupti);
         });
     }
 
     #[test]
     fn the_variable_decides() {
-        assert_eq!(
-            decide(BackendChoice::Events, &PLAIN).backend,
-            BackendKind::Events
-        );
-        assert_eq!(
-            decide(BackendChoice::Cupti, &PLAIN).backend,
-            BackendKind::Cupti
-        );
+        assert_eq!(decide(BackendChoice::Events, &PLAIN).backend, BackendKind::Events);
+        assert_eq!(decide(BackendChoice::Cupti, &PLAIN).backend, BackendKind::Cupti);
         assert_eq!(decide(BackendChoice::Off, &PLAIN).backend, BackendKind::Off);
     }
 
     #[test]
     fn what_cannot_be_timed_is_not_and_the_line_says_why() {
-        let no_driver = Surroundings {
-            driver: None,
-            ..PLAIN
-        };
-        let stub = Surroundings {
-            driver: Some(Err(CudaError::STUB_LIBRARY)),
-            ..PLAIN
-        };
-        let mismatch = Surroundings {
-            driver: Some(Err(CudaError(803))),
-            ..PLAIN
-        };
+        let no_driver = Surroundings { driver: None, ..PLAIN };
+        let stub = Surroundings { driver: Some(Err(CudaError::STUB_LIBRARY)), ..PLAIN };
+        let mismatch = Surroundings { driver: Some(Err(CudaError(803))), ..PLAIN };
         let old = Surroundings { table: 4, ..PLAIN };
-        let few = Surroundings {
-            mask: Kind::Coll.mask(),
-            ..PLAIN
-        };
+        let few = Surroundings { mask: Kind::Coll.mask(), ..PLAIN };
         // A user who asked for timing gets a warning; others only if something is wrong.
         for (there, text, is_fault) in [
             (no_driver, "no libcuda.so.1 is loaded", false),
@@ -348,11 +275,7 @@ mod tests {
             (old, "2.28", false),
             (few, "NCCL_OTF2_EVENTS", false),
         ] {
-            for choice in [
-                BackendChoice::Auto,
-                BackendChoice::Cupti,
-                BackendChoice::Events,
-            ] {
+            for choice in [BackendChoice::Auto, BackendChoice::Cupti, BackendChoice::Events] {
                 let decision = decide(choice, &there);
                 assert_eq!(decision.backend, BackendKind::Off, "{text}");
                 assert!(decision.line.contains(text), "{}", decision.line);

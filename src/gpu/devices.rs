@@ -14,13 +14,7 @@ pub(super) struct Devices {
 
 impl Devices {
     /// Records which device a communicator uses, and describes a new device.
-    pub(super) fn note(
-        &mut self,
-        driver: &Driver,
-        communicator: u64,
-        ordinal: u32,
-        out: &mut dyn Output,
-    ) {
+    pub(super) fn note(&mut self, driver: &Driver, communicator: u64, ordinal: u32, out: &mut dyn Output) {
         if !self.described.contains(&ordinal) {
             self.described.push(ordinal);
             describe(driver, ordinal, out);

@@ -12,8 +12,7 @@ use std::fmt;
 
 pub(super) use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::sys::{
-    CUevent_flags, CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus,
-    cudaError_enum as Code,
+    CUevent_flags, CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus, cudaError_enum as Code,
 };
 
 /// A handle of the driver: a pointer that only the driver follows. Numbers are passed in the same way.
@@ -99,9 +98,7 @@ impl fmt::Display for CudaError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = Self::NAMED.iter().find(|code| Self::of(**code) == *self);
         match known {
-            _ if *self == Self::MISSING => {
-                formatter.write_str("the driver is too old to have the function")
-            }
+            _ if *self == Self::MISSING => formatter.write_str("the driver is too old to have the function"),
             Some(code) => write!(formatter, "{code:?} ({})", self.0),
             None => write!(formatter, "CUDA error ({})", self.0),
         }
@@ -117,8 +114,7 @@ impl fmt::Debug for CudaError {
 /// With times; nobody waits for it by sleeping.
 const EVENT_DEFAULT: c_uint = CUevent_flags::CU_EVENT_DEFAULT as c_uint;
 const NON_BLOCKING: c_uint = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
-const NOT_CAPTURING: c_int =
-    (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32).cast_signed();
+const NOT_CAPTURING: c_int = (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32).cast_signed();
 const RELAXED: c_int = (CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32).cast_signed();
 
 macro_rules! functions {

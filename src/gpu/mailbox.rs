@@ -11,15 +11,9 @@ use super::driver::{CudaError, DeviceContext};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// A communicator was made on this device.
-    Begins {
-        communicator: u64,
-        device: Result<DeviceContext, CudaError>,
-    },
+    Begins { communicator: u64, device: Result<DeviceContext, CudaError> },
     /// A communicator has ended.
-    Ends {
-        communicator: u64,
-        deadline: Instant,
-    },
+    Ends { communicator: u64, deadline: Instant },
     /// The session has ended.
     Finish { deadline: Instant },
 }

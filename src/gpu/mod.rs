@@ -78,60 +78,26 @@ pub(crate) struct Gpus {
 impl Gpus {
     /// Starts the worker, if the user wants timing and there is a driver. Calls nothing of CUDA.
     pub(crate) fn begin(options: Options) -> Option<Self> {
-        let Options {
-            settings,
-            verbosity,
-            table,
-            mask,
-            writer,
-            notes,
-        } = options;
+        let Options { settings, verbosity, table, mask, writer, notes } = options;
         if settings.backend == BackendChoice::Off {
             return None;
         }
         let is_closed = Arc::new(AtomicBool::new(false));
-        let mut output =
-            JournalOutput::new(writer, notes.clone(), verbosity, Arc::clone(&is_closed));
+        let mut output = JournalOutput::new(writer, notes.clone(), verbosity, Arc::clone(&is_closed));
         let Some(driver) = Driver::of_process() else {
-            let without_driver = Surroundings {
-                maps: &[],
-                environment: &[],
-                driver: None,
-                table,
-                mask,
-                is_cupti_ours: false,
-            };
-            let Decision {
-                backend,
-                line,
-                is_fault,
-            } = decide(settings.backend, &without_driver);
+            let without_driver =
+                Surroundings { maps: &[], environment: &[], driver: None, table, mask, is_cupti_ours: false };
+            let Decision { backend, line, is_fault } = decide(settings.backend, &without_driver);
             output.say(backend, &line, is_fault);
             return None;
         };
         let mailbox = Arc::new(Mailbox::default());
-        let worker = Worker {
-            mailbox: Arc::clone(&mailbox),
-            driver,
-            settings,
-            table,
-            mask,
-            output,
-        };
+        let worker = Worker { mailbox: Arc::clone(&mailbox), driver, settings, table, mask, output };
         let thread = journal::host::without_signals(|| {
-            std::thread::Builder::new()
-                .name(output::NAME.to_owned())
-                .stack_size(512 * 1024)
-                .spawn(move || worker.run())
+            std::thread::Builder::new().name(output::NAME.to_owned()).stack_size(512 * 1024).spawn(move || worker.run())
         });
         match thread {
-            Ok(thread) => Some(Self {
-                driver,
-                mailbox,
-                is_closed,
-                notes,
-                thread: Mutex::new(Some(thread)),
-            }),
+            Ok(thread) => Some(Self { driver, mailbox, is_closed, notes, thread: Mutex::new(Some(thread)) }),
             Err(error) => {
                 logger::warn(&format!("GPU work is not timed: no thread for it: {error}"));
                 None
@@ -146,27 +112,20 @@ impl Gpus {
             // NCCL has made the communicator's device current on this thread.
             device: self.driver.current_device_context(),
         };
-        let _hangs = self
-            .mailbox
-            .ask(message, Instant::now() + LONGEST_BEGINNING);
+        let _hangs = self.mailbox.ask(message, Instant::now() + LONGEST_BEGINNING);
     }
 
     /// A communicator has ended. Waits until the backend no longer uses what it made on its device.
     pub(crate) fn communicator_ends(&self, communicator: u64) {
         let deadline = Instant::now() + LAST_WAIT;
-        let message = Message::Ends {
-            communicator,
-            deadline,
-        };
+        let message = Message::Ends { communicator, deadline };
         let _hangs = self.mailbox.ask(message, deadline + GRACE);
     }
 
     /// Ends the timing: afterwards nothing more is written.
     pub(crate) fn end(&self) {
         let deadline = Instant::now() + LAST_WAIT_OF_ALL;
-        let has_ended = self
-            .mailbox
-            .ask(Message::Finish { deadline }, deadline + GRACE);
+        let has_ended = self.mailbox.ask(Message::Finish { deadline }, deadline + GRACE);
         self.is_closed.store(true, Ordering::Release);
         facade::close();
         let thread = self.thread.lock().take();
@@ -174,10 +133,7 @@ impl Gpus {
             let _panicked = thread.map(JoinHandle::join);
         } else {
             let text = c"the CUDA driver did not answer at the end: times of the last launches are missing";
-            let notice = GpuRecord::Notice {
-                backend: BackendKind::Off,
-                text: Name::from_cstr(text),
-            };
+            let notice = GpuRecord::Notice { backend: BackendKind::Off, text: Name::from_cstr(text) };
             let _has_room = self.notes.put(ticks(), 0, &notice);
             logger::warn(&text.to_string_lossy());
         }

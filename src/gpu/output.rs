@@ -42,15 +42,7 @@ impl JournalOutput {
         verbosity: Verbosity,
         is_closed: Arc<AtomicBool>,
     ) -> Self {
-        Self {
-            writer,
-            notes,
-            verbosity,
-            slot: Slot::None,
-            counts: [0; GpuCount::COUNT],
-            is_counted: true,
-            is_closed,
-        }
+        Self { writer, notes, verbosity, slot: Slot::None, counts: [0; GpuCount::COUNT], is_counted: true, is_closed }
     }
 
     /// Writes the counts, if they have changed.
@@ -84,10 +76,7 @@ impl JournalOutput {
         }
         let cut = text.chars().filter(|character| *character != '\0');
         let line = std::ffi::CString::new(cut.collect::<String>()).unwrap_or_default();
-        let record = GpuRecord::Notice {
-            backend,
-            text: Name::from_cstr(&line),
-        };
+        let record = GpuRecord::Notice { backend, text: Name::from_cstr(&line) };
         self.notes.put(ticks(), 0, &record);
         match self.verbosity {
             _ if is_fault => logger::warn(text),
@@ -104,9 +93,9 @@ impl Output for JournalOutput {
             return;
         }
         let has_room = match record {
-            GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_) => self
-                .slot()
-                .is_some_and(|slot_writer| slot_writer.gpu(ticks, id, record)),
+            GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_) => {
+                self.slot().is_some_and(|slot_writer| slot_writer.gpu(ticks, id, record))
+            }
             _ => self.notes.put(ticks, id, record),
         };
         if !has_room {

@@ -66,12 +66,7 @@ impl Worker {
         if let Some(backend) = &backend {
             facade::open(Arc::clone(backend));
         }
-        let mut running = Running {
-            kind,
-            backend,
-            devices: Devices::default(),
-            has_reported_unknown_device: false,
-        };
+        let mut running = Running { kind, backend, devices: Devices::default(), has_reported_unknown_device: false };
         let mut counts_due = Instant::now() + COUNTS_INTERVAL;
         loop {
             let pace = match &running.backend {
@@ -103,36 +98,25 @@ impl Worker {
     fn handle(&mut self, running: &mut Running, message: Message) {
         let output = &mut self.output;
         match message {
-            Message::Begins {
-                communicator,
-                device: Ok(device),
-            } => {
+            Message::Begins { communicator, device: Ok(device) } => {
                 let ordinal = device.ordinal;
-                running
-                    .devices
-                    .note(&self.driver, communicator, ordinal, output);
+                running.devices.note(&self.driver, communicator, ordinal, output);
                 if let Some(backend) = &running.backend {
                     backend.communicator_begins(communicator, device, output);
                 }
             }
-            Message::Begins {
-                device: Err(error), ..
-            } => {
+            Message::Begins { device: Err(error), .. } => {
                 if !std::mem::replace(&mut running.has_reported_unknown_device, true) {
                     // CUPTI times launches on every device.
                     let effect = match running.kind {
                         BackendKind::Events => ", and its launches are not timed",
                         BackendKind::Off | BackendKind::Cupti => "",
                     };
-                    let text =
-                        format!("the device of a communicator is not known{effect}: {error}");
+                    let text = format!("the device of a communicator is not known{effect}: {error}");
                     output.notice(running.kind, &text);
                 }
             }
-            Message::Ends {
-                communicator,
-                deadline,
-            } => {
+            Message::Ends { communicator, deadline } => {
                 if let Some(backend) = &running.backend {
                     backend.communicator_ends(communicator, output, deadline);
                 }
@@ -157,11 +141,7 @@ impl Worker {
             .collect();
         let mapped = Mapped::now();
         let maps = mapped.files().map(|file| file.display().to_string());
-        let Decision {
-            backend: kind,
-            line,
-            is_fault,
-        } = decide(
+        let Decision { backend: kind, line, is_fault } = decide(
             self.settings.backend,
             &Surroundings {
                 maps: &maps.collect::<Vec<_>>(),
@@ -183,10 +163,7 @@ impl Worker {
                 (kind, Some(events()))
             }
             BackendKind::Cupti => match self.begin_cupti(&environment) {
-                Ok(Opened {
-                    backend,
-                    description,
-                }) => {
+                Ok(Opened { backend, description }) => {
                     self.output.notice(kind, &format!("{line}: {description}"));
                     (kind, Some(backend))
                 }

@@ -14,9 +14,7 @@ pub(crate) fn enter() {
 
 /// A communicator ends; more ends than begins are ignored.
 pub(crate) fn leave() {
-    let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| {
-        count.checked_sub(1)
-    });
+    let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
 }
 
 /// Whether a communicator lives.

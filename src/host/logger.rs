@@ -83,13 +83,6 @@ fn say_to_nccl(message: &str) {
     // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of
     // the pointers. File and line are printed only for WARN.
     unsafe {
-        logger(
-            LOG_INFO,
-            FLAGS,
-            c"nccl-otf2".as_ptr(),
-            0,
-            c"%s".as_ptr(),
-            line.as_ptr(),
-        );
+        logger(LOG_INFO, FLAGS, c"nccl-otf2".as_ptr(), 0, c"%s".as_ptr(), line.as_ptr());
     }
 }

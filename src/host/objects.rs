@@ -22,10 +22,7 @@ impl Object {
         let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
         // SAFETY: zeroed pointers are valid values, whether or not dladdr filled them.
         let info = unsafe { info.assume_init() };
-        (found != 0 && !info.dli_fname.is_null()).then(|| Self {
-            base: info.dli_fbase.addr(),
-            path: info.dli_fname,
-        })
+        (found != 0 && !info.dli_fname.is_null()).then(|| Self { base: info.dli_fbase.addr(), path: info.dli_fname })
     }
 
     /// The file name, without its directory. The object must still be loaded.

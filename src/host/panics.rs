@@ -39,13 +39,8 @@ pub(crate) fn location() -> String {
 fn is_shared_library() -> bool {
     // SAFETY: reads a word of the auxiliary vector; 0 where there is none.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an address: pointers have 64 bits"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits")]
     let program = Object::of(ptr::without_provenance(headers as usize));
     let ours = Object::of((&raw const LAST).cast());
-    program
-        .zip(ours)
-        .is_some_and(|(program, ours)| program.base != ours.base)
+    program.zip(ours).is_some_and(|(program, ours)| program.base != ours.base)
 }

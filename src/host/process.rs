@@ -35,10 +35,7 @@ pub(crate) fn thread_name() -> String {
     let mut name = [0_u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer, which has 16.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    let length = name
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(name.len());
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned()
 }
 
@@ -56,13 +53,11 @@ pub(crate) fn utc(seconds: u64) -> libc::tm {
 pub(crate) fn random_bits() -> u16 {
     let mut bytes = [0_u8; 2];
     // SAFETY: the buffer has the two bytes that may be written.
-    let got =
-        unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
     if got == 2 {
         return u16::from_ne_bytes(bytes);
     }
     // Early in boot, or on a kernel without getrandom: time and process id distinguish the processes of a job.
-    let mixed = (journal::clock::realtime_ns() ^ u64::from(std::process::id()))
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (journal::clock::realtime_ns() ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u16::try_from(mixed >> 48).unwrap_or(1)
 }

@@ -64,11 +64,7 @@ impl<S: Share> Drop for Mine<S> {
 impl<T> Current<T> {
     /// No instance is on.
     pub(crate) const fn none() -> Self {
-        Self {
-            epoch: AtomicU64::new(0),
-            last_epoch: AtomicU64::new(0),
-            whole: Mutex::new(None),
-        }
+        Self { epoch: AtomicU64::new(0), last_epoch: AtomicU64::new(0), whole: Mutex::new(None) }
     }
 
     /// Whether an instance is on.
@@ -100,10 +96,7 @@ impl<T> Current<T> {
 /// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if the thread is ending, or
 /// inside another `action` on this thread, which only a signal handler can be.
 #[inline]
-pub(crate) fn with<S: Share, R>(
-    mine: &'static LocalKey<Mine<S>>,
-    action: impl FnOnce(&mut S) -> R,
-) -> Option<R> {
+pub(crate) fn with<S: Share, R>(mine: &'static LocalKey<Mine<S>>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
     let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
     let done = mine.try_with(|mine| {
         let mut mine = mine.0.try_borrow_mut().ok()?;
@@ -123,10 +116,7 @@ pub(crate) fn with<S: Share, R>(
 fn take_share<S: Share>(mine: &mut Option<Held<S>>) {
     *mine = None;
     let whole = S::CURRENT.whole.lock().clone();
-    *mine = whole.map(|Held { epoch, value }| Held {
-        epoch,
-        value: S::of(value),
-    });
+    *mine = whole.map(|Held { epoch, value }| Held { epoch, value: S::of(value) });
 }
 
 #[cfg(test)]
@@ -191,10 +181,7 @@ mod tests {
             });
             second.join().expect("it asserts");
         });
-        assert_eq!(
-            *first.lock(),
-            ["came", "one", "two", "left", "came", "three"]
-        );
+        assert_eq!(*first.lock(), ["came", "one", "two", "left", "came", "three"]);
         assert_eq!(*second.lock(), ["came", "four"]);
     }
 }

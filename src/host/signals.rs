@@ -32,12 +32,7 @@ extern "C" fn toggle_signal(signal: c_int, info: *mut libc::siginfo_t, context: 
 
 impl Request {
     const fn new(handler: Handler) -> Self {
-        Self {
-            came: AtomicBool::new(false),
-            previous: OnceLock::new(),
-            once: Once::new(),
-            handler,
-        }
+        Self { came: AtomicBool::new(false), previous: OnceLock::new(), once: Once::new(), handler }
     }
 
     /// Whether the signal came since the last call.
@@ -84,8 +79,7 @@ impl Request {
         let handler = ptr::with_exposed_provenance::<()>(handler);
         if before.sa_flags & libc::SA_SIGINFO == 0 {
             // SAFETY: the program installed it as a handler of this kind, and it is neither SIG_DFL nor SIG_IGN.
-            let handler =
-                unsafe { std::mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
+            let handler = unsafe { std::mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
             handler(signal);
         } else {
             // SAFETY: the program installed it as a handler of this kind (SA_SIGINFO).

@@ -34,16 +34,10 @@ fn ask(address: *const c_void) -> Option<u32> {
     // it is calling us. With RTLD_NOLOAD nothing is loaded and no constructor runs.
     let handle = unsafe { libc::dlopen(home.path, libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     // A program with NCCL linked into it has no handle of its own; its symbols are in the global scope.
-    let scope = if handle.is_null() {
-        libc::RTLD_DEFAULT
-    } else {
-        handle
-    };
+    let scope = if handle.is_null() { libc::RTLD_DEFAULT } else { handle };
     // SAFETY: the scope is a handle of dlopen or RTLD_DEFAULT, the name is a string.
     let symbol = unsafe { libc::dlsym(scope, GET_VERSION.as_ptr()) };
-    let version = Object::of(symbol)
-        .filter(|object| object.base == home.base)
-        .and_then(|_| call(symbol));
+    let version = Object::of(symbol).filter(|object| object.base == home.base).and_then(|_| call(symbol));
     if !handle.is_null() {
         // SAFETY: gives back the reference that dlopen took above.
         let _ = unsafe { libc::dlclose(handle) };
@@ -61,9 +55,7 @@ fn call(symbol: *mut c_void) -> Option<u32> {
     let mut version: c_int = 0;
     // SAFETY: it writes one int, into a variable that lives during the call.
     let result = unsafe { get_version(&raw mut version) };
-    u32::try_from(version)
-        .ok()
-        .filter(|&version| result == 0 && version > 0)
+    u32::try_from(version).ok().filter(|&version| result == 0 && version > 0)
 }
 
 /// Runs `action` as if this NCCL were calling. One at a time: the version is the process's.

@@ -10,9 +10,7 @@ const MAGIC: u64 = 0xfa17;
 /// Panics when NCCL reports an event of the magic type.
 #[inline]
 pub(crate) fn on(body: &Body<Name<'_>>) {
-    if cfg!(feature = "fault-injection")
-        && matches!(body, Body::Unknown(event::Unknown { event_type: MAGIC }))
-    {
+    if cfg!(feature = "fault-injection") && matches!(body, Body::Unknown(event::Unknown { event_type: MAGIC })) {
         plant();
     }
 }

@@ -46,11 +46,7 @@ impl Share for Slot {
     /// A thread's first event of a recording.
     fn of(writer: Self::Whole) -> Self {
         let slot_writer = writer.register(&thread_name()).ok();
-        Self {
-            writer,
-            slot_writer,
-            is_shown: scorep::is_on(),
-        }
+        Self { writer, slot_writer, is_shown: scorep::is_on() }
     }
 
     fn leave(self) {
@@ -68,11 +64,7 @@ thread_local! {
 #[must_use]
 #[inline]
 pub fn start(event: &Start<Name<'_>>) -> EventId {
-    if control::is_plain(event.body.kind()) {
-        record_start(event)
-    } else {
-        considered_start(event)
-    }
+    if control::is_plain(event.body.kind()) { record_start(event) } else { considered_start(event) }
 }
 
 /// [`start`] of what may not be wanted, or counts.
@@ -178,10 +170,7 @@ pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter))
 /// Runs `action` with the calling thread's slot, or, after counting the loss, with the journal writer that has no slot
 /// for it; and whether Score-P is shown it. None when nothing is being recorded: counted as late.
 #[inline]
-fn on_slot<T>(
-    what: Lost,
-    action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T,
-) -> Option<T> {
+fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T) -> Option<T> {
     let done = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
         Some(slot_writer) => action(Ok(slot_writer), &slot.is_shown),
         None => {
@@ -241,11 +230,7 @@ pub(crate) fn disable() {
 /// Callbacks that came outside of any recording since this was last asked.
 pub(crate) fn take_late() -> LateCallbacks {
     let take = |index: usize| LATE.get(index).map_or(0, |n| n.swap(0, Ordering::Relaxed));
-    let mut late = LateCallbacks {
-        stops: take(LATE_STOPS),
-        states: take(LATE_STATES),
-        ..LateCallbacks::default()
-    };
+    let mut late = LateCallbacks { stops: take(LATE_STOPS), states: take(LATE_STATES), ..LateCallbacks::default() };
     for kind in Kind::ALL {
         let starts = take(kind as usize);
         if starts > 0 {

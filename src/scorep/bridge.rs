@@ -105,9 +105,7 @@ pub(crate) fn end() -> Option<ScorepReport> {
         bridge.set_up(&measured);
         bridge.drain(&measured, Depth::Everything);
     }
-    bridge
-        .counts
-        .set(Count::OperationsWaiting, bridge.operations.waiting());
+    bridge.counts.set(Count::OperationsWaiting, bridge.operations.waiting());
     Some(report::report(bridge.presence.name(), &bridge.counts))
 }
 
@@ -143,8 +141,7 @@ pub(crate) fn stopped(event: u64) {
 #[cold]
 pub(crate) fn changed(change: &State) {
     let is_group = EventId::from_raw(change.event).kind() == Kind::GroupApi;
-    if change.state != state::GROUP_END_API_START || !is_group || MODE.load(Ordering::Acquire) != ON
-    {
+    if change.state != state::GROUP_END_API_START || !is_group || MODE.load(Ordering::Acquire) != ON {
         return;
     }
     if let Some(bridge) = BRIDGE.get() {
@@ -280,18 +277,14 @@ impl Bridge {
 
     fn describe(&self) -> String {
         let left_out = match &self.presence.tier {
-            Tier::Internal(_) => {
-                "operations on one location for each process; no communicators (docs/SCOREP.md)"
-            }
+            Tier::Internal(_) => "operations on one location for each process; no communicators (docs/SCOREP.md)",
             Tier::User(_) => {
                 "calls only: its internal functions are not those of Score-P 8 and later, which operations and attributes need"
             }
         };
         let waits = match self.setup.get() {
             Some(_) => "",
-            None => {
-                "; begins with the first call of a thread that Score-P knows, while it measures"
-            }
+            None => "; begins with the first call of a thread that Score-P knows, while it measures",
         };
         format!("forwarding to {}; {left_out}{waits}", self.presence.name())
     }

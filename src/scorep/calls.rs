@@ -30,32 +30,15 @@ enum Level {
 
 impl Call {
     /// The end of a group.
-    pub(super) const GROUP_END: Self = Self {
-        region: CallRegion::Other(Other::GroupEnd),
-        level: Level::Outer,
-        bytes: 0,
-    };
+    pub(super) const GROUP_END: Self =
+        Self { region: CallRegion::Other(Other::GroupEnd), level: Level::Outer, bytes: 0 };
 
     /// The call of an event; `None` for an event that is no call, and for a group, of which only the end is a region.
     pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
-        let other = |other| Self {
-            region: CallRegion::Other(other),
-            level: Level::Inner,
-            bytes: 0,
-        };
+        let other = |other| Self { region: CallRegion::Other(other), level: Level::Inner, bytes: 0 };
         Some(match *body {
-            Body::CollApi(event::CollApi {
-                func,
-                count,
-                datatype,
-                ..
-            })
-            | Body::P2pApi(event::P2pApi {
-                func,
-                count,
-                datatype,
-                ..
-            }) => Self {
+            Body::CollApi(event::CollApi { func, count, datatype, .. })
+            | Body::P2pApi(event::P2pApi { func, count, datatype, .. }) => Self {
                 region: CallRegion::Of(Function::named(func.bytes())),
                 level: Level::Outer,
                 bytes: count.saturating_mul(element_bytes(datatype.bytes())),

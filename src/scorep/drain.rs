@@ -84,18 +84,13 @@ impl Drain {
             return;
         }
         let patience = (depth == Depth::Settled).then(|| self.patience());
-        let most = if depth == Depth::Settled {
-            AT_ONCE
-        } else {
-            usize::MAX
-        };
+        let most = if depth == Depth::Settled { AT_ONCE } else { usize::MAX };
         let mut conversion = None;
         for _ in 0..most {
             let Some(ended) = operations.take(patience.as_ref()) else {
                 return;
             };
-            let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
-            else {
+            let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) else {
                 counts.add(Count::OperationsNotPlaced);
                 continue;
             };
@@ -173,15 +168,8 @@ impl Drain {
         if ended.is_unfinished {
             number(Attribute::Unfinished, 1);
         }
-        if let Some(name) = facts
-            .algorithm
-            .and_then(|index| definitions.algorithm(index))
-        {
-            functions.location_add_string(
-                location,
-                definitions.attribute(Attribute::Algorithm),
-                name,
-            );
+        if let Some(name) = facts.algorithm.and_then(|index| definitions.algorithm(index)) {
+            functions.location_add_string(location, definitions.attribute(Attribute::Algorithm), name);
         }
         let timing = definitions.timing(ended.timing);
         functions.location_add_string(location, definitions.attribute(Attribute::Timing), timing);

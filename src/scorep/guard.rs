@@ -69,11 +69,7 @@ impl<'a> Measured<'a> {
         if let Some(inside) = &inside {
             inside.change(1);
         }
-        Self {
-            presence,
-            inside,
-            not_send: PhantomData,
-        }
+        Self { presence, inside, not_send: PhantomData }
     }
 
     /// Whether the user has not switched Score-P's recording off.
@@ -162,15 +158,7 @@ impl Measured<'_> {
         // SAFETY: `self` proves permission. The handle is NULL or what this function stored there; Score-P changes it
         // under its own lock. Names are static; no file is given.
         unsafe {
-            (user.begin)(
-                handle.as_ptr(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-                name.as_ptr(),
-                0,
-                c"NCCL".as_ptr(),
-                0,
-            );
+            (user.begin)(handle.as_ptr(), ptr::null_mut(), ptr::null_mut(), name.as_ptr(), 0, c"NCCL".as_ptr(), 0);
         }
     }
 
@@ -235,9 +223,7 @@ impl Functions<'_> {
 
     pub(super) fn new_region(&self, name: &CStr, file: u32, paradigm: c_int, role: c_int) -> u32 {
         // SAFETY: permission as above; Score-P copies the name; NULL stands for no other name, and 0 for no line.
-        unsafe {
-            (self.internal.new_region)(name.as_ptr(), ptr::null(), file, 0, 0, paradigm, role)
-        }
+        unsafe { (self.internal.new_region)(name.as_ptr(), ptr::null(), file, 0, 0, paradigm, role) }
     }
 
     pub(super) fn new_attribute(&self, name: &CStr, about: &CStr, value_type: c_int) -> u32 {

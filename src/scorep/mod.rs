@@ -27,6 +27,5 @@ mod symbols;
 mod timer;
 
 pub(crate) use bridge::{
-    Beginning, at_end_of_measurement, begin, changed, communicator, disable, end, is_on, started,
-    stopped,
+    Beginning, at_end_of_measurement, begin, changed, communicator, disable, end, is_on, started, stopped,
 };

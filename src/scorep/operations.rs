@@ -50,18 +50,12 @@ impl Facts {
                 let algorithm = coll.algorithm.bytes();
                 facts.function = Function::named(coll.func.bytes());
                 facts.sequence = Some(coll.sequence);
-                facts.bytes = coll
-                    .count
-                    .saturating_mul(element_bytes(coll.datatype.bytes()));
-                facts.algorithm = ALGORITHMS
-                    .iter()
-                    .position(|known| known.to_bytes() == algorithm);
+                facts.bytes = coll.count.saturating_mul(element_bytes(coll.datatype.bytes()));
+                facts.algorithm = ALGORITHMS.iter().position(|known| known.to_bytes() == algorithm);
             }
             Body::P2p(p2p) => {
                 facts.function = Function::named(p2p.func.bytes());
-                facts.bytes = p2p
-                    .count
-                    .saturating_mul(element_bytes(p2p.datatype.bytes()));
+                facts.bytes = p2p.count.saturating_mul(element_bytes(p2p.datatype.bytes()));
                 facts.peer = u32::try_from(p2p.peer).ok();
             }
             _ => {}
@@ -163,8 +157,7 @@ impl Operations {
         slot.number.store(number, Ordering::Relaxed);
         slot.begin_ticks.store(ticks, Ordering::Relaxed);
         slot.context.store(facts.context, Ordering::Relaxed);
-        slot.sequence
-            .store(facts.sequence.unwrap_or(0), Ordering::Relaxed);
+        slot.sequence.store(facts.sequence.unwrap_or(0), Ordering::Relaxed);
         slot.bytes.store(facts.bytes, Ordering::Relaxed);
         slot.packed.store(packed, Ordering::Relaxed);
         for zero in [&slot.enqueued_ticks, &slot.stopped_ticks] {
@@ -186,12 +179,10 @@ impl Operations {
 
     /// Reserves a slot in the ring.
     fn next_number(&self) -> Option<u64> {
-        let taken = self
-            .head
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |head| {
-                let tail = self.tail.load(Ordering::Acquire);
-                (head.saturating_sub(tail) < OPERATIONS as u64).then_some(head + 1)
-            });
+        let taken = self.head.fetch_update(Ordering::AcqRel, Ordering::Acquire, |head| {
+            let tail = self.tail.load(Ordering::Acquire);
+            (head.saturating_sub(tail) < OPERATIONS as u64).then_some(head + 1)
+        });
         taken.ok()
     }
 
@@ -239,9 +230,7 @@ impl Operations {
         slot.stopped_ticks.fetch_max(ticks, Ordering::AcqRel);
         slot.seen_ticks.fetch_max(ticks, Ordering::AcqRel);
         let less = |open: u32| open.checked_sub(1);
-        let _last = slot
-            .open
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        let _last = slot.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         true
     }
 
@@ -311,8 +300,7 @@ impl SlotState {
     }
 
     fn ended(&self, slot: &Slot) -> Ended {
-        let [function, algorithm, has_sequence, ..] =
-            slot.packed.load(Ordering::Relaxed).to_le_bytes();
+        let [function, algorithm, has_sequence, ..] = slot.packed.load(Ordering::Relaxed).to_le_bytes();
         let peer = u32::try_from(slot.packed.load(Ordering::Relaxed) >> 32).unwrap_or(NO_PEER);
         let sequence = slot.sequence.load(Ordering::Relaxed);
         // If there are channels, they end last.

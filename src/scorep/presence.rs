@@ -91,8 +91,7 @@ pub(super) fn probe() -> Result<Presence, Absence> {
         inside: Inside::find().ok(),
         recording: Recording::find().ok(),
         at_exit: free_exit_callback(),
-        library: library_of(c"SCOREP_EnterRegion")
-            .unwrap_or_else(|| "of an unknown library".to_owned()),
+        library: library_of(c"SCOREP_EnterRegion").unwrap_or_else(|| "of an unknown library".to_owned()),
         thread_model: thread_model(),
     })
 }
@@ -121,11 +120,9 @@ fn tier() -> Result<Tier, Absence> {
 /// Whether the program was linked with the user adapter. One that was only loaded is never initialised, and ends the
 /// program when it is called.
 fn is_user_adapter_initialised() -> bool {
-    let (Some(adapter), Some(subsystems), Some(number)) = (
-        find(c"SCOREP_Subsystem_UserAdapter"),
-        find(c"scorep_subsystems"),
-        find(c"scorep_number_of_subsystems"),
-    ) else {
+    let (Some(adapter), Some(subsystems), Some(number)) =
+        (find(c"SCOREP_Subsystem_UserAdapter"), find(c"scorep_subsystems"), find(c"scorep_number_of_subsystems"))
+    else {
         return false;
     };
     let number: NonNull<usize> = number.cast();

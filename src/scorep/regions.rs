@@ -20,12 +20,7 @@ pub(super) struct Function(u8);
 const FUNCTIONS: [(&[u8], &CStr, &CStr, c_int); 11] = [
     (b"AllReduce", c"ncclAllReduce", c"AllReduce", ALL_TO_ALL),
     (b"AllGather", c"ncclAllGather", c"AllGather", ALL_TO_ALL),
-    (
-        b"ReduceScatter",
-        c"ncclReduceScatter",
-        c"ReduceScatter",
-        ALL_TO_ALL,
-    ),
+    (b"ReduceScatter", c"ncclReduceScatter", c"ReduceScatter", ALL_TO_ALL),
     (b"AlltoAll", c"ncclAlltoAll", c"AlltoAll", ALL_TO_ALL),
     (b"Broadcast", c"ncclBroadcast", c"Broadcast", ONE_TO_ALL),
     (b"Scatter", c"ncclScatter", c"Scatter", ONE_TO_ALL),
@@ -72,11 +67,8 @@ pub(super) enum Other {
     Plan,
 }
 
-const OTHERS: [(&CStr, c_int); 3] = [
-    (c"ncclGroupEnd", FUNCTION),
-    (c"ncclKernelLaunch", KERNEL_LAUNCH),
-    (c"ncclLaunchPlan", FUNCTION),
-];
+const OTHERS: [(&CStr, c_int); 3] =
+    [(c"ncclGroupEnd", FUNCTION), (c"ncclKernelLaunch", KERNEL_LAUNCH), (c"ncclLaunchPlan", FUNCTION)];
 
 /// A region on the location of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,15 +102,8 @@ pub(super) fn operations() -> impl Iterator<Item = (&'static CStr, c_int)> {
 }
 
 /// NCCL's algorithms, which are defined in Score-P beforehand.
-pub(super) const ALGORITHMS: [&CStr; 7] = [
-    c"TREE",
-    c"RING",
-    c"COLLNET_DIRECT",
-    c"COLLNET_CHAIN",
-    c"NVLS",
-    c"NVLS_TREE",
-    c"PAT",
-];
+pub(super) const ALGORITHMS: [&CStr; 7] =
+    [c"TREE", c"RING", c"COLLNET_DIRECT", c"COLLNET_CHAIN", c"NVLS", c"NVLS_TREE", c"PAT"];
 
 /// What measured the end of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -87,8 +87,5 @@ pub(super) fn report(target: String, counts: &Counts) -> ScorepReport {
         let number = counts.0.get(count as usize)?.load(Ordering::Relaxed);
         (number > 0).then(|| (name.to_owned(), number))
     });
-    ScorepReport {
-        target,
-        counts: named.collect(),
-    }
+    ScorepReport { target, counts: named.collect() }
 }

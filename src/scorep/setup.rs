@@ -6,9 +6,7 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use super::guard::{Functions, Measured};
-use super::regions::{
-    self, ALGORITHMS, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, TIMINGS, Timing,
-};
+use super::regions::{self, ALGORITHMS, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, TIMINGS, Timing};
 use super::substrate;
 use super::symbols::Location;
 use super::timer::Timer;
@@ -59,25 +57,18 @@ impl OwnLocation {
 impl Setup {
     /// Makes the definitions; Score-P calls `at_end` at the end of its measurement.
     pub(super) fn new(measured: &Measured<'_>, at_end: extern "C" fn() -> c_int) -> Self {
-        let internal = measured
-            .internal()
-            .map(|functions| Definitions::new(&functions));
+        let internal = measured.internal().map(|functions| Definitions::new(&functions));
         if internal.is_some() {
             register_end(measured, at_end);
         }
-        Self {
-            internal,
-            handles: [const { AtomicPtr::new(ptr::null_mut()) }; CALLS],
-        }
+        Self { internal, handles: [const { AtomicPtr::new(ptr::null_mut()) }; CALLS] }
     }
 
     /// The user adapter's handle and the name of a region.
     pub(super) fn user(&self, region: CallRegion) -> (&AtomicPtr<c_void>, &'static CStr) {
         static SPARE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
         let index = region.index();
-        let name = regions::calls()
-            .nth(index)
-            .map_or(c"NCCL", |(name, _)| name);
+        let name = regions::calls().nth(index).map_or(c"NCCL", |(name, _)| name);
         (self.handles.get(index).unwrap_or(&SPARE), name)
     }
 }
@@ -96,8 +87,7 @@ impl Definitions {
         Self {
             calls: std::array::from_fn(|_| region(calls.next())),
             operations: std::array::from_fn(|_| region(operations.next())),
-            attributes: ATTRIBUTES
-                .map(|(name, about, kind)| functions.new_attribute(name, about, kind)),
+            attributes: ATTRIBUTES.map(|(name, about, kind)| functions.new_attribute(name, about, kind)),
             algorithms: ALGORITHMS.map(|name| functions.new_string(name)),
             timings: TIMINGS.map(|name| functions.new_string(name)),
             location: OwnLocation(location),
@@ -114,10 +104,7 @@ impl Definitions {
     }
 
     pub(super) fn attribute(&self, attribute: Attribute) -> u32 {
-        self.attributes
-            .get(attribute as usize)
-            .copied()
-            .unwrap_or(0)
+        self.attributes.get(attribute as usize).copied().unwrap_or(0)
     }
 
     pub(super) fn algorithm(&self, index: usize) -> Option<u32> {

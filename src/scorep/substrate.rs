@@ -168,18 +168,14 @@ extern "C" fn init_mpp() {
 ///
 /// # Safety
 /// `functions` is NULL or points to a variable for the address of a list.
-unsafe extern "C" fn get_event_functions(
-    _mode: c_int,
-    functions: *mut *mut EventFunction,
-) -> usize {
+unsafe extern "C" fn get_event_functions(_mode: c_int, functions: *mut *mut EventFunction) -> usize {
     const LENGTH: usize = PROGRAM_END + 1;
     if functions.is_null() {
         return 0;
     }
     // From C's allocator: Score-P may free it.
     // SAFETY: allocates zeroed memory, which is a list of no functions.
-    let list: *mut EventFunction =
-        unsafe { libc::calloc(LENGTH, size_of::<EventFunction>()) }.cast();
+    let list: *mut EventFunction = unsafe { libc::calloc(LENGTH, size_of::<EventFunction>()) }.cast();
     if list.is_null() {
         return 0;
     }

@@ -41,33 +41,23 @@ impl Timer {
     /// count from different events, or in different units, so they differ by far more than the time since the reading.
     pub(super) fn of(last_timestamp: u64) -> Option<Self> {
         let pair = ClockPair::read();
-        let mut candidates = vec![
-            (Kind::RealtimeUs, pair.realtime_ns / 1000),
-            (Kind::MonotonicRawNs, pair.monotonic_raw_ns),
-        ];
+        let mut candidates =
+            vec![(Kind::RealtimeUs, pair.realtime_ns / 1000), (Kind::MonotonicRawNs, pair.monotonic_raw_ns)];
         match clock::select() {
             TickSource::Monotonic => candidates.extend(counter().map(|now| (Kind::Counter, now))),
             TickSource::Tsc | TickSource::Cntvct => candidates.push((Kind::Same, pair.ticks)),
         }
-        let later = candidates
-            .into_iter()
-            .filter(|(_, now)| *now >= last_timestamp);
+        let later = candidates.into_iter().filter(|(_, now)| *now >= last_timestamp);
         let (kind, scorep) = later
             .filter(|(_, now)| last_timestamp > 0 && now - last_timestamp < MOST_TICKS)
             .min_by_key(|(_, now)| now - last_timestamp)?;
-        let anchor = Anchor {
-            ticks: pair.ticks,
-            scorep,
-        };
+        let anchor = Anchor { ticks: pair.ticks, scorep };
         Some(Self { kind, anchor })
     }
 
     /// The conversion for times from the construction until now.
     pub(super) fn until_now(&self) -> Conversion {
-        Conversion {
-            from: self.anchor,
-            to: self.now(),
-        }
+        Conversion { from: self.anchor, to: self.now() }
     }
 
     fn now(&self) -> Anchor {
@@ -78,10 +68,7 @@ impl Timer {
             Kind::RealtimeUs => pair.realtime_ns / 1000,
             Kind::MonotonicRawNs => pair.monotonic_raw_ns,
         };
-        Anchor {
-            ticks: pair.ticks,
-            scorep,
-        }
+        Anchor { ticks: pair.ticks, scorep }
     }
 }
 
@@ -128,17 +115,11 @@ mod tests {
     #[test]
     fn times_are_converted_by_both_ends() {
         let anchor = |ticks, scorep| Anchor { ticks, scorep };
-        let conversion = Conversion {
-            from: anchor(1000, 50),
-            to: anchor(3000, 150),
-        };
+        let conversion = Conversion { from: anchor(1000, 50), to: anchor(3000, 150) };
         assert_eq!(conversion.scorep_time(1000), 50);
         assert_eq!(conversion.scorep_time(2000), 100);
         assert_eq!(conversion.scorep_time(900), 45);
-        let same = Conversion {
-            from: anchor(7, 7),
-            to: anchor(1 << 60, 1 << 60),
-        };
+        let same = Conversion { from: anchor(7, 7), to: anchor(1 << 60, 1 << 60) };
         assert_eq!(same.scorep_time(123_456_789_012), 123_456_789_012);
     }
 }

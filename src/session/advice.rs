@@ -15,9 +15,7 @@ pub(crate) fn kernel_channels(nccl_version: u32) -> &'static str {
         23_100.. => {
             "NCCL 2.31 and later measure phases in the kernel, which slows operations of 128 KiB to 4 MiB by up to 13 %, and can crash when a communicator is destroyed or aborted before its work is done: synchronise the device first"
         }
-        _ => {
-            "NCCL sends even operations inside a node through its proxy thread then, some 9 µs each"
-        }
+        _ => "NCCL sends even operations inside a node through its proxy thread then, some 9 µs each",
     }
 }
 

@@ -42,13 +42,8 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     if let Some(signal) = config.dump_signal {
         signals::DUMP.install(signal);
     }
-    let control = Control::new(
-        &directories.out,
-        config.mask,
-        config.steps.clone(),
-        comm.table,
-        kinds_of_table(comm.table),
-    );
+    let control =
+        Control::new(&directories.out, config.mask, config.steps.clone(), comm.table, kinds_of_table(comm.table));
     if let Some(signal) = config.toggle_signal {
         signals::TOGGLE.install(signal);
     }
@@ -96,11 +91,7 @@ pub(super) const fn kinds_of_table(table: u8) -> u32 {
 }
 
 /// The content of `process.json`.
-fn describe_process(
-    config: &Config,
-    comm: &CommInit<'_>,
-    test_clock: Option<&TestClock>,
-) -> ProcessInfo {
+fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&TestClock>) -> ProcessInfo {
     let mut environment = JobEnvironment::of_process();
     if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {
         (environment.rank, environment.size) = (Some(rank), Some(size));
@@ -152,18 +143,11 @@ fn open_journal(
         limit_bytes: config.limit_bytes(),
     };
     let writer = JournalWriter::with_retention(options, config.flight_retention());
-    let slot_writer = writer
-        .register(MAINTENANCE_NAME)
-        .map_err(|stop| describe(&stop))?;
+    let slot_writer = writer.register(MAINTENANCE_NAME).map_err(|stop| describe(&stop))?;
     Ok((writer, slot_writer))
 }
 
-fn say_beginning(
-    config: &Config,
-    comm: &CommInit<'_>,
-    directories: &Directories,
-    scorep: scorep::Beginning,
-) {
+fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: scorep::Beginning) {
     let events = match config.mask {
         config::LIGHT => "light".to_owned(),
         config::STANDARD => "standard".to_owned(),
@@ -171,10 +155,7 @@ fn say_beginning(
         mask => config::event_names(mask).join(","),
     };
     let out = directories.out.display();
-    say(
-        config,
-        &format!("version {VERSION}: recording {events} events into {out}"),
-    );
+    say(config, &format!("version {VERSION}: recording {events} events into {out}"));
     match scorep {
         scorep::Beginning::Silent => {}
         scorep::Beginning::On(line) => say(config, &line),
@@ -184,8 +165,6 @@ fn say_beginning(
     // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
     if channels && comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
         let advice = advice::kernel_channels(comm.nccl_version);
-        logger::warn(&format!(
-            "kernel channels are recorded (NCCL_OTF2_EVENTS): {advice}"
-        ));
+        logger::warn(&format!("kernel channels are recorded (NCCL_OTF2_EVENTS): {advice}"));
     }
 }

@@ -42,25 +42,14 @@ pub(super) fn close(session: Session, moment: Moment) {
     record::end();
     let scorep_report = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
-    let Session {
-        config,
-        out,
-        part,
-        writer,
-        maintenance,
-        gpus,
-        ..
-    } = session;
+    let Session { config, out, part, writer, maintenance, gpus, .. } = session;
     if let Some(gpus) = gpus {
         gpus.end();
     }
     maintenance.stop();
     if let Some(report) = scorep_report {
         if let Err(error) = report.write(&part) {
-            logger::warn(&format!(
-                "{}: {error}; the archive does not say what was shown to Score-P",
-                part.display()
-            ));
+            logger::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));
         }
         say(&config, &report.summary());
     }
@@ -115,14 +104,7 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     let again = CLOSED.fetch_add(1, Ordering::Relaxed) > 0;
     if again && moment == Moment::LastFinalize {
         *LEFT_FOR_EXIT.lock() = Some(out.to_owned());
-        say(
-            config,
-            &format!(
-                "{} events written; the archive in {} is renewed at exit",
-                summary.events,
-                out.display()
-            ),
-        );
+        say(config, &format!("{} events written; the archive in {} is renewed at exit", summary.events, out.display()));
         return;
     }
     *LEFT_FOR_EXIT.lock() = None;
@@ -152,13 +134,7 @@ pub(super) fn account_for_late() -> u64 {
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
-    let made = is_last_process(out).and_then(|last| {
-        if last {
-            unify(out, &Silent).map(Some)
-        } else {
-            Ok(None)
-        }
-    });
+    let made = is_last_process(out).and_then(|last| if last { unify(out, &Silent).map(Some) } else { Ok(None) });
     match made {
         Ok(Some(archive)) => say(config, &describe_archive(&archive)),
         Ok(None) => say_unfinished(
@@ -168,10 +144,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
                 out.display()
             ),
         ),
-        Err(error) => logger::warn(&format!(
-            "no archive: {error}; `nccl-otf2 finalize {}` tries again",
-            out.display()
-        )),
+        Err(error) => logger::warn(&format!("no archive: {error}; `nccl-otf2 finalize {}` tries again", out.display())),
     }
 }
 
@@ -190,12 +163,7 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
         0 => line.push_str(", nothing lost"),
         count => line.push_str(&format!(", {count} LOST")),
     }
-    let unfinished: u64 = archive
-        .counts
-        .kinds
-        .iter()
-        .map(|(_, counts)| counts.unfinished)
-        .sum();
+    let unfinished: u64 = archive.counts.kinds.iter().map(|(_, counts)| counts.unfinished).sum();
     if unfinished > 0 {
         line.push_str(&format!(", {unfinished} unfinished"));
     }
@@ -203,11 +171,7 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
 }
 
 fn lost(counts: &Counts) -> u64 {
-    counts
-        .kinds
-        .iter()
-        .map(|(_, counts)| counts.lost)
-        .sum::<u64>()
+    counts.kinds.iter().map(|(_, counts)| counts.lost).sum::<u64>()
         + counts.stops_lost
         + counts.states_lost
         + counts.communicators_lost
@@ -217,9 +181,7 @@ fn lost(counts: &Counts) -> u64 {
 fn say_loss(summary: &PartSummary) {
     let lost = lost(&summary.counts);
     if lost > 0 {
-        logger::warn(&format!(
-            "{lost} events, stops and states of this process were not recorded"
-        ));
+        logger::warn(&format!("{lost} events, stops and states of this process were not recorded"));
     }
     for problem in &summary.problems {
         logger::warn(&format!("journal: {problem}"));

@@ -28,10 +28,7 @@ impl Communicators {
         if comm.comm_id == 0 {
             return (context, 0); // v1–v3: no identity given, nothing to repeat
         }
-        let count = self
-            .seen
-            .entry((comm.comm_id, comm.ranks, comm.rank))
-            .or_insert(0);
+        let count = self.seen.entry((comm.comm_id, comm.ranks, comm.rank)).or_insert(0);
         let repetition = *count;
         *count += 1;
         (context, repetition)
@@ -54,29 +51,15 @@ mod tests {
     use nccl_events::Name;
 
     fn comm(comm_id: u64, rank: i32) -> CommInit<'static> {
-        CommInit {
-            table: 7,
-            comm_id,
-            name: Name::NONE,
-            nodes: 1,
-            ranks: 2,
-            rank,
-            nccl_version: 0,
-        }
+        CommInit { table: 7, comm_id, name: Name::NONE, nodes: 1, ranks: 2, rank, nccl_version: 0 }
     }
 
     #[test]
     fn ranks_of_one_process_agree_on_the_repetition() {
         let tag = ProcessTag::new(1);
         let mut all = Communicators::default();
-        let first: Vec<u32> = [0, 1]
-            .iter()
-            .map(|rank| all.add(tag, &comm(9, *rank)).1)
-            .collect();
-        let again: Vec<u32> = [1, 0]
-            .iter()
-            .map(|rank| all.add(tag, &comm(9, *rank)).1)
-            .collect();
+        let first: Vec<u32> = [0, 1].iter().map(|rank| all.add(tag, &comm(9, *rank)).1).collect();
+        let again: Vec<u32> = [1, 0].iter().map(|rank| all.add(tag, &comm(9, *rank)).1).collect();
         assert_eq!((first, again), (vec![0, 0], vec![1, 1]));
     }
 

@@ -35,12 +35,8 @@ impl Directories {
         let out = output(config, &values, started_ns)?;
         let name = format!("{}-{}-{started_ns}", process.host, process.pid);
         let part = out.join("parts").join(&name);
-        private::directory(&part).map_err(|error| {
-            format!(
-                "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
-                part.display()
-            )
-        })?;
+        private::directory(&part)
+            .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", part.display()))?;
         match journal(config, &values, &part, &name) {
             Ok(journal) => Ok(Self { out, part, journal }),
             Err(reason) => {
@@ -65,27 +61,18 @@ fn output(config: &Config, values: &PathValues, now_ns: u64) -> Result<PathBuf, 
         (None, None) if values.job.is_some() => config::expand("nccl-otf2-%j", values).into(),
         (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)).into(),
     };
-    let path = std::path::absolute(&relative)
-        .map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
+    let path =
+        std::path::absolute(&relative).map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
     let parts = path.join("parts");
     foreign::refuse(&path, "NCCL_OTF2_DIR")?;
     foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
-    private::directories(&parts).map_err(|error| {
-        format!(
-            "{}: {error} (NCCL_OTF2_DIR says where the archive goes)",
-            path.display()
-        )
-    })?;
+    private::directories(&parts)
+        .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", path.display()))?;
     Ok(path)
 }
 
 /// Makes the directory of a part's journal: in the part, or where the user wants it, with a link to it in the part.
-fn journal(
-    config: &Config,
-    values: &PathValues,
-    part: &Path,
-    name: &str,
-) -> Result<PathBuf, String> {
+fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Result<PathBuf, String> {
     let inside = part.join("journal");
     let Some(template) = &config.journal_directory else {
         private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
@@ -98,7 +85,6 @@ fn journal(
     let made = private::directories(parent).and_then(|()| private::directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
     // A reader of the part finds the journal without knowing the variable.
-    std::os::unix::fs::symlink(&outside, &inside)
-        .map_err(|error| format!("{}: {error}", inside.display()))?;
+    std::os::unix::fs::symlink(&outside, &inside).map_err(|error| format!("{}: {error}", inside.display()))?;
     Ok(outside)
 }

@@ -63,25 +63,15 @@ impl Maintenance {
         shared.follow(&mut control);
         let for_thread = Arc::clone(&shared);
         let thread = journal::host::without_signals(|| {
-            let builder = std::thread::Builder::new()
-                .name("nccl-otf2".to_owned())
-                .stack_size(256 * 1024);
-            builder
-                .spawn(move || run(&writer, &for_thread, snapshots, control))
-                .ok()
+            let builder = std::thread::Builder::new().name("nccl-otf2".to_owned()).stack_size(256 * 1024);
+            builder.spawn(move || run(&writer, &for_thread, snapshots, control)).ok()
         });
         Self { shared, thread }
     }
 
     /// Records a communicator in the slot that a flight recording keeps. The record of its beginning is removed with
     /// old segments.
-    pub(crate) fn communicator(
-        &self,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &CommInit<'_>,
-    ) {
+    pub(crate) fn communicator(&self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         let mut slot_writer = self.shared.slot_writer.lock();
         slot_writer.comm_known(context, begin_ticks, repetition, comm);
     }
@@ -148,11 +138,7 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
                 return;
             }
         }
-        pause = if writer.keep() {
-            SHORTEST
-        } else {
-            (pause * 2).min(LONGEST)
-        };
+        pause = if writer.keep() { SHORTEST } else { (pause * 2).min(LONGEST) };
         if Instant::now() >= clock_due {
             clock_due = Instant::now() + next_interval();
             shared.record_clocks();

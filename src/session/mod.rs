@@ -52,11 +52,7 @@ pub struct InitReply {
 }
 
 /// The session of this process, if there is one.
-static SESSION: Mutex<Slot> = Mutex::new(Slot {
-    session: None,
-    off: false,
-    has_logged_remarks: false,
-});
+static SESSION: Mutex<Slot> = Mutex::new(Slot { session: None, off: false, has_logged_remarks: false });
 /// Set in forked children: they must not touch anything.
 static FORKED: AtomicBool = AtomicBool::new(false);
 /// Numbers the contexts of a process that does not record.
@@ -122,9 +118,7 @@ pub fn finalize(context: u64) {
         if !session.communicators.remove(context) {
             return;
         }
-        record::with_slot_writer(Lost::Communicator, |slot_writer| {
-            slot_writer.comm_finalize(context, begin_ticks)
-        });
+        record::with_slot_writer(Lost::Communicator, |slot_writer| slot_writer.comm_finalize(context, begin_ticks));
         let gpus = session.gpus.clone();
         let ended = if session.communicators.is_empty() {
             slot.session.take()
@@ -146,10 +140,7 @@ pub fn finalize(context: u64) {
 
 fn idle() -> InitReply {
     let sequence = IDLE_CONTEXTS.fetch_add(1, Ordering::Relaxed) + 1;
-    InitReply {
-        context: ContextId::new(ProcessTag::new(1), sequence),
-        mask: 0,
-    }
+    InitReply { context: ContextId::new(ProcessTag::new(1), sequence), mask: 0 }
 }
 
 /// Begins a session, or logs why there is none.

@@ -26,9 +26,7 @@ impl TestClock {
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
         match std::env::var(VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {
-                format!(
-                    "{VARIABLE}={text}: not offset_ns,drift_ppb,boot-id (it is for tests: unset it)"
-                )
+                format!("{VARIABLE}={text}: not offset_ns,drift_ppb,boot-id (it is for tests: unset it)")
             }),
             Err(_) => Ok(None),
         }
@@ -39,9 +37,7 @@ impl TestClock {
         Some(Self {
             offset_ns: words.next()?.trim().parse().ok()?,
             drift_ppb: words.next()?.trim().parse().ok()?,
-            boot_id: Some(words.next()?.trim())
-                .filter(|boot_id| !boot_id.is_empty())?
-                .to_owned(),
+            boot_id: Some(words.next()?.trim()).filter(|boot_id| !boot_id.is_empty())?.to_owned(),
         })
     }
 
@@ -49,10 +45,7 @@ impl TestClock {
     pub(crate) fn shift(&self, pair: ClockPair) -> ClockPair {
         let gained = i128::from(pair.monotonic_ns) * i128::from(self.drift_ppb) / 1_000_000_000;
         let gained = i64::try_from(gained).unwrap_or(0);
-        let up = |ns: u64| {
-            ns.saturating_add_signed(gained)
-                .saturating_add(self.up_ns())
-        };
+        let up = |ns: u64| ns.saturating_add_signed(gained).saturating_add(self.up_ns());
         let realtime_ns = pair.realtime_ns.saturating_add_signed(gained);
         ClockPair {
             monotonic_ns: up(pair.monotonic_ns),
@@ -65,9 +58,7 @@ impl TestClock {
     /// How much longer than this machine the host has been up: less than a day, derived from its name.
     fn up_ns(&self) -> u64 {
         let bytes = self.boot_id.bytes();
-        let mixed = bytes.fold(7_u64, |mixed, byte| {
-            mixed.wrapping_mul(31).wrapping_add(byte.into())
-        });
+        let mixed = bytes.fold(7_u64, |mixed, byte| mixed.wrapping_mul(31).wrapping_add(byte.into()));
         mixed % 86_400 * 1_000_000_000
     }
 }

@@ -19,10 +19,7 @@ fn every_launch_is_timed(run: &Run) {
             "{:?}",
             process.counts
         );
-        assert_eq!(
-            process.count(GpuCount::Launches),
-            process.launches.len() as u64
-        );
+        assert_eq!(process.count(GpuCount::Launches), process.launches.len() as u64);
         for count in [
             GpuCount::NoEventLeft,
             GpuCount::Refused,
@@ -43,11 +40,7 @@ fn every_launch_is_timed(run: &Run) {
         Some(&(run.processes.len() as u64)),
         "the worker may ask for events while others capture"
     );
-    for fault in [
-        "in_host_callback",
-        "recorded_in_capture",
-        "spoiled_captures",
-    ] {
+    for fault in ["in_host_callback", "recorded_in_capture", "spoiled_captures"] {
         assert_eq!(run.calls.get(fault), None, "{:?}", run.calls);
     }
 }
@@ -62,17 +55,9 @@ fn times_are_possible(process: &Process) {
         const SLACK: f64 = 200_000.0;
         #[expect(clippy::cast_precision_loss, reason = "differences count")]
         let (begin, known) = (launched.begin as f64, *known as f64);
-        assert!(
-            start >= begin - start_off - SLACK,
-            "started {} ticks before it was launched: {time:?}",
-            begin - start
-        );
+        assert!(start >= begin - start_off - SLACK, "started {} ticks before it was launched: {time:?}", begin - start);
         assert!(end >= start, "{time:?}");
-        assert!(
-            end <= known + end_off + SLACK,
-            "ended {} ticks after that was known: {time:?}",
-            end - known
-        );
+        assert!(end <= known + end_off + SLACK, "ended {} ticks after that was known: {time:?}", end - known);
     }
 }
 
@@ -127,18 +112,11 @@ fn devices_are_described_and_belong_to_communicators() {
         for device in &process.devices {
             assert!(device.is_mig);
             assert_eq!(device.name, "Fake GPU MIG 1g.10gb");
-            assert_eq!(
-                &device.uuid[1..],
-                [0xfb; 15],
-                "of the instance, not of the whole device"
-            );
+            assert_eq!(&device.uuid[1..], [0xfb; 15], "of the instance, not of the whole device");
             assert_eq!(u32::from(device.uuid[0]), device.ordinal + 1);
             assert_eq!(device.compute_capability, [8, 0]);
             assert!(device.multiprocessors > 0 && device.driver_version > 11_000);
-            let used = process
-                .of_communicator
-                .values()
-                .any(|ordinal| *ordinal == device.ordinal);
+            let used = process.of_communicator.values().any(|ordinal| *ordinal == device.ordinal);
             assert!(used, "{device:?}");
         }
     }
@@ -151,11 +129,7 @@ fn a_process_that_does_not_end_its_communicators_has_its_times() {
         return;
     };
     every_launch_is_timed(&run);
-    assert_eq!(
-        run.calls.get("cuEventDestroy_v2"),
-        None,
-        "the driver is left to end by itself"
-    );
+    assert_eq!(run.calls.get("cuEventDestroy_v2"), None, "the driver is left to end by itself");
 }
 
 /// The job runs and the trace is written, whatever the driver does; a line says what is missing and what to do.
@@ -163,43 +137,13 @@ fn a_process_that_does_not_end_its_communicators_has_its_times() {
 fn the_job_survives_a_driver_that_fails() {
     let of_events = ["cuEventCreate", "cuEventRecord"];
     for (version, variables, said, not_called) in [
-        (
-            "2.28.9",
-            &[("FAKEGPU_DRIVER", "absent")][..],
-            "no libcuda.so.1 is loaded",
-            &["cuDriverGetVersion"][..],
-        ),
-        (
-            "2.28.9",
-            &[("FAKEGPU_DRIVER", "stub")],
-            "LD_LIBRARY_PATH",
-            &of_events,
-        ),
-        (
-            "2.28.9",
-            &[("FAKEGPU_EVENTS", "none"), TIMED],
-            "CUDA_ERROR_OUT_OF_MEMORY",
-            &["cuEventRecord"],
-        ),
-        (
-            "2.28.9",
-            &[("FAKEGPU_EVENTS", "record-fails"), TIMED],
-            "CUDA_ERROR_UNKNOWN (999)",
-            &[],
-        ),
+        ("2.28.9", &[("FAKEGPU_DRIVER", "absent")][..], "no libcuda.so.1 is loaded", &["cuDriverGetVersion"][..]),
+        ("2.28.9", &[("FAKEGPU_DRIVER", "stub")], "LD_LIBRARY_PATH", &of_events),
+        ("2.28.9", &[("FAKEGPU_EVENTS", "none"), TIMED], "CUDA_ERROR_OUT_OF_MEMORY", &["cuEventRecord"]),
+        ("2.28.9", &[("FAKEGPU_EVENTS", "record-fails"), TIMED], "CUDA_ERROR_UNKNOWN (999)", &[]),
         ("2.26.5", &[TIMED], "2.28 and later do", &of_events),
-        (
-            "2.28.9",
-            &[("NCCL_OTF2_EVENTS", "coll"), TIMED],
-            "NCCL_OTF2_EVENTS",
-            &of_events,
-        ),
-        (
-            "2.28.9",
-            &[("NCCL_OTF2_GPU", "off")],
-            "",
-            &["cuDriverGetVersion", "cuCtxGetCurrent"],
-        ),
+        ("2.28.9", &[("NCCL_OTF2_EVENTS", "coll"), TIMED], "NCCL_OTF2_EVENTS", &of_events),
+        ("2.28.9", &[("NCCL_OTF2_GPU", "off")], "", &["cuDriverGetVersion", "cuCtxGetCurrent"]),
     ] {
         let Some(run) = run(version, &["--ops", "allreduce"], variables) else {
             return;
@@ -214,12 +158,7 @@ fn the_job_survives_a_driver_that_fails() {
             ),
         }
         for function in not_called {
-            assert_eq!(
-                run.calls.get(*function),
-                None,
-                "{variables:?}: {:?}",
-                run.calls
-            );
+            assert_eq!(run.calls.get(*function), None, "{variables:?}: {:?}", run.calls);
         }
         for process in &run.processes {
             assert!(process.times.is_empty(), "{variables:?}");

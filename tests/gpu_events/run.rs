@@ -67,12 +67,7 @@ pub(crate) fn run(version: &str, arguments: &[&str], variables: &[(&str, &str)])
     let processes = processes(&scratch);
     let checked = scratch.archive().check();
     assert_eq!(checked["faults"], 0, "{checked:#}\n{ended}");
-    Some(Run {
-        ended,
-        calls: calls(&std::fs::read_to_string(report).unwrap_or_default()),
-        processes,
-        scratch,
-    })
+    Some(Run { ended, calls: calls(&std::fs::read_to_string(report).unwrap_or_default()), processes, scratch })
 }
 
 fn calls(report: &str) -> BTreeMap<String, u64> {
@@ -106,17 +101,11 @@ fn processes(scratch: &Scratch) -> Vec<Process> {
 
 impl Process {
     fn take(&mut self, record: Record, text: &dyn Fn(Symbol) -> String) {
-        let Record {
-            ticks, id, body, ..
-        } = record;
+        let Record { ticks, id, body, .. } = record;
         match body {
             RecordBody::Start(start) => {
                 if let Body::KernelLaunch(event::KernelLaunch { stream }) = start.body {
-                    let launched = Launched {
-                        begin: ticks,
-                        stream,
-                        context: start.context,
-                    };
+                    let launched = Launched { begin: ticks, stream, context: start.context };
                     self.launches.insert(id, launched);
                 }
             }
@@ -144,10 +133,7 @@ impl Process {
             RecordBody::Gpu(GpuRecord::DeviceOfCommunicator { ordinal }) => {
                 self.of_communicator.insert(id, ordinal);
             }
-            RecordBody::Gpu(GpuRecord::Notice {
-                backend,
-                text: line,
-            }) => {
+            RecordBody::Gpu(GpuRecord::Notice { backend, text: line }) => {
                 self.notices.push((backend, text(line)));
             }
             RecordBody::Gpu(GpuRecord::Counts(counts)) => {
@@ -163,33 +149,16 @@ impl Process {
 
     /// The ticks at a time of a device's clock, with their uncertainty.
     pub(crate) fn ticks_of(&self, ordinal: u32, gpu_ns: u64) -> (f64, f64) {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "differences of a run of some seconds"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "differences of a run of some seconds")]
         let points: Vec<[f64; 3]> = self.samples[&ordinal]
             .iter()
-            .map(|(ticks, sample)| {
-                [
-                    sample.gpu_ns as f64,
-                    *ticks as f64,
-                    sample.uncertainty_ticks as f64,
-                ]
-            })
+            .map(|(ticks, sample)| [sample.gpu_ns as f64, *ticks as f64, sample.uncertainty_ticks as f64])
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "the same")]
         let at = gpu_ns as f64;
-        let after = points
-            .iter()
-            .position(|[shown, ..]| *shown >= at)
-            .unwrap_or(points.len() - 1)
-            .max(1);
-        let ([from, from_ticks, from_off], [to, to_ticks, to_off]) =
-            (points[after - 1], points[after]);
+        let after = points.iter().position(|[shown, ..]| *shown >= at).unwrap_or(points.len() - 1).max(1);
+        let ([from, from_ticks, from_off], [to, to_ticks, to_off]) = (points[after - 1], points[after]);
         let part = (at - from) / (to - from);
-        (
-            from_ticks + part * (to_ticks - from_ticks),
-            from_off.max(to_off),
-        )
+        (from_ticks + part * (to_ticks - from_ticks), from_off.max(to_off))
     }
 }

@@ -54,9 +54,7 @@ fn every_kind_with_null_arguments_for_every_state() {
     for kind in KINDS {
         script.push_str(&format!("start e {kind}\n"));
         for state in 0..=33 {
-            script.push_str(&format!(
-                "state e {state} args=NULL\nstate e {state} args=zero\n"
-            ));
+            script.push_str(&format!("state e {state} args=NULL\nstate e {state} args=zero\n"));
         }
         script.push_str("stop e\n");
     }

@@ -12,23 +12,14 @@ pub(crate) fn archive_of(scratch: &Scratch, table: u32, script: &str) -> Archive
 }
 
 /// The same beside a libnccl that says it is this release.
-pub(crate) fn archive_under(
-    nccl: Option<u32>,
-    scratch: &Scratch,
-    table: u32,
-    script: &str,
-) -> Archive {
+pub(crate) fn archive_under(nccl: Option<u32>, scratch: &Scratch, table: u32, script: &str) -> Archive {
     let mut command = scratch.script_with(&built::plugin(), script);
     if let Some(release) = nccl {
         command.args(["--nccl", &release.to_string()]);
     }
     command.args(["--table", &table.to_string()]);
     // Up to v3 nobody knows how many ranks there are, and NCCL lends no logger to say so.
-    let said: &[&str] = if table < 4 {
-        &["the process that finishes last"]
-    } else {
-        &[]
-    };
+    let said: &[&str] = if table < 4 { &["the process that finishes last"] } else { &[] };
     let _ended = run(&mut command).undisturbed(said);
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();

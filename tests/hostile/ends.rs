@@ -32,22 +32,12 @@ const CASES: &[Case] = &[
             stop s
             stop p
             stop x",
-        regions: &[
-            "SendGPUWait",
-            "SendWait",
-            "ncclAllReduce proxy",
-            "ncclAllReduce enqueue",
-            "netSend",
-            "queued",
-        ],
+        regions: &["SendGPUWait", "SendWait", "ncclAllReduce proxy", "ncclAllReduce enqueue", "netSend", "queued"],
     },
     Case {
         way: "a collective has no stop, and no children",
         script: "start x Coll func=AllReduce count=1 datatype=ncclFloat32",
-        regions: &[
-            "ncclAllReduce proxy unfinished",
-            "ncclAllReduce enqueue unfinished",
-        ],
+        regions: &["ncclAllReduce proxy unfinished", "ncclAllReduce enqueue unfinished"],
     },
     Case {
         way: "a collective has a stop, and no children",
@@ -62,11 +52,7 @@ const CASES: &[Case] = &[
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             start p ProxyOp parent=x channel=0 peer=1 steps=1 is_send=1
             stop p",
-        regions: &[
-            "ncclAllReduce proxy",
-            "ncclAllReduce enqueue unfinished",
-            "netSend",
-        ],
+        regions: &["ncclAllReduce proxy", "ncclAllReduce enqueue unfinished", "netSend"],
     },
     Case {
         way: "one of two transfers has no stop",
@@ -91,11 +77,7 @@ const CASES: &[Case] = &[
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             start p ProxyOp parent=x channel=0 peer=1 steps=1 is_send=1
             stop x",
-        regions: &[
-            "ncclAllReduce enqueue",
-            "ncclAllReduce enqueue",
-            "netSend closed",
-        ],
+        regions: &["ncclAllReduce enqueue", "ncclAllReduce enqueue", "netSend closed"],
     },
     Case {
         way: "a step has no stop, its transfer has",
@@ -139,11 +121,7 @@ const CASES: &[Case] = &[
             start x Coll func=AllReduce count=1 datatype=ncclFloat32
             start k KernelCh parent=x channel=0 gpu_ns=1000
             stop x",
-        regions: &[
-            "ncclAllReduce proxy unfinished",
-            "ncclAllReduce enqueue",
-            "ncclKernelChannel unfinished",
-        ],
+        regions: &["ncclAllReduce proxy unfinished", "ncclAllReduce enqueue", "ncclKernelChannel unfinished"],
     },
     Case {
         way: "a send has no stop",

@@ -49,10 +49,7 @@ fn seen(archive: &otf2::Archive) -> (Vec<String>, Vec<(u64, bool)>) {
     for location in definitions.locations.values() {
         let name = text(location.name);
         if let Some((what, number)) = name.rsplit_once(" thread ") {
-            assert!(
-                number.parse::<u32>().is_ok_and(|number| number > 0),
-                "{name}"
-            );
+            assert!(number.parse::<u32>().is_ok_and(|number| number > 0), "{name}");
             threads.push(what.to_owned());
         }
     }

@@ -22,19 +22,9 @@ const CALLS: usize = 60;
 /// One callback.
 #[derive(Clone, Debug)]
 enum Call {
-    Start {
-        handle: usize,
-        kind: usize,
-        context: String,
-        parent: String,
-        number: u8,
-    },
+    Start { handle: usize, kind: usize, context: String, parent: String, number: u8 },
     Stop(String),
-    State {
-        handle: String,
-        number: u8,
-        args: &'static str,
-    },
+    State { handle: String, number: u8, args: &'static str },
     Init(usize),
     Finalize(usize),
 }
@@ -58,21 +48,10 @@ fn context() -> impl Strategy<Value = String> {
 
 fn call(kinds: usize) -> impl Strategy<Value = Call> {
     // One kind more than there are.
-    let start = (0..HANDLES, 0..=kinds, context(), handle(), any::<u8>()).prop_map(
-        |(handle, kind, context, parent, number)| Call::Start {
-            handle,
-            kind,
-            context,
-            parent,
-            number,
-        },
-    );
+    let start = (0..HANDLES, 0..=kinds, context(), handle(), any::<u8>())
+        .prop_map(|(handle, kind, context, parent, number)| Call::Start { handle, kind, context, parent, number });
     let args = prop_oneof![Just("args=NULL"), Just("args=zero")];
-    let state = (handle(), 0_u8..36, args).prop_map(|(handle, number, args)| Call::State {
-        handle,
-        number,
-        args,
-    });
+    let state = (handle(), 0_u8..36, args).prop_map(|(handle, number, args)| Call::State { handle, number, args });
     prop_oneof![
         12 => start,
         10 => handle().prop_map(Call::Stop),
@@ -105,29 +84,16 @@ fn fields(kind: &str, number: u8) -> String {
 
 fn line(script: &mut String, call: &Call, kinds: &[&str]) {
     let written = match call {
-        Call::Start {
-            handle,
-            kind,
-            context,
-            parent,
-            number,
-        } => {
+        Call::Start { handle, kind, context, parent, number } => {
             let (name, fields) = match kinds.get(*kind) {
                 Some(name) => ((*name).to_owned(), fields(name, *number)),
                 // Bits that mean nothing together.
                 None => ("3".to_owned(), String::new()),
             };
-            writeln!(
-                script,
-                "start h{handle} {name} ctx={context} parent={parent} {fields}"
-            )
+            writeln!(script, "start h{handle} {name} ctx={context} parent={parent} {fields}")
         }
         Call::Stop(handle) => writeln!(script, "stop {handle}"),
-        Call::State {
-            handle,
-            number,
-            args,
-        } => writeln!(script, "state {handle} {number} {args}"),
+        Call::State { handle, number, args } => writeln!(script, "state {handle} {number} {args}"),
         Call::Init(number) => writeln!(script, "init c{number} id={number} ranks=1 rank=0"),
         Call::Finalize(number) => writeln!(script, "finalize c{number}"),
     };

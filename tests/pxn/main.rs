@@ -84,19 +84,11 @@ fn given(folder: &Path, name: &str) -> u64 {
 /// The names of all rows, each with the process that it is one of, in brackets as in the names of GPUs.
 fn locations(archive: &Archive) -> Vec<(String, String)> {
     let definitions = archive.definitions();
-    let lines = definitions
-        .lines()
-        .filter(|line| line.starts_with("LOCATION  "));
+    let lines = definitions.lines().filter(|line| line.starts_with("LOCATION  "));
     let locations = lines.map(|line| {
         let quoted: Vec<&str> = line.split('"').collect();
-        let [_, name, _, group, ..] = quoted[..] else {
-            panic!("a row without group: {line}")
-        };
-        let process = group
-            .rsplit('[')
-            .next()
-            .expect("a part")
-            .trim_end_matches(']');
+        let [_, name, _, group, ..] = quoted[..] else { panic!("a row without group: {line}") };
+        let process = group.rsplit('[').next().expect("a part").trim_end_matches(']');
         (name.to_owned(), format!("[{process}]"))
     });
     locations.collect()
@@ -118,8 +110,7 @@ fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
     let group_of = |rank: u32| {
         let location = format!("NCCL 0x0000000000000009 rank {rank}/2");
         let gpu = locations.iter().find(|(name, _)| *name == location);
-        gpu.map(|(_, owner)| owner.clone())
-            .expect("a row of the rank")
+        gpu.map(|(_, owner)| owner.clone()).expect("a row of the rank")
     };
     assert_eq!(*owner, group_of(0));
     assert_eq!(format!("[{worker}]"), group_of(1));
@@ -136,15 +127,10 @@ fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
     let expected = format!("{whose} by {worker}: 1 transfers, 64 bytes sent, 0 bytes received, ");
     assert!(line.starts_with(&expected), "{line}");
     let parent = given(scratch.path(), "x").to_string();
-    let pid = events
-        .lines()
-        .any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
+    let pid = events.lines().any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
     assert!(pid, "{events}");
     // The collective's own id, and the parent of the transfer.
-    assert!(
-        events.matches(&parent).count() >= 2,
-        "no {parent} twice in\n{events}"
-    );
+    assert!(events.matches(&parent).count() >= 2, "no {parent} twice in\n{events}");
 }
 
 /// Containers number their processes each from 1: what is known of a process is more than its id.
@@ -152,18 +138,12 @@ fn the_work_for_another_process_is_on_lanes_of_its_own_with_its_origin() {
 fn processes_of_equal_ids_stay_apart() {
     // A process id namespace each, as containers have.
     let apart = ["unshare", "--pid", "--fork"];
-    let first = Command::new(apart[0])
-        .args(&apart[1..])
-        .args(["sh", "-c", "echo $$"])
-        .output();
+    let first = Command::new(apart[0]).args(&apart[1..]).args(["sh", "-c", "echo $$"]).output();
     if !first.is_ok_and(|output| output.stdout == b"1\n") {
         return skip("no process id namespaces here");
     }
     let scratch = Scratch::new();
-    let asks = ASKS.replace(
-        "stop x",
-        "start a ProxyOp parent=x peer=1 steps=1\nstop a\nstop x",
-    );
+    let asks = ASKS.replace("stop x", "start a ProxyOp parent=x peer=1 steps=1\nstop a\nstop x");
     // As NCCL passes it: the id that both have.
     let works = WORKS.replace("pid=4242", "pid=1");
     let archive = archive_of(&scratch, 7, &asks, &works, &apart);
@@ -176,10 +156,7 @@ fn processes_of_equal_ids_stay_apart() {
     assert_eq!(archive.count("FOREIGN"), 2);
     let locations = locations(&archive);
     let is_ours = |name: &str| name.starts_with("net 0x0000000000000009 r0 ch03 send→1 by ");
-    assert!(
-        locations.iter().any(|(name, _)| is_ours(name)),
-        "{locations:#?}"
-    );
+    assert!(locations.iter().any(|(name, _)| is_ours(name)), "{locations:#?}");
 }
 
 /// 2.23.4 gives the events of another's transfer the context of the communicator that does the sending: only the parent
@@ -201,13 +178,8 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
     let parent = given(scratch.path(), "x").to_string();
     let printed = Command::new("otf2-print").arg(archive.anchor()).output();
     let events = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
-    assert!(
-        events.matches(&parent).count() >= 2,
-        "no {parent} twice in\n{events}"
-    );
-    let pid = events
-        .lines()
-        .any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
+    assert!(events.matches(&parent).count() >= 2, "no {parent} twice in\n{events}");
+    let pid = events.lines().any(|line| line.contains("nccl.origin_pid") && line.contains("; 4242)"));
     assert!(pid, "{events}");
 }
 
@@ -247,10 +219,7 @@ fn the_network_time_counts_for_the_operation() {
         (&["1/2", "0/2"], &[]),
     ] {
         let directory = scratch.path().join(format!("shards{}", archives.len()));
-        let copied = Command::new("cp")
-            .arg("-r")
-            .args([&scratch.out(), &directory])
-            .status();
+        let copied = Command::new("cp").arg("-r").args([&scratch.out(), &directory]).status();
         assert!(copied.expect("cp").success());
         for shard in shards {
             finalize(&directory, &[options, &["--shard", shard]].concat());

@@ -9,9 +9,7 @@ use crate::job::{Job, ROW, all_reduces};
 fn the_rest_is_forwarded_at_the_end_of_the_measurement() {
     let script = all_reduces(20).replace("sleep 5ms\nfinalize c\n", "");
     for register_at in ["2", "-1"] {
-        let job = Job::script(Variant::USUAL, &script)
-            .env("FAKE_SCOREP_REGISTER_AT", register_at)
-            .run();
+        let job = Job::script(Variant::USUAL, &script).env("FAKE_SCOREP_REGISTER_AT", register_at).run();
         let row: Vec<_> = job.log().on(ROW).collect();
         assert_eq!(row.len(), 20, "{}", job.ended);
         assert_eq!(job.counts()["OPERATIONS"], 20);
@@ -22,28 +20,15 @@ fn the_rest_is_forwarded_at_the_end_of_the_measurement() {
 /// NCCL goes on after the end of the measurement.
 #[test]
 fn after_the_measurement_nothing_is_forwarded() {
-    for (end_at, threads) in [
-        (1, Threads::None),
-        (42, Threads::Pthread),
-        (43, Threads::OpenMp),
-    ] {
-        let variant = Variant {
-            threads,
-            ..Variant::USUAL
-        };
-        let job = Job::script(variant, &all_reduces(20))
-            .env("FAKE_SCOREP_END_AT", &end_at.to_string())
-            .run();
+    for (end_at, threads) in [(1, Threads::None), (42, Threads::Pthread), (43, Threads::OpenMp)] {
+        let variant = Variant { threads, ..Variant::USUAL };
+        let job = Job::script(variant, &all_reduces(20)).env("FAKE_SCOREP_END_AT", &end_at.to_string()).run();
         let counts = job.counts();
         assert_eq!(counts["CALLS"], end_at);
         assert_eq!(counts["CALLS"] + counts["CALLS_OUTSIDE"], 80, "{counts:?}");
         let log = &job.logs[0];
         assert_eq!(
-            log.intervals
-                .iter()
-                .filter(|call| call.location != ROW)
-                .count()
-                + log.left_open,
+            log.intervals.iter().filter(|call| call.location != ROW).count() + log.left_open,
             usize::try_from(end_at).expect("small")
         );
         job.assert_whole();
@@ -52,9 +37,7 @@ fn after_the_measurement_nothing_is_forwarded() {
 
 #[test]
 fn a_users_pause_is_respected() {
-    let job = Job::script(Variant::USUAL, &all_reduces(5))
-        .env("FAKE_SCOREP_RECORDING", "0")
-        .run();
+    let job = Job::script(Variant::USUAL, &all_reduces(5)).env("FAKE_SCOREP_RECORDING", "0").run();
     assert_eq!(job.log().on("Master thread").count(), 0);
     assert_eq!(job.counts()["CALLS_NOT_RECORDED"], 20);
     job.assert_whole();
@@ -77,18 +60,8 @@ stop g
 finalize c
 ";
     let job = Job::script(Variant::USUAL, script).run();
-    let calls: Vec<(&str, usize)> = job
-        .log()
-        .intervals
-        .iter()
-        .map(|call| (call.region.as_str(), call.depth))
-        .collect();
-    let expected = [
-        ("ncclSend", 0),
-        ("ncclRecv", 0),
-        ("ncclKernelLaunch", 1),
-        ("ncclGroupEnd", 0),
-    ];
+    let calls: Vec<(&str, usize)> = job.log().intervals.iter().map(|call| (call.region.as_str(), call.depth)).collect();
+    let expected = [("ncclSend", 0), ("ncclRecv", 0), ("ncclKernelLaunch", 1), ("ncclGroupEnd", 0)];
     assert_eq!(calls, expected);
 }
 
@@ -118,11 +91,7 @@ finalize c
     let log = job.log();
     assert_eq!(log.on("Master thread").count(), 3 * 3 + 3);
     let counts = job.counts();
-    assert_eq!(
-        (counts["CALLS"], counts["CALLS_CLOSED"]),
-        (12, 3 * 2 + 2),
-        "{counts:?}"
-    );
+    assert_eq!((counts["CALLS"], counts["CALLS_CLOSED"]), (12, 3 * 2 + 2), "{counts:?}");
 }
 
 /// One location cannot show two communicators at once; sends and receives of one kernel are shown one after the other.
@@ -150,26 +119,13 @@ finalize c
 ";
     let job = Job::script(Variant::USUAL, script).run();
     let row: Vec<_> = job.log().on(ROW).collect();
-    let names: Vec<&str> = row
-        .iter()
-        .map(|operation| operation.region.as_str())
-        .collect();
+    let names: Vec<&str> = row.iter().map(|operation| operation.region.as_str()).collect();
     assert_eq!(names, ["AllReduce", "Recv"]);
     assert_eq!(row[0].end, row[1].begin);
-    assert!(
-        row[1].attributes.contains_key("nccl.start_moved_ticks"),
-        "{row:?}"
-    );
+    assert!(row[1].attributes.contains_key("nccl.start_moved_ticks"), "{row:?}");
     assert_eq!(row[1].attributes["nccl.peer"], "0");
     let counts = job.counts();
-    assert_eq!(
-        (
-            counts["OPERATIONS"],
-            counts["OPERATIONS_OVERLAPPING"],
-            counts["OPERATIONS_MOVED"]
-        ),
-        (2, 1, 1)
-    );
+    assert_eq!((counts["OPERATIONS"], counts["OPERATIONS_OVERLAPPING"], counts["OPERATIONS_MOVED"]), (2, 1, 1));
 }
 
 /// More operations than there is room for, by a thread that Score-P does not know, so that nothing is forwarded
@@ -187,14 +143,7 @@ join foreign
 finalize c
 ";
     for threads in [Threads::None, Threads::OpenMp] {
-        let job = Job::script(
-            Variant {
-                threads,
-                ..Variant::USUAL
-            },
-            script,
-        )
-        .run();
+        let job = Job::script(Variant { threads, ..Variant::USUAL }, script).run();
         let counts = job.counts();
         assert_eq!(counts["OPERATIONS_DROPPED"], 5000 - 4096, "{counts:?}");
         let rest = ["OPERATIONS", "OPERATIONS_OVERLAPPING"];
@@ -243,13 +192,6 @@ fn a_second_session_goes_on() {
     let script = all_reduces(10).repeat(2);
     let job = Job::script(Variant::USUAL, &script).run();
     assert_eq!(job.log().on(ROW).count(), 20, "{}", job.ended);
-    assert_eq!(
-        job.log()
-            .locations
-            .iter()
-            .filter(|name| *name == ROW)
-            .count(),
-        1
-    );
+    assert_eq!(job.log().locations.iter().filter(|name| *name == ROW).count(), 1);
     assert_eq!(job.counts()["OPERATIONS"], 20);
 }

@@ -47,11 +47,7 @@ impl Job {
         let ended = run(&mut self.command).with_code(0);
         assert!(!ended.stderr.contains("Fatal"), "{ended}");
         let logs = Log::all(&self.scratch.path().join("scorep-log"));
-        Outcome {
-            scratch: self.scratch,
-            ended,
-            logs,
-        }
+        Outcome { scratch: self.scratch, ended, logs }
     }
 }
 

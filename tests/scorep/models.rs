@@ -7,23 +7,14 @@ use crate::job::{Job, ROW, all_reduces};
 const MODELS: [Threads; 3] = [Threads::None, Threads::Pthread, Threads::OpenMp];
 
 fn variant(version: u8, threads: Threads, user: bool) -> Variant {
-    Variant {
-        version,
-        threads,
-        user,
-    }
+    Variant { version, threads, user }
 }
 
 /// Checks the calls and operations of a number of all-reduces.
 fn assert_all_there(log: &Log, number: usize, context: &str) {
     let master: Vec<_> = log.on("Master thread").collect();
     let named = |name| master.iter().filter(|call| call.region == name).count();
-    for name in [
-        "ncclGroupEnd",
-        "ncclAllReduce",
-        "ncclKernelLaunch",
-        "ncclLaunchPlan",
-    ] {
+    for name in ["ncclGroupEnd", "ncclAllReduce", "ncclKernelLaunch", "ncclLaunchPlan"] {
         assert_eq!(named(name), number, "{name}, {context}");
     }
     for call in &master {
@@ -53,10 +44,7 @@ fn assert_all_there(log: &Log, number: usize, context: &str) {
     let last = |name| master.iter().rev().find(|call| call.region == name);
     let group = last("ncclGroupEnd").expect("a group");
     let operation = row.last().expect("an operation");
-    assert!(
-        group.begin < operation.begin && operation.end > group.end,
-        "{context}"
-    );
+    assert!(group.begin < operation.begin && operation.end > group.end, "{context}");
 }
 
 #[test]
@@ -70,23 +58,15 @@ fn calls_and_operations_arrive_in_all_thread_models() {
             // Threads that Score-P does not know are not in the trace.
             let expected = ["Master thread", ROW].map(str::to_owned);
             assert!(
-                log.locations
-                    .iter()
-                    .all(|name| { expected.contains(name) || name == "Pthread thread" }),
+                log.locations.iter().all(|name| { expected.contains(name) || name == "Pthread thread" }),
                 "{:?}",
                 log.locations
             );
             let counts = job.counts();
-            assert_eq!(
-                (counts["CALLS"], counts["OPERATIONS"]),
-                (80, 20),
-                "{counts:?}"
-            );
+            assert_eq!((counts["CALLS"], counts["OPERATIONS"]), (80, 20), "{counts:?}");
             assert!(!counts.contains_key("OPERATIONS_DROPPED"), "{counts:?}");
             assert!(
-                job.ended.stderr.contains(
-                    "forwarding to Score-P (libscorep_measurement.so.11, internal functions"
-                ),
+                job.ended.stderr.contains("forwarding to Score-P (libscorep_measurement.so.11, internal functions"),
                 "{context}"
             );
             job.assert_whole();
@@ -116,11 +96,7 @@ fn of_7_1_only_the_user_adapter_is_used() {
         assert_eq!(counts["CALLS"], 80);
         assert_eq!(counts["OPERATIONS_NOT_PLACED"], 20);
         assert!(job.ended.stderr.contains("user functions"), "{}", job.ended);
-        assert!(
-            job.ended.stderr.contains("not 0 calls and 20 operations"),
-            "{}",
-            job.ended
-        );
+        assert!(job.ended.stderr.contains("not 0 calls and 20 operations"), "{}", job.ended);
         job.assert_whole();
     }
 }
@@ -129,30 +105,20 @@ fn of_7_1_only_the_user_adapter_is_used() {
 fn an_incomplete_score_p_is_not_called() {
     let job = Job::script(variant(7, Threads::Pthread, false), &all_reduces(2)).run();
     assert_eq!(job.log().intervals.len(), 0);
-    assert!(
-        job.ended.stderr.contains("no user adapter (scorep --user)"),
-        "{}",
-        job.ended
-    );
+    assert!(job.ended.stderr.contains("no user adapter (scorep --user)"), "{}", job.ended);
     job.assert_whole();
 
     // Loaded, and not part of the measurement: it ends the program when it is called.
     let loaded = Job::script(variant(7, Threads::Pthread, true), &all_reduces(2));
     let job = loaded.env("FAKE_SCOREP_USER", "loaded").run();
     assert_eq!(job.log().intervals.len(), 0);
-    assert!(
-        job.ended.stderr.contains("not part of the measurement"),
-        "{}",
-        job.ended
-    );
+    assert!(job.ended.stderr.contains("not part of the measurement"), "{}", job.ended);
     job.assert_whole();
 }
 
 #[test]
 fn off_is_off() {
-    let job = Job::script(Variant::USUAL, &all_reduces(2))
-        .env("NCCL_OTF2_SCOREP", "off")
-        .run();
+    let job = Job::script(Variant::USUAL, &all_reduces(2)).env("NCCL_OTF2_SCOREP", "off").run();
     assert_eq!(job.log().intervals.len(), 0);
     assert!(job.counts().is_empty());
     assert!(!job.ended.stderr.contains("Score-P"), "{}", job.ended);
@@ -172,10 +138,7 @@ fn all_timers_are_known() {
             _ => 100_000,
         };
         for operation in job.log().on(ROW) {
-            assert!(
-                operation.end - operation.begin >= shortest,
-                "{timer}: {operation:?}"
-            );
+            assert!(operation.end - operation.begin >= shortest, "{timer}: {operation:?}");
         }
     }
 }

@@ -15,16 +15,7 @@ fn run(version: &str, variant: Variant) {
     let scratch = Scratch::new();
     let mut command = scratch.command(built::nccl_host());
     command.arg("--lib").arg(&library);
-    command.args([
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--count",
-        "1000",
-        "--rounds",
-        "50",
-    ]);
+    command.args(["--procs", "2", "--threads", "1", "--count", "1000", "--rounds", "50"]);
     command.args(["--ops", "allreduce,sendrecv"]);
     command.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
     command.env("NCCL_PROFILER_PLUGIN", built::plugin());
@@ -39,23 +30,13 @@ fn run(version: &str, variant: Variant) {
     let count = |name: &str| counts.get(name).copied().unwrap_or(0);
 
     // Workers end in order; so does their launcher, which calls no NCCL.
-    assert!(
-        job.logs
-            .iter()
-            .all(|log| log.has_ended && log.left_open == 0),
-        "{context}"
-    );
+    assert!(job.logs.iter().all(|log| log.has_ended && log.left_open == 0), "{context}");
     let on_row: usize = job.logs.iter().map(|log| log.on(ROW).count()).sum();
     assert_eq!(on_row as u64, count("OPERATIONS"), "{counts:?} {context}");
     let calls = job.logs.iter().flat_map(|log| &log.intervals);
     let calls = calls.filter(|call| call.location != ROW).count();
     assert_eq!(calls as u64, count("CALLS"), "{counts:?} {context}");
-    assert!(
-        job.logs
-            .iter()
-            .all(|log| !log.locations.iter().any(|name| name.starts_with("Orphan"))),
-        "{context}"
-    );
+    assert!(job.logs.iter().all(|log| !log.locations.iter().any(|name| name.starts_with("Orphan"))), "{context}");
 
     let properties = archive.properties();
     let seen = |kind: &str| -> u64 {
@@ -70,10 +51,7 @@ fn run(version: &str, variant: Variant) {
     assert_eq!(told, seen("COLL") + seen("P2P"), "{counts:?} {context}");
     assert!(told >= 200, "{counts:?} {context}");
     if variant.threads == Threads::Pthread {
-        assert!(
-            count("OPERATIONS") >= 100 && count("CALLS") >= 200,
-            "{counts:?} {context}"
-        );
+        assert!(count("OPERATIONS") >= 100 && count("CALLS") >= 200, "{counts:?} {context}");
     } else {
         assert_eq!(count("CALLS"), 0, "{counts:?} {context}");
         assert!(count("CALLS_UNKNOWN_THREAD") >= 200, "{counts:?} {context}");
@@ -87,33 +65,15 @@ fn nccl_2_28_under_pthread() {
 
 #[test]
 fn nccl_2_32_without_threads() {
-    run(
-        "2.32.3",
-        Variant {
-            threads: Threads::None,
-            ..Variant::USUAL
-        },
-    );
+    run("2.32.3", Variant { threads: Threads::None, ..Variant::USUAL });
 }
 
 #[test]
 fn nccl_2_32_under_openmp() {
-    run(
-        "2.32.3",
-        Variant {
-            threads: Threads::OpenMp,
-            ..Variant::USUAL
-        },
-    );
+    run("2.32.3", Variant { threads: Threads::OpenMp, ..Variant::USUAL });
 }
 
 #[test]
 fn nccl_2_23_with_the_user_adapter() {
-    run(
-        "2.23.4",
-        Variant {
-            user: true,
-            ..Variant::USUAL
-        },
-    );
+    run("2.23.4", Variant { user: true, ..Variant::USUAL });
 }

@@ -15,17 +15,14 @@ use crate::job::{ROW, all_reduces};
 fn a_real_score_p_records_calls_and_operations() {
     if !has("scorep-config") || !has("scorep-preload-init") {
         // There is no package of it, so a machine without it is no failure.
-        eprintln!(
-            "skipped: there is no scorep-config on PATH (Score-P, built with --enable-shared)"
-        );
+        eprintln!("skipped: there is no scorep-config on PATH (Score-P, built with --enable-shared)");
         return;
     }
     for threads in ["none", "pthread"] {
         let scratch = Scratch::new();
         let mut command = scratch.script(&all_reduces(200));
         let mut init = Command::new("scorep-preload-init");
-        init.args(["--value-only", "--user", "--mpp=none"])
-            .arg(format!("--thread={threads}"));
+        init.args(["--value-only", "--user", "--mpp=none"]).arg(format!("--thread={threads}"));
         init.arg(built::plugin_host()).current_dir(scratch.path());
         let preload = run(&mut init).with_code(0).stdout;
         command
@@ -34,9 +31,7 @@ fn a_real_score_p_records_calls_and_operations() {
             .env("SCOREP_EXPERIMENT_DIRECTORY", "experiment");
         let _ended = run(&mut command).with_code(0);
         let mut print = Command::new("otf2-print");
-        print
-            .arg(scratch.path().join("experiment/traces.otf2"))
-            .arg("-G");
+        print.arg(scratch.path().join("experiment/traces.otf2")).arg("-G");
         let definitions = run(&mut print).with_code(0).stdout;
         assert!(definitions.contains(ROW), "{definitions}");
         let mut print = Command::new("otf2-print");
@@ -44,10 +39,7 @@ fn a_real_score_p_records_calls_and_operations() {
         let events = run(&mut print).with_code(0).stdout;
         let entered = |region: &str| {
             let named = format!("\"{region}\"");
-            events
-                .lines()
-                .filter(|line| line.starts_with("ENTER") && line.contains(&named))
-                .count()
+            events.lines().filter(|line| line.starts_with("ENTER") && line.contains(&named)).count()
         };
         assert_eq!((entered("ncclAllReduce"), entered("AllReduce")), (200, 200));
         assert_eq!(scratch.archive().check()["faults"], 0);

@@ -15,9 +15,7 @@ fn job(script: &str) -> Job {
 
 #[test]
 fn the_archive_lies_in_the_experiment_directory() {
-    let job = job(&all_reduces(20))
-        .env("SCOREP_EXPERIMENT_DIRECTORY", "experiment")
-        .run();
+    let job = job(&all_reduces(20)).env("SCOREP_EXPERIMENT_DIRECTORY", "experiment").run();
     let archive = Archive::open(&job.scratch.path().join("experiment/nccl-otf2"));
     assert_eq!(archive.check()["faults"], 0);
     assert_eq!(counts(&archive)["OPERATIONS"], 20);
@@ -49,11 +47,7 @@ fn the_variable_decides_where_the_archive_goes() {
 fn the_rank_comes_from_score_p() {
     let job = job(&all_reduces(2)).env("FAKE_SCOREP_RANKS", "3 4").run();
     let parts = job.scratch.path().join("scorep-finished/nccl-otf2/parts");
-    let part = std::fs::read_dir(parts)
-        .expect("parts")
-        .next()
-        .expect("a part")
-        .expect("an entry");
+    let part = std::fs::read_dir(parts).expect("parts").next().expect("a part").expect("an entry");
     let process = std::fs::read_to_string(part.path().join("process.json")).expect("process.json");
     let process: serde_json::Value = serde_json::from_str(&process).expect("JSON");
     assert_eq!(process["environment"]["rank"], 3, "{process:#}");

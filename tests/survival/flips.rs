@@ -25,11 +25,7 @@ struct Recorded {
 impl Recorded {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let who = Who {
-            rank: 0,
-            ranks: 2,
-            in_environment: false,
-        };
+        let who = Who { rank: 0, ranks: 2, in_environment: false };
         let mut process = Process::begin(directory.path(), who);
         process.all_reduce(0);
         let part = process.end();

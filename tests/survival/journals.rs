@@ -97,16 +97,10 @@ fn a_journal_that_is_elsewhere_is_named() {
     };
     recorded_on("node7", "another");
     let away = reason();
-    assert!(
-        away.contains("/local/journals/of-job on node7: run `nccl-otf2 finalize"),
-        "{away}"
-    );
+    assert!(away.contains("/local/journals/of-job on node7: run `nccl-otf2 finalize"), "{away}");
     recorded_on("here", &journal::host::boot_id());
     let gone = reason();
-    assert!(
-        gone.contains("/local/journals/of-job, which is not there any more"),
-        "{gone}"
-    );
+    assert!(gone.contains("/local/journals/of-job, which is not there any more"), "{gone}");
 }
 
 /// A part that was written of a running process has not all: that stays said when its journal is out of reach.

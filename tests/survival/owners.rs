@@ -19,10 +19,7 @@ const NOBODY: u32 = 65534;
 fn is_root() -> bool {
     let own = fs::metadata("/proc/self").map(|data| data.uid());
     let can = own.is_ok_and(|uid| uid == 0)
-        && Command::new("setpriv")
-            .arg("--version")
-            .output()
-            .is_ok_and(|output| output.status.success());
+        && Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success());
     if !can {
         skip("only root with setpriv can be two users");
     }
@@ -155,11 +152,7 @@ fn what_others_have_put_in_the_way_is_refused() {
     let link_above: Plant = |out, elsewhere| {
         let shared = out.parent().expect("a directory");
         fs::remove_dir(shared).expect("it was empty");
-        fs::set_permissions(
-            shared.parent().expect("a directory"),
-            fs::Permissions::from_mode(0o1777),
-        )
-        .expect("set");
+        fs::set_permissions(shared.parent().expect("a directory"), fs::Permissions::from_mode(0o1777)).expect("set");
         symlink(elsewhere, shared).expect("made");
         std::os::unix::fs::lchown(shared, Some(NOBODY), Some(NOBODY)).expect("root may");
     };
@@ -176,15 +169,8 @@ fn what_others_have_put_in_the_way_is_refused() {
         command.env("NCCL_OTF2_DIR", &out);
         let ended = run(&mut command).undisturbed(&["nothing is recorded"]);
         let line = ended.our_lines()[0];
-        assert!(
-            line.contains("/shared") && line.contains("another user"),
-            "{ended}"
-        );
-        assert_eq!(
-            fs::read_dir(&elsewhere).expect("there").count(),
-            0,
-            "{ended}"
-        );
+        assert!(line.contains("/shared") && line.contains("another user"), "{ended}");
+        assert_eq!(fs::read_dir(&elsewhere).expect("there").count(), 0, "{ended}");
     }
 }
 

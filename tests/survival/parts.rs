@@ -15,11 +15,7 @@ use journal::testing::{Process, Who};
 /// A job of two ranks, recorded and not written.
 pub(crate) fn job(out: &Path) -> [PathBuf; 2] {
     [0, 1].map(|rank| {
-        let who = Who {
-            rank,
-            ranks: 2,
-            in_environment: true,
-        };
+        let who = Who { rank, ranks: 2, in_environment: true };
         let mut process = Process::begin(out, who);
         for sequence in 0..3 {
             process.all_reduce(sequence);
@@ -42,19 +38,8 @@ pub(crate) fn finalize(out: &Path) -> Command {
 /// A killed process leaves these; a disk that lost the last seconds may leave anything in them.
 #[test]
 fn garbage_in_any_file_of_a_written_part() {
-    for (file, costs) in [
-        ("manifest", true),
-        ("process.json", false),
-        ("collectives", false),
-        ("done", false),
-    ] {
-        for garbage in [
-            &b""[..],
-            b"{",
-            b"\xff\xfe\x00garbage",
-            b"[]",
-            b"{\"format\": 2}",
-        ] {
+    for (file, costs) in [("manifest", true), ("process.json", false), ("collectives", false), ("done", false)] {
+        for garbage in [&b""[..], b"{", b"\xff\xfe\x00garbage", b"[]", b"{\"format\": 2}"] {
             let scratch = Scratch::new();
             let [_, part] = job(&scratch.out());
             let _written = run(&mut finalize(&scratch.out())).with_code(0);
@@ -103,10 +88,7 @@ fn a_directory_that_vanishes() {
     let _again = fs::remove_dir_all(scratch.out());
     let ended = running.wait(Duration::from_secs(60)).with_code(0);
     let lines = ended.our_lines();
-    assert!(
-        lines.iter().any(|line| line.contains("No such file")),
-        "{ended}"
-    );
+    assert!(lines.iter().any(|line| line.contains("No such file")), "{ended}");
 }
 
 /// Killed while the network was sending a step: the put has no completion, and nothing is wrong with that.

@@ -36,11 +36,7 @@ impl End {
             6 => Self::KilledWhile(Asked::Exit, while_it_writes(random)),
             7 => Self::Asked(Asked::Orderly),
             8 => Self::Asked(Asked::Exit),
-            _ => Self::Asked(if random.once_in(2) {
-                Asked::ExitNow
-            } else {
-                Asked::Abort
-            }),
+            _ => Self::Asked(if random.once_in(2) { Asked::ExitNow } else { Asked::Abort }),
         }
     }
 

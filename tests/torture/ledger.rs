@@ -37,9 +37,7 @@ pub(crate) fn returned(path: &Path) -> Numbers {
 
 /// The numbers that a part's definitions give.
 pub(crate) fn recorded(definitions: &serde_json::Value, into: &mut Numbers) {
-    let kinds = definitions["counts"]["kinds"]
-        .as_object()
-        .expect("numbers by kind");
+    let kinds = definitions["counts"]["kinds"].as_object().expect("numbers by kind");
     for (kind, numbers) in kinds {
         for name in CALLS {
             let number = numbers[name].as_u64().expect("a number");
@@ -53,7 +51,6 @@ pub(crate) fn recorded(definitions: &serde_json::Value, into: &mut Numbers) {
 /// Asks a process for an end. One that has not made its file yet is not asked.
 pub(crate) fn ask(path: &Path, end: Asked) {
     if let Ok(file) = OpenOptions::new().write(true).open(path) {
-        file.write_all_at(&(end as u64).to_le_bytes(), 0)
-            .expect("write to a ledger");
+        file.write_all_at(&(end as u64).to_le_bytes(), 0).expect("write to a ledger");
     }
 }

@@ -19,9 +19,7 @@ use round::Round;
 
 fn from_environment(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text}: not a number")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")),
         Err(_) => otherwise,
     }
 }
@@ -43,10 +41,7 @@ fn processes_that_die_at_any_instant() {
         rounds += 1;
         if killed / 100 > said {
             said = killed / 100;
-            println!(
-                "{killed} kills, {rounds} jobs, {:.0} s",
-                began.elapsed().as_secs_f64()
-            );
+            println!("{killed} kills, {rounds} jobs, {:.0} s", began.elapsed().as_secs_f64());
         }
     }
     println!(

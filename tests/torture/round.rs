@@ -54,14 +54,10 @@ impl Round {
         let together = random.once_in(3).then(|| Fate::any(random, longest));
         Self {
             threads: random.between(1, 3),
-            rest: Duration::from_micros(
-                20 * 10_u64.pow(u32::from(random.once_in(2)) + u32::from(random.once_in(2))),
-            ),
+            rest: Duration::from_micros(20 * 10_u64.pow(u32::from(random.once_in(2)) + u32::from(random.once_in(2)))),
             has_launcher: random.once_in(2),
             keeps_journal: random.once_in(5),
-            processes: (0..processes)
-                .map(|_| together.unwrap_or_else(|| Fate::any(random, longest)))
-                .collect(),
+            processes: (0..processes).map(|_| together.unwrap_or_else(|| Fate::any(random, longest))).collect(),
         }
     }
 
@@ -69,14 +65,10 @@ impl Round {
     pub(crate) fn run(&self, seed: u64) -> Judged {
         let scratch = Scratch::new();
         let began = Instant::now();
-        let ledgers: Vec<PathBuf> = (0..self.processes.len())
-            .map(|rank| scratch.path().join(format!("ledger.{rank}")))
-            .collect();
-        let mut running: Vec<Option<Running>> = ledgers
-            .iter()
-            .enumerate()
-            .map(|(rank, ledger)| Some(self.start(&scratch, rank, ledger)))
-            .collect();
+        let ledgers: Vec<PathBuf> =
+            (0..self.processes.len()).map(|rank| scratch.path().join(format!("ledger.{rank}"))).collect();
+        let mut running: Vec<Option<Running>> =
+            ledgers.iter().enumerate().map(|(rank, ledger)| Some(self.start(&scratch, rank, ledger))).collect();
         let pids: Vec<u32> = running.iter().flatten().map(Running::id).collect();
         self.end_all(began, &ledgers, &pids);
         for process in &mut running {
@@ -87,21 +79,13 @@ impl Round {
         let dead: Vec<Dead> = pids
             .iter()
             .zip(&ledgers)
-            .map(|(pid, path)| Dead {
-                pid: *pid,
-                threads: self.threads,
-                returned: ledger::returned(path),
-            })
+            .map(|(pid, path)| Dead { pid: *pid, threads: self.threads, returned: ledger::returned(path) })
             .collect();
         let about = format!("--seed {seed}: {self:?}");
         verdict::nothing_is_missing(&scratch, &dead, &about);
         Judged {
             processes: dead.len() as u64,
-            killed: self
-                .processes
-                .iter()
-                .filter(|fate| fate.end.is_kill())
-                .count() as u64,
+            killed: self.processes.iter().filter(|fate| fate.end.is_kill()).count() as u64,
             callbacks: dead.iter().flat_map(|dead| dead.returned.values()).sum(),
         }
     }
@@ -151,10 +135,7 @@ impl Round {
 
 impl Fate {
     fn any(random: &mut Random, longest_ms: u64) -> Self {
-        Self {
-            after: Duration::from_micros(random.between(0, longest_ms * 1000)),
-            end: End::any(random),
-        }
+        Self { after: Duration::from_micros(random.between(0, longest_ms * 1000)), end: End::any(random) }
     }
 }
 

@@ -70,15 +70,8 @@ fn compare(process: &Dead, recorded: &Numbers, about: &str) {
     for (what, returned) in &process.returned {
         let there = recorded.get(what).copied().unwrap_or(0);
         // The start of a control event is held back until something else comes.
-        let held = if what == &("ProxyCtrl".to_owned(), "seen") {
-            process.threads
-        } else {
-            0
-        };
-        assert!(
-            there + held >= *returned,
-            "{what:?}: {there} recorded of {returned} that had returned\n{about}"
-        );
+        let held = if what == &("ProxyCtrl".to_owned(), "seen") { process.threads } else { 0 };
+        assert!(there + held >= *returned, "{what:?}: {there} recorded of {returned} that had returned\n{about}");
     }
     let sum = |numbers: &Numbers| numbers.values().sum::<u64>();
     let (there, returned) = (sum(recorded), sum(&process.returned));

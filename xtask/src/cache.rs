@@ -22,10 +22,7 @@ impl Cache {
         let folder = base(xdg, std::env::home_dir())?.join("nccl-profiler-otf2");
         create(&folder)?;
         let lock = lock(&folder.join("lock"))?;
-        Ok(Self {
-            folder,
-            _lock: lock,
-        })
+        Ok(Self { folder, _lock: lock })
     }
 
     /// A folder in it: `venv`, `nccl` with one folder per version, `cupti` with one per set of headers.
@@ -35,8 +32,7 @@ impl Cache {
 
     /// A new, empty folder inside the cache, so that a rename out of it is atomic; it goes away with its owner.
     pub(crate) fn scratch(&self) -> Result<TempDir> {
-        tempfile::tempdir_in(&self.folder)
-            .with_context(|| format!("create a folder in {}", self.folder.display()))
+        tempfile::tempdir_in(&self.folder).with_context(|| format!("create a folder in {}", self.folder.display()))
     }
 }
 
@@ -65,11 +61,8 @@ pub(crate) fn write(file: &Path, text: impl AsRef<[u8]>) -> Result<()> {
 
 /// The files of a folder, sorted.
 pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
-    let mut files: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
+    let entries = std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
     Ok(files)
 }
@@ -78,9 +71,7 @@ fn base(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
     // The XDG rule: a relative path there is to be ignored.
     xdg.filter(|folder| folder.is_absolute())
         .or_else(|| Some(home.filter(|folder| folder.is_absolute())?.join(".cache")))
-        .ok_or_else(|| {
-            missing("neither XDG_CACHE_HOME nor HOME names an absolute folder for the cache")
-        })
+        .ok_or_else(|| missing("neither XDG_CACHE_HOME nor HOME names an absolute folder for the cache"))
 }
 
 fn lock(path: &Path) -> Result<Option<File>> {
@@ -88,16 +79,12 @@ fn lock(path: &Path) -> Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => return Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => {
-            println!(
-                "   waiting for another command that holds {}",
-                path.display()
-            );
+            println!("   waiting for another command that holds {}", path.display());
         }
         // Some network file systems have no locks; two commands at once are rare enough to go on.
         Err(std::fs::TryLockError::Error(_)) => return Ok(None),
     }
-    file.lock()
-        .with_context(|| format!("lock {}", path.display()))?;
+    file.lock().with_context(|| format!("lock {}", path.display()))?;
     Ok(Some(file))
 }
 
@@ -108,18 +95,9 @@ mod tests {
     #[test]
     fn the_xdg_folder_wins_unless_it_is_relative() {
         let home = || Some(PathBuf::from("/home/someone"));
-        assert_eq!(
-            base(Some("/scratch".into()), home()).unwrap(),
-            Path::new("/scratch")
-        );
-        assert_eq!(
-            base(Some("scratch".into()), home()).unwrap(),
-            Path::new("/home/someone/.cache")
-        );
-        assert_eq!(
-            base(None, home()).unwrap(),
-            Path::new("/home/someone/.cache")
-        );
+        assert_eq!(base(Some("/scratch".into()), home()).unwrap(), Path::new("/scratch"));
+        assert_eq!(base(Some("scratch".into()), home()).unwrap(), Path::new("/home/someone/.cache"));
+        assert_eq!(base(None, home()).unwrap(), Path::new("/home/someone/.cache"));
         assert_eq!(crate::error::status(&base(None, None).unwrap_err()), 2);
     }
 }

@@ -72,8 +72,6 @@ pub(crate) fn built(profile: Profile, name: &str) -> Result<PathBuf> {
 pub(crate) fn commit(more: &str) -> String {
     let mut git = Command::new("git");
     git.args(["describe", "--always", more]).current_dir(root());
-    let said = crate::process::capture(&mut git)
-        .ok()
-        .filter(|said| said.status.success());
+    let said = crate::process::capture(&mut git).ok().filter(|said| said.status.success());
     said.map_or_else(|| "unknown".to_owned(), |said| said.out.trim().to_owned())
 }

@@ -24,9 +24,7 @@ pub(crate) fn missing(message: impl Into<String>) -> anyhow::Error {
 
 /// The exit status of an error: one of the system (no such file, disk full) is this machine's.
 pub(crate) fn status(error: &anyhow::Error) -> u8 {
-    let is_ours = |cause: &(dyn std::error::Error + 'static)| {
-        cause.is::<Missing>() || cause.is::<std::io::Error>()
-    };
+    let is_ours = |cause: &(dyn std::error::Error + 'static)| cause.is::<Missing>() || cause.is::<std::io::Error>();
     if error.chain().any(is_ours) { 2 } else { 1 }
 }
 
@@ -40,9 +38,7 @@ mod tests {
     fn what_was_being_done_does_not_change_the_status() {
         assert_eq!(status(&anyhow!("wrong").context("while")), 1);
         assert_eq!(status(&missing("no GPU").context("while")), 2);
-        let error = std::fs::read("/no/such/file")
-            .context("read it")
-            .unwrap_err();
+        let error = std::fs::read("/no/such/file").context("read it").unwrap_err();
         assert_eq!(status(&error), 2);
     }
 }

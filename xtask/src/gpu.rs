@@ -13,10 +13,7 @@ pub(crate) fn devices() -> usize {
     let Ok(entries) = std::fs::read_dir("/dev") else {
         return 0;
     };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| is_device(name))
-        .count()
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_device(name)).count()
 }
 
 /// NCCL as installed on this machine, if it is.
@@ -26,34 +23,25 @@ pub(crate) fn nccl() -> Option<PathBuf> {
 
 /// The CUDA runtime as installed on this machine, if it is; the newest first.
 pub(crate) fn cuda_runtime() -> Option<PathBuf> {
-    library(
-        &["libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"],
-        "cuda_runtime/lib",
-    )
-    .or_else(|| library(&["libcudart.so.13"], "cu13/lib"))
+    library(&["libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"], "cuda_runtime/lib")
+        .or_else(|| library(&["libcudart.so.13"], "cu13/lib"))
 }
 
 fn is_device(name: &str) -> bool {
-    name.strip_prefix("nvidia")
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    name.strip_prefix("nvidia").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Looks where a job would find it: the library path, the CUDA toolkit, Python packages, the dynamic linker's cache.
 fn library(names: &[&str], in_python: &str) -> Option<PathBuf> {
-    let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
-        .map(|path| std::env::split_paths(&path).collect())
-        .unwrap_or_default();
+    let mut folders: Vec<PathBuf> =
+        std::env::var_os("LD_LIBRARY_PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
     for variable in ["NCCL_HOME", "CUDA_HOME", "CUDA_PATH"] {
         if let Some(home) = std::env::var_os(variable).map(PathBuf::from) {
             folders.extend([home.join("lib"), home.join("lib64")]);
         }
     }
     folders.push("/usr/local/cuda/lib64".into());
-    folders.extend(
-        python_packages()
-            .into_iter()
-            .map(|site| site.join("nvidia").join(in_python)),
-    );
+    folders.extend(python_packages().into_iter().map(|site| site.join("nvidia").join(in_python)));
     folders
         .iter()
         .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
@@ -62,21 +50,15 @@ fn library(names: &[&str], in_python: &str) -> Option<PathBuf> {
 }
 
 fn python_packages() -> Vec<PathBuf> {
-    let code =
-        "import site; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))";
+    let code = "import site; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))";
     let said = capture(Command::new("python3").args(["-c", code]));
-    said.map_or_else(
-        |_| Vec::new(),
-        |said| said.out.lines().map(PathBuf::from).collect(),
-    )
+    said.map_or_else(|_| Vec::new(), |said| said.out.lines().map(PathBuf::from).collect())
 }
 
 fn linker_cache(names: &[&str]) -> Option<PathBuf> {
     let listing = capture(Command::new("/sbin/ldconfig").arg("-p")).ok()?.out;
     names.iter().find_map(|name| {
-        let line = listing
-            .lines()
-            .find(|line| line.split_whitespace().next() == Some(name))?;
+        let line = listing.lines().find(|line| line.split_whitespace().next() == Some(name))?;
         Some(PathBuf::from(line.rsplit_once("=> ")?.1.trim()))
     })
 }
@@ -87,14 +69,7 @@ mod tests {
 
     #[test]
     fn control_files_are_no_devices() {
-        let names = [
-            "nvidia0",
-            "nvidia12",
-            "nvidiactl",
-            "nvidia-uvm",
-            "nvidia",
-            "nvidia-caps",
-        ];
+        let names = ["nvidia0", "nvidia12", "nvidiactl", "nvidia-uvm", "nvidia", "nvidia-caps"];
         let devices: Vec<&str> = names.into_iter().filter(|name| is_device(name)).collect();
         assert_eq!(devices, ["nvidia0", "nvidia12"]);
     }

@@ -16,10 +16,7 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use verbs::{
-    bindings, cupti_layout, demo, gpu_check, house, matrix, readers, scale, screenshot, setup,
-    test, torture,
-};
+use verbs::{bindings, cupti_layout, demo, gpu_check, house, matrix, readers, scale, screenshot, setup, test, torture};
 
 /// The project's own commands
 #[derive(Parser)]

@@ -24,10 +24,8 @@ const MEMBER: &str = "nvidia/nccl/lib/libnccl.so.2";
 /// The releases that tests run: the first with a profiler interface, one with the API events, the newest known.
 pub(crate) const TESTED: [&str; 3] = ["2.23.4", "2.28.9", "2.32.3"];
 /// The releases of the matrix: one of each minor version from the first with a profiler interface on.
-pub(crate) const RELEASES: [&str; 10] = [
-    "2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2",
-    "2.32.3",
-];
+pub(crate) const RELEASES: [&str; 10] =
+    ["2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3"];
 /// The release that the demo runs unless told otherwise.
 pub(crate) const NEWEST: &str = "2.32.3";
 
@@ -55,11 +53,7 @@ fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Resul
         ))
     })?;
     let unpacked = scratch.path().join("libnccl.so.2");
-    run(python
-        .script("unpack_member.py")
-        .arg(&wheel)
-        .arg(MEMBER)
-        .arg(&unpacked))?;
+    run(python.script("unpack_member.py").arg(&wheel).arg(MEMBER).arg(&unpacked))?;
     cache::put(&unpacked, library)
 }
 
@@ -67,14 +61,8 @@ fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Resul
 fn check(version: &str) -> Result<()> {
     let fine = version.starts_with(|c: char| c.is_ascii_digit())
         && !version.contains("..")
-        && version
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '.');
-    fine.then_some(()).ok_or_else(|| {
-        missing(format!(
-            "`{version}` is not an NCCL version; one looks like {NEWEST}"
-        ))
-    })
+        && version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+    fine.then_some(()).ok_or_else(|| missing(format!("`{version}` is not an NCCL version; one looks like {NEWEST}")))
 }
 
 #[cfg(test)]
@@ -86,15 +74,7 @@ mod tests {
         for good in ["2.32.3", "2.26.2.post1"] {
             check(good).unwrap();
         }
-        for bad in [
-            "",
-            "..",
-            "2..3",
-            "../2.3",
-            "2.3/..",
-            "latest",
-            "2.3 --index-url=x",
-        ] {
+        for bad in ["", "..", "2..3", "../2.3", "2.3/..", "latest", "2.3 --index-url=x"] {
             assert_eq!(crate::error::status(&check(bad).unwrap_err()), 2, "{bad}");
         }
     }

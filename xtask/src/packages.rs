@@ -19,55 +19,33 @@ pub(crate) struct Need {
 }
 
 const fn need(package: &'static str, what: &'static str, is_here: fn() -> bool) -> Need {
-    Need {
-        package,
-        what,
-        is_here,
-    }
+    Need { package, what, is_here }
 }
 
 /// OTF2's headers and libraries, from a package or from where `OTF2_DIR` or `OTF2_CONFIG` points.
-pub(crate) const OTF2: Need = need(
-    "libotf2-trace-dev",
-    "OTF2 for building (otf2-config on PATH, or OTF2_DIR)",
-    || {
-        ["OTF2_DIR", "OTF2_CONFIG"]
-            .iter()
-            .any(|v| std::env::var_os(v).is_some())
-            || on_path("otf2-config")
-    },
-);
+pub(crate) const OTF2: Need = need("libotf2-trace-dev", "OTF2 for building (otf2-config on PATH, or OTF2_DIR)", || {
+    ["OTF2_DIR", "OTF2_CONFIG"].iter().any(|v| std::env::var_os(v).is_some()) || on_path("otf2-config")
+});
 pub(crate) const OTF2_TOOLS: Need = need("otf2-tools", "otf2-print", || on_path("otf2-print"));
 /// Python with `venv` and pip's wheel (`ensurepip`, which Debian splits off).
 pub(crate) const PYTHON: Need = need("python3-venv", "Python 3 with venv", || {
     succeeds(Command::new("python3").args(["-c", "import venv, ensurepip"]))
 });
-pub(crate) const COMPILER: Need = need("build-essential", "a C compiler and make", || {
-    on_path("cc") && on_path("make")
-});
+pub(crate) const COMPILER: Need = need("build-essential", "a C compiler and make", || on_path("cc") && on_path("make"));
 /// `libclang.so`, which bindgen loads to read headers.
-pub(crate) const LIBCLANG: Need = need(
-    "libclang-dev",
-    "libclang (or LIBCLANG_PATH)",
-    libclang_is_here,
-);
+pub(crate) const LIBCLANG: Need = need("libclang-dev", "libclang (or LIBCLANG_PATH)", libclang_is_here);
 pub(crate) const CMAKE: Need = need("cmake", "cmake", || on_path("cmake"));
 pub(crate) const VALGRIND: Need = need("valgrind", "valgrind", || on_path("valgrind"));
 /// The dynamic linker's symbols, without which Valgrind does not start on Debian.
 pub(crate) const LIBC_SYMBOLS: Need =
-    need("libc6-dbg", "libc's debug symbols (for valgrind)", || {
-        !on_path("dpkg") || installed("libc6-dbg")
-    });
+    need("libc6-dbg", "libc's debug symbols (for valgrind)", || !on_path("dpkg") || installed("libc6-dbg"));
 pub(crate) const STRACE: Need = need("strace", "strace", || on_path("strace"));
-pub(crate) const BINUTILS: Need = need("binutils", "nm and readelf", || {
-    on_path("nm") && on_path("readelf")
-});
+pub(crate) const BINUTILS: Need = need("binutils", "nm and readelf", || on_path("nm") && on_path("readelf"));
 pub(crate) const XVFB: Need = need("xvfb", "Xvfb", || on_path("Xvfb"));
 pub(crate) const VITE: Need = need("vite", "the viewer ViTE", || on_path("vite"));
 pub(crate) const XDOTOOL: Need = need("xdotool", "xdotool", || on_path("xdotool"));
 /// ImageMagick's `import` takes the picture.
-pub(crate) const IMAGEMAGICK: Need =
-    need("imagemagick", "ImageMagick's import", || on_path("import"));
+pub(crate) const IMAGEMAGICK: Need = need("imagemagick", "ImageMagick's import", || on_path("import"));
 
 /// Sees to it that all `needs` are there: installs what is missing when this is root on Debian, else fails with the
 /// line that installs it.
@@ -81,10 +59,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     let packages: Vec<&str> = lacking.iter().map(|need| need.package).collect();
     if !on_path("apt-get") {
         let line = |need: &&Need| format!("\n  {} (on Debian: {})", need.what, need.package);
-        return Err(missing(format!(
-            "this machine lacks:{}",
-            lacking.iter().map(line).collect::<String>()
-        )));
+        return Err(missing(format!("this machine lacks:{}", lacking.iter().map(line).collect::<String>())));
     }
     if !rustix::process::geteuid().is_root() {
         return Err(missing(format!(
@@ -97,11 +72,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     run(&mut apt(&["update", "-q"]))?;
     run(apt(&["install", "-yq", "--no-install-recommends"]).args(&packages))?;
     let still: Vec<&str> = self::lacking(needs).iter().map(|need| need.what).collect();
-    ensure!(
-        still.is_empty(),
-        "apt-get succeeded, and yet this machine lacks: {}",
-        still.join(", ")
-    );
+    ensure!(still.is_empty(), "apt-get succeeded, and yet this machine lacks: {}", still.join(", "));
     Ok(())
 }
 
@@ -112,10 +83,7 @@ fn lacking(needs: &[Need]) -> Vec<&Need> {
 fn apt(words: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
     // Another apt may be at work (a fresh cloud machine updates itself): wait for it.
-    command
-        .args(["-o", "DPkg::Lock::Timeout=300"])
-        .args(words)
-        .env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["-o", "DPkg::Lock::Timeout=300"]).args(words).env("DEBIAN_FRONTEND", "noninteractive");
     command
 }
 
@@ -128,17 +96,10 @@ fn installed(package: &str) -> bool {
 }
 
 fn libclang_is_here() -> bool {
-    let folders = [
-        "/usr/lib",
-        "/usr/lib64",
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-    ];
+    let folders = ["/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
     std::env::var_os("LIBCLANG_PATH").is_some()
         || installed("libclang-dev")
-        || folders
-            .iter()
-            .any(|folder| Path::new(folder).join("libclang.so").exists())
+        || folders.iter().any(|folder| Path::new(folder).join("libclang.so").exists())
 }
 
 #[cfg(test)]
@@ -149,9 +110,7 @@ mod tests {
     fn what_is_not_there_is_missing_and_the_rest_is_not() {
         let needs = [
             need("sh", "a shell", || on_path("sh")),
-            need("no-such-package", "nothing", || {
-                on_path("no-such-program-anywhere")
-            }),
+            need("no-such-package", "nothing", || on_path("no-such-program-anywhere")),
         ];
         let lacking: Vec<&str> = lacking(&needs).iter().map(|need| need.package).collect();
         assert_eq!(lacking, ["no-such-package"]);

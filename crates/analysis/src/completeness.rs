@@ -55,8 +55,7 @@ impl Completeness {
         let number = |name| statement::number(archive, name).unwrap_or(0);
         let lines = |name| statement::lines(archive, name);
         found.callbacks_lost = found.lost();
-        found.callbacks_late =
-            found.sum("late") + found.number("stops_late") + found.number("states_late");
+        found.callbacks_late = found.sum("late") + found.number("stops_late") + found.number("states_late");
         found.problems = lines("NCCL::PROBLEM_LIST");
         found.problem_count = number("NCCL::PROBLEMS");
         found.parts_left_out = lines("NCCL::PARTS_LEFT_OUT");

@@ -77,12 +77,7 @@ impl Attributes {
     }
 
     /// Adds what an event says.
-    pub(crate) fn add<'a>(
-        &self,
-        definitions: &'a Definitions,
-        event: &Event,
-        fields: &mut Fields<'a>,
-    ) {
+    pub(crate) fn add<'a>(&self, definitions: &'a Definitions, event: &Event, fields: &mut Fields<'a>) {
         for (attribute, value) in &event.attributes {
             let at = usize::try_from(attribute.get()).unwrap_or(usize::MAX);
             let Some(Some(wanted)) = self.wanted.get(at) else {

@@ -55,10 +55,7 @@ impl<'a> Instances<'a> {
     /// Of an archive.
     #[must_use]
     pub const fn of(trace: &'a Trace) -> Self {
-        Self {
-            trace,
-            open: Vec::new(),
-        }
+        Self { trace, open: Vec::new() }
     }
 
     /// The events of the next location follow.

@@ -45,10 +45,7 @@ impl Matching {
             (kind, Statement::of(archive, &name))
         });
         Self {
-            mismatches: mismatches
-                .into_iter()
-                .filter(|(_, statement)| statement.number > 0)
-                .collect(),
+            mismatches: mismatches.into_iter().filter(|(_, statement)| statement.number > 0).collect(),
             ranks_behind: Statement::of(archive, "NCCL::RANKS_BEHIND"),
             unknown: Statement::of(archive, "NCCL::MATCHING_UNKNOWN"),
         }

@@ -88,18 +88,11 @@ impl Reading {
                 let begin = self.begun.take().unwrap_or(time);
                 self.collective(comm, begin, time, *collective);
             }
-            EventKind::NonBlockingCollectiveRequest { request }
-            | EventKind::MpiIrecvRequest { request } => {
+            EventKind::NonBlockingCollectiveRequest { request } | EventKind::MpiIrecvRequest { request } => {
                 self.requests.insert(*request, (time, None));
             }
-            EventKind::NonBlockingCollectiveComplete {
-                collective,
-                request,
-            } => {
-                let begin = self
-                    .requests
-                    .remove(request)
-                    .map_or(time, |(begin, _)| begin);
+            EventKind::NonBlockingCollectiveComplete { collective, request } => {
+                let begin = self.requests.remove(request).map_or(time, |(begin, _)| begin);
                 self.collective(comm, begin, time, *collective);
             }
             EventKind::MpiIsend { message, request } => {
@@ -111,10 +104,7 @@ impl Reading {
                 }
             }
             EventKind::MpiIrecv { message, request } => {
-                let begin = self
-                    .requests
-                    .remove(request)
-                    .map_or(time, |(begin, _)| begin);
+                let begin = self.requests.remove(request).map_or(time, |(begin, _)| begin);
                 self.rank.receives.extend(end(comm, begin, time, message));
             }
             _ => {}
@@ -128,19 +118,10 @@ impl Reading {
         }
         let before = self.rank.collectives.last().map_or(0, |before| before.end);
         let begin = begin.max(before);
-        self.rank.collectives.push(Operation {
-            begin,
-            end: end.max(begin),
-            collective,
-        });
+        self.rank.collectives.push(Operation { begin, end: end.max(begin), collective });
     }
 }
 
 fn end(comm: CommRef, begin: u64, end: u64, message: &Message) -> Option<End> {
-    (message.comm == comm).then_some(End {
-        begin,
-        end,
-        peer: message.peer,
-        bytes: message.bytes,
-    })
+    (message.comm == comm).then_some(End { begin, end, peer: message.peer, bytes: message.bytes })
 }

@@ -54,11 +54,7 @@ impl<T: Ord + Clone> Sequences<T> {
         };
         let from = self.whose.partition_point(|(from, _)| *from <= place);
         let (_, other) = self.whose.get(from.checked_sub(1)?)?;
-        Some(Counterpart {
-            place,
-            rank: *other,
-            thing: self.things.get(usize::try_from(*number).ok()?)?,
-        })
+        Some(Counterpart { place, rank: *other, thing: self.things.get(usize::try_from(*number).ok()?)? })
     }
 
     fn number(&mut self, thing: T) -> u32 {
@@ -104,10 +100,7 @@ mod tests {
         };
         assert_eq!(differences(&mut sequences, 4, "ab"), []);
         assert_eq!(differences(&mut sequences, 1, "abba"), []);
-        assert_eq!(
-            differences(&mut sequences, 2, "axby"),
-            [(1, 4, 'b'), (3, 1, 'a')]
-        );
+        assert_eq!(differences(&mut sequences, 2, "axby"), [(1, 4, 'b'), (3, 1, 'a')]);
         assert_eq!(sequences.longest(), Some((1, 4)));
         assert_eq!((sequences.count(4), sequences.count(7)), (2, 0));
     }

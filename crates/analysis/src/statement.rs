@@ -17,11 +17,8 @@ pub fn lines(archive: &Archive, name: &str) -> Vec<String> {
 
 /// The numbers whose names begin so, by what follows, in lower case.
 pub fn numbers(archive: &Archive, prefix: &str) -> impl Iterator<Item = (String, u64)> {
-    archive
-        .properties()
-        .iter()
-        .filter_map(move |(name, value)| {
-            let name = name.strip_prefix(prefix)?.to_ascii_lowercase();
-            Some((name, value.trim().parse().ok()?))
-        })
+    archive.properties().iter().filter_map(move |(name, value)| {
+        let name = name.strip_prefix(prefix)?.to_ascii_lowercase();
+        Some((name, value.trim().parse().ok()?))
+    })
 }

@@ -21,9 +21,7 @@ impl Trace {
     /// The processes, in the order of their numbers.
     pub fn processes(&self) -> impl Iterator<Item = LocationGroupRef> {
         let groups = self.definitions.location_groups.iter();
-        groups
-            .filter(|(_, group)| group.group_type == LocationGroupType::Process)
-            .map(|(reference, _)| *reference)
+        groups.filter(|(_, group)| group.group_type == LocationGroupType::Process).map(|(reference, _)| *reference)
     }
 
     /// The group of a location; an undefined one if it is in none.
@@ -38,9 +36,7 @@ impl Trace {
     pub fn process(&self, group: LocationGroupRef) -> LocationGroupRef {
         let known = self.definitions.location_groups.get(&group);
         let creator = known.map(|group| group.creator);
-        creator
-            .filter(|creator| creator.is_defined())
-            .unwrap_or(group)
+        creator.filter(|creator| creator.is_defined()).unwrap_or(group)
     }
 
     /// The name of a group of locations.

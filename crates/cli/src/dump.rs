@@ -49,8 +49,8 @@ pub(crate) struct Request {
 pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let out = &request.directory;
     place::job(out)?;
-    let asked = Snapshot::make(out)
-        .with_context(|| format!("cannot make {}", out.join(snapshot::REQUEST).display()))?;
+    let asked =
+        Snapshot::make(out).with_context(|| format!("cannot make {}", out.join(snapshot::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));
     // Who comes late is not to begin a snapshot that nobody waits for.
     let gone = withdraw(out, &asked);
@@ -77,25 +77,17 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     }
     if !standing.over.is_empty() {
         let number = plural(standing.over.len() as u64, "process has", "processes have");
-        lines.push(format!(
-            "{number} ended before: `nccl-otf2 finalize {}` has what they recorded",
-            out.display()
-        ));
+        lines.push(format!("{number} ended before: `nccl-otf2 finalize {}` has what they recorded", out.display()));
     }
     lines.push(String::new());
     print::result(&lines.join("\n"))?;
-    Ok(if summary.complete && standing.awaited.is_empty() {
-        Exit::Well
-    } else {
-        Exit::Problems
-    })
+    Ok(if summary.complete && standing.awaited.is_empty() { Exit::Well } else { Exit::Problems })
 }
 
 fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
     let give_up = Instant::now() + limit;
     loop {
-        let standing = snapshot::standing(out, asked)
-            .with_context(|| format!("cannot read {}", out.display()))?;
+        let standing = snapshot::standing(out, asked).with_context(|| format!("cannot read {}", out.display()))?;
         if standing.awaited.is_empty() || Instant::now() >= give_up {
             return Ok(standing);
         }
@@ -119,11 +111,7 @@ fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
 
 /// Who has not answered.
 fn silent(standing: &Standing, seconds: u64) -> String {
-    let names: Vec<&str> = standing
-        .awaited
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let names: Vec<&str> = standing.awaited.iter().map(|(name, _)| name.as_str()).collect();
     format!(
         "no answer within {} from {}: stopped, on a host that does not see this directory, or dead there (--wait gives them longer)",
         plural(seconds, "second", "seconds"),

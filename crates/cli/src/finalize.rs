@@ -198,10 +198,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 impl Report {
     fn of(summary: &FinalizeSummary, directory: &Path) -> Result<Self> {
         let parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
-        let left_out = summary
-            .archive
-            .as_ref()
-            .is_some_and(|archive| !archive.left_out.is_empty());
+        let left_out = summary.archive.as_ref().is_some_and(|archive| !archive.left_out.is_empty());
         let has_archive = place::anchor(directory).is_ok();
         Ok(Self {
             format: 1,
@@ -219,14 +216,11 @@ impl Report {
             match part.state {
                 "written" => {
                     let events = part.events.unwrap_or(0);
-                    lines.push(format!(
-                        "{name}: written, {}",
-                        plural(events, "event", "events")
-                    ));
+                    lines.push(format!("{name}: written, {}", plural(events, "event", "events")));
                 }
-                "live" => lines.push(format!(
-                    "{name}: still running, left alone (--include-live writes what it has so far)"
-                )),
+                "live" => {
+                    lines.push(format!("{name}: still running, left alone (--include-live writes what it has so far)"))
+                }
                 "empty" => lines.push(format!("{name}: recorded nothing")),
                 "failed" => {
                     let reason = part.reason.as_deref().unwrap_or_default();
@@ -239,16 +233,11 @@ impl Report {
             }
             let journal = directory.join(PARTS).join(name).join(JOURNAL);
             if !part.problems.is_empty() && journal.is_dir() {
-                lines.push(format!(
-                    "{name}: the journal is kept, for who can read more of it"
-                ));
+                lines.push(format!("{name}: the journal is kept, for who can read more of it"));
             }
         }
         if self.parts.is_empty() {
-            lines.push(format!(
-                "{}: no process recorded anything",
-                directory.display()
-            ));
+            lines.push(format!("{}: no process recorded anything", directory.display()));
         }
         match &self.archive {
             _ if is_shard => {

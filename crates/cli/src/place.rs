@@ -41,19 +41,14 @@ pub(crate) enum NoArchive {
 
 fn how_to_share(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            " (a recording is for its user only, who can share it: chmod -R g+rX)"
-        }
+        io::ErrorKind::PermissionDenied => " (a recording is for its user only, who can share it: chmod -R g+rX)",
         _ => "",
     }
 }
 
 /// Whether something is there: what cannot be seen is not taken for missing.
 fn is_there(path: &Path) -> Result<bool, NoArchive> {
-    path.try_exists().map_err(|source| NoArchive::Barred {
-        path: path.parent().unwrap_or(path).to_owned(),
-        source,
-    })
+    path.try_exists().map_err(|source| NoArchive::Barred { path: path.parent().unwrap_or(path).to_owned(), source })
 }
 
 /// Whether processes recorded into this directory.
@@ -68,11 +63,7 @@ pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
 
 /// The directory, if processes recorded into it.
 pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
-    if has_parts(path)? {
-        Ok(path)
-    } else {
-        Err(NoArchive::NoParts(path.to_owned()))
-    }
+    if has_parts(path)? { Ok(path) } else { Err(NoArchive::NoParts(path.to_owned())) }
 }
 
 /// The anchor file of the archive at `path`: a job's directory, or the anchor itself.
@@ -86,16 +77,9 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf, NoArchive> {
             return Ok(anchor);
         }
         let path = path.to_owned();
-        return Err(if has_parts(&path)? {
-            NoArchive::NotFinalized(path)
-        } else {
-            NoArchive::NotOurs(path)
-        });
+        return Err(if has_parts(&path)? { NoArchive::NotFinalized(path) } else { NoArchive::NotOurs(path) });
     }
-    if path
-        .extension()
-        .is_some_and(|extension| extension == "otf2")
-    {
+    if path.extension().is_some_and(|extension| extension == "otf2") {
         Ok(path.to_owned())
     } else {
         Err(NoArchive::NotAnchor(path.to_owned()))

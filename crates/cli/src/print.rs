@@ -9,13 +9,8 @@ use serde::Serialize;
 /// Prints a result. Nobody reading on (`nccl-otf2 info trace | head`) is no failure.
 pub(crate) fn result(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to stdout")
-        }
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(()),
     }
 }
@@ -57,11 +52,7 @@ mod tests {
 
     #[test]
     fn a_cause_is_said_once() {
-        let said = |source: io::Error| otf2::Error::Io {
-            operation: "read",
-            path: "x.evt".into(),
-            source,
-        };
+        let said = |source: io::Error| otf2::Error::Io { operation: "read", path: "x.evt".into(), source };
         let error = anyhow::Error::new(said(ErrorKind::NotFound.into())).context("no archive");
         assert_eq!(reasons(&error), "no archive: read x.evt: entity not found");
         let error = anyhow::anyhow!("cause").context("what");

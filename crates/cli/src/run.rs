@@ -31,10 +31,7 @@ use signals::{Forwarding, Signals};
 pub(crate) fn run(request: &Request) -> Result<Exit> {
     let job = JobEnvironment::of_process();
     let plugin = plugin::find(request.plugin.as_deref())?;
-    let (program, arguments) = request
-        .command
-        .split_first()
-        .ok_or_else(|| anyhow!("no command to run"))?;
+    let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
     let existing = match (request.force, request.append) {
         (true, _) => Existing::Replace,
         (_, true) => Existing::Append,

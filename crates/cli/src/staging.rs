@@ -32,11 +32,7 @@ impl Staging {
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
         let path = parent.join(format!(".{name}.{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self {
-            path,
-            wanted: wanted.to_owned(),
-            is_in_place: false,
-        })
+        Ok(Self { path, wanted: wanted.to_owned(), is_in_place: false })
     }
 
     /// The directory.
@@ -74,10 +70,7 @@ impl Drop for Staging {
 /// When there is something.
 pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     if fs::symlink_metadata(wanted).is_ok() {
-        bail!(
-            "{} exists already; name another directory with -o, or remove it",
-            wanted.display()
-        );
+        bail!("{} exists already; name another directory with -o, or remove it", wanted.display());
     }
     Ok(())
 }
@@ -89,8 +82,7 @@ pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
 /// When that fails, too.
 pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
     if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to)
-            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())
 }

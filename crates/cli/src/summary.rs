@@ -73,11 +73,7 @@ impl fmt::Display for Summary {
         for (number, one, many) in [
             (self.lost, "lost", "lost"),
             (self.unfinished, "unfinished", "unfinished"),
-            (
-                self.ranks_missing,
-                "rank not recorded",
-                "ranks not recorded",
-            ),
+            (self.ranks_missing, "rank not recorded", "ranks not recorded"),
             (self.problems, "problem in journals", "problems in journals"),
         ] {
             if number > 0 {
@@ -87,11 +83,7 @@ impl fmt::Display for Summary {
         if let Some(first) = &self.first_mismatch {
             write!(f, "\nMISMATCH between ranks: {first}")?;
             if self.mismatches > 1 {
-                write!(
-                    f,
-                    " (and {} more, see nccl-otf2 check)",
-                    self.mismatches - 1
-                )?;
+                write!(f, " (and {} more, see nccl-otf2 check)", self.mismatches - 1)?;
             }
         }
         Ok(())

@@ -14,10 +14,7 @@ pub(crate) fn short() -> &'static str {
 pub(crate) fn long() -> &'static str {
     static LONG: LazyLock<String> = LazyLock::new(|| {
         let (major, minor, bugfix) = otf2_sys::HEADER_VERSION;
-        format!(
-            "{}\nOTF2 {major}.{minor}.{bugfix}\njournal format {FORMAT_VERSION}",
-            short()
-        )
+        format!("{}\nOTF2 {major}.{minor}.{bugfix}\njournal format {FORMAT_VERSION}", short())
     });
     &LONG
 }

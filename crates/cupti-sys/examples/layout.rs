@@ -63,25 +63,18 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
     };
     let fixture = Path::new(fixture);
     let mut committed: Fixture = match std::fs::read_to_string(fixture) {
-        Ok(text) => {
-            serde_json::from_str(&text).map_err(|why| format!("{}: {why}", fixture.display()))?
-        }
+        Ok(text) => serde_json::from_str(&text).map_err(|why| format!("{}: {why}", fixture.display()))?,
         Err(_) if write => Fixture::new(),
         Err(why) => return Err(format!("{}: {why}", fixture.display()).into()),
     };
     let mut differs = false;
     for word in releases {
-        let (release, folders) = word
-            .split_once('=')
-            .ok_or_else(|| format!("`{word}` is not RELEASE=FOLDER[,FOLDER...]"))?;
-        let found = read(&folders.split(',').collect::<Vec<_>>())
-            .map_err(|why| format!("{release}: {why}"))?;
+        let (release, folders) =
+            word.split_once('=').ok_or_else(|| format!("`{word}` is not RELEASE=FOLDER[,FOLDER...]"))?;
+        let found = read(&folders.split(',').collect::<Vec<_>>()).map_err(|why| format!("{release}: {why}"))?;
         let known = committed.get(release);
-        let sizes: Vec<String> = found
-            .records
-            .values()
-            .map(|structure| format!("{} {}", structure.name, structure.size))
-            .collect();
+        let sizes: Vec<String> =
+            found.records.values().map(|structure| format!("{} {}", structure.name, structure.size)).collect();
         match known {
             Some(known) if *known == found => {
                 println!("   {release}: as committed ({})", sizes.join(", "))
@@ -143,10 +136,7 @@ fn read(folders: &[&str]) -> Result<Headers, Box<dyn Error>> {
     let mut arguments: Vec<String> = folders.iter().map(|folder| format!("-I{folder}")).collect();
     // Last: a header of the user's goes first.
     arguments.push(format!("-I{}", stub.display()));
-    let structures: Vec<String> = record::LAYOUTS
-        .iter()
-        .map(|layout| format!("{}[0-9]*", layout.c_name))
-        .collect();
+    let structures: Vec<String> = record::LAYOUTS.iter().map(|layout| format!("{}[0-9]*", layout.c_name)).collect();
     let text = bindgen::Builder::default()
         .header_contents("cupti_layout.h", HEADERS)
         .clang_args(arguments)
@@ -169,11 +159,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
     for layout in record::LAYOUTS {
         let number = |name: &str| -> Option<u32> {
             let digits = name.strip_prefix(layout.c_name)?;
-            if digits.is_empty() {
-                Some(0)
-            } else {
-                digits.parse().ok()
-            }
+            if digits.is_empty() { Some(0) } else { digits.parse().ok() }
         };
         // CUPTI fills the last one of its release.
         let (name, size) = sizes
@@ -189,11 +175,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
                 Some(((*field).to_owned(), *offset))
             })
             .collect();
-        let structure = Structure {
-            name: name.clone(),
-            size: *size,
-            fields,
-        };
+        let structure = Structure { name: name.clone(), size: *size, fields };
         records.insert(layout.record.to_owned(), structure);
     }
     if let Some(size) = sizes.get("CUpti_SubscriberParams") {
@@ -204,11 +186,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
                 Some((field.to_owned(), *offset))
             })
             .collect();
-        let structure = Structure {
-            name: "CUpti_SubscriberParams".to_owned(),
-            size: *size,
-            fields,
-        };
+        let structure = Structure { name: "CUpti_SubscriberParams".to_owned(), size: *size, fields };
         records.insert("subscriber_params".to_owned(), structure);
     }
     let wanted = constants::ALL
@@ -216,9 +194,7 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
         .map(|(name, _)| *name)
         .chain(Code::ALL.iter().map(|(name, _)| *name))
         .chain(["CUPTI_API_VERSION"]);
-    let constants = wanted
-        .filter_map(|name| Some((name.to_owned(), constant(text, name)?)))
-        .collect();
+    let constants = wanted.filter_map(|name| Some((name.to_owned(), constant(text, name)?))).collect();
     Ok(Headers { records, constants })
 }
 
@@ -229,9 +205,8 @@ fn assertions(text: &str, beginning: &str) -> BTreeMap<String, usize> {
         let Some((name, rest)) = part.split_once('"') else {
             continue;
         };
-        let number = rest
-            .split_once("usize")
-            .and_then(|(before, _)| before.rsplit(|c: char| !c.is_ascii_digit()).next());
+        let number =
+            rest.split_once("usize").and_then(|(before, _)| before.rsplit(|c: char| !c.is_ascii_digit()).next());
         if let Some(number) = number.and_then(|number| number.parse().ok()) {
             found.insert(name.to_owned(), number);
         }
@@ -241,9 +216,8 @@ fn assertions(text: &str, beginning: &str) -> BTreeMap<String, usize> {
 
 /// `pub const NAME : TYPE = 39 ;`: 39.
 fn constant(text: &str, name: &str) -> Option<u32> {
-    let (_, rest) = text
-        .split_once(&format!("pub const {name} :"))
-        .or_else(|| text.split_once(&format!("pub const {name}:")))?;
+    let (_, rest) =
+        text.split_once(&format!("pub const {name} :")).or_else(|| text.split_once(&format!("pub const {name}:")))?;
     let (_, value) = rest.split_once(';')?.0.split_once('=')?;
     value.trim().parse().ok()
 }

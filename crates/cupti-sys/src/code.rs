@@ -117,8 +117,7 @@ impl Code {
                 "the driver lets only the administrator profile (NVreg_RestrictProfilingToAdminUsers): ask for that to \
                  be changed"
             }
-            Self::VIRTUALIZED_DEVICE_NOT_SUPPORTED
-            | Self::VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
+            Self::VIRTUALIZED_DEVICE_NOT_SUPPORTED | Self::VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
                 "this virtual GPU has no profiling, or its hypervisor does not allow it"
             }
             Self::CONFIDENTIAL_COMPUTING_NOT_SUPPORTED => {
@@ -149,10 +148,7 @@ mod tests {
 
     #[test]
     fn a_code_is_shown_by_name_and_number() {
-        assert_eq!(
-            Code(39).to_string(),
-            "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)"
-        );
+        assert_eq!(Code(39).to_string(), "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)");
         assert_eq!(Code(4711).to_string(), "CUPTI error 4711");
         assert!(Code(39).remedy().is_some());
         assert!(Code(4711).remedy().is_none());

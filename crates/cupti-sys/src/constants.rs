@@ -56,21 +56,13 @@ constants! {
 }
 
 /// Driver functions that launch a kernel.
-pub const CBIDS_OF_LAUNCHES: [u32; 4] = [
-    CBID_LAUNCH_KERNEL,
-    CBID_LAUNCH_KERNEL_PTSZ,
-    CBID_LAUNCH_KERNEL_EX,
-    CBID_LAUNCH_KERNEL_EX_PTSZ,
-];
+pub const CBIDS_OF_LAUNCHES: [u32; 4] =
+    [CBID_LAUNCH_KERNEL, CBID_LAUNCH_KERNEL_PTSZ, CBID_LAUNCH_KERNEL_EX, CBID_LAUNCH_KERNEL_EX_PTSZ];
 /// Runtime functions that copy, and that every release has.
 pub const CBIDS_OF_COPIES: [u32; 2] = [CBID_MEMCPY_ASYNC, CBID_MEMCPY_ASYNC_PTSZ];
 /// Runtime functions that copy in batches: early releases have none of them.
-pub const CBIDS_OF_BATCHES: [u32; 4] = [
-    CBID_MEMCPY_BATCH_12,
-    CBID_MEMCPY_BATCH_12_PTSZ,
-    CBID_MEMCPY_BATCH_13,
-    CBID_MEMCPY_BATCH_13_PTSZ,
-];
+pub const CBIDS_OF_BATCHES: [u32; 4] =
+    [CBID_MEMCPY_BATCH_12, CBID_MEMCPY_BATCH_12_PTSZ, CBID_MEMCPY_BATCH_13, CBID_MEMCPY_BATCH_13_PTSZ];
 
 /// From this version (CUDA 13.3) on the functions of a subscriber (`…_v2`) are whole, and exclude the global ones.
 pub const VERSION_SUBSCRIBER_FUNCTIONS: u32 = 130_300;

@@ -43,8 +43,7 @@ impl fmt::Display for NoDriver {
 /// A function of the mapped driver; NULL where there is none. Maps nothing.
 fn symbol(name: &CStr) -> Result<*mut c_void, NoDriver> {
     // SAFETY: a string that ends; with RTLD_NOLOAD nothing is mapped and no code of a library runs.
-    let handle =
-        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if handle.is_null() {
         return Err(NoDriver::NotMapped);
     }
@@ -64,9 +63,7 @@ impl Driver {
             return Err(NoDriver::NotADriver);
         }
         // SAFETY: the type of this function in cuda.h.
-        let ask = unsafe {
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(found)
-        };
+        let ask = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(found) };
         let mut version: c_int = 0;
         // SAFETY: it only writes the number, and may be called before cuInit.
         let code = unsafe { ask(&raw mut version) };

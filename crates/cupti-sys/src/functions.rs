@@ -11,8 +11,7 @@ pub type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// A buffer comes back: context, stream, address, size, bytes that are valid.
 pub type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 /// The same of a subscriber's own; the last is a `CUpti_BufferCallbackRequestInfo`.
-pub type SubscriberBufferRequested =
-    extern "C" fn(*mut *mut u8, *mut usize, *mut usize, *mut c_void);
+pub type SubscriberBufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize, *mut c_void);
 /// The same of a subscriber's own: address, size, valid bytes, and a `CUpti_BufferCallbackCompleteInfo`.
 pub type SubscriberBufferCompleted = extern "C" fn(*mut u8, usize, usize, *mut c_void);
 

@@ -54,18 +54,11 @@ impl fmt::Display for LoadError {
             Self::Driver(why) => why.fmt(f),
             Self::Explicit(path, why) => write!(f, "cannot load {}: {why}", path.display()),
             Self::NotFound(tried) => {
-                let tried: Vec<_> = tried
-                    .iter()
-                    .map(|path| path.display().to_string())
-                    .collect();
+                let tried: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
                 write!(f, "libcupti was not found (tried {})", tried.join(", "))
             }
             Self::NotCupti(path) => {
-                write!(
-                    f,
-                    "{} has no cuptiGetVersion: it is not CUPTI",
-                    path.display()
-                )
+                write!(f, "{} has no cuptiGetVersion: it is not CUPTI", path.display())
             }
         }
     }
@@ -113,8 +106,8 @@ impl Handle {
 }
 
 fn open(candidate: &Candidate) -> Result<Handle, String> {
-    let name = CString::new(candidate.name.as_os_str().as_bytes())
-        .map_err(|_| "the path has a NUL in it".to_owned())?;
+    let name =
+        CString::new(candidate.name.as_os_str().as_bytes()).map_err(|_| "the path has a NUL in it".to_owned())?;
     let mut flags: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL;
     if candidate.must_be_mapped {
         flags |= libc::RTLD_NOLOAD;
@@ -134,12 +127,7 @@ fn open(candidate: &Candidate) -> Result<Handle, String> {
     Err(words.to_string_lossy().into_owned())
 }
 
-fn library(
-    handle: Handle,
-    candidate: Candidate,
-    mapped: &Mapped,
-    driver: Driver,
-) -> Result<Library, LoadError> {
+fn library(handle: Handle, candidate: Candidate, mapped: &Mapped, driver: Driver) -> Result<Library, LoadError> {
     let version = handle.symbol(c"cuptiGetVersion");
     if version.is_null() {
         return Err(LoadError::NotCupti(candidate.name));
@@ -148,12 +136,7 @@ fn library(
     let was_mapped = mapped.libraries("libcupti").any(|file| file == path);
     // SAFETY: the library has CUPTI's version function, so it is CUPTI, and it is never closed.
     let functions = unsafe { Functions::find(|name| handle.symbol(name)) };
-    Ok(Library {
-        path,
-        was_mapped,
-        driver,
-        functions,
-    })
+    Ok(Library { path, was_mapped, driver, functions })
 }
 
 /// The file that holds a function, without links.
@@ -177,20 +160,12 @@ fn file_of(function: *const libc::c_void) -> Option<PathBuf> {
 /// What to try, in this order: what the user names; what is mapped; what the loader's path has, by the CUDA release;
 /// what lies beside the CUDA libraries of the process; what a toolkit has.
 fn candidates(search: &Search, mapped: &Mapped, driver: Driver) -> Vec<Candidate> {
-    let any = |name: PathBuf| Candidate {
-        name,
-        must_be_mapped: false,
-    };
+    let any = |name: PathBuf| Candidate { name, must_be_mapped: false };
     if let Some(explicit) = &search.explicit {
         return vec![any(explicit.clone())];
     }
-    let mut all: Vec<Candidate> = mapped
-        .libraries("libcupti")
-        .map(|path| Candidate {
-            name: path.to_owned(),
-            must_be_mapped: true,
-        })
-        .collect();
+    let mut all: Vec<Candidate> =
+        mapped.libraries("libcupti").map(|path| Candidate { name: path.to_owned(), must_be_mapped: true }).collect();
     let names = names(mapped, driver);
     all.extend(names.iter().map(|name| any(PathBuf::from(name))));
     for folder in folders(search, mapped) {
@@ -211,9 +186,7 @@ fn names(mapped: &Mapped, driver: Driver) -> Vec<&'static str> {
     let runtime = mapped.libraries("libcudart").find_map(runtime_major);
     let fitting = |major: &u32| *major <= driver.cuda_major();
     let mut names: Vec<&str> = Vec::new();
-    let preferred = BY_RELEASE
-        .iter()
-        .filter(|(major, _)| Some(*major) == runtime);
+    let preferred = BY_RELEASE.iter().filter(|(major, _)| Some(*major) == runtime);
     for (major, name) in preferred.chain(&BY_RELEASE) {
         if fitting(major) && !names.contains(name) {
             names.push(name);
@@ -235,13 +208,8 @@ fn folders(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
     // From the folder of a CUDA library: the same (Conda, toolkits); Python's packages, where each has a folder
     // (`nvidia/nccl/lib`, `nvidia/cuda_cupti/lib`) or, from CUDA 13 on, all but NCCL have one (`nvidia/cu13/lib`); and
     // a toolkit's, from `lib64` and from `targets/x86_64-linux/lib`.
-    const BESIDE: [&str; 5] = [
-        "",
-        "../../cuda_cupti/lib",
-        "../../cu13/lib",
-        "../extras/CUPTI/lib64",
-        "../../../extras/CUPTI/lib64",
-    ];
+    const BESIDE: [&str; 5] =
+        ["", "../../cuda_cupti/lib", "../../cu13/lib", "../extras/CUPTI/lib64", "../../../extras/CUPTI/lib64"];
     let mut folders: Vec<PathBuf> = Vec::new();
     let mut add = |folder: PathBuf| {
         if !folders.contains(&folder) {
@@ -271,12 +239,8 @@ mod tests {
     const DRIVER_13: Driver = Driver { version: 13_010 };
 
     fn mapped(files: &[&Path]) -> Mapped {
-        let lines = files.iter().map(|file| {
-            format!(
-                "7f0000000000-7f0000001000 r-xp 00000000 08:01 2 {}\n",
-                file.display()
-            )
-        });
+        let lines =
+            files.iter().map(|file| format!("7f0000000000-7f0000001000 r-xp 00000000 08:01 2 {}\n", file.display()));
         Mapped::parse(&lines.collect::<String>())
     }
 
@@ -298,10 +262,7 @@ mod tests {
 
     #[test]
     fn what_the_user_names_is_all_that_is_tried() {
-        let search = Search {
-            explicit: Some("/x/libcupti.so.12".into()),
-            ..Search::default()
-        };
+        let search = Search { explicit: Some("/x/libcupti.so.12".into()), ..Search::default() };
         let mapped = mapped(&[Path::new("/y/libcupti.so.13")]);
         let found = candidates(&search, &mapped, DRIVER_13);
         assert_eq!(shown(&found), ["/x/libcupti.so.12"]);
@@ -320,29 +281,10 @@ mod tests {
     #[test]
     fn names_follow_the_runtime_and_never_pass_the_driver() {
         let none = mapped(&[]);
-        assert_eq!(
-            names(&none, DRIVER_13),
-            [
-                "libcupti.so.13",
-                "libcupti.so.12",
-                "libcupti.so.11.8",
-                "libcupti.so"
-            ]
-        );
-        assert_eq!(
-            names(&none, DRIVER_12),
-            ["libcupti.so.12", "libcupti.so.11.8", "libcupti.so"]
-        );
+        assert_eq!(names(&none, DRIVER_13), ["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"]);
+        assert_eq!(names(&none, DRIVER_12), ["libcupti.so.12", "libcupti.so.11.8", "libcupti.so"]);
         let runtime = mapped(&[Path::new("/x/libcudart.so.12.9.79")]);
-        assert_eq!(
-            names(&runtime, DRIVER_13),
-            [
-                "libcupti.so.12",
-                "libcupti.so.13",
-                "libcupti.so.11.8",
-                "libcupti.so"
-            ]
-        );
+        assert_eq!(names(&runtime, DRIVER_13), ["libcupti.so.12", "libcupti.so.13", "libcupti.so.11.8", "libcupti.so"]);
     }
 
     #[test]
@@ -357,15 +299,9 @@ mod tests {
             ],
         );
         let mapped = mapped(&[&root.join("nvidia/nccl/lib/libnccl.so.2")]);
-        let search = Search {
-            cuda_home: Some(root.join("cuda")),
-            ..Search::default()
-        };
+        let search = Search { cuda_home: Some(root.join("cuda")), ..Search::default() };
         let all = candidates(&search, &mapped, DRIVER_13);
-        let files: Vec<&Candidate> = all
-            .iter()
-            .filter(|one| one.name.starts_with(&root))
-            .collect();
+        let files: Vec<&Candidate> = all.iter().filter(|one| one.name.starts_with(&root)).collect();
         let names: Vec<String> = files
             .iter()
             .map(|one| {
@@ -387,10 +323,7 @@ mod tests {
 
     #[test]
     fn without_a_driver_nothing_is_opened() {
-        let search = Search {
-            explicit: Some("/there/is/no/such/file".into()),
-            ..Search::default()
-        };
+        let search = Search { explicit: Some("/there/is/no/such/file".into()), ..Search::default() };
         let error = load(&search).unwrap_err();
         assert_eq!(error, LoadError::Driver(NoDriver::NotMapped));
     }

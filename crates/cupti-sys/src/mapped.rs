@@ -44,12 +44,8 @@ impl Mapped {
     /// a part of the name that a package adds (`libcudart-d0da41ae.so.11.0`) does no harm.
     pub fn libraries(&self, stem: &str) -> impl Iterator<Item = &Path> {
         self.files().filter(move |path| {
-            let rest = path
-                .file_name()
-                .and_then(|name| name.to_str()?.strip_prefix(stem));
-            rest.is_some_and(|rest| {
-                rest.starts_with('.') || rest.starts_with('-') && rest.contains(".so")
-            })
+            let rest = path.file_name().and_then(|name| name.to_str()?.strip_prefix(stem));
+            rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with('-') && rest.contains(".so"))
         })
     }
 }

@@ -22,10 +22,7 @@ impl<T> Copy for Field<T> {}
 
 impl<T> Field<T> {
     const fn at(offset: usize) -> Self {
-        Self {
-            offset,
-            is: PhantomData,
-        }
+        Self { offset, is: PhantomData }
     }
 
     /// Bytes from the beginning of the record.

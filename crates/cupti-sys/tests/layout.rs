@@ -25,15 +25,9 @@ struct Structure {
 }
 
 fn releases() -> BTreeMap<String, Headers> {
-    let releases: BTreeMap<String, Headers> =
-        serde_json::from_str(include_str!("layout.json")).unwrap();
-    for wanted in [
-        "11.8.", "12.0.", "12.4.", "12.9.", "13.0.", "13.1.", "13.3.", "13.5.",
-    ] {
-        assert!(
-            releases.keys().any(|release| release.starts_with(wanted)),
-            "{wanted}"
-        );
+    let releases: BTreeMap<String, Headers> = serde_json::from_str(include_str!("layout.json")).unwrap();
+    for wanted in ["11.8.", "12.0.", "12.4.", "12.9.", "13.0.", "13.1.", "13.3.", "13.5."] {
+        assert!(releases.keys().any(|release| release.starts_with(wanted)), "{wanted}");
     }
     releases
 }
@@ -65,10 +59,7 @@ fn every_field_is_where_it_is_read() {
         }
     }
     let only_later: BTreeSet<&str> = absent.iter().map(|(field, _)| *field).collect();
-    assert_eq!(
-        only_later.into_iter().collect::<Vec<_>>(),
-        ["copyCount", "sourceGraphNodeId"]
-    );
+    assert_eq!(only_later.into_iter().collect::<Vec<_>>(), ["copyCount", "sourceGraphNodeId"]);
 }
 
 #[test]
@@ -86,9 +77,7 @@ fn records_only_grow() {
 
 #[test]
 fn every_number_is_that_of_the_headers() {
-    let codes = Code::ALL
-        .iter()
-        .map(|(name, code)| (*name, u32::try_from(code.0).unwrap()));
+    let codes = Code::ALL.iter().map(|(name, code)| (*name, u32::try_from(code.0).unwrap()));
     let ours: BTreeMap<&str, u32> = constants::ALL.iter().copied().chain(codes).collect();
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (release, headers) in releases() {
@@ -115,22 +104,10 @@ fn the_structure_that_is_filled_is_that_of_releases_with_the_whole_family() {
         assert_eq!(structure.size, size_of::<SubscriberParams>(), "{release}");
         for (field, offset) in [
             ("structSize", offset_of!(SubscriberParams, struct_size)),
-            (
-                "subscriberName",
-                offset_of!(SubscriberParams, subscriber_name),
-            ),
-            (
-                "oldSubscriberName",
-                offset_of!(SubscriberParams, old_subscriber_name),
-            ),
-            (
-                "oldSubscriberSize",
-                offset_of!(SubscriberParams, old_subscriber_size),
-            ),
-            (
-                "allowMultipleSubscribers",
-                offset_of!(SubscriberParams, allow_multiple_subscribers),
-            ),
+            ("subscriberName", offset_of!(SubscriberParams, subscriber_name)),
+            ("oldSubscriberName", offset_of!(SubscriberParams, old_subscriber_name)),
+            ("oldSubscriberSize", offset_of!(SubscriberParams, old_subscriber_size)),
+            ("allowMultipleSubscribers", offset_of!(SubscriberParams, allow_multiple_subscribers)),
         ] {
             assert_eq!(structure.fields[field], offset, "{release}: {field}");
         }

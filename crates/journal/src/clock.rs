@@ -59,24 +59,15 @@ pub fn select() -> TickSource {
 #[cfg(target_arch = "x86_64")]
 fn best_source() -> TickSource {
     use std::arch::x86_64::__cpuid;
-    let invariant =
-        __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+    let invariant = __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
     // The kernel watches the TSC against other clocks and leaves it when the sockets disagree; then so do we.
-    let kernel =
-        std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let kernel = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let trusted = match kernel {
         // Under KVM the guest runs on kvm-clock or hyperv's page, which are the TSC scaled.
-        Ok(name) => matches!(
-            name.trim(),
-            "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"
-        ),
+        Ok(name) => matches!(name.trim(), "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"),
         Err(_) => true,
     };
-    if invariant && trusted {
-        TickSource::Tsc
-    } else {
-        TickSource::Monotonic
-    }
+    if invariant && trusted { TickSource::Tsc } else { TickSource::Monotonic }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -132,14 +123,10 @@ fn cntvct() -> u64 {
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the call; an unknown clock leaves it zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// CLOCK_MONOTONIC in nanoseconds: the same for all processes since the host's boot.

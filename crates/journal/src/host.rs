@@ -6,10 +6,7 @@ use std::ptr;
 /// The kernel's boot id, or an empty string.
 #[must_use]
 pub fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Whether a process runs.
@@ -51,20 +48,14 @@ impl ProcessKey {
     #[must_use]
     pub fn current() -> Self {
         let pid = std::process::id();
-        Self {
-            boot_id: boot_id(),
-            pid_namespace: pid_namespace(),
-            pid,
-            start_ticks: start_ticks(pid).unwrap_or(0),
-        }
+        Self { boot_id: boot_id(), pid_namespace: pid_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
     }
 
     /// Whether the process runs, as far as can be told from here.
     #[must_use]
     pub fn life(&self) -> Life {
         let is_namespace_known = !self.pid_namespace.is_empty();
-        if self.boot_id != boot_id() || is_namespace_known && self.pid_namespace != pid_namespace()
-        {
+        if self.boot_id != boot_id() || is_namespace_known && self.pid_namespace != pid_namespace() {
             return Life::Unknown;
         }
         life_here(self.pid, Some(self.start_ticks).filter(|ticks| *ticks != 0))
@@ -135,11 +126,7 @@ pub fn host_name() -> String {
     unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
     let name = String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned();
-    if name.is_empty() {
-        "unknown".to_owned()
-    } else {
-        name
-    }
+    if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
 /// Runs `action` with all signals blocked, so that a thread it starts never runs the host's handlers.
@@ -149,8 +136,7 @@ pub fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `all` was just initialised, `before` is writable; only this thread's mask changes.
-    let changed =
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) } == 0;
+    let changed = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) } == 0;
     let result = action();
     if changed {
         // SAFETY: the first call succeeded and so wrote `before`.
@@ -168,19 +154,10 @@ mod tests {
     fn a_process_is_known_by_its_id_and_its_start() {
         let ours = ProcessKey::current();
         assert_eq!(ours.life(), Life::Running);
-        let earlier = ProcessKey {
-            start_ticks: ours.start_ticks - 1,
-            ..ours.clone()
-        };
+        let earlier = ProcessKey { start_ticks: ours.start_ticks - 1, ..ours.clone() };
         assert_eq!(earlier.life(), Life::Gone, "its id was used again");
-        let of_another_boot = ProcessKey {
-            boot_id: "another".to_owned(),
-            ..ours.clone()
-        };
-        let of_a_container = ProcessKey {
-            pid_namespace: "pid:[1]".to_owned(),
-            ..ours
-        };
+        let of_another_boot = ProcessKey { boot_id: "another".to_owned(), ..ours.clone() };
+        let of_a_container = ProcessKey { pid_namespace: "pid:[1]".to_owned(), ..ours };
         for elsewhere in [of_another_boot, of_a_container] {
             assert_eq!(elsewhere.life(), Life::Unknown);
         }

@@ -1,8 +1,5 @@
 //! For tests: recorded processes to read and write, by the journal's own writer. Feature `testing` only.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "what is not as it should be fails the test"
-)]
+#![expect(clippy::missing_panics_doc, reason = "what is not as it should be fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,28 +49,14 @@ pub struct Who {
 
 /// The start of an event.
 #[must_use]
-pub fn start<'a>(
-    context: ContextId,
-    parent: u64,
-    rank: i32,
-    body: Body<Name<'a>>,
-) -> Start<Name<'a>> {
-    Start {
-        context: context.get(),
-        parent,
-        rank,
-        body,
-    }
+pub fn start<'a>(context: ContextId, parent: u64, rank: i32, body: Body<Name<'a>>) -> Start<Name<'a>> {
+    Start { context: context.get(), parent, rank, body }
 }
 
 /// A change of an event's state.
 #[must_use]
 pub fn state(event: EventId, state: u32, args: StateArgs) -> State {
-    State {
-        event: event.get(),
-        state,
-        args,
-    }
+    State { event: event.get(), state, args }
 }
 
 /// The fields of an all-reduce of 1000 floats.
@@ -150,15 +133,7 @@ impl Process {
             nccl_version: version_number(&info.nccl_version),
         };
         main.comm_init(context.get(), clock::ticks(), 0, &comm);
-        Self {
-            part: part.to_owned(),
-            main,
-            proxy,
-            maintenance,
-            context,
-            rank,
-            writer,
-        }
+        Self { part: part.to_owned(), main, proxy, maintenance, context, rank, writer }
     }
 
     /// The start of an event of this process.
@@ -176,10 +151,7 @@ impl Process {
     /// One grouped call with its launch, its Coll, two proxy operations and two kernel channels. Returns the launch
     /// and the Coll.
     pub fn all_reduce(&mut self, sequence: u64) -> [EventId; 2] {
-        let group = event::GroupApi {
-            graph_captured: false,
-            depth: 1,
-        };
+        let group = event::GroupApi { graph_captured: false, depth: 1 };
         let group = self.event(EventId::NONE, Body::GroupApi(group));
         let group = self.main.start(&group);
         let began = state(group, number::GROUP_START_API_STOP, StateArgs::None);
@@ -231,8 +203,7 @@ impl Process {
         let step = self.event(send, Body::ProxyStep(event::ProxyStep { step: 0 }));
         let step = self.proxy.start(&step);
         let bytes = StateArgs::ProxyStep { bytes: 4000 };
-        self.proxy
-            .state(&state(step, number::PROXY_STEP_SEND_WAIT, bytes));
+        self.proxy.state(&state(step, number::PROXY_STEP_SEND_WAIT, bytes));
         for event in [step, send, receive] {
             self.proxy.stop(event.get());
         }
@@ -246,8 +217,7 @@ impl Process {
             let kernel = self.proxy.start(&kernel);
             let gpu_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
             let stop = StateArgs::GpuTime { gpu_ns };
-            self.proxy
-                .state(&state(kernel, number::KERNEL_CH_STOP, stop));
+            self.proxy.state(&state(kernel, number::KERNEL_CH_STOP, stop));
             self.proxy.stop(kernel.get());
         }
     }

@@ -35,11 +35,7 @@ impl Span {
     #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
     pub const fn from_word(word: u64) -> Option<Self> {
         let (first, last) = (word as u32, (word >> 32) as u32);
-        if first == 0 {
-            None
-        } else {
-            Some(Self { first, last })
-        }
+        if first == 0 { None } else { Some(Self { first, last }) }
     }
 }
 
@@ -108,24 +104,11 @@ mod tests {
 
     #[test]
     fn a_window_fits_in_a_word() {
-        for span in [
-            Span { first: 1, last: 1 },
-            Span {
-                first: 7,
-                last: u32::MAX,
-            },
-        ] {
+        for span in [Span { first: 1, last: 1 }, Span { first: 7, last: u32::MAX }] {
             assert_eq!(Span::from_word(span.word()), Some(span));
             assert!(!span.is_empty());
         }
         assert_eq!(Span::from_word(0), None);
-        assert_eq!(
-            Span {
-                first: 100,
-                last: 200
-            }
-            .len(),
-            101
-        );
+        assert_eq!(Span { first: 100, last: 200 }.len(), 101);
     }
 }

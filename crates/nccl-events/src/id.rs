@@ -65,9 +65,7 @@ impl ProcessTag {
 }
 
 const fn pack(tag: ProcessTag, slot: u16, number: u64) -> u64 {
-    ((tag.0 as u64) << (NUMBER_BITS + SLOT_BITS))
-        | ((slot as u64 & 0xfff) << NUMBER_BITS)
-        | (number & NUMBER_MASK)
+    ((tag.0 as u64) << (NUMBER_BITS + SLOT_BITS)) | ((slot as u64 & 0xfff) << NUMBER_BITS) | (number & NUMBER_MASK)
 }
 
 macro_rules! parts {
@@ -208,20 +206,14 @@ mod tests {
         for kind in Kind::ALL {
             let id = EventId::new(ProcessTag::new(0xbeef), 0xffe, LAST_SEQUENCE, kind);
             for (id, unrecorded) in [(id, false), (id.unrecorded(), true)] {
-                assert_eq!(
-                    (id.tag(), id.slot(), id.sequence(), id.kind()),
-                    (0xbeef, 0xffe, LAST_SEQUENCE, kind)
-                );
+                assert_eq!((id.tag(), id.slot(), id.sequence(), id.kind()), (0xbeef, 0xffe, LAST_SEQUENCE, kind));
                 assert_eq!(id.is_unrecorded(), unrecorded);
                 assert_eq!(id.is_of(kind.mask()), kind != Kind::Unknown);
                 assert!(!id.is_of(!kind.mask()) || kind == Kind::Unknown);
             }
         }
         let context = ContextId::new(ProcessTag::new(7), 3);
-        assert_eq!(
-            (context.tag(), context.slot(), context.sequence()),
-            (7, CONTEXT_SLOT, 3)
-        );
+        assert_eq!((context.tag(), context.slot(), context.sequence()), (7, CONTEXT_SLOT, 3));
         assert!(context.is_context());
     }
 

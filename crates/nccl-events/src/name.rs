@@ -13,10 +13,7 @@ pub struct Name<'a> {
 
 impl<'a> Name<'a> {
     /// No string: NCCL passed NULL, or this version of the interface has none here.
-    pub const NONE: Self = Self {
-        pointer: std::ptr::null(),
-        borrowed: PhantomData,
-    };
+    pub const NONE: Self = Self { pointer: std::ptr::null(), borrowed: PhantomData };
 
     /// The longest name that is kept; longer ones are cut.
     pub const MAX_BYTES: usize = 255;
@@ -28,19 +25,13 @@ impl<'a> Name<'a> {
     /// The adapters in `abi/` uphold it: NCCL's descriptors hold NULL or static strings of libnccl.
     #[must_use]
     pub const unsafe fn from_ptr(pointer: *const c_char) -> Self {
-        Self {
-            pointer,
-            borrowed: PhantomData,
-        }
+        Self { pointer, borrowed: PhantomData }
     }
 
     /// Borrows a string of ours.
     #[must_use]
     pub const fn from_cstr(string: &'a CStr) -> Self {
-        Self {
-            pointer: string.as_ptr(),
-            borrowed: PhantomData,
-        }
+        Self { pointer: string.as_ptr(), borrowed: PhantomData }
     }
 
     /// Whether there is no string.
@@ -93,18 +84,12 @@ impl<'a> Name<'a> {
                 options(nostack, readonly, preserves_flags),
             );
         }
-        #[cfg(not(any(
-            target_arch = "x86_64",
-            all(target_arch = "aarch64", target_endian = "little")
-        )))]
+        #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
         {
             (first, second) = (0, 0);
             return None;
         }
-        #[cfg(any(
-            target_arch = "x86_64",
-            all(target_arch = "aarch64", target_endian = "little")
-        ))]
+        #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
         Some([first, second])
     }
 

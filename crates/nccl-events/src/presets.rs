@@ -6,10 +6,7 @@ const fn mask_of(kinds: &[Kind]) -> u32 {
     let mut mask = 0;
     let mut index = 0;
     while index < kinds.len() {
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "in a constant: evaluated by the compiler"
-        )]
+        #[expect(clippy::indexing_slicing, reason = "in a constant: evaluated by the compiler")]
         let kind = kinds[index];
         mask |= kind.mask();
         index += 1;
@@ -38,9 +35,5 @@ pub const FULL: u32 = 0xffff;
 /// The kinds of a mask by name, for people.
 #[must_use]
 pub fn event_names(mask: u32) -> Vec<&'static str> {
-    Kind::ALL
-        .iter()
-        .filter(|kind| mask & kind.mask() != 0)
-        .map(|kind| kind.name())
-        .collect()
+    Kind::ALL.iter().filter(|kind| mask & kind.mask() != 0).map(|kind| kind.name()).collect()
 }

@@ -46,28 +46,16 @@ const ENUMERATIONS: &[&str] = &[
 ];
 
 /// Macros and error codes.
-const CONSTANTS: &[&str] = &[
-    "OTF2_VERSION(_.*)?",
-    "OTF2_(SUCCESS|WARNING|ABORT|DEPRECATED|INVALID|ERROR_.*)",
-];
+const CONSTANTS: &[&str] = &["OTF2_VERSION(_.*)?", "OTF2_(SUCCESS|WARNING|ABORT|DEPRECATED|INVALID|ERROR_.*)"];
 
 /// Types whose shape depends on the machine's `va_list`; `src/error_callback.rs` declares them by hand.
-const BY_HAND: &[&str] = &[
-    "va_list",
-    "__builtin_va_list",
-    "__va_list_tag",
-    "OTF2_ErrorCallback",
-];
+const BY_HAND: &[&str] = &["va_list", "__builtin_va_list", "__va_list_tag", "OTF2_ErrorCallback"];
 
 /// The bindings of `wrapper.h` with the headers found in `include_directories`.
 pub(crate) fn bindings(wrapper: &Path, include_directories: &[PathBuf]) -> Result<String, String> {
     let mut builder = bindgen::Builder::default()
         .header(wrapper.display().to_string())
-        .clang_args(
-            include_directories
-                .iter()
-                .map(|path| format!("-I{}", path.display())),
-        )
+        .clang_args(include_directories.iter().map(|path| format!("-I{}", path.display())))
         .prepend_enum_name(false)
         .generate_comments(false)
         .layout_tests(true)

@@ -8,13 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The environment variables that change the answer.
-pub(crate) const VARIABLES: &[&str] = &[
-    "OTF2_DIR",
-    "OTF2_CONFIG",
-    "OTF2_STATIC",
-    "PATH",
-    "PKG_CONFIG_PATH",
-];
+pub(crate) const VARIABLES: &[&str] = &["OTF2_DIR", "OTF2_CONFIG", "OTF2_STATIC", "PATH", "PKG_CONFIG_PATH"];
 
 /// The oldest release whose functions have the signatures bound here.
 pub(crate) const OLDEST_MAJOR: u32 = 3;
@@ -70,14 +64,8 @@ impl Found {
         let first = |paths: &[PathBuf]| paths.first().map(|path| path.display().to_string());
         vec![
             ("version", format!("{major}.{minor}.{bugfix}")),
-            (
-                "include",
-                first(&self.include_directories).unwrap_or_default(),
-            ),
-            (
-                "libdir",
-                first(&self.library_directories).unwrap_or_default(),
-            ),
+            ("include", first(&self.include_directories).unwrap_or_default()),
+            ("libdir", first(&self.library_directories).unwrap_or_default()),
             ("static", u8::from(self.statically).to_string()),
             ("found_by", self.way.to_owned()),
         ]
@@ -93,23 +81,14 @@ pub(crate) struct Reasons {
 
 impl fmt::Display for Reasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "No usable libotf2 (3.0 or newer) was found. Tried, in this order:"
-        )?;
+        writeln!(f, "No usable libotf2 (3.0 or newer) was found. Tried, in this order:")?;
         for (number, (way, reason)) in self.tried.iter().enumerate() {
             writeln!(f, "  {}. {way}: {reason}", number + 1)?;
         }
-        writeln!(
-            f,
-            "What to do: apt-get install libotf2-trace-dev otf2-tools, or set OTF2_DIR to the prefix of an"
-        )?;
+        writeln!(f, "What to do: apt-get install libotf2-trace-dev otf2-tools, or set OTF2_DIR to the prefix of an")?;
         write!(f, "installation, or OTF2_CONFIG to its otf2-config.")?;
         if self.statically {
-            write!(
-                f,
-                " OTF2_STATIC=1 asks for libotf2.a; OTF2_STATIC=0 links the shared library."
-            )?;
+            write!(f, " OTF2_STATIC=1 asks for libotf2.a; OTF2_STATIC=0 links the shared library.")?;
         }
         Ok(())
     }
@@ -119,11 +98,8 @@ type Way = fn(&Request) -> Result<Found, String>;
 
 /// Tries all ways; the first usable one wins.
 pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
-    let ways: [(&'static str, Way); 3] = [
-        ("OTF2_DIR", by_directory),
-        ("otf2-config", by_config),
-        ("pkg-config", by_pkg_config),
-    ];
+    let ways: [(&'static str, Way); 3] =
+        [("OTF2_DIR", by_directory), ("otf2-config", by_config), ("pkg-config", by_pkg_config)];
     let mut tried = Vec::new();
     for (way, ask) in ways {
         match ask(request).and_then(|found| checked(found, request)) {
@@ -135,20 +111,14 @@ pub(crate) fn find(request: &Request) -> Result<Found, Reasons> {
             break;
         }
     }
-    Err(Reasons {
-        tried,
-        statically: request.statically,
-    })
+    Err(Reasons { tried, statically: request.statically })
 }
 
 fn by_directory(request: &Request) -> Result<Found, String> {
     let prefix = request.directory.as_ref().ok_or("not set")?;
     let include = prefix.join("include");
-    let library_directories: Vec<PathBuf> = ["lib64", "lib"]
-        .iter()
-        .map(|name| prefix.join(name))
-        .filter(|path| path.is_dir())
-        .collect();
+    let library_directories: Vec<PathBuf> =
+        ["lib64", "lib"].iter().map(|name| prefix.join(name)).filter(|path| path.is_dir()).collect();
     if library_directories.is_empty() {
         return Err(format!("{} has neither lib nor lib64", prefix.display()));
     }
@@ -202,10 +172,7 @@ fn by_pkg_config(request: &Request) -> Result<Found, String> {
         .map_err(|error| first_line(&error.to_string()))?;
     let version = header_version(&library.include_paths)?;
     if parse_version(&library.version) != Some(version) {
-        return Err(format!(
-            "otf2.pc says {} but the header says {version:?}",
-            library.version
-        ));
+        return Err(format!("otf2.pc says {} but the header says {version:?}", library.version));
     }
     let name = library
         .libs
@@ -226,25 +193,12 @@ fn by_pkg_config(request: &Request) -> Result<Found, String> {
 fn checked(found: Found, request: &Request) -> Result<Found, String> {
     let (major, minor, bugfix) = found.version;
     if major < OLDEST_MAJOR {
-        return Err(format!(
-            "version {major}.{minor}.{bugfix} is too old, 3.0 is the oldest that works"
-        ));
+        return Err(format!("version {major}.{minor}.{bugfix} is too old, 3.0 is the oldest that works"));
     }
-    let file = format!(
-        "lib{}.{}",
-        found.library,
-        if request.statically { "a" } else { "so" }
-    );
-    if !found
-        .library_directories
-        .iter()
-        .any(|directory| directory.join(&file).is_file())
-    {
-        let directories: Vec<String> = found
-            .library_directories
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+    let file = format!("lib{}.{}", found.library, if request.statically { "a" } else { "so" });
+    if !found.library_directories.iter().any(|directory| directory.join(&file).is_file()) {
+        let directories: Vec<String> =
+            found.library_directories.iter().map(|path| path.display().to_string()).collect();
         return Err(format!("there is no {file} in {}", directories.join(", ")));
     }
     Ok(found)
@@ -259,14 +213,9 @@ pub(crate) fn header_version(include_directories: &[PathBuf]) -> Result<Version,
         .map(|directory| directory.join("otf2/OTF2_GeneralDefinitions.h"))
         .find(|path| path.is_file())
         .ok_or_else(|| format!("no otf2/OTF2_GeneralDefinitions.h in {include_directories:?}"))?;
-    let text =
-        fs::read_to_string(&header).map_err(|error| format!("{}: {error}", header.display()))?;
+    let text = fs::read_to_string(&header).map_err(|error| format!("{}: {error}", header.display()))?;
     let part = |name| macro_value(&text, name).ok_or_else(|| unreadable(&header, name));
-    Ok((
-        part("OTF2_VERSION_MAJOR")?,
-        part("OTF2_VERSION_MINOR")?,
-        part("OTF2_VERSION_BUGFIX")?,
-    ))
+    Ok((part("OTF2_VERSION_MAJOR")?, part("OTF2_VERSION_MINOR")?, part("OTF2_VERSION_BUGFIX")?))
 }
 
 fn unreadable(header: &Path, name: &str) -> String {
@@ -288,11 +237,7 @@ pub(crate) fn parse_version(text: &str) -> Option<Version> {
     text.split_whitespace().find_map(|word| {
         let mut parts = word.splitn(3, '.');
         let mut number = || {
-            let digits: String = parts
-                .next()?
-                .chars()
-                .take_while(char::is_ascii_digit)
-                .collect();
+            let digits: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
             digits.parse().ok()
         };
         Some((number()?, number()?, number().unwrap_or(0)))
@@ -300,10 +245,7 @@ pub(crate) fn parse_version(text: &str) -> Option<Version> {
 }
 
 fn flags(text: &str, prefix: &str) -> Vec<PathBuf> {
-    text.split_whitespace()
-        .filter_map(|word| word.strip_prefix(prefix))
-        .map(PathBuf::from)
-        .collect()
+    text.split_whitespace().filter_map(|word| word.strip_prefix(prefix)).map(PathBuf::from).collect()
 }
 
 fn run(program: &OsString, argument: &str) -> Result<String, String> {
@@ -312,19 +254,11 @@ fn run(program: &OsString, argument: &str) -> Result<String, String> {
         .output()
         .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     if !output.status.success() {
-        return Err(format!(
-            "{} {argument} failed: {}",
-            program.display(),
-            output.status
-        ));
+        return Err(format!("{} {argument} failed: {}", program.display(), output.status));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn first_line(text: &str) -> String {
-    text.lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or("failed")
-        .trim()
-        .to_owned()
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed").trim().to_owned()
 }

@@ -25,17 +25,9 @@ pub type OTF2_ErrorCallback = Option<
 unsafe extern "C" {
     /// Replaces the error callback of this copy of libotf2 and returns the former one. Process-wide and not
     /// synchronised: call it before other threads use libotf2.
-    pub fn OTF2_Error_RegisterCallback(
-        callback: OTF2_ErrorCallback,
-        user_data: *mut c_void,
-    ) -> OTF2_ErrorCallback;
+    pub fn OTF2_Error_RegisterCallback(callback: OTF2_ErrorCallback, user_data: *mut c_void) -> OTF2_ErrorCallback;
 
     /// C's `vsnprintf`, with the `va_list` as the pointer that the error callback received.
     #[link_name = "vsnprintf"]
-    pub fn format_arguments(
-        buffer: *mut c_char,
-        size: usize,
-        format: *const c_char,
-        arguments: *mut c_void,
-    ) -> c_int;
+    pub fn format_arguments(buffer: *mut c_char, size: usize, format: *const c_char, arguments: *mut c_void) -> c_int;
 }

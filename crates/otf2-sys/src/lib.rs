@@ -53,5 +53,4 @@ mod bindings {
 pub use bindings::*;
 
 /// The version of the header that the build found, as `(major, minor, bugfix)`.
-pub const HEADER_VERSION: (u32, u32, u32) =
-    include!(concat!(env!("OUT_DIR"), "/header_version.rs"));
+pub const HEADER_VERSION: (u32, u32, u32) = include!(concat!(env!("OUT_DIR"), "/header_version.rs"));

@@ -15,9 +15,7 @@ const UPDATE: &str = "OTF2_SYS_UPDATE_BINDINGS";
 fn checked_in_bindings_are_current() {
     let (major, minor, _) = otf2_sys::HEADER_VERSION;
     if (major, minor) != (3, 0) {
-        return skip(&format!(
-            "the installed header is {major}.{minor}, the bindings are of 3.0"
-        ));
+        return skip(&format!("the installed header is {major}.{minor}, the bindings are of 3.0"));
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // bindgen's run-time loader panics where there is no libclang.
@@ -31,29 +29,16 @@ fn checked_in_bindings_are_current() {
         std::fs::write(&path, &generated).expect("the bindings can be written");
     }
     let checked_in = std::fs::read_to_string(&path).expect("the bindings are there");
-    if let Some((number, (old, new))) = checked_in
-        .lines()
-        .zip(generated.lines())
-        .enumerate()
-        .find(|(_, (old, new))| old != new)
+    if let Some((number, (old, new))) =
+        checked_in.lines().zip(generated.lines()).enumerate().find(|(_, (old, new))| old != new)
     {
-        panic!(
-            "{CHECKED_IN}:{}: is\n  {old}\nbut bindgen makes\n  {new}\n(update: {UPDATE}=1)",
-            number + 1
-        );
+        panic!("{CHECKED_IN}:{}: is\n  {old}\nbut bindgen makes\n  {new}\n(update: {UPDATE}=1)", number + 1);
     }
-    assert_eq!(
-        checked_in.lines().count(),
-        generated.lines().count(),
-        "{CHECKED_IN} has another length"
-    );
+    assert_eq!(checked_in.lines().count(), generated.lines().count(), "{CHECKED_IN} has another length");
 }
 
 fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "must not be skipped in CI: {reason}"
-    );
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: {reason}");
     // Past the test harness, which keeps to itself what a test prints that passes.
     let line = format!("skipped: {reason}\n");
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");

@@ -33,20 +33,13 @@ fn linked_library_has_the_version_of_the_header() {
     let code = unsafe { sys::OTF2_Archive_Close(archive) };
     assert_eq!(code, sys::OTF2_SUCCESS);
 
-    let anchor = std::ffi::CString::new(
-        directory
-            .join("traces.otf2")
-            .to_str()
-            .expect("a UTF-8 path"),
-    );
+    let anchor = std::ffi::CString::new(directory.join("traces.otf2").to_str().expect("a UTF-8 path"));
     // SAFETY: a NUL-terminated string; the result is checked below.
     let reader = unsafe { sys::OTF2_Reader_Open(anchor.expect("no NUL").as_ptr()) };
     assert!(!reader.is_null());
     let (mut major, mut minor, mut bugfix) = (0, 0, 0);
     // SAFETY: the reader is open and the three places are writable.
-    let code = unsafe {
-        sys::OTF2_Reader_GetVersion(reader, &raw mut major, &raw mut minor, &raw mut bugfix)
-    };
+    let code = unsafe { sys::OTF2_Reader_GetVersion(reader, &raw mut major, &raw mut minor, &raw mut bugfix) };
     assert_eq!(code, sys::OTF2_SUCCESS);
     // SAFETY: the reader is open and not used again.
     let code = unsafe { sys::OTF2_Reader_Close(reader) };
@@ -74,18 +67,9 @@ fn constants_written_by_hand_are_those_of_the_header() {
         ("OTF2_UNDEFINED_COMM", sys::OTF2_UNDEFINED_COMM.into()),
         ("OTF2_CHUNK_SIZE_MIN", sys::OTF2_CHUNK_SIZE_MIN),
         ("OTF2_CHUNK_SIZE_MAX", sys::OTF2_CHUNK_SIZE_MAX),
-        (
-            "OTF2_COLLECTIVE_ROOT_NONE",
-            sys::OTF2_COLLECTIVE_ROOT_NONE.into(),
-        ),
-        (
-            "OTF2_COLLECTIVE_ROOT_SELF",
-            sys::OTF2_COLLECTIVE_ROOT_SELF.into(),
-        ),
-        (
-            "OTF2_COLLECTIVE_ROOT_THIS_GROUP",
-            sys::OTF2_COLLECTIVE_ROOT_THIS_GROUP.into(),
-        ),
+        ("OTF2_COLLECTIVE_ROOT_NONE", sys::OTF2_COLLECTIVE_ROOT_NONE.into()),
+        ("OTF2_COLLECTIVE_ROOT_SELF", sys::OTF2_COLLECTIVE_ROOT_SELF.into()),
+        ("OTF2_COLLECTIVE_ROOT_THIS_GROUP", sys::OTF2_COLLECTIVE_ROOT_THIS_GROUP.into()),
     ];
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("constants.c");
     let mut text = String::from("#include <otf2/otf2.h>\n");
@@ -93,27 +77,16 @@ fn constants_written_by_hand_are_those_of_the_header() {
         text += &format!("_Static_assert((uint64_t)({name}) == {value}ULL, \"{name}\");\n");
     }
     fs::write(&source, text).expect("the source can be written");
-    let compiler = Command::new("cc")
-        .arg("-fsyntax-only")
-        .arg(concat!("-I", env!("OTF2_SYS_INCLUDE")))
-        .arg(&source)
-        .output();
+    let compiler =
+        Command::new("cc").arg("-fsyntax-only").arg(concat!("-I", env!("OTF2_SYS_INCLUDE"))).arg(&source).output();
     let Ok(output) = compiler else {
-        assert!(
-            std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-            "must not be skipped in CI: no cc"
-        );
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: no cc");
         // Past the test harness, which keeps to itself what a test prints that passes.
         let line = "skipped: there is no C compiler called cc\n";
-        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes())
-            .expect("write to stderr");
+        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
         return;
     };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The header declares its enumerations as `int` and takes them as bytes.

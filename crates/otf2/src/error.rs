@@ -64,18 +64,11 @@ pub enum Error {
 }
 
 pub(crate) fn refused(operation: impl Into<String>, reason: impl Into<String>) -> Error {
-    Error::Refused {
-        operation: operation.into(),
-        reason: reason.into(),
-    }
+    Error::Refused { operation: operation.into(), reason: reason.into() }
 }
 
 pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -> Error {
-    Error::Io {
-        operation,
-        path: path.to_owned(),
-        source,
-    }
+    Error::Io { operation, path: path.to_owned(), source }
 }
 
 pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Result<CString> {
@@ -122,10 +115,7 @@ pub(crate) fn check(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> Strin
 
 /// The result of a libotf2 call that swallows errors: closing a file reports a failed write to the error
 /// callback and still returns success.
-pub(crate) fn check_all(
-    code: sys::OTF2_ErrorCode,
-    operation: impl FnOnce() -> String,
-) -> Result<()> {
+pub(crate) fn check_all(code: sys::OTF2_ErrorCode, operation: impl FnOnce() -> String) -> Result<()> {
     let reported = REPORTED.try_with(|slot| slot.borrow().as_ref().map(|report| report.code));
     match reported {
         Ok(Some(first)) if code == sys::OTF2_SUCCESS => Err(library_error(first, operation())),
@@ -136,10 +126,7 @@ pub(crate) fn check_all(
 /// The error for a constructor of libotf2 that returned NULL.
 pub(crate) fn null(operation: String) -> Error {
     let code = REPORTED.try_with(|slot| slot.borrow().as_ref().map(|report| report.code));
-    library_error(
-        code.ok().flatten().unwrap_or(sys::OTF2_ERROR_INVALID),
-        operation,
-    )
+    library_error(code.ok().flatten().unwrap_or(sys::OTF2_ERROR_INVALID), operation)
 }
 
 fn library_error(code: sys::OTF2_ErrorCode, operation: String) -> Error {
@@ -149,11 +136,7 @@ fn library_error(code: sys::OTF2_ErrorCode, operation: String) -> Error {
         Some(report) => (report.code, report.message),
         None => (code, description(code)),
     };
-    Error::Library {
-        operation,
-        code: name(code),
-        detail,
-    }
+    Error::Library { operation, code: name(code), detail }
 }
 
 fn name(code: sys::OTF2_ErrorCode) -> String {
@@ -161,11 +144,7 @@ fn name(code: sys::OTF2_ErrorCode) -> String {
     let name = unsafe { sys::OTF2_Error_GetName(code) };
     let name = text(name);
     // libotf2's names for what the operating system reports are errno's numbers: "28" for a full disk.
-    if name.parse::<i32>().is_ok() {
-        description(code)
-    } else {
-        name
-    }
+    if name.parse::<i32>().is_ok() { description(code) } else { name }
 }
 
 fn description(code: sys::OTF2_ErrorCode) -> String {
@@ -201,15 +180,11 @@ unsafe extern "C" fn on_error(
     let mut buffer = [0_u8; 512];
     // SAFETY: the buffer is writable for its length, the format and its arguments are those that libotf2
     // passes to this callback, and they are used once.
-    let length = unsafe {
-        sys::format_arguments(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments)
-    };
+    let length = unsafe { sys::format_arguments(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments) };
     let message = if length < 0 {
         String::new()
     } else {
-        CStr::from_bytes_until_nul(&buffer)
-            .map(|message| message.to_string_lossy().into_owned())
-            .unwrap_or_default()
+        CStr::from_bytes_until_nul(&buffer).map(|message| message.to_string_lossy().into_owned()).unwrap_or_default()
     };
     let reported = REPORTED.try_with(|slot| {
         let Ok(mut slot) = slot.try_borrow_mut() else {
@@ -240,10 +215,7 @@ mod tests {
         let code = unsafe { sys::OTF2_Archive_SetCreator(std::ptr::null_mut(), c"x".as_ptr()) };
         let error = check(code, || "set the creator of nothing".to_owned());
         let text = error.expect_err("NULL is no archive").to_string();
-        assert!(
-            text.starts_with("set the creator of nothing: libotf2 reports INVALID_ARGUMENT"),
-            "{text}"
-        );
+        assert!(text.starts_with("set the creator of nothing: libotf2 reports INVALID_ARGUMENT"), "{text}");
         assert!(text.contains("This is no valid archive handle!"), "{text}");
     }
 

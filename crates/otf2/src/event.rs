@@ -1,8 +1,6 @@
 //! Events: what a writer is given and a reader returns.
 
-use crate::refs::{
-    AttributeRef, CommRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef,
-};
+use crate::refs::{AttributeRef, CommRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef};
 use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
@@ -61,10 +59,7 @@ pub struct Event {
 /// What an event is, by OTF2's names. The parts of an operation have the same `request` or `matching`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-#[expect(
-    missing_docs,
-    reason = "kinds and fields have the names of OTF2's events"
-)]
+#[expect(missing_docs, reason = "kinds and fields have the names of OTF2's events")]
 pub enum EventKind {
     Enter(RegionRef),
     Leave(RegionRef),

@@ -116,20 +116,19 @@ pub use event::{Collective, Event, EventKind, Message, RmaAccess};
 pub use read::{Archive, ClockOffset, LocalDefinitions, MappingTable, check_event_file};
 pub use records::Definitions;
 pub use refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
-    CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef,
-    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
-    SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
+    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
+    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
 pub use value::{AttributeValue, MetricValue};
 pub use vocabulary::{
-    AttributeType, CollectiveOp, GroupType, LocationGroupType, LocationType, MappingType,
-    MeasurementMode, MetricBase, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass,
-    ParadigmProperty, ParameterType, RecorderKind, RegionRole, SystemTreeDomain,
+    AttributeType, CollectiveOp, GroupType, LocationGroupType, LocationType, MappingType, MeasurementMode, MetricBase,
+    MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass, ParadigmProperty, ParameterType, RecorderKind,
+    RegionRole, SystemTreeDomain,
 };
 pub use write::{
-    ArchiveWriter, Attributes, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, EventWriter,
-    GlobalDefinitions, LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
+    ArchiveWriter, Attributes, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, EventWriter, GlobalDefinitions,
+    LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
 };
 
 /// The global definitions of an archive as they are: every kind, in the order of the file, with all fields.

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::definition::Definition;
 use crate::refs::{
-    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
-    ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef,
+    RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 use crate::value::AttributeValue;
 use crate::vocabulary::{
-    AttributeType, GroupType, LocationGroupType, LocationType, MetricBase, MetricMode,
-    MetricOccurrence, MetricType, Paradigm, ParadigmClass, ParadigmProperty, ParameterType,
-    RecorderKind, RegionRole, SystemTreeDomain,
+    AttributeType, GroupType, LocationGroupType, LocationType, MetricBase, MetricMode, MetricOccurrence, MetricType,
+    Paradigm, ParadigmClass, ParadigmProperty, ParameterType, RecorderKind, RegionRole, SystemTreeDomain,
 };
 
 pub use crate::vocabulary::RegionFlags;
@@ -272,10 +271,7 @@ impl LocationGroup {
 
 /// All global definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "maps have the names of the kinds that are in them"
-)]
+#[expect(missing_docs, reason = "maps have the names of the kinds that are in them")]
 pub struct Definitions {
     /// The clock; every archive has one.
     pub clock: Option<ClockProperties>,

@@ -3,8 +3,8 @@
 use otf2_sys as sys;
 
 use crate::refs::{
-    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricRef, ParameterRef,
-    RegionRef, RmaWinRef, StringRef,
+    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
+    StringRef,
 };
 use crate::vocabulary::AttributeType;
 
@@ -132,13 +132,9 @@ impl MetricValue {
 
     pub(crate) fn to_raw(self) -> sys::OTF2_MetricValue {
         match self {
-            Self::U64(value) => sys::OTF2_MetricValue {
-                unsigned_int: value,
-            },
+            Self::U64(value) => sys::OTF2_MetricValue { unsigned_int: value },
             Self::I64(value) => sys::OTF2_MetricValue { signed_int: value },
-            Self::F64(value) => sys::OTF2_MetricValue {
-                floating_point: value,
-            },
+            Self::F64(value) => sys::OTF2_MetricValue { floating_point: value },
         }
     }
 

@@ -59,10 +59,7 @@ macro_rules! vocabulary {
 /// The header declares its enumerations as `int` and stores them in a byte.
 const fn byte(constant: u32) -> u8 {
     let [low, rest @ ..] = constant.to_le_bytes();
-    assert!(
-        matches!(rest, [0, 0, 0]),
-        "OTF2 stores this enumeration in one byte"
-    );
+    assert!(matches!(rest, [0, 0, 0]), "OTF2 stores this enumeration in one byte");
     low
 }
 

@@ -8,17 +8,13 @@ use std::path::{Path, PathBuf};
 
 use common::{GPU_LANE, HOST_THREAD};
 use otf2::{
-    Archive, ArchiveWriter, Attributes, EVENT_CHUNK_BYTES, Error, Event, EventKind, LocationRef,
-    MappingType, PartWriter, RegionRef, check_event_file,
+    Archive, ArchiveWriter, Attributes, EVENT_CHUNK_BYTES, Error, Event, EventKind, LocationRef, MappingType,
+    PartWriter, RegionRef, check_event_file,
 };
 
 fn enters(count: u64) -> Vec<Event> {
     (0..count)
-        .map(|number| Event {
-            time: 1000 + number,
-            kind: EventKind::Enter(RegionRef::new(0)),
-            attributes: Vec::new(),
-        })
+        .map(|number| Event { time: 1000 + number, kind: EventKind::Enter(RegionRef::new(0)), attributes: Vec::new() })
         .collect()
 }
 
@@ -69,16 +65,10 @@ fn a_missing_chunk_is_noticed() {
 fn chunks_of_another_size_are_noticed() {
     let directory = tempfile::tempdir().expect("a directory");
     let (archive, file) = three_chunks(directory.path());
-    assert_eq!(
-        check_event_file(&file, EVENT_CHUNK_BYTES).expect("it is whole"),
-        200_000
-    );
-    let text = check_event_file(&file, EVENT_CHUNK_BYTES / 2)
-        .expect_err("no chunk there")
-        .to_string();
+    assert_eq!(check_event_file(&file, EVENT_CHUNK_BYTES).expect("it is whole"), 200_000);
+    let text = check_event_file(&file, EVENT_CHUNK_BYTES / 2).expect_err("no chunk there").to_string();
     assert!(text.contains("no chunk at byte 524288"), "{text}");
-    check_event_file(&archive.event_file(LocationRef::new(99)), EVENT_CHUNK_BYTES)
-        .expect_err("there is no such file");
+    check_event_file(&archive.event_file(LocationRef::new(99)), EVENT_CHUNK_BYTES).expect_err("there is no such file");
 }
 
 #[test]
@@ -86,15 +76,10 @@ fn a_missing_file_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let (archive, file) = three_chunks(directory.path());
     fs::remove_file(&file).expect("the file was there");
-    let text = common::read_events(&archive, &[GPU_LANE])
-        .expect_err("it is missing")
-        .to_string();
+    let text = common::read_events(&archive, &[GPU_LANE]).expect_err("it is missing").to_string();
     assert!(text.contains("4294967296.evt"), "{text}");
     fs::remove_file(directory.path().join("traces.def")).expect("the file was there");
-    let text = archive
-        .definitions()
-        .expect_err("it is missing")
-        .to_string();
+    let text = archive.definitions().expect_err("it is missing").to_string();
     assert!(text.contains("traces.def"), "{text}");
 }
 
@@ -103,17 +88,9 @@ fn what_is_no_anchor_is_not_opened() {
     let directory = tempfile::tempdir().expect("a directory");
     let anchor = directory.path().join("traces.otf2");
     Archive::open(&anchor).expect_err("there is none");
-    for content in [
-        &b""[..],
-        b"OTF2",
-        b"not an anchor at all, but text",
-        &[0; 4096],
-        &[0xff; 4096],
-    ] {
+    for content in [&b""[..], b"OTF2", b"not an anchor at all, but text", &[0; 4096], &[0xff; 4096]] {
         fs::write(&anchor, content).expect("the file is written");
-        let text = Archive::open(&anchor)
-            .expect_err("it is no anchor")
-            .to_string();
+        let text = Archive::open(&anchor).expect_err("it is no anchor").to_string();
         assert!(text.contains("traces.otf2"), "{text}");
     }
     Archive::open(directory.path()).expect_err("a directory is no anchor");
@@ -135,37 +112,18 @@ fn a_full_disk_is_an_error_at_the_event_or_at_close() {
             }
         }
         if let Some((number, text)) = &failed_at {
-            assert!(
-                text.contains("No space left on device") && text.contains("4294967296.evt"),
-                "{text}"
-            );
+            assert!(text.contains("No space left on device") && text.contains("4294967296.evt"), "{text}");
             let after = events.enter(*number, RegionRef::new(0), Attributes::NONE);
-            assert!(
-                after
-                    .expect_err("the file is lost")
-                    .to_string()
-                    .contains("before")
-            );
+            assert!(after.expect_err("the file is lost").to_string().contains("before"));
         }
-        assert_eq!(
-            failed_at.is_some(),
-            count == 1_000_000,
-            "the buffer of 4 MiB hides the others"
-        );
+        assert_eq!(failed_at.is_some(), count == 1_000_000, "the buffer of 4 MiB hides the others");
         let text = events.close().expect_err("the disk is full").to_string();
         assert!(text.contains("4294967296.evt"), "{count}: {text}");
-        let mut other = part
-            .event_writer(HOST_THREAD)
-            .expect("the other files are all right");
-        other
-            .enter(1, RegionRef::new(0), Attributes::NONE)
-            .expect("an event");
+        let mut other = part.event_writer(HOST_THREAD).expect("the other files are all right");
+        other.enter(1, RegionRef::new(0), Attributes::NONE).expect("an event");
         assert_eq!(other.close().expect("this file is whole"), 1);
         let file = part.event_file(HOST_THREAD);
-        assert_eq!(
-            check_event_file(&file, EVENT_CHUNK_BYTES).expect("it is whole"),
-            1
-        );
+        assert_eq!(check_event_file(&file, EVENT_CHUNK_BYTES).expect("it is whole"), 1);
         part.close().expect_err("the part is not whole");
     }
 }
@@ -176,9 +134,7 @@ fn a_dropped_writer_that_failed_fails_the_archive() {
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
     symlink("/dev/full", part.event_file(GPU_LANE)).expect("a link is made");
     let mut events = part.event_writer(GPU_LANE).expect("a writer");
-    events
-        .enter(1, RegionRef::new(0), Attributes::NONE)
-        .expect("it is in memory");
+    events.enter(1, RegionRef::new(0), Attributes::NONE).expect("it is in memory");
     drop(events);
     part.close().expect_err("the part is not whole");
 }
@@ -193,9 +149,7 @@ fn definitions_on_a_full_disk_fail_the_archive() {
         let mut definitions = archive.definitions().expect("a writer");
         common::write_definitions(&mut definitions, &sample).expect("it is in memory");
         let mut local = archive.local_definitions(HOST_THREAD).expect("a writer");
-        local
-            .mapping_table_dense(MappingType::Region, &[1, 0])
-            .expect("it is in memory");
+        local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("it is in memory");
         let local = local.close();
         assert_eq!(local.is_err(), file == "traces/0.def", "{local:?}");
         archive.close().expect_err(file);

@@ -7,10 +7,9 @@ use std::path::Path;
 use common::{GPU_LANE, HOST_THREAD};
 use otf2::records::{Comm, Group, Location, MetricClass, Region, RmaWin};
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef,
-    Error, GroupRef, GroupType, LocationGroupRef, LocationRef, LocationType, MappingType,
-    MetricMemberRef, MetricOccurrence, MetricRef, MetricValue, Paradigm, ParameterRef, PartWriter,
-    RecorderKind, RegionRef, Result, RmaAccess, RmaWinRef, StringRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Error, GroupRef,
+    GroupType, LocationGroupRef, LocationRef, LocationType, MappingType, MetricMemberRef, MetricOccurrence, MetricRef,
+    MetricValue, Paradigm, ParameterRef, PartWriter, RecorderKind, RegionRef, Result, RmaAccess, RmaWinRef, StringRef,
 };
 
 fn refusal<T: std::fmt::Debug>(result: Result<T>) -> String {
@@ -30,19 +29,11 @@ fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
     let mut events = part.event_writer(GPU_LANE).expect("a writer");
     let region = RegionRef::new(0);
-    let attributes = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(1))])
-        .expect("one attribute");
-    events
-        .enter(10, region, &attributes)
-        .expect("the first event");
+    let attributes = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(1))]).expect("one attribute");
+    events.enter(10, region, &attributes).expect("the first event");
     let text = refusal(events.leave(9, region, &attributes));
-    assert!(
-        text.contains("Leave at 9") && text.contains("the event before is at 10"),
-        "{text}"
-    );
-    events
-        .leave(10, region, &attributes)
-        .expect("the same time, the same attribute");
+    assert!(text.contains("Leave at 9") && text.contains("the event before is at 10"), "{text}");
+    events.leave(10, region, &attributes).expect("the same time, the same attribute");
     assert_eq!(events.close().expect("the file is whole"), 2);
     part.close().expect("the part is whole");
 }
@@ -57,16 +48,14 @@ fn the_next_event_takes_its_attributes_or_they_are_gone() {
     let (one, two) = (AttributeValue::U64(1), AttributeValue::U8(2));
     let next = events.next_attributes();
     next.add(attribute, one).expect("the first value");
-    next.add(attribute, two)
-        .expect_err("an attribute has one value");
+    next.add(attribute, two).expect_err("an attribute has one value");
     refusal(next.add(AttributeRef::UNDEFINED, two));
     events.enter(10, region, none).expect("it takes the value");
     let next = events.next_attributes();
     next.add(attribute, two).expect("the list is empty again");
     refusal(events.leave(9, region, none));
     let next = events.next_attributes();
-    next.add(attribute, two)
-        .expect("those of the refused are gone");
+    next.add(attribute, two).expect("those of the refused are gone");
     refusal(events.leave(11, RegionRef::UNDEFINED, none));
     // What is given with the event comes beside.
     let given = Attributes::try_from([(attribute, one)]).expect("one attribute");
@@ -81,9 +70,7 @@ fn the_next_event_takes_its_attributes_or_they_are_gone() {
 fn events_do_not_refer_to_undefined() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
-    let undefined = part
-        .event_writer(LocationRef::UNDEFINED)
-        .map(|writer| writer.location());
+    let undefined = part.event_writer(LocationRef::UNDEFINED).map(|writer| writer.location());
     assert!(refusal(undefined).contains("UNDEFINED"));
     let mut events = part.event_writer(GPU_LANE).expect("a writer");
     let none = Attributes::NONE;
@@ -94,12 +81,7 @@ fn events_do_not_refer_to_undefined() {
         bytes_sent: 0,
         bytes_received: 0,
     };
-    let access = RmaAccess {
-        win: RmaWinRef::UNDEFINED,
-        remote: 0,
-        bytes: 0,
-        matching: 0,
-    };
+    let access = RmaAccess { win: RmaWinRef::UNDEFINED, remote: 0, bytes: 0, matching: 0 };
     let values = [MetricValue::U64(1)];
     let parameter = ParameterRef::new(0);
     for text in [
@@ -115,10 +97,7 @@ fn events_do_not_refer_to_undefined() {
         refusal(events.parameter_i64(1, ParameterRef::UNDEFINED, 1, none)),
         refusal(events.parameter_string(1, parameter, StringRef::UNDEFINED, none)),
     ] {
-        assert!(
-            text.contains("is UNDEFINED") && text.contains("LocationRef(4294967296)"),
-            "{text}"
-        );
+        assert!(text.contains("is UNDEFINED") && text.contains("LocationRef(4294967296)"), "{text}");
     }
     let many = vec![MetricValue::U64(0); 256];
     assert!(refusal(events.metric(1, MetricRef::new(0), &many, none)).contains("255"));
@@ -132,20 +111,13 @@ fn definitions_are_dense_and_in_order() {
     let mut definitions = archive.definitions().expect("a writer");
     let text = refusal(definitions.string(StringRef::new(1), "b"));
     assert!(text.contains("the next one is 0"), "{text}");
-    definitions
-        .string(StringRef::new(0), "a")
-        .expect("the first string");
+    definitions.string(StringRef::new(0), "a").expect("the first string");
     refusal(definitions.string(StringRef::new(0), "again"));
     refusal(definitions.string(StringRef::UNDEFINED, "none"));
     refusal(definitions.string(StringRef::new(1), "a\0b"));
     let huge = "x".repeat(4 * 1024 * 1024);
-    assert!(
-        refusal(definitions.string(StringRef::new(1), &huge))
-            .contains("a chunk of the archive has")
-    );
-    definitions
-        .string(StringRef::new(1), "b")
-        .expect("an error leaves the archive as it was");
+    assert!(refusal(definitions.string(StringRef::new(1), &huge)).contains("a chunk of the archive has"));
+    definitions.string(StringRef::new(1), "b").expect("an error leaves the archive as it was");
 }
 
 #[test]
@@ -158,13 +130,8 @@ fn definitions_refer_to_what_is_defined() {
     refusal(definitions.clock_properties(&sample.clock.expect("a clock")));
     let name = StringRef::new(0);
     let next_region = RegionRef::new(2);
-    let bad = Region {
-        name: StringRef::new(999),
-        ..Region::default()
-    };
-    assert!(
-        refusal(definitions.region(next_region, &bad)).contains("StringRef(999) is not defined")
-    );
+    let bad = Region { name: StringRef::new(999), ..Region::default() };
+    assert!(refusal(definitions.region(next_region, &bad)).contains("StringRef(999) is not defined"));
     refusal(definitions.region(next_region, &Region::default()));
 
     let location = |group| Location {
@@ -185,57 +152,28 @@ fn definitions_refer_to_what_is_defined() {
     refusal(definitions.location(LocationRef::new(99), &twice));
 
     let next_group = GroupRef::new(4);
-    let group = |group_type, paradigm, members| Group {
-        name,
-        group_type,
-        paradigm,
-        flags: 0,
-        members,
-    };
-    let comm_locations = group(
-        GroupType::CommLocations,
-        Paradigm::Mpi,
-        vec![GPU_LANE.get()],
-    );
+    let group = |group_type, paradigm, members| Group { name, group_type, paradigm, flags: 0, members };
+    let comm_locations = group(GroupType::CommLocations, Paradigm::Mpi, vec![GPU_LANE.get()]);
     assert!(refusal(definitions.group(next_group, &comm_locations)).contains("already"));
     for bad in [
         group(GroupType::CommGroup, Paradigm::Mpi, vec![2]),
         group(GroupType::CommGroup, Paradigm::Cuda, vec![0]),
         group(GroupType::Regions, Paradigm::Mpi, vec![2]),
         group(GroupType::Locations, Paradigm::Mpi, vec![99]),
-        group(
-            GroupType::Locations,
-            Paradigm::Mpi,
-            vec![HOST_THREAD.get(); 2],
-        ),
+        group(GroupType::Locations, Paradigm::Mpi, vec![HOST_THREAD.get(); 2]),
         group(GroupType::CommSelf, Paradigm::Mpi, vec![0]),
         group(GroupType::Unspecified, Paradigm::Mpi, vec![]),
         group(GroupType::Regions, Paradigm::Mpi, vec![1; 4 * 1024 * 1024]),
     ] {
         refusal(definitions.group(next_group, &bad));
     }
-    let comm = |group, flags| Comm {
-        name,
-        group,
-        parent: CommRef::UNDEFINED,
-        flags,
-    };
+    let comm = |group, flags| Comm { name, group, parent: CommRef::UNDEFINED, flags };
     refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(2), 0)));
     refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(1), 1)));
     refusal(definitions.comm(CommRef::new(1), &comm(GroupRef::new(9), 0)));
-    refusal(definitions.rma_win(
-        RmaWinRef::new(1),
-        &RmaWin {
-            name,
-            comm: CommRef::new(1),
-            flags: 0,
-        },
-    ));
-    let class = |members| MetricClass {
-        members,
-        occurrence: MetricOccurrence::Asynchronous,
-        recorder_kind: RecorderKind::Gpu,
-    };
+    refusal(definitions.rma_win(RmaWinRef::new(1), &RmaWin { name, comm: CommRef::new(1), flags: 0 }));
+    let class =
+        |members| MetricClass { members, occurrence: MetricOccurrence::Asynchronous, recorder_kind: RecorderKind::Gpu };
     refusal(definitions.metric_class(MetricRef::new(2), &class(Vec::new())));
     refusal(definitions.metric_class(MetricRef::new(2), &class(vec![MetricMemberRef::new(3)])));
     refusal(definitions.paradigm(Paradigm::Mpi, &sample.paradigms[&Paradigm::Mpi]));
@@ -245,14 +183,10 @@ fn definitions_refer_to_what_is_defined() {
 fn local_definitions_are_given_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut archive = archive(directory.path());
-    let undefined = archive
-        .local_definitions(LocationRef::UNDEFINED)
-        .map(|_| ());
+    let undefined = archive.local_definitions(LocationRef::UNDEFINED).map(|_| ());
     refusal(undefined);
     let mut local = archive.local_definitions(GPU_LANE).expect("a writer");
-    local
-        .mapping_table_dense(MappingType::Region, &[1, 0])
-        .expect("the first table");
+    local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("the first table");
     refusal(local.mapping_table_dense(MappingType::Region, &[1, 0]));
     refusal(local.mapping_table_sparse(MappingType::Location, &[(1, 2), (1, 3)]));
     refusal(local.mapping_table_dense(MappingType::Unknown(77), &[1]));
@@ -285,9 +219,7 @@ fn properties_have_names_that_otf2_takes() {
 #[test]
 fn an_archive_is_not_written_over() {
     let directory = tempfile::tempdir().expect("a directory");
-    archive(directory.path())
-        .close()
-        .expect("the archive is whole");
+    archive(directory.path()).close().expect("the archive is whole");
     let anchor = directory.path().join("traces.otf2");
     let before = std::fs::read(&anchor).expect("the anchor is there");
     let second = ArchiveWriter::create(directory.path(), "traces").map(|_| ());

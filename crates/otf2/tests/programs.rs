@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use common::{LOCATION, every_kind};
 use otf2::verbatim::Definition;
 use otf2::{
-    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, EventKind,
-    EventWriter, IoHandleRef, RmaWinRef, StringRef,
+    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, EventKind, EventWriter,
+    IoHandleRef, RmaWinRef, StringRef,
 };
 
 fn events(to: &mut EventWriter<'_>) -> otf2::Result<()> {
@@ -37,22 +37,12 @@ fn what_is_written_is_read() {
     events(&mut to).expect("events");
     let none = Attributes::NONE;
     assert!(to.program_begin(11, StringRef::UNDEFINED, none).is_err());
-    assert!(
-        to.io_destroy_handle(11, IoHandleRef::UNDEFINED, none)
-            .is_err()
-    );
+    assert!(to.io_destroy_handle(11, IoHandleRef::UNDEFINED, none).is_err());
     let count = to.close().expect("events");
-    archive
-        .local_definitions(LOCATION)
-        .expect("a writer")
-        .close()
-        .expect("closed");
+    archive.local_definitions(LOCATION).expect("a writer").close().expect("closed");
     let mut to = archive.definitions().expect("a writer");
     for mut definition in every_kind() {
-        if let Definition::Location {
-            number_of_events, ..
-        } = &mut definition
-        {
+        if let Definition::Location { number_of_events, .. } = &mut definition {
             *number_of_events = count;
         }
         to.verbatim(&definition).expect("a definition");
@@ -86,26 +76,14 @@ fn what_is_written_is_read() {
             (10, "ProgramEnd"),
         ]
     );
-    assert_eq!(
-        read[0].2,
-        [(AttributeRef::new(0), AttributeValue::U64(4711))]
-    );
+    assert_eq!(read[0].2, [(AttributeRef::new(0), AttributeValue::U64(4711))]);
     let Some(printed) = common::otf2_print(&anchor) else {
         return common::skip("otf2-print is not installed");
     };
     let text = String::from_utf8_lossy(&printed.stdout);
-    assert!(
-        printed.status.success() && printed.stderr.is_empty(),
-        "{printed:?}"
-    );
+    assert!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
     // What our reader does not look at.
-    for word in [
-        "Exit status: -1",
-        "Bytes Result: 512",
-        "Bytes Request: 512",
-        "Unwind Distance: 1",
-        "WRITE",
-    ] {
+    for word in ["Exit status: -1", "Bytes Result: 512", "Bytes Request: 512", "Unwind Distance: 1", "WRITE"] {
         assert!(text.contains(word), "{word}:\n{text}");
     }
 }

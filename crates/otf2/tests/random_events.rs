@@ -4,9 +4,8 @@ mod common;
 
 use common::GPU_LANE;
 use otf2::{
-    Archive, AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind,
-    MeasurementMode, Message, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess,
-    RmaWinRef, StringRef,
+    Archive, AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, MeasurementMode,
+    Message, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess, RmaWinRef, StringRef,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -55,25 +54,21 @@ fn collective() -> impl Strategy<Value = Collective> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    (any::<u32>(), reference(), any::<u32>(), any::<u64>()).prop_map(|(peer, comm, tag, bytes)| {
-        Message {
-            peer,
-            comm: CommRef::new(comm),
-            tag,
-            bytes,
-        }
+    (any::<u32>(), reference(), any::<u32>(), any::<u64>()).prop_map(|(peer, comm, tag, bytes)| Message {
+        peer,
+        comm: CommRef::new(comm),
+        tag,
+        bytes,
     })
 }
 
 fn access() -> impl Strategy<Value = RmaAccess> {
-    (reference(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(
-        |(win, remote, bytes, matching)| RmaAccess {
-            win: RmaWinRef::new(win),
-            remote,
-            bytes,
-            matching,
-        },
-    )
+    (reference(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(win, remote, bytes, matching)| RmaAccess {
+        win: RmaWinRef::new(win),
+        remote,
+        bytes,
+        matching,
+    })
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
@@ -86,38 +81,22 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::MpiCollectiveBegin),
         collective().prop_map(EventKind::MpiCollectiveEnd),
         any::<u64>().prop_map(|request| EventKind::NonBlockingCollectiveRequest { request }),
-        (collective(), any::<u64>()).prop_map(|(collective, request)| {
-            EventKind::NonBlockingCollectiveComplete {
-                collective,
-                request,
-            }
-        }),
-        (message(), any::<u64>())
-            .prop_map(|(message, request)| EventKind::MpiIsend { message, request }),
+        (collective(), any::<u64>())
+            .prop_map(|(collective, request)| { EventKind::NonBlockingCollectiveComplete { collective, request } }),
+        (message(), any::<u64>()).prop_map(|(message, request)| EventKind::MpiIsend { message, request }),
         any::<u64>().prop_map(|request| EventKind::MpiIsendComplete { request }),
         any::<u64>().prop_map(|request| EventKind::MpiIrecvRequest { request }),
-        (message(), any::<u64>())
-            .prop_map(|(message, request)| EventKind::MpiIrecv { message, request }),
+        (message(), any::<u64>()).prop_map(|(message, request)| EventKind::MpiIrecv { message, request }),
         access().prop_map(EventKind::RmaPut),
         access().prop_map(EventKind::RmaGet),
-        (win(), any::<u64>())
-            .prop_map(|(win, matching)| EventKind::RmaOpCompleteBlocking { win, matching }),
-        (win(), any::<u64>())
-            .prop_map(|(win, matching)| EventKind::RmaOpCompleteNonBlocking { win, matching }),
-        (reference(), vec(metric_value(), 0..12)).prop_map(|(metric, values)| EventKind::Metric {
-            metric: MetricRef::new(metric),
-            values
-        }),
-        (parameter(), reference()).prop_map(|(parameter, value)| {
-            EventKind::ParameterString {
-                parameter,
-                value: StringRef::new(value),
-            }
-        }),
-        (parameter(), any::<i64>())
-            .prop_map(|(parameter, value)| EventKind::ParameterInt { parameter, value }),
-        (parameter(), any::<u64>())
-            .prop_map(|(parameter, value)| EventKind::ParameterUnsignedInt { parameter, value }),
+        (win(), any::<u64>()).prop_map(|(win, matching)| EventKind::RmaOpCompleteBlocking { win, matching }),
+        (win(), any::<u64>()).prop_map(|(win, matching)| EventKind::RmaOpCompleteNonBlocking { win, matching }),
+        (reference(), vec(metric_value(), 0..12))
+            .prop_map(|(metric, values)| EventKind::Metric { metric: MetricRef::new(metric), values }),
+        (parameter(), reference())
+            .prop_map(|(parameter, value)| { EventKind::ParameterString { parameter, value: StringRef::new(value) } }),
+        (parameter(), any::<i64>()).prop_map(|(parameter, value)| EventKind::ParameterInt { parameter, value }),
+        (parameter(), any::<u64>()).prop_map(|(parameter, value)| EventKind::ParameterUnsignedInt { parameter, value }),
         Just(EventKind::MeasurementOnOff(MeasurementMode::Off)),
     ]
 }
@@ -130,11 +109,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         let event = |(step, kind, values): (u64, EventKind, Vec<AttributeValue>)| {
             time += step;
             let attributes = (0..).map(AttributeRef::new).zip(values).collect();
-            Event {
-                time,
-                kind,
-                attributes,
-            }
+            Event { time, kind, attributes }
         };
         events.into_iter().map(event).collect()
     })

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use common::{GPU_LANE, HOST_THREAD, QUIET};
 use otf2::{
-    Archive, ArchiveWriter, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, Event, EventKind,
-    LocationRef, RegionRef, StringRef,
+    Archive, ArchiveWriter, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, Event, EventKind, LocationRef, RegionRef,
+    StringRef,
 };
 
 #[test]
@@ -45,35 +45,23 @@ fn every_kind_of_event_comes_back() {
 #[test]
 fn events_of_several_locations_come_in_the_order_of_time() {
     let directory = tempfile::tempdir().expect("a directory");
-    let anchor =
-        common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
+    let anchor = common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
     let archive = Archive::open(&anchor).expect("the archive opens");
     let read = common::read_events(&archive, &[HOST_THREAD, GPU_LANE]).expect("it is read");
     assert!(read.is_sorted_by_key(|(_, event)| event.time));
-    assert_eq!(
-        read.first().map(|(location, _)| *location),
-        Some(HOST_THREAD)
-    );
-    assert_eq!(
-        read.last().map(|(location, _)| *location),
-        Some(HOST_THREAD)
-    );
+    assert_eq!(read.first().map(|(location, _)| *location), Some(HOST_THREAD));
+    assert_eq!(read.last().map(|(location, _)| *location), Some(HOST_THREAD));
 }
 
 #[test]
 fn reading_stops_when_asked() {
     let directory = tempfile::tempdir().expect("a directory");
-    let anchor =
-        common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
+    let anchor = common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
     let archive = Archive::open(&anchor).expect("the archive opens");
     let mut seen = 0;
     let total = archive.for_each_event(&[GPU_LANE], |_, _| {
         seen += 1;
-        if seen == 3 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!((total.expect("it is read"), seen), (3, 3));
 }
@@ -83,14 +71,8 @@ fn no_locations_have_no_events() {
     let directory = tempfile::tempdir().expect("a directory");
     let anchor = common::write_archive(directory.path(), &[]).expect("it is written");
     let archive = Archive::open(&anchor).expect("the archive opens");
-    assert_eq!(
-        common::read_events(&archive, &[]).expect("nothing is read"),
-        []
-    );
-    assert_eq!(
-        common::read_events(&archive, &[QUIET, GPU_LANE]).expect("nothing is read"),
-        []
-    );
+    assert_eq!(common::read_events(&archive, &[]).expect("nothing is read"), []);
+    assert_eq!(common::read_events(&archive, &[QUIET, GPU_LANE]).expect("nothing is read"), []);
 }
 
 #[test]
@@ -106,15 +88,8 @@ fn many_chunks_come_back() {
         .collect();
     let anchor = common::write_archive(directory.path(), &events).expect("it is written");
     let archive = Archive::open(&anchor).expect("the archive opens");
-    let size = archive
-        .event_file(GPU_LANE)
-        .metadata()
-        .expect("the file is there")
-        .len();
-    assert!(
-        size > 5 * EVENT_CHUNK_BYTES,
-        "more than libotf2's file buffer of 4 MiB: {size}"
-    );
+    let size = archive.event_file(GPU_LANE).metadata().expect("the file is there").len();
+    assert!(size > 5 * EVENT_CHUNK_BYTES, "more than libotf2's file buffer of 4 MiB: {size}");
     let mut next = events.iter();
     let total = archive.for_each_event(&[GPU_LANE], |_, event| {
         assert_eq!(Some(&event), next.next());
@@ -144,11 +119,8 @@ fn a_chunk_that_is_full_to_the_last_byte_is_whole() {
                 let is_narrow = (before + 1..=before + narrow).contains(&number);
                 RegionRef::new(if is_narrow { 0 } else { u32::MAX - 1 })
             };
-            let event = |number| Event {
-                time: 1000 + number,
-                kind: EventKind::Enter(region(number)),
-                attributes: Vec::new(),
-            };
+            let event =
+                |number| Event { time: 1000 + number, kind: EventKind::Enter(region(number)), attributes: Vec::new() };
             let events: Vec<Event> = (0..before + narrow + wide).map(event).collect();
             let directory = tempfile::tempdir().expect("a directory");
             let anchor = common::write_archive(directory.path(), &events).expect("it is written");
@@ -161,15 +133,9 @@ fn a_chunk_that_is_full_to_the_last_byte_is_whole() {
             }
             assert_ne!(size % EVENT_CHUNK_BYTES, 1, "readers crash on it");
             let read = common::read_events(&archive, &[GPU_LANE]).expect("it is read");
-            assert!(
-                read.into_iter().map(|(_, event)| event).eq(events),
-                "{before} {narrow}"
-            );
+            assert!(read.into_iter().map(|(_, event)| event).eq(events), "{before} {narrow}");
         }
-        assert_eq!(
-            full, 1,
-            "one of the fill levels after {before} events is the bad one"
-        );
+        assert_eq!(full, 1, "one of the fill levels after {before} events is the bad one");
     }
 }
 
@@ -182,33 +148,16 @@ fn definitions_that_fill_a_chunk_to_the_last_byte_are_whole() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut archive = ArchiveWriter::create(directory.path(), "traces").expect("it is made");
         let mut definitions = archive.definitions().expect("a writer");
-        definitions
-            .string(StringRef::new(0), &long)
-            .expect("it fits");
-        definitions
-            .string(StringRef::new(1), &short)
-            .expect("it fits");
+        definitions.string(StringRef::new(0), &long).expect("it fits");
+        definitions.string(StringRef::new(1), &short).expect("it fits");
         let anchor = archive.anchor_file();
         archive.close().expect("it is closed");
-        let size = directory
-            .path()
-            .join("traces.def")
-            .metadata()
-            .expect("it is there")
-            .len();
+        let size = directory.path().join("traces.def").metadata().expect("it is there").len();
         full += u64::from(size % DEFINITIONS_CHUNK_BYTES == 20);
         let archive = Archive::open(&anchor).expect("the archive opens");
         let definitions = archive.definitions().expect("it is read");
-        assert_eq!(
-            definitions.string(StringRef::new(0)),
-            Some(long.as_str()),
-            "{length}"
-        );
-        assert_eq!(
-            definitions.string(StringRef::new(1)),
-            Some(short.as_str()),
-            "{length}"
-        );
+        assert_eq!(definitions.string(StringRef::new(0)), Some(long.as_str()), "{length}");
+        assert_eq!(definitions.string(StringRef::new(1)), Some(short.as_str()), "{length}");
     }
     assert_eq!(full, 1, "one of the lengths is the bad one");
 }
@@ -217,19 +166,14 @@ fn check_with_otf2_print(anchor: &Path) {
     let Some(output) = common::otf2_print(anchor) else {
         return common::skip("otf2-print is not installed (apt-get install otf2-tools)");
     };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
 #[test]
 fn otf2_print_has_nothing_to_complain_about() {
     let directory = tempfile::tempdir().expect("a directory");
-    let anchor =
-        common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
+    let anchor = common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
     let Some(output) = common::otf2_print(&anchor) else {
         return common::skip("otf2-print is not installed (apt-get install otf2-tools)");
     };
@@ -237,10 +181,7 @@ fn otf2_print_has_nothing_to_complain_about() {
     assert!(output.status.success(), "{text}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert!(!text.contains("UNKNOWN"), "{text}");
-    let enters = text
-        .lines()
-        .filter(|line| line.starts_with("ENTER "))
-        .count();
+    let enters = text.lines().filter(|line| line.starts_with("ENTER ")).count();
     assert_eq!(enters, 2, "{text}");
     assert!(text.contains("\"NCCL\""), "{text}");
 }
@@ -260,11 +201,7 @@ with otf2.reader.open(sys.argv[1]) as trace:
     let Some(output) = common::python(PROGRAM, &[&anchor]) else {
         return common::skip("no Python with the package otf2 (set PYTHON; pip install otf2==3.2)");
     };
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     let archive = Archive::open(&anchor).expect("the archive opens");
     let all: [LocationRef; 3] = [HOST_THREAD, GPU_LANE, QUIET];

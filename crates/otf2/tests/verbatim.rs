@@ -8,21 +8,17 @@ use std::path::Path;
 use common::{LOCATION, every_kind, text};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{
-    Archive, ArchiveWriter, AttributeValue, CallpathRef, ClockOffset, LocationRef, MappingType,
-    RegionRef, write_stub_events,
+    Archive, ArchiveWriter, AttributeValue, CallpathRef, ClockOffset, LocationRef, MappingType, RegionRef,
+    write_stub_events,
 };
 
 fn archive(directory: &Path, definitions: &[Definition], chunk_bytes: u64) -> Archive {
-    let mut writer = ArchiveWriter::create_with_chunks(directory, "traces", chunk_bytes)
-        .expect("an archive can be made");
+    let mut writer =
+        ArchiveWriter::create_with_chunks(directory, "traces", chunk_bytes).expect("an archive can be made");
     write_stub_events(&writer.event_file(LOCATION)).expect("a stub");
     let mut local = writer.local_definitions(LOCATION).expect("a writer");
-    local
-        .mapping_table_dense(MappingType::IoHandle, &[0, 5, 2])
-        .expect("a table");
-    local
-        .mapping_table_sparse(MappingType::Location, &[(7 << 33, 8)])
-        .expect("a table");
+    local.mapping_table_dense(MappingType::IoHandle, &[0, 5, 2]).expect("a table");
+    local.mapping_table_sparse(MappingType::Location, &[(7 << 33, 8)]).expect("a table");
     local.clock_offset(10, -5, 0.0).expect("an offset");
     local.clock_offset(20, 1 << 40, 1.5).expect("an offset");
     local.close().expect("closed");
@@ -46,16 +42,11 @@ fn every_kind_passes_through() {
     let read = first.verbatim_definitions().expect("definitions");
     assert_eq!(read, written);
     let again = archive(&scratch.path().join("again"), &read, 256 << 10);
-    let bytes = |archive: &Archive| {
-        std::fs::read(archive.anchor_file().with_extension("def")).expect("definitions")
-    };
+    let bytes = |archive: &Archive| std::fs::read(archive.anchor_file().with_extension("def")).expect("definitions");
     // Byte for byte the same: nothing is lost that this test does not know either.
     assert_eq!(bytes(&first), bytes(&again));
     if let Some(printed) = common::otf2_print(again.anchor_file()) {
-        assert!(
-            printed.status.success() && printed.stderr.is_empty(),
-            "{printed:?}"
-        );
+        assert!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
     }
 }
 
@@ -64,31 +55,13 @@ fn local_definitions_are_read() {
     let scratch = tempfile::tempdir().expect("a directory");
     let archive = archive(scratch.path(), &every_kind(), 1 << 20);
     let local = archive.local_definitions(LOCATION).expect("they are there");
-    let offset = |time, offset, standard_deviation| ClockOffset {
-        time,
-        offset,
-        standard_deviation,
-    };
-    assert_eq!(
-        local.clock_offsets,
-        [offset(10, -5, 0.0), offset(20, 1 << 40, 1.5)]
-    );
-    let table = |mapping| {
-        local
-            .mapping_tables
-            .get(&mapping)
-            .cloned()
-            .unwrap_or_default()
-    };
+    let offset = |time, offset, standard_deviation| ClockOffset { time, offset, standard_deviation };
+    assert_eq!(local.clock_offsets, [offset(10, -5, 0.0), offset(20, 1 << 40, 1.5)]);
+    let table = |mapping| local.mapping_tables.get(&mapping).cloned().unwrap_or_default();
     let stands_for = |mapping, id| table(mapping).pairs.get(&id).copied().unwrap_or(id);
-    assert_eq!(
-        [0, 1, 2].map(|id| stands_for(MappingType::IoHandle, id)),
-        [0, 5, 2]
-    );
+    assert_eq!([0, 1, 2].map(|id| stands_for(MappingType::IoHandle, id)), [0, 5, 2]);
     assert_eq!(stands_for(MappingType::Location, 7 << 33), 8);
-    let none = archive
-        .local_definitions(LocationRef::new(99))
-        .expect("no file");
+    let none = archive.local_definitions(LocationRef::new(99)).expect("no file");
     assert!(none.mapping_tables.is_empty() && none.clock_offsets.is_empty());
 }
 
@@ -109,9 +82,7 @@ fn every_reference_can_be_renumbered() {
     assert_eq!(kinds.len(), number_of_kinds, "{kinds:?}");
     for definition in &definitions {
         match definition {
-            Definition::MetricInstance {
-                scope, recorder, ..
-            } => {
+            Definition::MetricInstance { scope, recorder, .. } => {
                 assert_eq!((*scope, recorder.get()), (100, 100));
             }
             Definition::Callpath { parent, region, .. } => {
@@ -132,18 +103,11 @@ fn every_reference_can_be_renumbered() {
 #[test]
 fn a_definition_larger_than_a_chunk_is_refused() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let mut writer = ArchiveWriter::create_with_chunks(scratch.path(), "traces", 256 << 10)
-        .expect("an archive can be made");
+    let mut writer =
+        ArchiveWriter::create_with_chunks(scratch.path(), "traces", 256 << 10).expect("an archive can be made");
     let mut to = writer.definitions().expect("a writer");
-    let error = to
-        .verbatim(&text(0, &vec![b'x'; 300 << 10]))
-        .expect_err("too large");
-    assert!(
-        error
-            .to_string()
-            .contains("a chunk of the archive has 262144"),
-        "{error}"
-    );
+    let error = to.verbatim(&text(0, &vec![b'x'; 300 << 10])).expect_err("too large");
+    assert!(error.to_string().contains("a chunk of the archive has 262144"), "{error}");
     drop(writer);
     let small = ArchiveWriter::create_with_chunks(&scratch.path().join("small"), "traces", 1000);
     assert!(small.is_err());

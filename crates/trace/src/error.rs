@@ -92,11 +92,7 @@ pub enum Error {
 /// Says what was being done with which file when the system refused.
 pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io {
-        operation,
-        path,
-        source,
-    }
+    move |source| Error::Io { operation, path, source }
 }
 
 /// Says about which part or archive OTF2 complained.

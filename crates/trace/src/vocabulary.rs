@@ -145,19 +145,12 @@ mod tests {
             assert_eq!(class.name(), name);
             for kind in Kind::ALL.into_iter().map(Some).chain([None]) {
                 let canonical = canonical_name(class, kind, "a name");
-                assert_eq!(
-                    parse_canonical_name(&canonical),
-                    Some((class, kind)),
-                    "{canonical}"
-                );
+                assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");
             }
         }
         // A phase that NCCL calls so.
         let canonical = canonical_name(RegionClass::Channel, Some(Kind::KernelPhase), "a::b");
-        assert_eq!(
-            parse_canonical_name(&canonical),
-            Some((RegionClass::Channel, Some(Kind::KernelPhase)))
-        );
+        assert_eq!(parse_canonical_name(&canonical), Some((RegionClass::Channel, Some(Kind::KernelPhase))));
         for other in ["MPI_Send", "_Z3foov", "nccl::Other::foo()", "nccl::call"] {
             assert_eq!(parse_canonical_name(other), None, "{other}");
         }

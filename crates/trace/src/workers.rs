@@ -33,11 +33,7 @@ impl Workers {
     /// What `work` makes of each number below `weights.len()`, in their order. The heaviest begin first, and wait
     /// until their weight (bytes of memory) fits into the budget beside what is under way; one that is larger than
     /// the budget is done alone.
-    pub(crate) fn map<T: Send + Sync>(
-        &self,
-        weights: &[u64],
-        work: impl Fn(usize) -> T + Sync,
-    ) -> Vec<T> {
+    pub(crate) fn map<T: Send + Sync>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(weights.get(at).copied()));
         let budget = Budget::new(self.budget_bytes);
@@ -55,17 +51,13 @@ impl Workers {
             |pool| {
                 pool.scope_fifo(|scope| {
                     let work = &work;
-                    order
-                        .iter()
-                        .for_each(|&at| scope.spawn_fifo(move |_| work(at)));
+                    order.iter().for_each(|&at| scope.spawn_fifo(move |_| work(at)));
                 });
             },
         );
         if done.is_err() {
             // The system refuses threads.
-            let rest = order
-                .iter()
-                .filter(|&&at| made.get(at).is_some_and(|it| it.get().is_none()));
+            let rest = order.iter().filter(|&&at| made.get(at).is_some_and(|it| it.get().is_none()));
             rest.for_each(|&at| work(at));
         }
         made.into_iter().filter_map(OnceLock::into_inner).collect()
@@ -96,11 +88,7 @@ struct Share<'a> {
 
 impl Budget {
     fn new(bytes: u64) -> Self {
-        Self {
-            bytes,
-            used: Mutex::new(0),
-            freed: Condvar::new(),
-        }
+        Self { bytes, used: Mutex::new(0), freed: Condvar::new() }
     }
 
     /// Waits until that many bytes are free. More than the whole budget counts as all of it.
@@ -110,10 +98,7 @@ impl Budget {
         let is_full = |used: &mut u64| used.saturating_add(bytes) > self.bytes;
         self.freed.wait_while(&mut used, is_full);
         *used += bytes;
-        Share {
-            budget: self,
-            bytes,
-        }
+        Share { budget: self, bytes }
     }
 }
 
@@ -152,10 +137,7 @@ mod tests {
     use std::time::Duration;
 
     fn workers(threads: usize, budget_bytes: u64) -> Workers {
-        Workers {
-            threads,
-            budget_bytes,
-        }
+        Workers { threads, budget_bytes }
     }
 
     #[test]

@@ -40,10 +40,7 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Body<Symbol>> {
     let [all_reduce, send, datatype] = symbols;
     prop_oneof![
         Just(Body::Group(event::Group {})),
-        any::<bool>().prop_map(|graph_captured| Body::GroupApi(event::GroupApi {
-            graph_captured,
-            depth: 1
-        })),
+        any::<bool>().prop_map(|graph_captured| Body::GroupApi(event::GroupApi { graph_captured, depth: 1 })),
         any::<bool>().prop_map(move |graph_captured| Body::CollApi(event::CollApi {
             func: all_reduce,
             count: 3,
@@ -91,8 +88,7 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Body<Symbol>> {
             chunk_bytes: 1,
             is_send,
         })),
-        prop_oneof![Just(0), Just(1), Just(8)]
-            .prop_map(|step| Body::ProxyStep(event::ProxyStep { step })),
+        prop_oneof![Just(0), Just(1), Just(8)].prop_map(|step| Body::ProxyStep(event::ProxyStep { step })),
         Just(Body::ProxyCtrl(event::ProxyCtrl {})),
         prop_oneof![Just(0_u64), 0_u64..80, Just(u64::MAX)]
             .prop_map(|gpu_ns| Body::KernelCh(event::KernelCh { channel: 1, gpu_ns })),
@@ -118,39 +114,18 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Body<Symbol>> {
             stream: 0,
             user_tag: 0,
         })),
-        prop_oneof![
-            Just(NetData::Opaque),
-            Just(NetData::Socket {
-                descriptor: 1,
-                operation: 1,
-                bytes: 1
-            })
-        ]
-        .prop_map(|data| Body::NetPlugin(event::NetPlugin { id: 7, data })),
-        Just(Body::CeSync(event::CeSync {
-            complete: true,
-            ranks: 2
-        })),
-        Just(Body::CeBatch(event::CeBatch {
-            operations: 1,
-            bytes: 1,
-            intra_sync: false
-        })),
-        Just(Body::Unknown(event::Unknown {
-            event_type: 1 << 40
-        })),
+        prop_oneof![Just(NetData::Opaque), Just(NetData::Socket { descriptor: 1, operation: 1, bytes: 1 })]
+            .prop_map(|data| Body::NetPlugin(event::NetPlugin { id: 7, data })),
+        Just(Body::CeSync(event::CeSync { complete: true, ranks: 2 })),
+        Just(Body::CeBatch(event::CeBatch { operations: 1, bytes: 1, intra_sync: false })),
+        Just(Body::Unknown(event::Unknown { event_type: 1 << 40 })),
     ]
 }
 
 fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
     let start = (id(), id(), context(), -1_i32..4, fields(symbols));
     let start = start.prop_map(|(id, parent, context, rank, fields)| {
-        let start = Start {
-            parent,
-            context,
-            rank,
-            body: fields,
-        };
+        let start = Start { parent, context, rank, body: fields };
         (id, RecordBody::Start(start))
     });
     let args = prop_oneof![
@@ -209,12 +184,7 @@ fn records(symbols: [Symbol; 3]) -> impl Strategy<Value = Vec<Record>> {
         for (slot, advance, (id, body)) in parts {
             let now = &mut clock[usize::from(slot)];
             *now += advance;
-            records.push(Record {
-                slot,
-                ticks: *now,
-                id,
-                body,
-            });
+            records.push(Record { slot, ticks: *now, id, body });
         }
         records.sort_by_key(|record| record.slot);
         records

@@ -42,9 +42,7 @@ fn stand_in_contexts_differ_and_are_not_null() {
     assert_eq!(unique.len(), contexts.len());
     assert!(contexts.iter().all(|context| is_stand_in(*context)));
     assert!(!is_stand_in(0));
-    assert!(!is_stand_in(
-        nccl_events::id::ContextId::new(nccl_events::id::ProcessTag::new(0xffff), 9).get()
-    ));
+    assert!(!is_stand_in(nccl_events::id::ContextId::new(nccl_events::id::ProcessTag::new(0xffff), 9).get()));
 }
 
 #[test]

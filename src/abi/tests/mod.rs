@@ -56,12 +56,7 @@ fn fill<D>(descriptor: &mut D, fill: impl FnOnce(&mut D)) {
 /// # Safety
 /// As [`Descriptor::read`].
 unsafe fn read<'a, D: Descriptor + 'a>(descriptor: NonNull<D>) -> Start<Name<'a>> {
-    let mut start = Start {
-        context: 0,
-        parent: 0,
-        rank: 0,
-        body: Body::Unknown(event::Unknown { event_type: 0 }),
-    };
+    let mut start = Start { context: 0, parent: 0, rank: 0, body: Body::Unknown(event::Unknown { event_type: 0 }) };
     // SAFETY: the same contract.
     unsafe { D::read(descriptor, &mut start) };
     start
@@ -75,12 +70,7 @@ fn check<D: Descriptor>(fill: impl FnOnce(&mut D), expected: Body<Name<'_>>) {
     fill(descriptor);
     // SAFETY: `fill` has filled what this kind needs.
     let start = unsafe { read(NonNull::from(descriptor)) };
-    assert_eq!(
-        (start.parent, start.rank),
-        (PARENT, RANK),
-        "{:?}",
-        start.body
-    );
+    assert_eq!((start.parent, start.rank), (PARENT, RANK), "{:?}", start.body);
     assert_eq!(format!("{:?}", start.body), format!("{expected:?}"));
 }
 
@@ -107,25 +97,11 @@ use set;
 // Members that are the same in every version which has them.
 
 fn proxy_op(is_send: i32) -> sys::ncclProfilerProxyOp_v1_t {
-    sys::ncclProfilerProxyOp_v1_t {
-        pid: 4711,
-        channelId: 127,
-        peer: 3,
-        nSteps: 8,
-        chunkSize: 1 << 17,
-        isSend: is_send,
-    }
+    sys::ncclProfilerProxyOp_v1_t { pid: 4711, channelId: 127, peer: 3, nSteps: 8, chunkSize: 1 << 17, isSend: is_send }
 }
 
 fn proxy_op_body(is_send: bool) -> Body<Name<'static>> {
-    Body::ProxyOp(event::ProxyOp {
-        pid: 4711,
-        channel: 127,
-        peer: 3,
-        steps: 8,
-        chunk_bytes: 1 << 17,
-        is_send,
-    })
+    Body::ProxyOp(event::ProxyOp { pid: 4711, channel: 127, peer: 3, steps: 8, chunk_bytes: 1 << 17, is_send })
 }
 
 const STEP: sys::ncclProfilerProxyStep_v1_t = sys::ncclProfilerProxyStep_v1_t { step: 6 };
@@ -242,37 +218,16 @@ fn kinds_and_states_have_the_numbers_of_nccl() {
     }
     for (ours, nccls) in [
         (state::PROXY_OP_RECV_DONE, sys::ncclProfilerProxyOpRecvDone),
-        (
-            state::PROXY_STEP_SEND_GPU_WAIT,
-            sys::ncclProfilerProxyStepSendGPUWait,
-        ),
-        (
-            state::PROXY_STEP_RECV_GPU_WAIT,
-            sys::ncclProfilerProxyStepRecvGPUWait,
-        ),
+        (state::PROXY_STEP_SEND_GPU_WAIT, sys::ncclProfilerProxyStepSendGPUWait),
+        (state::PROXY_STEP_RECV_GPU_WAIT, sys::ncclProfilerProxyStepRecvGPUWait),
         (state::PROXY_CTRL_IDLE, sys::ncclProfilerProxyCtrlIdle),
-        (
-            state::PROXY_CTRL_APPEND_END,
-            sys::ncclProfilerProxyCtrlAppendEnd,
-        ),
-        (
-            state::PROXY_OP_IN_PROGRESS,
-            sys::ncclProfilerProxyOpInProgress_v4,
-        ),
-        (
-            state::PROXY_STEP_SEND_PEER_WAIT,
-            sys::ncclProfilerProxyStepSendPeerWait_v4,
-        ),
+        (state::PROXY_CTRL_APPEND_END, sys::ncclProfilerProxyCtrlAppendEnd),
+        (state::PROXY_OP_IN_PROGRESS, sys::ncclProfilerProxyOpInProgress_v4),
+        (state::PROXY_STEP_SEND_PEER_WAIT, sys::ncclProfilerProxyStepSendPeerWait_v4),
         (state::NET_PLUGIN_UPDATE, sys::ncclProfilerNetPluginUpdate),
         (state::KERNEL_CH_STOP, sys::ncclProfilerKernelChStop),
-        (
-            state::GROUP_START_API_STOP,
-            sys::ncclProfilerGroupStartApiStop,
-        ),
-        (
-            state::GROUP_END_API_START,
-            sys::ncclProfilerGroupEndApiStart,
-        ),
+        (state::GROUP_START_API_STOP, sys::ncclProfilerGroupStartApiStop),
+        (state::GROUP_END_API_START, sys::ncclProfilerGroupEndApiStart),
         (state::KERNEL_PHASE_STOP, sys::ncclProfilerKernelPhaseStop),
     ] {
         assert_eq!(ours, nccls);

@@ -13,15 +13,9 @@ fn read_state<A: StateArguments>(arguments: &mut A, state: u32) -> StateArgs {
 fn v1_to_v3() {
     for state in 0..=40_u32 {
         let mut arguments = sys::ncclProfilerEventStateArgs_v1_t::default();
-        arguments.proxyOp = sys::ncclProfilerProxyOpArgs_v1_t {
-            transSize: (7 << 32) | 9,
-            steps: 3,
-        };
+        arguments.proxyOp = sys::ncclProfilerProxyOpArgs_v1_t { transSize: (7 << 32) | 9, steps: 3 };
         let expected = match state {
-            0..=7 => StateArgs::ProxyOp {
-                bytes: (7 << 32) | 9,
-                steps: 3,
-            },
+            0..=7 => StateArgs::ProxyOp { bytes: (7 << 32) | 9, steps: 3 },
             13..=18 => StateArgs::ProxyCtrl { appended: 9 },
             _ => StateArgs::None,
         };
@@ -35,16 +29,10 @@ fn v4_to_v7() {
         let mut arguments = sys::ncclProfilerEventStateArgs_v4_t::default();
         arguments.proxyStep.transSize = (7 << 32) | 9;
         let expected = match state {
-            8..=12 | 20 => StateArgs::ProxyStep {
-                bytes: (7 << 32) | 9,
-            },
+            8..=12 | 20 => StateArgs::ProxyStep { bytes: (7 << 32) | 9 },
             13..=18 => StateArgs::ProxyCtrl { appended: 9 },
-            21 => StateArgs::NetPlugin {
-                data: NetData::Opaque,
-            },
-            22 | 31 => StateArgs::GpuTime {
-                gpu_ns: (7 << 32) | 9,
-            },
+            21 => StateArgs::NetPlugin { data: NetData::Opaque },
+            22 | 31 => StateArgs::GpuTime { gpu_ns: (7 << 32) | 9 },
             _ => StateArgs::None,
         };
         assert_eq!(read_state(&mut arguments, state), expected, "state {state}");

@@ -91,10 +91,7 @@ fn p2p_v2() -> sys::ncclProfilerP2p_v2_t {
 fn v1() {
     type D = sys::ncclProfilerEventDescr_v1_t;
     check_common!(D);
-    check::<D>(
-        set!(sys::ncclProfileColl, coll: coll_v1(4, 7, 1, 2)),
-        Body::Coll(COLL),
-    );
+    check::<D>(set!(sys::ncclProfileColl, coll: coll_v1(4, 7, 1, 2)), Body::Coll(COLL));
     check::<D>(
         set!(sys::ncclProfileP2p, p2p: sys::ncclProfilerP2p_v1_t {
             name: ptr::null(),
@@ -139,21 +136,10 @@ fn v1_names_of_numbers() {
         c"ncclFloat8e5m2",
         c"Unknown",
     ];
-    let algorithms = [
-        c"TREE",
-        c"RING",
-        c"COLLNET_DIRECT",
-        c"COLLNET_CHAIN",
-        c"NVLS",
-        c"NVLS_TREE",
-        c"PAT",
-        c"Unknown",
-    ];
+    let algorithms = [c"TREE", c"RING", c"COLLNET_DIRECT", c"COLLNET_CHAIN", c"NVLS", c"NVLS_TREE", c"PAT", c"Unknown"];
     let protocols = [c"LL", c"LL128", c"SIMPLE", c"Unknown"];
     for number in 0..=255_u8 {
-        let at = |names: &[&'static std::ffi::CStr]| {
-            name(names[usize::from(number).min(names.len() - 1)])
-        };
+        let at = |names: &[&'static std::ffi::CStr]| name(names[usize::from(number).min(names.len() - 1)]);
         let expected = event::Coll {
             func: at(&functions),
             datatype: at(&datatypes),
@@ -161,10 +147,7 @@ fn v1_names_of_numbers() {
             protocol: at(&protocols),
             ..COLL
         };
-        check::<D>(
-            set!(sys::ncclProfileColl, coll: coll_v1(number, number, number, number)),
-            Body::Coll(expected),
-        );
+        check::<D>(set!(sys::ncclProfileColl, coll: coll_v1(number, number, number, number)), Body::Coll(expected));
     }
 }
 
@@ -212,10 +195,7 @@ fn v2_that_is_v3_in_truth() {
             let descriptor = NonNull::from(descriptor).cast::<V2>();
             // SAFETY: it is filled as these releases fill it.
             let start = unsafe { read(descriptor) };
-            assert_eq!(
-                format!("{:?}", start.body),
-                format!("{:?}", Body::Coll(COLL))
-            );
+            assert_eq!(format!("{:?}", start.body), format!("{:?}", Body::Coll(COLL)));
         });
     }
 }
@@ -225,17 +205,11 @@ fn v3() {
     type D = sys::ncclProfilerEventDescr_v3_t;
     check_common!(D);
     check_net!(D);
-    check::<D>(
-        set!(sys::ncclProfileColl, coll: coll_v3()),
-        Body::Coll(COLL),
-    );
+    check::<D>(set!(sys::ncclProfileColl, coll: coll_v3()), Body::Coll(COLL));
     check::<D>(set!(sys::ncclProfileP2p, p2p: p2p_v2()), Body::P2p(P2P));
     check::<D>(
         set!(sys::ncclProfileKernelCh, kernelCh: sys::ncclProfilerKernelCh_v3_t { channelId: 31 }),
-        Body::KernelCh(event::KernelCh {
-            channel: 31,
-            gpu_ns: 0,
-        }),
+        Body::KernelCh(event::KernelCh { channel: 31, gpu_ns: 0 }),
     );
     check_unknown!(D: 0_u8, 3_u8, 0xff_u8);
 }

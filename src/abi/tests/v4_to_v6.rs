@@ -63,15 +63,11 @@ fn p2p_v4() -> sys::ncclProfilerP2p_v4_t {
     }
 }
 
-const KERNEL_CH: sys::ncclProfilerKernelCh_v4_t = sys::ncclProfilerKernelCh_v4_t {
-    channelId: 31,
-    pTimer: 1_767_766_887_944_922_112,
-};
+const KERNEL_CH: sys::ncclProfilerKernelCh_v4_t =
+    sys::ncclProfilerKernelCh_v4_t { channelId: 31, pTimer: 1_767_766_887_944_922_112 };
 
-const KERNEL_CH_BODY: Body<Name<'static>> = Body::KernelCh(event::KernelCh {
-    channel: 31,
-    gpu_ns: 1_767_766_887_944_922_112,
-});
+const KERNEL_CH_BODY: Body<Name<'static>> =
+    Body::KernelCh(event::KernelCh { channel: 31, gpu_ns: 1_767_766_887_944_922_112 });
 
 #[test]
 fn v4() {
@@ -93,22 +89,10 @@ fn v4() {
                 algo: c"RING".as_ptr(),
                 proto: c"SIMPLE".as_ptr(),
             }),
-            Body::Coll(event::Coll {
-                parent_group: PARENT,
-                ..COLL
-            }),
+            Body::Coll(event::Coll { parent_group: PARENT, ..COLL }),
         );
-        check::<D>(
-            set!(sys::ncclProfileP2p, p2p: p2p_v4()),
-            Body::P2p(event::P2p {
-                parent_group: PARENT,
-                ..P2P
-            }),
-        );
-        check::<D>(
-            set!(sys::ncclProfileKernelCh, kernelCh: KERNEL_CH),
-            KERNEL_CH_BODY,
-        );
+        check::<D>(set!(sys::ncclProfileP2p, p2p: p2p_v4()), Body::P2p(event::P2p { parent_group: PARENT, ..P2P }));
+        check::<D>(set!(sys::ncclProfileKernelCh, kernelCh: KERNEL_CH), KERNEL_CH_BODY);
         check_unknown!(D: 0_u8, 3_u8, 0xff_u8);
     });
 }
@@ -117,23 +101,12 @@ fn v4() {
 #[test]
 fn v4_on_2_28_has_garbage_in_the_channels() {
     type D = sys::ncclProfilerEventDescr_v4_t;
-    let releases = [
-        (0, 0),
-        (22_703, 24),
-        (22_707, 24),
-        (22_800, 0),
-        (22_803, 0),
-        (23_203, 0),
-    ];
+    let releases = [(0, 0), (22_703, 24), (22_707, 24), (22_800, 0), (22_803, 0), (23_203, 0)];
     for (running, channels) in releases {
         version::pretend(running, || {
             check::<D>(
                 set!(sys::ncclProfileP2p, p2p: p2p_v4()),
-                Body::P2p(event::P2p {
-                    parent_group: PARENT,
-                    channels,
-                    ..P2P
-                }),
+                Body::P2p(event::P2p { parent_group: PARENT, channels, ..P2P }),
             );
         });
     }
@@ -263,10 +236,7 @@ fn v6() {
             isComplete: 1,
             nRanks: 8,
         }),
-        Body::CeSync(event::CeSync {
-            complete: true,
-            ranks: 8,
-        }),
+        Body::CeSync(event::CeSync { complete: true, ranks: 8 }),
     );
     check::<D>(
         set!(sys::ncclProfileCeBatch, ceCollBatch: sys::ncclProfilerCeCollBatch_v6_t {
@@ -274,11 +244,7 @@ fn v6() {
             totalBytes: 72,
             useIntraSync: 0,
         }),
-        Body::CeBatch(event::CeBatch {
-            operations: 71,
-            bytes: 72,
-            intra_sync: false,
-        }),
+        Body::CeBatch(event::CeBatch { operations: 71, bytes: 72, intra_sync: false }),
     );
     check_unknown!(D: 0_u64, 3_u64, 0x8000_u64, 1_u64 << 16, u64::MAX);
 }

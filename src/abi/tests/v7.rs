@@ -84,29 +84,16 @@ fn ce_coll() -> sys::ncclProfilerCeColl_v7_t {
 }
 
 fn kernel_phase() -> sys::ncclProfilerKernelPhase_v7_t {
-    sys::ncclProfilerKernelPhase_v7_t {
-        channelId: 81,
-        phaseId: 2,
-        phaseName: c"final_sync".as_ptr(),
-        pTimer: 82,
-    }
+    sys::ncclProfilerKernelPhase_v7_t { channelId: 81, phaseId: 2, phaseName: c"final_sync".as_ptr(), pTimer: 82 }
 }
 
 /// Every kind that v7 changed, with the tag that is expected.
 fn check_operations(user_tag: u64, kernel_variant: Name<'static>, is_symmetric: bool) {
     check::<D>(
         set!(sys::ncclProfileColl, coll: coll()),
-        Body::Coll(event::Coll {
-            kernel_variant,
-            is_symmetric,
-            user_tag,
-            ..COLL
-        }),
+        Body::Coll(event::Coll { kernel_variant, is_symmetric, user_tag, ..COLL }),
     );
-    check::<D>(
-        set!(sys::ncclProfileP2p, p2p: p2p()),
-        Body::P2p(event::P2p { user_tag, ..P2P }),
-    );
+    check::<D>(set!(sys::ncclProfileP2p, p2p: p2p()), Body::P2p(event::P2p { user_tag, ..P2P }));
     check::<D>(
         set!(sys::ncclProfileCollApi, collApi: coll_api()),
         Body::CollApi(event::CollApi {
@@ -130,13 +117,7 @@ fn check_operations(user_tag: u64, kernel_variant: Name<'static>, is_symmetric: 
             user_tag,
         }),
     );
-    check::<D>(
-        set!(sys::ncclProfileCeColl, ceColl: ce_coll()),
-        Body::CeColl(event::CeColl {
-            user_tag,
-            ..CE_COLL
-        }),
-    );
+    check::<D>(set!(sys::ncclProfileCeColl, ceColl: ce_coll()), Body::CeColl(event::CeColl { user_tag, ..CE_COLL }));
 }
 
 /// Every kind that v7 took over as it was.
@@ -148,20 +129,14 @@ fn check_unchanged() {
             channelId: 31,
             pTimer: 32,
         }),
-        Body::KernelCh(event::KernelCh {
-            channel: 31,
-            gpu_ns: 32,
-        }),
+        Body::KernelCh(event::KernelCh { channel: 31, gpu_ns: 32 }),
     );
     check::<D>(
         set!(sys::ncclProfileGroupApi, groupApi: sys::ncclProfilerGroupApi_v5_t {
             graphCaptured: 0,
             groupDepth: 1,
         }),
-        Body::GroupApi(event::GroupApi {
-            graph_captured: false,
-            depth: 1,
-        }),
+        Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 }),
     );
     check::<D>(
         set!(sys::ncclProfileKernelLaunch, kernelLaunch: sys::ncclProfilerKernelLaunch_v5_t {
@@ -174,10 +149,7 @@ fn check_unchanged() {
             isComplete: 0,
             nRanks: 8,
         }),
-        Body::CeSync(event::CeSync {
-            complete: false,
-            ranks: 8,
-        }),
+        Body::CeSync(event::CeSync { complete: false, ranks: 8 }),
     );
     check::<D>(
         set!(sys::ncclProfileCeBatch, ceCollBatch: sys::ncclProfilerCeCollBatch_v6_t {
@@ -185,11 +157,7 @@ fn check_unchanged() {
             totalBytes: 72,
             useIntraSync: 1,
         }),
-        Body::CeBatch(event::CeBatch {
-            operations: 71,
-            bytes: 72,
-            intra_sync: true,
-        }),
+        Body::CeBatch(event::CeBatch { operations: 71, bytes: 72, intra_sync: true }),
     );
     check_unknown!(D: 0_u64, 3_u64, 1_u64 << 16, 1_u64 << 63, u64::MAX);
 }
@@ -202,12 +170,7 @@ fn from_2_31_on_all_of_it_is_read() {
             check_operations(TAG, name(c"AGxLL_R"), true);
             check::<D>(
                 set!(sys::ncclProfileKernelPhase, kernelPhase: kernel_phase()),
-                Body::KernelPhase(event::KernelPhase {
-                    channel: 81,
-                    phase: 2,
-                    name: name(c"final_sync"),
-                    gpu_ns: 82,
-                }),
+                Body::KernelPhase(event::KernelPhase { channel: 81, phase: 2, name: name(c"final_sync"), gpu_ns: 82 }),
             );
         });
     }
@@ -244,13 +207,7 @@ fn a_forks_descriptor_ends_where_v6_ends() {
         let start = unsafe { read(descriptor) };
         assert_eq!(
             format!("{:?}", start.body),
-            format!(
-                "{:?}",
-                Body::<Name<'static>>::CeSync(event::CeSync {
-                    complete: true,
-                    ranks: 2
-                })
-            )
+            format!("{:?}", Body::<Name<'static>>::CeSync(event::CeSync { complete: true, ranks: 2 }))
         );
     });
 }

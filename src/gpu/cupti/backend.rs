@@ -65,11 +65,7 @@ pub(in crate::gpu) fn open(settings: Settings, driver: Driver) -> Result<Opened,
         "that of CUDA {}, {}, which {}{}",
         session.release(),
         session.path.display(),
-        if session.calls.is_shared() {
-            "other tools can use too"
-        } else {
-            "no other tool can use meanwhile"
-        },
+        if session.calls.is_shared() { "other tools can use too" } else { "no other tool can use meanwhile" },
         if session.has_all_driver_calls {
             "; before CUDA 12.5 it records every call of the driver's, too, which costs more"
         } else {
@@ -77,19 +73,11 @@ pub(in crate::gpu) fn open(settings: Settings, driver: Driver) -> Result<Opened,
         }
     );
     let backend = Arc::new(Cupti::new(session, settings, driver));
-    Ok(Opened {
-        backend,
-        description,
-    })
+    Ok(Opened { backend, description })
 }
 
 impl Backend for Cupti {
-    fn communicator_begins(
-        &self,
-        _communicator: u64,
-        _device: DeviceContext,
-        out: &mut dyn Output,
-    ) {
+    fn communicator_begins(&self, _communicator: u64, _device: DeviceContext, out: &mut dyn Output) {
         // Soon after the beginning: the times of kernels before the first sample are extrapolated.
         let taken = self.reading.lock().take();
         if let Some(mut reading) = taken {
@@ -119,9 +107,7 @@ impl Backend for Cupti {
     }
 
     fn finish(&self, out: &mut dyn Output, deadline: Instant) {
-        let gate_is_empty = self
-            .gate
-            .close(deadline.min(Instant::now() + LAST_PATIENCE));
+        let gate_is_empty = self.gate.close(deadline.min(Instant::now() + LAST_PATIENCE));
         let taken = self.reading.lock().take();
         let Some(mut reading) = taken else {
             out.fault(
@@ -156,10 +142,7 @@ impl Backend for Cupti {
         // CUPTI still has these buffers: they are never freed, and their records are not read.
         let late = buffers::pool().outstanding();
         buffers::pool().close();
-        out.count(
-            GpuCount::LateBuffers,
-            u64::try_from(late).unwrap_or(u64::MAX),
-        );
+        out.count(GpuCount::LateBuffers, u64::try_from(late).unwrap_or(u64::MAX));
         if !is_flushed {
             reading.reports.flush_hangs(out);
         }
@@ -176,11 +159,7 @@ impl Backend for Cupti {
 impl Cupti {
     pub(super) fn new(session: Session, settings: Settings, driver: Driver) -> Self {
         Self {
-            reading: Mutex::new(Some(Box::new(Reading::new(
-                session.calls,
-                session.version,
-                settings.all_kernels,
-            )))),
+            reading: Mutex::new(Some(Box::new(Reading::new(session.calls, session.version, settings.all_kernels)))),
             session,
             number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
             settings,
@@ -277,13 +256,7 @@ impl Cupti {
     }
 
     /// Makes CUPTI give back its buffers. False if the call does not return until `deadline`.
-    fn flush(
-        &self,
-        reading: &mut Reading,
-        flag: u32,
-        deadline: Instant,
-        out: &mut dyn Output,
-    ) -> bool {
+    fn flush(&self, reading: &mut Reading, flag: u32, deadline: Instant, out: &mut dyn Output) -> bool {
         if !self.helper.is_busy() {
             *self.flush_began.lock() = Some(Instant::now());
         }
@@ -294,9 +267,7 @@ impl Cupti {
         });
         let began = *self.flush_began.lock();
         if is_done {
-            reading
-                .reports
-                .flushed(Code(self.flushed.load(Ordering::Relaxed)), out);
+            reading.reports.flushed(Code(self.flushed.load(Ordering::Relaxed)), out);
         } else if began.is_some_and(|began| began.elapsed() > HANGS_AFTER) {
             reading.reports.flush_hangs(out);
         }

@@ -118,10 +118,7 @@ impl Pool {
 
     /// Takes a returned buffer.
     pub(super) fn take_full(&self) -> Option<Full<'_>> {
-        let buffer = self
-            .used_buffers()
-            .iter()
-            .find(|buffer| buffer.moves(FULL, READING))?;
+        let buffer = self.used_buffers().iter().find(|buffer| buffer.moves(FULL, READING))?;
         Some(Full { buffer })
     }
 
@@ -141,18 +138,12 @@ impl Pool {
     /// Maps one more buffer, and puts it into `state`.
     fn add(&self, state: u8) -> Option<*mut u8> {
         // First an entry that was reserved when the system had no memory.
-        let retry = self
-            .used_buffers()
-            .iter()
-            .find(|buffer| buffer.moves(EMPTY, TAKEN));
+        let retry = self.used_buffers().iter().find(|buffer| buffer.moves(EMPTY, TAKEN));
         let buffer = match retry {
             Some(buffer) => buffer,
             None => {
                 let next = |used| (used < MOST_EVER).then_some(used + 1);
-                let index = self
-                    .used
-                    .fetch_update(Ordering::AcqRel, Ordering::Relaxed, next)
-                    .ok()?;
+                let index = self.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).ok()?;
                 let buffer = self.buffers.get(index)?;
                 if !buffer.moves(EMPTY, TAKEN) {
                     return None;
@@ -169,11 +160,7 @@ impl Pool {
 
     /// A clean buffer for CUPTI, or NULL. Runs on a thread of the program, inside a call of CUDA.
     fn give(&self) -> *mut u8 {
-        if let Some(buffer) = self
-            .used_buffers()
-            .iter()
-            .find(|buffer| buffer.moves(FREE, GIVEN))
-        {
+        if let Some(buffer) = self.used_buffers().iter().find(|buffer| buffer.moves(FREE, GIVEN)) {
             return buffer.base.load(Ordering::Acquire);
         }
         // The worker keeps some free, so this is a burst of new threads. Mapping takes a system call and no lock.
@@ -207,9 +194,7 @@ impl Pool {
 
 impl Buffer {
     fn moves(&self, from: u8, to: u8) -> bool {
-        self.state
-            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Zeroes the buffer and frees it.
@@ -259,11 +244,7 @@ fn map() -> *mut u8 {
             0,
         )
     };
-    if base == libc::MAP_FAILED {
-        ptr::null_mut()
-    } else {
-        base.cast()
-    }
+    if base == libc::MAP_FAILED { ptr::null_mut() } else { base.cast() }
 }
 
 /// Runs a callback. A panic must not reach CUPTI.
@@ -312,22 +293,11 @@ pub(super) extern "C" fn requested_own(
     request(buffer, size, records);
 }
 
-pub(super) extern "C" fn completed(
-    _context: *mut c_void,
-    _stream: u32,
-    buffer: *mut u8,
-    _size: usize,
-    valid: usize,
-) {
+pub(super) extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
     complete(buffer, valid);
 }
 
-pub(super) extern "C" fn completed_own(
-    buffer: *mut u8,
-    _size: usize,
-    valid: usize,
-    _info: *mut c_void,
-) {
+pub(super) extern "C" fn completed_own(buffer: *mut u8, _size: usize, valid: usize, _info: *mut c_void) {
     complete(buffer, valid);
 }
 

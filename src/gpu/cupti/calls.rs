@@ -101,18 +101,9 @@ impl Calls {
             allow_multiple_subscribers: 1,
             padding: [0; 7],
         };
-        let code = call!(
-            functions.subscribe_v2,
-            &raw mut subscriber,
-            no_callback,
-            ptr::null_mut(),
-            &raw mut params
-        );
+        let code = call!(functions.subscribe_v2, &raw mut subscriber, no_callback, ptr::null_mut(), &raw mut params);
         if code.is_success() {
-            return Ok(Self {
-                functions,
-                family: Family::Own(subscriber),
-            });
+            return Ok(Self { functions, family: Family::Own(subscriber) });
         }
         let name: Vec<u8> = holder.into_iter().take_while(|byte| *byte != 0).collect();
         Err((code, String::from_utf8_lossy(&name).into_owned()))
@@ -121,16 +112,8 @@ impl Calls {
     /// Subscribes as the only tool of the process.
     pub(super) fn subscribe_global(functions: Functions) -> Result<Self, Code> {
         let mut subscriber: Subscriber = ptr::null_mut();
-        match call!(
-            functions.subscribe,
-            &raw mut subscriber,
-            no_callback,
-            ptr::null_mut()
-        ) {
-            Code::SUCCESS => Ok(Self {
-                functions,
-                family: Family::Global(subscriber),
-            }),
+        match call!(functions.subscribe, &raw mut subscriber, no_callback, ptr::null_mut()) {
+            Code::SUCCESS => Ok(Self { functions, family: Family::Global(subscriber) }),
             code => Err(code),
         }
     }
@@ -148,18 +131,9 @@ impl Calls {
     /// Registers the callbacks of [`buffers`].
     pub(super) fn register_buffers(&self) -> Code {
         match self.family {
-            Family::Global(_) => call!(
-                self.functions.register_callbacks,
-                buffers::requested,
-                buffers::completed
-            ),
+            Family::Global(_) => call!(self.functions.register_callbacks, buffers::requested, buffers::completed),
             Family::Own(subscriber) => {
-                call!(
-                    self.functions.register_callbacks_v2,
-                    subscriber,
-                    buffers::requested_own,
-                    buffers::completed_own
-                )
+                call!(self.functions.register_callbacks_v2, subscriber, buffers::requested_own, buffers::completed_own)
             }
         }
     }
@@ -167,14 +141,7 @@ impl Calls {
     pub(super) fn set_attribute_u8(&self, attribute: u32, mut value: u8) -> Code {
         let mut size = size_of::<u8>();
         let value = (&raw mut value).cast();
-        by_family!(
-            self,
-            set_attribute,
-            set_attribute_v2,
-            attribute,
-            &raw mut size,
-            value
-        )
+        by_family!(self, set_attribute, set_attribute_v2, attribute, &raw mut size, value)
     }
 
     pub(super) fn enable(&self, kind: u32) -> Code {
@@ -232,21 +199,9 @@ impl Calls {
     ///
     /// # Safety
     /// `buffer` was given back by CUPTI with `valid` bytes, nobody else touches it, and `record` is in it or NULL.
-    pub(super) unsafe fn next_record(
-        &self,
-        buffer: *mut u8,
-        valid: usize,
-        record: *mut u8,
-    ) -> Result<*mut u8, Code> {
+    pub(super) unsafe fn next_record(&self, buffer: *mut u8, valid: usize, record: *mut u8) -> Result<*mut u8, Code> {
         let mut record = record;
-        match by_family!(
-            self,
-            get_next_record,
-            get_next_record_v2,
-            buffer,
-            valid,
-            &raw mut record
-        ) {
+        match by_family!(self, get_next_record, get_next_record_v2, buffer, valid, &raw mut record) {
             Code::SUCCESS => Ok(record),
             code => Err(code),
         }
@@ -255,19 +210,8 @@ impl Calls {
     /// The number of records that CUPTI dropped since the last call.
     pub(super) fn dropped(&self) -> u64 {
         let mut dropped: usize = 0;
-        let code = by_family!(
-            self,
-            get_dropped,
-            get_dropped_v2,
-            ptr::null_mut(),
-            0,
-            &raw mut dropped
-        );
-        if code.is_success() {
-            u64::try_from(dropped).unwrap_or(u64::MAX)
-        } else {
-            0
-        }
+        let code = by_family!(self, get_dropped, get_dropped_v2, ptr::null_mut(), 0, &raw mut dropped);
+        if code.is_success() { u64::try_from(dropped).unwrap_or(u64::MAX) } else { 0 }
     }
 
     /// The time on the clock of the records.

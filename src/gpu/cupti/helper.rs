@@ -33,21 +33,13 @@ pub(super) struct Helper {
 
 impl Helper {
     pub(super) fn start() -> Self {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::default()),
-            changed: Condvar::new(),
-        });
+        let shared = Arc::new(Shared { state: Mutex::new(State::default()), changed: Condvar::new() });
         let for_thread = Arc::clone(&shared);
         let thread = journal::host::without_signals(|| {
-            let builder = std::thread::Builder::new()
-                .name("nccl-otf2-cupti".to_owned())
-                .stack_size(512 * 1024);
+            let builder = std::thread::Builder::new().name("nccl-otf2-cupti".to_owned()).stack_size(512 * 1024);
             builder.spawn(move || work(&for_thread))
         });
-        Self {
-            shared,
-            has_thread: thread.is_ok(),
-        }
+        Self { shared, has_thread: thread.is_ok() }
     }
 
     /// Runs `task`, and waits for it until `deadline`. False if it has not returned by then, or did not begin because
@@ -59,12 +51,7 @@ impl Helper {
         }
         let mut state = self.shared.state.lock();
         while state.done < state.started {
-            if self
-                .shared
-                .changed
-                .wait_until(&mut state, deadline)
-                .timed_out()
-            {
+            if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
                 return false;
             }
         }
@@ -72,12 +59,7 @@ impl Helper {
         state.started += 1;
         self.shared.changed.notify_all();
         while state.done < state.started {
-            if self
-                .shared
-                .changed
-                .wait_until(&mut state, deadline)
-                .timed_out()
-            {
+            if self.shared.changed.wait_until(&mut state, deadline).timed_out() {
                 return state.done >= state.started;
             }
         }

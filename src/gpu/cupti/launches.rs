@@ -46,12 +46,7 @@ impl OpenLaunches {
         Self {
             session: Cell::new(session),
             depth: Cell::new(0),
-            open: [const {
-                Cell::new(OpenLaunch {
-                    id: 0,
-                    is_pushed: false,
-                })
-            }; DEEPEST],
+            open: [const { Cell::new(OpenLaunch { id: 0, is_pushed: false }) }; DEEPEST],
         }
     }
 
@@ -88,10 +83,7 @@ mod tests {
     use super::*;
 
     const fn launch(id: u64) -> OpenLaunch {
-        OpenLaunch {
-            id,
-            is_pushed: true,
-        }
+        OpenLaunch { id, is_pushed: true }
     }
 
     #[test]

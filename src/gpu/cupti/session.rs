@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::constants::{
-    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_OF_BATCHES, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES,
-    KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME,
-    VERSION_BUFFER_MAY_BE_REFUSED, VERSION_SUBSCRIBER_FUNCTIONS,
+    ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, CBIDS_OF_BATCHES, CBIDS_OF_COPIES, CBIDS_OF_LAUNCHES, KIND_CONCURRENT_KERNEL,
+    KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_RUNTIME, VERSION_BUFFER_MAY_BE_REFUSED,
+    VERSION_SUBSCRIBER_FUNCTIONS,
 };
 use cupti_sys::{Code, Functions, LoadError, Search};
 
@@ -48,17 +48,9 @@ pub(in crate::gpu) enum NotUsed {
     /// Another tool traces.
     Busy(PathBuf),
     /// The subscription failed; `holder` is the tool that has it, if known.
-    Subscribe {
-        path: PathBuf,
-        code: Code,
-        holder: String,
-    },
+    Subscribe { path: PathBuf, code: Code, holder: String },
     /// A needed activity kind could not be enabled.
-    Setup {
-        path: PathBuf,
-        what: &'static str,
-        code: Code,
-    },
+    Setup { path: PathBuf, what: &'static str, code: Code },
 }
 
 impl fmt::Display for NotUsed {
@@ -126,10 +118,7 @@ impl Enabled {
 impl Session {
     /// Finds CUPTI, subscribes to it, and enables what is needed. A failure leaves nothing enabled.
     pub(super) fn open(settings: &Settings) -> Result<Self, NotUsed> {
-        let search = Search {
-            explicit: settings.library.clone(),
-            cuda_home: settings.cuda_home.clone(),
-        };
+        let search = Search { explicit: settings.library.clone(), cuda_home: settings.cuda_home.clone() };
         let library = cupti_sys::load(&search).map_err(NotUsed::Load)?;
         if !library.was_mapped {
             IS_OURS.store(true, Ordering::Relaxed);
@@ -137,8 +126,7 @@ impl Session {
         let (functions, path) = (library.functions, library.path);
         // Before CUPTI starts its first thread.
         fork::watch();
-        let version =
-            calls::version(&functions).map_err(|code| NotUsed::Version(path.clone(), code))?;
+        let version = calls::version(&functions).map_err(|code| NotUsed::Version(path.clone(), code))?;
         if settings.yields && calls::is_session_running(&functions) {
             return Err(NotUsed::Busy(path));
         }
@@ -150,13 +138,7 @@ impl Session {
         buffers::pool().open(version >= VERSION_BUFFER_MAY_BE_REFUSED);
         let mut enabled = Enabled::default();
         match turn_on(&calls, settings.copies, &mut enabled) {
-            Ok(has_all_driver_calls) => Ok(Self {
-                calls,
-                version,
-                path,
-                has_all_driver_calls,
-                enabled,
-            }),
+            Ok(has_all_driver_calls) => Ok(Self { calls, version, path, has_all_driver_calls, enabled }),
             Err((what, code)) => {
                 enabled.turn_off(&calls);
                 calls.unsubscribe();
@@ -169,13 +151,7 @@ impl Session {
     /// A session with nothing enabled.
     #[cfg(test)]
     pub(super) fn of(calls: Calls) -> Self {
-        Self {
-            calls,
-            version: 24,
-            path: PathBuf::new(),
-            has_all_driver_calls: false,
-            enabled: Enabled::default(),
-        }
+        Self { calls, version: 24, path: PathBuf::new(), has_all_driver_calls: false, enabled: Enabled::default() }
     }
 
     /// What the session enabled.
@@ -210,10 +186,7 @@ fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)
             Ok(calls) => return Ok(calls),
             // Another tool uses the global functions, or the driver is too old for several subscribers.
             Err((
-                Code::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
-                | Code::NOT_COMPATIBLE
-                | Code::NOT_SUPPORTED
-                | Code::UNKNOWN,
+                Code::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | Code::NOT_COMPATIBLE | Code::NOT_SUPPORTED | Code::UNKNOWN,
                 held_by,
             )) => holder = held_by,
             Err(refused) => return Err(refused),
@@ -223,20 +196,11 @@ fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)
 }
 
 /// Enables what is needed, in the order of CUPTI's documentation. Returns whether all driver calls are recorded.
-fn turn_on(
-    calls: &Calls,
-    copies: bool,
-    enabled: &mut Enabled,
-) -> Result<bool, (&'static str, Code)> {
+fn turn_on(calls: &Calls, copies: bool, enabled: &mut Enabled) -> Result<bool, (&'static str, Code)> {
     // Optional: without it CUPTI clears buffers itself, on the launching thread.
     calls.set_attribute_u8(ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, 1);
     succeeded("registering buffers", calls.register_buffers())?;
-    enable(
-        calls,
-        "external correlation",
-        KIND_EXTERNAL_CORRELATION,
-        enabled,
-    )?;
+    enable(calls, "external correlation", KIND_EXTERNAL_CORRELATION, enabled)?;
     // External ids come with the records of calls, so calls that launch must be recorded.
     let has_single = CBIDS_OF_LAUNCHES.iter().all(|cbid| {
         let is_on = calls.driver_function(*cbid, true).is_success();
@@ -259,9 +223,7 @@ fn turn_on(
         if has_single {
             // CUPTI rejects functions that the release does not have.
             let batches = CBIDS_OF_BATCHES.iter();
-            enabled
-                .runtime_functions
-                .extend(batches.filter(|cbid| calls.runtime_function(**cbid, true).is_success()));
+            enabled.runtime_functions.extend(batches.filter(|cbid| calls.runtime_function(**cbid, true).is_success()));
         } else {
             enable(calls, "runtime functions", KIND_RUNTIME, enabled)?;
         }
@@ -271,23 +233,14 @@ fn turn_on(
     Ok(!has_single)
 }
 
-fn enable(
-    calls: &Calls,
-    what: &'static str,
-    kind: u32,
-    enabled: &mut Enabled,
-) -> Result<(), (&'static str, Code)> {
+fn enable(calls: &Calls, what: &'static str, kind: u32, enabled: &mut Enabled) -> Result<(), (&'static str, Code)> {
     succeeded(what, calls.enable(kind))?;
     enabled.kinds.push(kind);
     Ok(())
 }
 
 const fn succeeded(what: &'static str, code: Code) -> Result<(), (&'static str, Code)> {
-    if code.is_success() {
-        Ok(())
-    } else {
-        Err((what, code))
-    }
+    if code.is_success() { Ok(()) } else { Err((what, code)) }
 }
 
 #[cfg(test)]

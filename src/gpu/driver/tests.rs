@@ -27,28 +27,13 @@ fn functions_are_called_as_they_are_declared() {
         (theirs1(sys::cuCtxGetDevice), ours1(ours.context_device)),
         (theirs1(sys::cuCtxPushCurrent_v2), ours1(ours.context_push)),
         (theirs1(sys::cuCtxPopCurrent_v2), ours1(ours.context_pop)),
-        (
-            theirs3(sys::cuDevicePrimaryCtxGetState),
-            ours3(ours.primary_state),
-        ),
+        (theirs3(sys::cuDevicePrimaryCtxGetState), ours3(ours.primary_state)),
         (theirs3(sys::cuDeviceGetName), ours3(ours.device_name)),
         (theirs2(sys::cuDeviceGetUuid), ours2(ours.device_uuid)),
-        (
-            theirs2(sys::cuDeviceGetUuid_v2),
-            ours2(ours.device_uuid_of_instance),
-        ),
-        (
-            theirs3(sys::cuDeviceGetAttribute),
-            ours3(ours.device_attribute),
-        ),
-        (
-            theirs1(sys::cuThreadExchangeStreamCaptureMode),
-            ours1(ours.exchange_capture_mode),
-        ),
-        (
-            theirs2(sys::cuStreamIsCapturing),
-            ours2(ours.stream_is_capturing),
-        ),
+        (theirs2(sys::cuDeviceGetUuid_v2), ours2(ours.device_uuid_of_instance)),
+        (theirs3(sys::cuDeviceGetAttribute), ours3(ours.device_attribute)),
+        (theirs1(sys::cuThreadExchangeStreamCaptureMode), ours1(ours.exchange_capture_mode)),
+        (theirs2(sys::cuStreamIsCapturing), ours2(ours.stream_is_capturing)),
         (theirs2(sys::cuStreamCreate), ours2(ours.stream_create)),
         (theirs1(sys::cuStreamDestroy_v2), ours1(ours.stream_destroy)),
         (theirs2(sys::cuEventCreate), ours2(ours.event_create)),

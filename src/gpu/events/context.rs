@@ -149,12 +149,7 @@ impl Context {
     }
 
     /// Records the times of finished launches.
-    fn record(
-        &self,
-        driver: &Driver,
-        pool: &Pool,
-        out: &mut dyn Output,
-    ) -> Result<Collected, CudaError> {
+    fn record(&self, driver: &Driver, pool: &Pool, out: &mut dyn Output) -> Result<Collected, CudaError> {
         let mut collected = Collected::default();
         let mut left: Vec<Left> = pool.left().collect();
         // A stream runs the launches of one thread in order, so the driver is not asked about those behind an

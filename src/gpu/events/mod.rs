@@ -42,10 +42,7 @@ pub(super) struct Events {
 impl Events {
     /// A backend with a driver that answers.
     pub(super) fn new(driver: Driver) -> Self {
-        Self {
-            shared: Shared::new(driver),
-            worker: Mutex::default(),
-        }
+        Self { shared: Shared::new(driver), worker: Mutex::default() }
     }
 
     /// Takes out the worker's state, so that no lock is held while CUDA is called.

@@ -78,11 +78,7 @@ impl Pool {
         pair.before.store(before.0, Ordering::Relaxed);
         pair.after.store(after.0, Ordering::Relaxed);
         self.made.store(index + 1, Ordering::Release);
-        self.put_back(Taken {
-            index,
-            before,
-            after,
-        });
+        self.put_back(Taken { index, before, after });
         true
     }
 
@@ -192,9 +188,7 @@ impl Pool {
         let changes = (head >> 32).wrapping_add(1);
         let new = changes << 32 | u64::from(next);
         // The next thread that takes the pair sees everything that was stored in it before.
-        self.head
-            .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire)
-            .map(|_| ())
+        self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 }
 

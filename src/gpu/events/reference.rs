@@ -102,11 +102,7 @@ impl References {
     }
 
     /// Makes a reference if it is due.
-    pub(super) fn renew_if_due(
-        &mut self,
-        driver: &Driver,
-        out: &mut dyn Output,
-    ) -> Result<(), CudaError> {
+    pub(super) fn renew_if_due(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
         if self.pending.is_some() || Instant::now() >= self.due {
             self.renew(driver, out)?;
         }
@@ -115,25 +111,13 @@ impl References {
 
     /// Makes a reference.
     pub(super) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
-        if let Some(Attempt {
-            event,
-            before_ticks,
-        }) = self.pending
-        {
+        if let Some(Attempt { event, before_ticks }) = self.pending {
             if !driver.is_past(event)? {
                 return Ok(());
             }
             self.pending = None;
             let after_ticks = ticks();
-            return self.keep(
-                driver,
-                Bracketed {
-                    event,
-                    before_ticks,
-                    after_ticks,
-                },
-                out,
-            );
+            return self.keep(driver, Bracketed { event, before_ticks, after_ticks }, out);
         }
         let mut best: Option<Bracketed> = None;
         for _ in 0..TRIES {
@@ -143,11 +127,7 @@ impl References {
             let before_ticks = ticks();
             driver.record(event, self.stream)?;
             if let Some(after_ticks) = wait(driver, event)? {
-                let bracketed = Bracketed {
-                    event,
-                    before_ticks,
-                    after_ticks,
-                };
+                let bracketed = Bracketed { event, before_ticks, after_ticks };
                 let worse = match best {
                     Some(best) if best.width() <= bracketed.width() => bracketed,
                     _ => match best.replace(bracketed) {
@@ -157,10 +137,7 @@ impl References {
                 };
                 self.spare.insert(0, worse.event);
             } else if best.is_none() {
-                self.pending = Some(Attempt {
-                    event,
-                    before_ticks,
-                });
+                self.pending = Some(Attempt { event, before_ticks });
                 break;
             } else {
                 // Recording the event again discards the pending recording.
@@ -175,12 +152,7 @@ impl References {
     }
 
     /// Adds a reference, and records its clock sample.
-    fn keep(
-        &mut self,
-        driver: &Driver,
-        reference: Bracketed,
-        out: &mut dyn Output,
-    ) -> Result<(), CudaError> {
+    fn keep(&mut self, driver: &Driver, reference: Bracketed, out: &mut dyn Output) -> Result<(), CudaError> {
         let gpu_ns = match self.kept.back() {
             Some(last) => {
                 let elapsed_ms = driver.elapsed_ms(last.event, reference.event)?;
@@ -188,10 +160,7 @@ impl References {
             }
             None => self.first_ns,
         };
-        self.kept.push_back(Reference {
-            event: reference.event,
-            gpu_ns,
-        });
+        self.kept.push_back(Reference { event: reference.event, gpu_ns });
         if self.kept.len() > KEPT
             && let Some(oldest) = self.kept.pop_front()
         {
@@ -199,30 +168,19 @@ impl References {
         }
         self.due = Instant::now() + INTERVAL;
         let half = reference.width() / 2;
-        let sample = ClockSample {
-            clock: GpuClock::Events,
-            ordinal: self.ordinal,
-            gpu_ns,
-            uncertainty_ticks: half + 1,
-        };
+        let sample =
+            ClockSample { clock: GpuClock::Events, ordinal: self.ordinal, gpu_ns, uncertainty_ticks: half + 1 };
         out.record(reference.before_ticks + half, 0, &GpuRecord::Clock(sample));
         Ok(())
     }
 
     /// The time of an event that its stream has passed. `None` before there is a reference.
-    pub(super) fn locate(
-        &self,
-        driver: &Driver,
-        event: Event,
-    ) -> Result<Option<GpuTime>, CudaError> {
+    pub(super) fn locate(&self, driver: &Driver, event: Event) -> Result<Option<GpuTime>, CudaError> {
         let Some(newest) = self.kept.back() else {
             return Ok(None);
         };
         let roughly = from_reference(newest, driver.elapsed_ms(newest.event, event)?);
-        let nearest = self
-            .kept
-            .iter()
-            .min_by_key(|reference| reference.gpu_ns.abs_diff(roughly.gpu_ns));
+        let nearest = self.kept.iter().min_by_key(|reference| reference.gpu_ns.abs_diff(roughly.gpu_ns));
         match nearest {
             Some(nearest) if nearest.event != newest.event => {
                 let elapsed_ms = driver.elapsed_ms(nearest.event, event)?;
@@ -269,18 +227,13 @@ fn from_reference(reference: &Reference, elapsed_ms: f32) -> GpuTime {
     )]
     let coarseness_ns = coarseness_ns.ceil() as u32;
     GpuTime {
-        gpu_ns: reference
-            .gpu_ns
-            .saturating_add_signed(nanoseconds(elapsed_ms)),
+        gpu_ns: reference.gpu_ns.saturating_add_signed(nanoseconds(elapsed_ms)),
         uncertainty_ns: RESOLUTION_NS.saturating_add(coarseness_ns),
     }
 }
 
 /// The driver's milliseconds as nanoseconds.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the conversion saturates, and what is not a number becomes zero"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates, and what is not a number becomes zero")]
 pub(super) fn nanoseconds(ms: f32) -> i64 {
     (f64::from(ms) * 1e6).round() as i64
 }

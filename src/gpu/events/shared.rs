@@ -92,13 +92,7 @@ impl Shared {
             pool.put_back(pair);
             return Err(self.reject(error, index));
         }
-        thread.keep(Open {
-            serial: self.serial,
-            id: launch.id,
-            entry: index,
-            pair,
-            stream,
-        });
+        thread.keep(Open { serial: self.serial, id: launch.id, entry: index, pair, stream });
         Ok(())
     }
 
@@ -134,10 +128,7 @@ impl Shared {
         if context.0 == 0 {
             return None;
         }
-        let index = self
-            .entries
-            .iter()
-            .position(|entry| entry.context.load(Ordering::Acquire) == context.0)?;
+        let index = self.entries.iter().position(|entry| entry.context.load(Ordering::Acquire) == context.0)?;
         Some((index, self.at(index)?.1))
     }
 

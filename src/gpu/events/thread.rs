@@ -16,10 +16,7 @@ thread_local! {
 
 /// Runs `action` with the state of the calling thread; not if the thread is ending.
 pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
-    THREAD
-        .try_with(|thread| Some(action(&mut *thread.try_borrow_mut().ok()?)))
-        .ok()
-        .flatten()
+    THREAD.try_with(|thread| Some(action(&mut *thread.try_borrow_mut().ok()?))).ok().flatten()
 }
 
 /// The state of a launching thread.
@@ -49,21 +46,13 @@ pub(super) struct Open {
 }
 
 impl Thread {
-    const NEW: Self = Self {
-        owner: Owner::Unknown,
-        open: [None; MOST_OPEN],
-        next: 0,
-    };
+    const NEW: Self = Self { owner: Owner::Unknown, open: [None; MOST_OPEN], next: 0 };
 
     /// Whether it is one of CUDA's own threads, which run host functions of streams and must not call CUDA. NCCL never
     /// launches from one. Determined once for each thread.
     pub(super) fn is_cuda_thread(&mut self) -> bool {
         if self.owner == Owner::Unknown {
-            self.owner = if is_cuda_name(&thread_name()) {
-                Owner::Cuda
-            } else {
-                Owner::Program
-            };
+            self.owner = if is_cuda_name(&thread_name()) { Owner::Cuda } else { Owner::Program };
         }
         self.owner == Owner::Cuda
     }
@@ -79,10 +68,7 @@ impl Thread {
     /// Removes the launch with this id, if it began on this thread.
     pub(super) fn take(&mut self, serial: u64, id: EventId) -> Option<Open> {
         let is_it = |open: &Open| open.serial == serial && open.id == id;
-        let slot = self
-            .open
-            .iter_mut()
-            .find(|slot| slot.as_ref().is_some_and(is_it))?;
+        let slot = self.open.iter_mut().find(|slot| slot.as_ref().is_some_and(is_it))?;
         slot.take()
     }
 }
@@ -103,14 +89,7 @@ mod tests {
         for name in ["cuda-EvtHandlr", "cuda00001400006"] {
             assert!(is_cuda_name(name), "{name}");
         }
-        for name in [
-            "cuda",
-            "cuda-launcher",
-            "cudaworker",
-            "python3",
-            "pt_autograd_0",
-            "",
-        ] {
+        for name in ["cuda", "cuda-launcher", "cudaworker", "python3", "pt_autograd_0", ""] {
             assert!(!is_cuda_name(name), "{name}");
         }
     }

@@ -57,11 +57,7 @@ impl Worker {
         if self.failed_devices.contains(&ordinal) {
             return;
         }
-        if self
-            .contexts
-            .iter()
-            .any(|context| context.device.ordinal == ordinal)
-        {
+        if self.contexts.iter().any(|context| context.device.ordinal == ordinal) {
             // A device's clock is made of the events of one context: CUDA cannot compare events of two.
             let text = format!(
                 "launches of one communicator on GPU {ordinal} are not timed: it uses a second context of the device"
@@ -118,19 +114,16 @@ impl Worker {
         if shared.is_over() || self.is_gone(shared, &context, out) {
             return;
         }
-        let ended = context
-            .collect_last(&shared.driver, pool, out, deadline)
-            .and_then(|recorded| {
-                self.settled += recorded;
-                self.clocks.retain(|clock| clock.ordinal != ordinal);
-                self.clocks
-                    .extend(context.newest_ns().map(|gpu_ns| ClockReading {
-                        ordinal,
-                        gpu_ns,
-                        monotonic_ns: monotonic_ns(),
-                    }));
-                context.destroy(&shared.driver, pool)
-            });
+        let ended = context.collect_last(&shared.driver, pool, out, deadline).and_then(|recorded| {
+            self.settled += recorded;
+            self.clocks.retain(|clock| clock.ordinal != ordinal);
+            self.clocks.extend(context.newest_ns().map(|gpu_ns| ClockReading {
+                ordinal,
+                gpu_ns,
+                monotonic_ns: monotonic_ns(),
+            }));
+            context.destroy(&shared.driver, pool)
+        });
         if let Err(error) = ended {
             self.fail(shared, number, ordinal, error, out);
         }
@@ -160,9 +153,7 @@ impl Worker {
         let [shortest, longest] = PACES_MS;
         let pace = shared.pace_ms.load(Ordering::Relaxed);
         let pace = if fewest_free < 75 { pace / 2 } else { pace * 2 };
-        shared
-            .pace_ms
-            .store(pace.clamp(shortest, longest), Ordering::Relaxed);
+        shared.pace_ms.store(pace.clamp(shortest, longest), Ordering::Relaxed);
         self.count(shared, out);
     }
 
@@ -188,10 +179,7 @@ impl Worker {
             }
         }
         self.count(shared, out);
-        out.count(
-            GpuCount::Unfinished,
-            self.launches.saturating_sub(self.settled),
-        );
+        out.count(GpuCount::Unfinished, self.launches.saturating_sub(self.settled));
         shared.stop();
     }
 
@@ -204,17 +192,13 @@ impl Worker {
     }
 
     fn of(&mut self, device: DeviceContext) -> Option<&mut Context> {
-        self.contexts
-            .iter_mut()
-            .find(|context| context.device == device)
+        self.contexts.iter_mut().find(|context| context.device == device)
     }
 
     /// Where the clock of a device continues in a new context: where it ended, plus the time that has passed.
     fn next_clock_ns(&self, ordinal: u32) -> u64 {
         let last = self.clocks.iter().find(|clock| clock.ordinal == ordinal);
-        last.map_or(0, |last| {
-            last.gpu_ns + monotonic_ns().saturating_sub(last.monotonic_ns)
-        })
+        last.map_or(0, |last| last.gpu_ns + monotonic_ns().saturating_sub(last.monotonic_ns))
     }
 
     /// Whether the program has reset the device under a context; reports it.
@@ -234,14 +218,7 @@ impl Worker {
     }
 
     /// Stops timing a device for good: a call that fails once can crash the next time.
-    fn fail(
-        &mut self,
-        shared: &Shared,
-        entry: usize,
-        ordinal: u32,
-        error: CudaError,
-        out: &mut dyn Output,
-    ) {
+    fn fail(&mut self, shared: &Shared, entry: usize, ordinal: u32, error: CudaError, out: &mut dyn Output) {
         shared.close(entry);
         self.spent.push(entry);
         self.failed_devices.push(ordinal);
@@ -256,11 +233,7 @@ impl Worker {
     }
 
     fn backend(&self) -> BackendKind {
-        if self.contexts.is_empty() {
-            BackendKind::Off
-        } else {
-            BackendKind::Events
-        }
+        if self.contexts.is_empty() { BackendKind::Off } else { BackendKind::Events }
     }
 
     /// Reports the counters of launching threads.
@@ -280,9 +253,7 @@ impl Worker {
             };
             out.fault(
                 self.backend(),
-                &format!(
-                    "some launches are not timed by CUDA events: {text}. NCCL's events are complete"
-                ),
+                &format!("some launches are not timed by CUDA events: {text}. NCCL's events are complete"),
             );
         }
     }
@@ -291,8 +262,6 @@ impl Worker {
 fn open_if_ready(context: &mut Context, entry: &Entry) {
     if !context.is_open && context.is_ready() {
         context.is_open = true;
-        entry
-            .context
-            .store(context.device.context.0, Ordering::Release);
+        entry.context.store(context.device.context.0, Ordering::Release);
     }
 }

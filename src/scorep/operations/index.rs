@@ -19,9 +19,7 @@ struct Entry {
 impl Entry {
     /// Replaces the id, unless another thread was first.
     fn replace(&self, from: u64, to: u64) -> bool {
-        self.id
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        self.id.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -34,13 +32,8 @@ pub(super) struct Index {
 impl Index {
     /// A table with this number of entries, rounded up to a power of two.
     pub(super) fn new(entries: usize) -> Self {
-        let entry = |_| Entry {
-            id: AtomicU64::new(FREE),
-            operation: AtomicU64::new(0),
-        };
-        Self {
-            entries: (0..entries.next_power_of_two()).map(entry).collect(),
-        }
+        let entry = |_| Entry { id: AtomicU64::new(FREE), operation: AtomicU64::new(0) };
+        Self { entries: (0..entries.next_power_of_two()).map(entry).collect() }
     }
 
     /// Inserts an id. False if all entries for it are in use by operations from `oldest` on; entries of older
@@ -49,9 +42,7 @@ impl Index {
         let free = |entry: &&Entry| entry.replace(FREE, TAKEN);
         let old = |entry: &&Entry| {
             let id = entry.id.load(Ordering::Acquire);
-            id > TAKEN
-                && entry.operation.load(Ordering::Relaxed) < oldest
-                && entry.replace(id, TAKEN)
+            id > TAKEN && entry.operation.load(Ordering::Relaxed) < oldest && entry.replace(id, TAKEN)
         };
         let entry = self.entries_for(id).find(free);
         let Some(entry) = entry.or_else(|| self.entries_for(id).find(old)) else {
@@ -81,8 +72,7 @@ impl Index {
         if id <= TAKEN {
             return None;
         }
-        self.entries_for(id)
-            .find(|entry| entry.id.load(Ordering::Acquire) == id)
+        self.entries_for(id).find(|entry| entry.id.load(Ordering::Acquire) == id)
     }
 
     fn entries_for(&self, id: u64) -> impl Iterator<Item = &Entry> {

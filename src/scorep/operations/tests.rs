@@ -1,11 +1,7 @@
 use super::*;
 
-const NEVER_WAIT: Patience = Patience {
-    now_ticks: 1_000_000,
-    after_parts_ticks: 10,
-    without_parts_ticks: 1000,
-    given_up_ticks: 500_000,
-};
+const NEVER_WAIT: Patience =
+    Patience { now_ticks: 1_000_000, after_parts_ticks: 10, without_parts_ticks: 1000, given_up_ticks: 500_000 };
 
 fn facts(bytes: u64) -> Facts {
     Facts {
@@ -19,10 +15,7 @@ fn facts(bytes: u64) -> Facts {
 }
 
 fn at(now_ticks: u64) -> Patience {
-    Patience {
-        now_ticks,
-        ..NEVER_WAIT
-    }
+    Patience { now_ticks, ..NEVER_WAIT }
 }
 
 #[test]
@@ -66,18 +59,13 @@ fn what_never_stops_does_not_hold_up_the_rest() {
     assert_eq!(operations.take(Some(&at(400_000))), None);
     let ended = operations.take(Some(&at(600_000))).expect("given up");
     assert!(ended.is_unfinished);
-    assert_eq!(
-        operations.take(None).map(|ended| ended.facts.bytes),
-        Some(2)
-    );
+    assert_eq!(operations.take(None).map(|ended| ended.facts.bytes), Some(2));
 }
 
 #[test]
 fn a_full_ring_says_so_and_makes_room() {
     let operations = Operations::new();
-    let kept = (0..2 * OPERATIONS as u64)
-        .filter(|n| operations.begin(1000 + n * 32, 50 + n, &facts(*n)))
-        .count();
+    let kept = (0..2 * OPERATIONS as u64).filter(|n| operations.begin(1000 + n * 32, 50 + n, &facts(*n))).count();
     assert_eq!(kept, OPERATIONS);
     assert_eq!(operations.waiting(), OPERATIONS as u64);
     let first = operations.take(Some(&at(60))).expect("crowded");

@@ -71,8 +71,7 @@ impl Maker {
         if let Err(error) = self.put_part(&request, writer) {
             self.fail(&error);
         }
-        let is_last =
-            standing(&self.out, &request).is_ok_and(|standing| standing.awaited.is_empty());
+        let is_last = standing(&self.out, &request).is_ok_and(|standing| standing.awaited.is_empty());
         if is_last && let Err(error) = request.close(&self.out) {
             self.fail(&error);
         }
@@ -106,10 +105,7 @@ impl Maker {
     /// Warns once that there is no snapshot.
     fn fail(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            logger::warn(&format!(
-                "no snapshot of this process in {}: {error}; recording goes on",
-                self.out.display()
-            ));
+            logger::warn(&format!("no snapshot of this process in {}: {error}; recording goes on", self.out.display()));
         }
     }
 }

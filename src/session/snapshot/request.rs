@@ -43,11 +43,7 @@ impl Request {
         let modified = file.modified()?.duration_since(UNIX_EPOCH);
         let since = modified.unwrap_or(Duration::ZERO);
         Ok(Some(Self {
-            name: format!(
-                "{}-{:09}",
-                date_and_time(since.as_secs()),
-                since.subsec_nanos()
-            ),
+            name: format!("{}-{:09}", date_and_time(since.as_secs()), since.subsec_nanos()),
             inode: file.ino(),
         }))
     }

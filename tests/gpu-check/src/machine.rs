@@ -14,19 +14,9 @@ const NCCL: [&str; 1] = ["libnccl.so.2"];
 const RUNTIME: [&str; 3] = ["libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"];
 const CUPTI: [&str; 3] = ["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"];
 /// Below a folder of Python packages: where those of CUDA 13, and those before, have their libraries.
-const IN_PYTHON: [&str; 4] = [
-    "nvidia/nccl/lib",
-    "nvidia/cu13/lib",
-    "nvidia/cuda_runtime/lib",
-    "nvidia/cuda_cupti/lib",
-];
-const OF_SYSTEM: [&str; 5] = [
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/local/lib",
-];
+const IN_PYTHON: [&str; 4] = ["nvidia/nccl/lib", "nvidia/cu13/lib", "nvidia/cuda_runtime/lib", "nvidia/cuda_cupti/lib"];
+const OF_SYSTEM: [&str; 5] =
+    ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
 
 /// What there is to work with.
 #[derive(Clone, Debug, Default)]
@@ -65,9 +55,7 @@ impl Machine {
             said.lines().map(PathBuf::from).collect::<Vec<_>>()
         });
         let folders = folders(packages);
-        let find = |given: &Option<PathBuf>, names: &[&str]| {
-            given.clone().or_else(|| first(&folders, names))
-        };
+        let find = |given: &Option<PathBuf>, names: &[&str]| given.clone().or_else(|| first(&folders, names));
         let cudart = find(&options.cudart, &RUNTIME);
         let torch = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)";
         Self {
@@ -105,10 +93,8 @@ impl Machine {
     /// `LD_LIBRARY_PATH` for programs that are to find the libraries found here.
     pub(crate) fn library_path(&self) -> String {
         let found = [&self.nccl, &self.cudart, &self.cupti, &self.driver];
-        let mut folders: Vec<String> = found
-            .into_iter()
-            .filter_map(|library| Some(library.as_ref()?.parent()?.display().to_string()))
-            .collect();
+        let mut folders: Vec<String> =
+            found.into_iter().filter_map(|library| Some(library.as_ref()?.parent()?.display().to_string())).collect();
         folders.dedup();
         folders.extend(std::env::var("LD_LIBRARY_PATH").ok());
         folders.join(":")
@@ -120,9 +106,7 @@ fn devices(dev: &Path) -> usize {
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     let entries = dev.read_dir().into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names
-        .filter(|name| name.strip_prefix("nvidia").is_some_and(is_number))
-        .count()
+    names.filter(|name| name.strip_prefix("nvidia").is_some_and(is_number)).count()
 }
 
 /// CUPTI's names, that of the CUDA release of the runtime first: NCCL's process is to have one release.
@@ -136,9 +120,7 @@ fn of_release(runtime: Option<&Path>) -> Vec<&'static str> {
 
 /// The first name that any folder has; a name before another counts more than a folder before another.
 fn first(folders: &[PathBuf], names: &[&str]) -> Option<PathBuf> {
-    let mut files = names
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let mut files = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     files.find(|file| file.is_file())
 }
 
@@ -148,9 +130,7 @@ fn folders(packages: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     for site in packages {
         folders.extend(IN_PYTHON.iter().map(|inside| site.join(inside)));
     }
-    let homes = ["CUDA_HOME", "CUDA_PATH"]
-        .into_iter()
-        .filter_map(std::env::var_os);
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
     for home in homes.map(PathBuf::from).chain(["/usr/local/cuda".into()]) {
         folders.extend([home.join("lib64"), home.join("extras/CUPTI/lib64")]);
     }
@@ -160,9 +140,7 @@ fn folders(packages: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
 
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// What a Python prints for a script that ends well.
@@ -180,14 +158,8 @@ mod tests {
     #[test]
     fn cupti_is_of_the_release_of_the_runtime() {
         let names = of_release(Some(Path::new("/x/libcudart.so.12")));
-        assert_eq!(
-            names,
-            ["libcupti.so.12", "libcupti.so.13", "libcupti.so.11.8"]
-        );
-        assert_eq!(
-            of_release(Some(Path::new("/x/libcudart.so.11.0")))[0],
-            "libcupti.so.11.8"
-        );
+        assert_eq!(names, ["libcupti.so.12", "libcupti.so.13", "libcupti.so.11.8"]);
+        assert_eq!(of_release(Some(Path::new("/x/libcudart.so.11.0")))[0], "libcupti.so.11.8");
         assert_eq!(of_release(None), CUPTI);
     }
 

@@ -39,32 +39,17 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) fn failed(why: impl Into<String>) -> Self {
-        Self {
-            verdict: Verdict::Failed,
-            why: why.into(),
-            facts: Value::Null,
-        }
+        Self { verdict: Verdict::Failed, why: why.into(), facts: Value::Null }
     }
 
     pub(crate) fn not_here(why: impl Into<String>) -> Self {
-        Self {
-            verdict: Verdict::NotHere,
-            ..Self::failed(why)
-        }
+        Self { verdict: Verdict::NotHere, ..Self::failed(why) }
     }
 
     /// All is well where nothing is wrong.
     pub(crate) fn of(wrong: &[String], facts: Value) -> Self {
-        let verdict = if wrong.is_empty() {
-            Verdict::Ok
-        } else {
-            Verdict::Failed
-        };
-        Self {
-            verdict,
-            why: wrong.join("; "),
-            facts,
-        }
+        let verdict = if wrong.is_empty() { Verdict::Ok } else { Verdict::Failed };
+        Self { verdict, why: wrong.join("; "), facts }
     }
 }
 

@@ -15,14 +15,7 @@ use crate::outcome::{Outcome, Verdict, with};
 
 /// One question: its name, its number in the list of docs/GPU.md (0: none), its longest time in seconds, whether the
 /// doubles can answer it, what answers it, and what is known then.
-type Check = (
-    &'static str,
-    u8,
-    u64,
-    bool,
-    fn(&Context<'_>) -> Outcome,
-    &'static str,
-);
+type Check = (&'static str, u8, u64, bool, fn(&Context<'_>) -> Outcome, &'static str);
 
 const DOUBLES: bool = true;
 const GPU_ONLY: bool = false;
@@ -73,18 +66,12 @@ checks! {
 
 /// The number of a check as a table has it.
 fn numbered(number: u8) -> String {
-    if number == 0 {
-        String::new()
-    } else {
-        number.to_string()
-    }
+    if number == 0 { String::new() } else { number.to_string() }
 }
 
 /// All checks and what each settles.
 pub(crate) fn list() -> String {
-    let line = |(name, number, .., settles): &Check| {
-        format!("{:>2} {name:<18} {settles}\n", numbered(*number))
-    };
+    let line = |(name, number, .., settles): &Check| format!("{:>2} {name:<18} {settles}\n", numbered(*number));
     CHECKS.iter().map(line).collect()
 }
 
@@ -96,10 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let wanted = wanted(&options.only)?;
     let machine = Machine::look(options, &bundle, work.path());
     if machine.gpus == 0 && !options.fake_gpu {
-        return Err(
-            "this machine shows no GPU (/dev/nvidia0); --fake-gpu tries the checks themselves"
-                .to_owned(),
-        );
+        return Err("this machine shows no GPU (/dev/nvidia0); --fake-gpu tries the checks themselves".to_owned());
     }
     let about = about(options, &machine, &bundle);
     println!("{about:#}\n");
@@ -119,26 +103,14 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         };
         let outcome = one(check, &context);
         let seconds = started.elapsed().as_secs_f64();
-        let told = if outcome.why.is_empty() {
-            short(&outcome.facts)
-        } else {
-            outcome.why.clone()
-        };
-        println!(
-            "{:>2} {name:<18} {:<8} {seconds:>6.1} s  {told}",
-            numbered(number),
-            outcome.verdict.word()
-        );
+        let told = if outcome.why.is_empty() { short(&outcome.facts) } else { outcome.why.clone() };
+        println!("{:>2} {name:<18} {:<8} {seconds:>6.1} s  {told}", numbered(number), outcome.verdict.word());
         verdicts.push(outcome.verdict);
         let number = (number != 0).then_some(number);
-        let row =
-            json!({ "name": name, "number": number, "seconds": (seconds * 10.0).round() / 10.0 });
+        let row = json!({ "name": name, "number": number, "seconds": (seconds * 10.0).round() / 10.0 });
         rows.push(with(row, json!(outcome)));
         // After each: what is known is there even where the machine goes away.
-        let text = format!(
-            "{:#}\n",
-            json!({ "format": 1, "about": about, "checks": rows })
-        );
+        let text = format!("{:#}\n", json!({ "format": 1, "about": about, "checks": rows }));
         std::fs::write(&options.json, text)
             .map_err(|error| format!("cannot write {}: {error}", options.json.display()))?;
     }
@@ -156,17 +128,12 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
 
 /// Machine and folder: the bundle says of itself lines of `name: value`.
 fn about(options: &Options, machine: &Machine, bundle: &Bundle) -> Value {
-    let began = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let about = json!({ "fake_gpu": options.fake_gpu, "began_unix_s": began.as_secs() });
     let text = std::fs::read_to_string(bundle.folder.join("BUNDLE")).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.split_once(": "));
     let described = lines.map(|(name, value)| (format!("bundle_{name}"), json!(value)));
-    with(
-        with(machine.facts(), about),
-        Value::Object(described.collect()),
-    )
+    with(with(machine.facts(), about), Value::Object(described.collect()))
 }
 
 fn one((_, _, _, on_doubles, check, _): &Check, context: &Context<'_>) -> Outcome {

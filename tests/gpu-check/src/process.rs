@@ -34,18 +34,10 @@ impl Ran {
             None => format!("killed after {} s: it did not end", self.took.as_secs()),
             Some(status) => status.to_string(),
         };
-        let says_why =
-            |line: &&str| line.to_ascii_lowercase().contains("error") || line.contains("WARN");
-        let last = self
-            .stderr
-            .lines()
-            .chain(self.stdout.lines())
-            .rfind(says_why);
+        let says_why = |line: &&str| line.to_ascii_lowercase().contains("error") || line.contains("WARN");
+        let last = self.stderr.lines().chain(self.stdout.lines()).rfind(says_why);
         match last.or_else(|| self.stderr.lines().rfind(|line| !line.trim().is_empty())) {
-            Some(line) => format!(
-                "{how} ({})",
-                line.trim().chars().take(MOST).collect::<String>()
-            ),
+            Some(line) => format!("{how} ({})", line.trim().chars().take(MOST).collect::<String>()),
             None => how,
         }
     }
@@ -55,10 +47,7 @@ impl Ran {
 pub(crate) fn run(command: &mut Command, limit: Duration, out: &Path) -> io::Result<Ran> {
     let (stdout, stderr) = (out.with_extension("stdout"), out.with_extension("stderr"));
     let began = Instant::now();
-    command
-        .stdin(Stdio::null())
-        .stdout(File::create(&stdout)?)
-        .stderr(File::create(&stderr)?);
+    command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
     command.process_group(0);
     // SAFETY: the closure runs in the child between fork and exec; it makes one system call that touches no memory.
     unsafe {
@@ -80,15 +69,8 @@ pub(crate) fn run(command: &mut Command, limit: Duration, out: &Path) -> io::Res
     if status.is_none() {
         child.wait()?;
     }
-    let text = |path: &Path| -> io::Result<String> {
-        Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
-    };
-    Ok(Ran {
-        status,
-        stdout: text(&stdout)?,
-        stderr: text(&stderr)?,
-        took: began.elapsed(),
-    })
+    let text = |path: &Path| -> io::Result<String> { Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned()) };
+    Ok(Ran { status, stdout: text(&stdout)?, stderr: text(&stderr)?, took: began.elapsed() })
 }
 
 /// A check that is killed takes along what it started.
@@ -103,12 +85,7 @@ mod tests {
 
     fn sh(script: &str, limit: Duration) -> Ran {
         let out = tempfile::tempdir().unwrap();
-        run(
-            Command::new("sh").args(["-c", script]),
-            limit,
-            &out.path().join("sh"),
-        )
-        .unwrap()
+        run(Command::new("sh").args(["-c", script]), limit, &out.path().join("sh")).unwrap()
     }
 
     #[test]
@@ -126,17 +103,8 @@ mod tests {
 
     #[test]
     fn an_end_is_told_with_the_line_that_says_why() {
-        let ran = sh(
-            "echo 'x: error: no such thing' >&2; echo bye >&2; exit 3",
-            Duration::from_secs(10),
-        );
-        assert_eq!(
-            ran.how_it_ended(),
-            "exit status: 3 (x: error: no such thing)"
-        );
-        assert_eq!(
-            sh("kill -SEGV $$", Duration::from_secs(10)).signal(),
-            Some(11)
-        );
+        let ran = sh("echo 'x: error: no such thing' >&2; echo bye >&2; exit 3", Duration::from_secs(10));
+        assert_eq!(ran.how_it_ended(), "exit status: 3 (x: error: no such thing)");
+        assert_eq!(sh("kill -SEGV $$", Duration::from_secs(10)).signal(), Some(11));
     }
 }

@@ -41,17 +41,11 @@ impl Bundle {
     fn check(&self, nccl: PathBuf, only: &str, variable: (&str, &str)) -> Vec<Value> {
         let json = self.folder.path().join("result.json");
         let mut command = Command::new(self.folder.path().join("gpu-check"));
-        command
-            .args(["--fake-gpu", "--only", only, "--nccl"])
-            .arg(nccl);
-        command
-            .arg("--json")
-            .arg(&json)
-            .env_remove("LD_LIBRARY_PATH");
+        command.args(["--fake-gpu", "--only", only, "--nccl"]).arg(nccl);
+        command.arg("--json").arg(&json).env_remove("LD_LIBRARY_PATH");
         command.env(variable.0, variable.1);
         let ended = run_within(Duration::from_secs(120), &mut command);
-        let text =
-            std::fs::read_to_string(&json).unwrap_or_else(|error| panic!("{error}\n{ended}"));
+        let text = std::fs::read_to_string(&json).unwrap_or_else(|error| panic!("{error}\n{ended}"));
         let value: Value = serde_json::from_str(&text).unwrap();
         let checks = value["checks"].as_array().unwrap().clone();
         let any_failed = checks.iter().any(|check| check["verdict"] == "failed");
@@ -69,12 +63,7 @@ impl Bundle {
 fn every_release_of_the_double_is_as_supposed() {
     const PROBES: &str = "function-ids,two-tools,fork,refused-buffer";
     let bundle = Bundle::new();
-    for (level, survives) in [
-        ("18", false),
-        ("28", true),
-        ("130101", true),
-        ("130500", true),
-    ] {
+    for (level, survives) in [("18", false), ("28", true), ("130101", true), ("130500", true)] {
         for check in bundle.probe(PROBES, ("FAKECUPTI_API", level)) {
             assert_eq!(check["verdict"], "ok", "CUPTI {level}: {check:#}");
             if check["name"] == "refused-buffer" {
@@ -88,32 +77,17 @@ fn every_release_of_the_double_is_as_supposed() {
 fn what_is_not_as_supposed_is_told() {
     let bundle = Bundle::new();
     for (name, variable, says) in [
-        (
-            "function-ids",
-            ("FAKECUPTI_DROP", "5"),
-            "195 kernels of 200",
-        ),
-        (
-            "function-ids",
-            ("FAKECUPTI_INIT", "15"),
-            "CUPTI_ERROR_NOT_INITIALIZED",
-        ),
+        ("function-ids", ("FAKECUPTI_DROP", "5"), "195 kernels of 200"),
+        ("function-ids", ("FAKECUPTI_INIT", "15"), "CUPTI_ERROR_NOT_INITIALIZED"),
         ("fork", ("FAKECUPTI_DROP", "1"), "19 kernel records of 20"),
         // What is not ours is freed as if it were: a crash is a line of the table, and no more.
         ("fork", ("FAKECUPTI_FOREIGN_BUFFER", "1"), "signal"),
         ("device", ("FAKECUPTI_DROP", "1"), "needs a GPU"),
     ] {
         let check = &bundle.probe(name, variable)[0];
-        let verdict = if says == "needs a GPU" {
-            "not here"
-        } else {
-            "failed"
-        };
+        let verdict = if says == "needs a GPU" { "not here" } else { "failed" };
         assert_eq!(check["verdict"], verdict, "{variable:?}: {check:#}");
-        assert!(
-            check["why"].as_str().unwrap().contains(says),
-            "{variable:?}: {check:#}"
-        );
+        assert!(check["why"].as_str().unwrap().contains(says), "{variable:?}: {check:#}");
     }
 }
 
@@ -127,18 +101,7 @@ fn kernels_of_real_nccl_are_counted() {
     assert_eq!(check["verdict"], "ok", "{check:#}");
     let facts = &check["facts"];
     assert!(facts["launches"].as_u64() > Some(0) && facts["launches"] == facts["kernels_joined"]);
-    assert!(
-        facts["kernel_names"][0]
-            .as_str()
-            .unwrap()
-            .contains("ncclDevKernel")
-    );
+    assert!(facts["kernel_names"][0].as_str().unwrap().contains("ncclDevKernel"));
     let check = &bundle.check(nccl, "nccl-kernels", ("FAKECUPTI_DROP", "3"))[0];
-    assert!(
-        check["why"]
-            .as_str()
-            .unwrap()
-            .contains("kernels joined to them"),
-        "{check:#}"
-    );
+    assert!(check["why"].as_str().unwrap().contains("kernels joined to them"), "{check:#}");
 }

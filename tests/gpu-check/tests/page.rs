@@ -9,10 +9,7 @@ fn the_page_has_every_check() {
     let page = std::fs::read_to_string(root().join("docs/GPU.md")).unwrap();
     let (_, list) = page.split_once("<!-- gpu checks -->\n").unwrap();
     let (list, _) = list.split_once("<!-- end gpu checks -->").unwrap();
-    let listed = Command::new(env!("CARGO_BIN_EXE_gpu-check"))
-        .arg("--list")
-        .output()
-        .unwrap();
+    let listed = Command::new(env!("CARGO_BIN_EXE_gpu-check")).arg("--list").output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let rows: String = listed
         .lines()
@@ -22,11 +19,7 @@ fn the_page_has_every_check() {
             let (name, settles) = rest.trim().split_once(' ').unwrap();
             let number = number.trim();
             // An empty cell has one space.
-            let cell = if number.is_empty() {
-                String::new()
-            } else {
-                format!("{number} ")
-            };
+            let cell = if number.is_empty() { String::new() } else { format!("{number} ") };
             format!("| {cell}| `{name}` | {} |\n", settles.trim())
         })
         .collect();

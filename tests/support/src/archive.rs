@@ -67,12 +67,7 @@ impl Archive {
             let line = line.to_lowercase();
             line.contains("warning") || line.contains("error")
         };
-        let complaints: Vec<&str> = ended
-            .stdout
-            .lines()
-            .chain(ended.stderr.lines())
-            .filter(complaint)
-            .collect();
+        let complaints: Vec<&str> = ended.stdout.lines().chain(ended.stderr.lines()).filter(complaint).collect();
         assert!(complaints.is_empty(), "{complaints:#?}\n{ended}");
     }
 
@@ -123,9 +118,7 @@ impl Archive {
     #[must_use]
     pub fn contents(&self, python: &Path) -> Contents {
         let mut command = Command::new(python);
-        command
-            .arg(built::root().join("tests/support/contents.py"))
-            .arg(&self.anchor);
+        command.arg(built::root().join("tests/support/contents.py")).arg(&self.anchor);
         let ended = run(&mut command).with_code(0);
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
     }

@@ -55,10 +55,6 @@ pub fn profile_folder() -> PathBuf {
 fn built(name: &str) -> PathBuf {
     let path = profile_folder().join(name);
     // `cargo test` builds the libraries and programs of the tested package only, and the tool and hosts are others.
-    assert!(
-        path.exists(),
-        "there is no {}: run cargo xtask test",
-        path.display()
-    );
+    assert!(path.exists(), "there is no {}: run cargo xtask test", path.display());
     path
 }

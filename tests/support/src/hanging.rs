@@ -30,11 +30,7 @@ impl Hanging {
 
     /// The same, with these variables.
     #[must_use]
-    pub fn start_with(
-        version: &str,
-        variables: &[(&str, &str)],
-        arguments: &[&str],
-    ) -> Option<Self> {
+    pub fn start_with(version: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Option<Self> {
         let library = nccl_library(version)?;
         let scratch = Scratch::new();
         let mut job = scratch.command(built::nccl_host());
@@ -43,10 +39,7 @@ impl Hanging {
         job.args(["--exact", "--timeout", AT_MOST]).args(arguments);
         job.env("NCCL_PROFILER_PLUGIN", built::plugin());
         job.envs(variables.iter().copied());
-        Some(Self {
-            job: start(&mut job),
-            scratch,
-        })
+        Some(Self { job: start(&mut job), scratch })
     }
 
     /// What `hang` says just now.

@@ -2,10 +2,7 @@
 //!
 //! They use the real things: the built library, real processes, NCCL's published libraries, and readers of
 //! archives that are not ours. Nothing here knows how the plugin works inside.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "help for tests: what is not as it should be fails the test"
-)]
+#![expect(clippy::missing_panics_doc, reason = "help for tests: what is not as it should be fails the test")]
 
 pub mod archive;
 pub mod built;

@@ -9,18 +9,13 @@ use crate::built::root;
 /// Says why a test does not run. In CI that is a failure.
 pub fn skip(reason: &str) {
     say(reason);
-    assert!(
-        std::env::var_os("CI").is_none_or(|value| value != "true"),
-        "in CI nothing may be missing: {reason}"
-    );
+    assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "in CI nothing may be missing: {reason}");
 }
 
 /// Past the test harness, which keeps to itself what a test prints that passes.
 fn say(reason: &str) {
     let line = format!("skipped: {reason}\n");
-    std::io::stderr()
-        .write_all(line.as_bytes())
-        .expect("write to stderr");
+    std::io::stderr().write_all(line.as_bytes()).expect("write to stderr");
 }
 
 /// NCCL's published library of one version.
@@ -39,10 +34,7 @@ pub fn nccl_library(version: &str) -> Option<PathBuf> {
     if library.exists() {
         return Some(library);
     }
-    skip(&format!(
-        "there is no {} (cargo xtask test fetches it)",
-        library.display()
-    ));
+    skip(&format!("there is no {} (cargo xtask test fetches it)", library.display()));
     None
 }
 
@@ -50,9 +42,7 @@ pub fn nccl_library(version: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn python() -> Option<PathBuf> {
     let Some(python) = std::env::var_os("PYTHON") else {
-        skip(
-            "PYTHON names no interpreter with the package otf2 (cargo xtask test makes one and sets it)",
-        );
+        skip("PYTHON names no interpreter with the package otf2 (cargo xtask test makes one and sets it)");
         return None;
     };
     Some(PathBuf::from(python))

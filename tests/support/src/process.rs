@@ -40,12 +40,7 @@ pub fn start(command: &mut Command) -> Running {
         .stderr(stderr.try_clone().expect("another handle"))
         .spawn()
         .unwrap_or_else(|error| panic!("{called}: {error}"));
-    Running {
-        child,
-        stdout,
-        stderr,
-        called,
-    }
+    Running { child, stdout, stderr, called }
 }
 
 /// Runs a process to its end, at most `limit`.
@@ -87,12 +82,7 @@ impl Running {
     }
 
     fn ended(self, status: ExitStatus) -> Ended {
-        Ended {
-            status,
-            stdout: all_of(self.stdout),
-            stderr: all_of(self.stderr),
-            called: self.called,
-        }
+        Ended { status, stdout: all_of(self.stdout), stderr: all_of(self.stderr), called: self.called }
     }
 }
 
@@ -132,10 +122,7 @@ impl Ended {
         assert!(own.is_some_and(|line| !line.contains('\n')), "{self}");
         let said = self.our_lines();
         let as_expected = said.len() == words.len()
-            && said
-                .iter()
-                .zip(words)
-                .all(|(line, words)| line.starts_with("nccl-otf2: ") && line.contains(words));
+            && said.iter().zip(words).all(|(line, words)| line.starts_with("nccl-otf2: ") && line.contains(words));
         assert!(as_expected, "expected {words:?}\n{self}");
         self
     }
@@ -143,18 +130,8 @@ impl Ended {
 
 impl std::fmt::Display for Ended {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            status,
-            stdout,
-            stderr,
-            called,
-        } = self;
-        write!(
-            out,
-            "{called}\nended: {status}\n--- stdout\n{}--- stderr\n{}",
-            shown(stdout),
-            shown(stderr)
-        )
+        let Self { status, stdout, stderr, called } = self;
+        write!(out, "{called}\nended: {status}\n--- stdout\n{}--- stderr\n{}", shown(stdout), shown(stderr))
     }
 }
 
@@ -165,11 +142,7 @@ const MOST_SHOWN: usize = 256 << 10;
 
 fn all_of(mut file: File) -> String {
     let length = file.metadata().expect("a length").len();
-    let half = if length > MOST_KEPT {
-        MOST_KEPT / 2
-    } else {
-        length
-    };
+    let half = if length > MOST_KEPT { MOST_KEPT / 2 } else { length };
     let mut read = |from, bytes| {
         let mut part = Vec::new();
         file.seek(SeekFrom::Start(from)).expect("seek");

@@ -111,10 +111,7 @@ impl Scratch {
     /// `nccl-otf2 finalize` of [`Self::out`].
     #[must_use]
     pub fn finalize(&self) -> Ended {
-        run(self
-            .plain(built::nccl_otf2())
-            .arg("finalize")
-            .arg(self.out()))
+        run(self.plain(built::nccl_otf2()).arg("finalize").arg(self.out()))
     }
 
     /// The archive, which must be there.

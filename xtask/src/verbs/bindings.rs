@@ -12,12 +12,7 @@ pub(crate) fn run() -> Result<()> {
     heading("bindings");
     // Each writes into the source tree when its variable tells it to, and never else.
     let mut profiler = cargo::command("build");
-    profiler.args([
-        "--package",
-        "nccl-profiler-otf2",
-        "--features",
-        "buildtime-bindgen",
-    ]);
+    profiler.args(["--package", "nccl-profiler-otf2", "--features", "buildtime-bindgen"]);
     run_command(profiler.env("BINDGEN_WRITE", "1"))?;
     let mut otf2 = cargo::command("test");
     otf2.args(["--package", "otf2-sys", "--test", "bindings"]);

@@ -49,16 +49,8 @@ const RUNTIME_11: (&str, &str) = ("nvidia-cuda-runtime-cu11", "11.8.89");
 const RUNTIME_12: (&str, &str) = ("nvidia-cuda-runtime-cu12", "12.9.79");
 const RUNTIME_13: (&str, &str) = ("nvidia-cuda-runtime", "13.0.96");
 
-const fn published(
-    version: &'static str,
-    package: &'static str,
-    runtime: (&'static str, &'static str),
-) -> Published {
-    Published {
-        version,
-        package,
-        runtime,
-    }
+const fn published(version: &'static str, package: &'static str, runtime: (&'static str, &'static str)) -> Published {
+    Published { version, package, runtime }
 }
 
 /// One release for each size that a kernel's record has had, and the last one before calls could be chosen singly.
@@ -75,32 +67,15 @@ const RELEASES: [Published; 8] = [
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    packages::ensure(if args.headers.is_empty() {
-        &[LIBCLANG, PYTHON]
-    } else {
-        &[LIBCLANG]
-    })?;
-    let given = if args.headers.is_empty() {
-        fetch_all(args.as_available)?
-    } else {
-        args.headers.clone()
-    };
+    packages::ensure(if args.headers.is_empty() { &[LIBCLANG, PYTHON] } else { &[LIBCLANG] })?;
+    let given = if args.headers.is_empty() { fetch_all(args.as_available)? } else { args.headers.clone() };
     heading("layout of CUPTI's records");
     if given.is_empty() {
         println!("   no headers can be had: NOTHING was compared");
         return Ok(());
     }
     let mut command = cargo::command("run");
-    command
-        .args([
-            "--quiet",
-            "--package",
-            "cupti-sys",
-            "--example",
-            "layout",
-            "--",
-        ])
-        .arg(cargo::root().join(FIXTURE));
+    command.args(["--quiet", "--package", "cupti-sys", "--example", "layout", "--"]).arg(cargo::root().join(FIXTURE));
     if args.write {
         command.arg("--write");
     }
@@ -118,20 +93,9 @@ fn fetch_all(as_available: bool) -> Result<Vec<String>> {
     let python = Python::ensure(&cache)?;
     heading("CUPTI's headers");
     let mut all = Vec::new();
-    for Published {
-        version,
-        package,
-        runtime,
-    } in &RELEASES
-    {
+    for Published { version, package, runtime } in &RELEASES {
         let both = headers(&cache, &python, package, version, version).and_then(|own| {
-            let runtimes = headers(
-                &cache,
-                &python,
-                runtime.0,
-                runtime.1,
-                &format!("runtime-{}", runtime.1),
-            )?;
+            let runtimes = headers(&cache, &python, runtime.0, runtime.1, &format!("runtime-{}", runtime.1))?;
             Ok(format!("{version}={own},{runtimes}"))
         });
         match both {
@@ -144,13 +108,7 @@ fn fetch_all(as_available: bool) -> Result<Vec<String>> {
 }
 
 /// The folder with a package's headers; fetches them if they are not in the cache.
-fn headers(
-    cache: &Cache,
-    python: &Python,
-    package: &str,
-    version: &str,
-    name: &str,
-) -> Result<String> {
+fn headers(cache: &Cache, python: &Python, package: &str, version: &str, name: &str) -> Result<String> {
     let folder = cache.folder("cupti").join(name).join("include");
     if !folder.is_dir() {
         fetch(cache, python, &format!("{package}=={version}"), &folder)?;
@@ -163,11 +121,6 @@ fn fetch(cache: &Cache, python: &Python, requirement: &str, folder: &Path) -> Re
     let scratch = cache.scratch()?;
     let wheel = python.download(requirement, scratch.path())?;
     let unpacked = scratch.path().join("include");
-    run_command(
-        python
-            .script("unpack_headers.py")
-            .arg(&wheel)
-            .arg(&unpacked),
-    )?;
+    run_command(python.script("unpack_headers.py").arg(&wheel).arg(&unpacked))?;
     cache::put(&unpacked, folder)
 }

@@ -54,10 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let python = Python::ensure(&cache)?;
     let libraries = libraries(&args.versions, &devices, &cache, &python)?;
     drop(cache);
-    cargo::build(
-        Profile::Debug,
-        &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"],
-    )?;
+    cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"])?;
     let tools = Tools::built()?;
     for (version, library) in &libraries {
         let folder = match &args.out {
@@ -66,25 +63,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             None => cargo::target()?.join("demo").join(version),
         };
         let folder = prepare(&folder)?;
-        let job = Job {
-            version,
-            library,
-            devices: &devices,
-            folder,
-            keep: args.keep,
-        };
+        let job = Job { version, library, devices: &devices, folder, keep: args.keep };
         demonstrate(&job, &tools, &python)?;
     }
     Ok(())
 }
 
 /// The NCCL libraries to run, each with the name of its folder.
-fn libraries(
-    versions: &[String],
-    devices: &Devices,
-    cache: &Cache,
-    python: &Python,
-) -> Result<Vec<(String, PathBuf)>> {
+fn libraries(versions: &[String], devices: &Devices, cache: &Cache, python: &Python) -> Result<Vec<(String, PathBuf)>> {
     let mut wanted: Vec<&str> = Vec::new();
     for version in versions {
         if !wanted.contains(&version.as_str()) {
@@ -93,10 +79,7 @@ fn libraries(
     }
     if wanted.is_empty() {
         if let Some(library) = gpu::nccl().filter(|_| devices.are_real()) {
-            println!(
-                "   NCCL as installed on this machine: {}",
-                library.display()
-            );
+            println!("   NCCL as installed on this machine: {}", library.display());
             return Ok(vec![("installed".to_owned(), library)]);
         }
         wanted.push(nccl::NEWEST);
@@ -118,11 +101,7 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
 
     heading("what NCCL was asked to do, and what is in the archive");
     // Compared with the host program's own log; neither is read by our code.
-    process::run(
-        python
-            .script("compare_counts.py")
-            .args([&anchor, &job.log_prefix()]),
-    )?;
+    process::run(python.script("compare_counts.py").args([&anchor, &job.log_prefix()]))?;
 
     heading("open it");
     let anchor = anchor.display();
@@ -137,22 +116,14 @@ fn check(tools: &Tools, anchor: &Path) -> Result<()> {
     let said = process::capture(Command::new("otf2-print").arg(anchor))?;
     let (status, complaints) = (said.status, said.err.trim());
     let fine = status.success() && complaints.is_empty();
-    ensure!(
-        fine,
-        "otf2-print {} ended with {status}:\n{complaints}",
-        anchor.display()
-    );
-    println!(
-        "   otf2-print reads it without a warning ({} lines)",
-        said.out.lines().count()
-    );
+    ensure!(fine, "otf2-print {} ended with {status}:\n{complaints}", anchor.display());
+    println!("   otf2-print reads it without a warning ({} lines)", said.out.lines().count());
     process::run(Command::new(&tools.nccl_otf2).arg("check").arg(anchor))
 }
 
 /// An empty folder for a demo; one of an earlier demo is emptied, anybody else's is left alone.
 fn prepare(folder: &Path) -> Result<PathBuf> {
-    let folder =
-        std::path::absolute(folder).with_context(|| format!("understand {}", folder.display()))?;
+    let folder = std::path::absolute(folder).with_context(|| format!("understand {}", folder.display()))?;
     let used = cache::list(&folder).is_ok_and(|files| !files.is_empty());
     if used && !folder.join(MARK).exists() {
         return Err(missing(format!(

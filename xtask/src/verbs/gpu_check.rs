@@ -53,11 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ));
     }
     packages::ensure(&[OTF2, COMPILER, BINUTILS])?;
-    let profile = if args.debug {
-        Profile::Debug
-    } else {
-        Profile::Release
-    };
+    let profile = if args.debug { Profile::Debug } else { Profile::Release };
     cargo::build(profile, bundle::PACKAGES)?;
     heading("bundle");
     let folder = match &args.bundle {
@@ -66,17 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let bundle = Bundle::make(&folder, profile)?;
     if args.bundle.is_some() {
-        println!(
-            "   carry it to the machine, and run {}",
-            bundle.program().display()
-        );
+        println!("   carry it to the machine, and run {}", bundle.program().display());
         return Ok(());
     }
     heading("gpu-check");
     let mut command = Command::new(bundle.program());
-    command
-        .arg("--json")
-        .arg(cargo::target()?.join("gpu-check.json"));
+    command.arg("--json").arg(cargo::target()?.join("gpu-check.json"));
     if args.fake {
         command.arg("--fake-gpu").arg("--nccl").arg(fake_nccl()?);
     }

@@ -65,11 +65,7 @@ impl Request {
     /// Without options it is everything.
     fn new(args: &Args) -> Self {
         let all = || nccl::RELEASES.map(str::to_owned).to_vec();
-        let releases = if args.releases.is_empty() {
-            all()
-        } else {
-            args.releases.clone()
-        };
+        let releases = if args.releases.is_empty() { all() } else { args.releases.clone() };
         let memcheck = CELLS.iter().filter(|cell| args.memcheck && cell.memcheck);
         let mut cells: Vec<&Cell> = args.cells.iter().copied().chain(memcheck).collect();
         if cells.is_empty() {
@@ -80,13 +76,10 @@ impl Request {
 }
 
 fn cell(name: &str) -> Result<&'static Cell> {
-    CELLS
-        .iter()
-        .find(|cell| cell.name == name)
-        .with_context(|| {
-            let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
-            format!("there are {}", names.join(", "))
-        })
+    CELLS.iter().find(|cell| cell.name == name).with_context(|| {
+        let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
+        format!("there are {}", names.join(", "))
+    })
 }
 
 /// Where runs leave what they write, under the target folder.
@@ -99,9 +92,7 @@ const END: &str = "<!-- end matrix -->";
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.list {
         println!("releases: {}\ncells:", nccl::RELEASES.join(" "));
-        CELLS
-            .iter()
-            .for_each(|cell| println!("  {:16}{}", cell.name, cell.about));
+        CELLS.iter().for_each(|cell| println!("  {:16}{}", cell.name, cell.about));
         return Ok(());
     }
     let request = Request::new(args);
@@ -111,16 +102,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
-    let libraries = request
-        .releases
-        .iter()
-        .map(|release| nccl::library(&cache, &python, release));
+    let libraries = request.releases.iter().map(|release| nccl::library(&cache, &python, release));
     let libraries = libraries.collect::<Result<Vec<PathBuf>>>()?;
     drop(cache);
-    cargo::build(
-        Profile::Debug,
-        &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"],
-    )?;
+    cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"])?;
     let bench = Bench::set_up(python)?;
 
     heading("run");
@@ -139,21 +124,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write_page(&last_of_all()?)?;
     }
     let folder = cargo::target()?.join(FOLDER);
-    ensure!(
-        failed == 0,
-        "{failed} runs failed; what they left is in {}",
-        folder.display()
-    );
+    ensure!(failed == 0, "{failed} runs failed; what they left is in {}", folder.display());
     Ok(())
 }
 
 /// All runs, several at once: most of a run is waiting for sockets.
-fn all<'a>(
-    request: &'a Request,
-    args: &Args,
-    bench: &Bench,
-    libraries: &[PathBuf],
-) -> Result<Table<'a>> {
+fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBuf]) -> Result<Table<'a>> {
     let columns = request.releases.len();
     let folder = cargo::target()?.join(FOLDER);
     let tree = cargo::commit("--exclude=*");
@@ -168,12 +144,7 @@ fn all<'a>(
                 return done;
             };
             let cell = request.cells[row];
-            let run = Run {
-                cell,
-                release,
-                library: &libraries[column],
-                folder: folder.join(release).join(cell.name),
-            };
+            let run = Run { cell, release, library: &libraries[column], folder: folder.join(release).join(cell.name) };
             let outcome = one(bench, &run, args.keep, &tree).and_then(|outcome| {
                 kept::keep(&folder, release, cell, &outcome)?;
                 Ok(outcome)
@@ -193,16 +164,10 @@ fn all<'a>(
     let mut verdicts = done.into_iter().map(|(_, verdict)| verdict);
     let mut rows = Vec::new();
     for cell in &request.cells {
-        let row = verdicts
-            .by_ref()
-            .take(columns)
-            .collect::<Result<Vec<Outcome>>>()?;
+        let row = verdicts.by_ref().take(columns).collect::<Result<Vec<Outcome>>>()?;
         rows.push((*cell, row));
     }
-    Ok(Table {
-        releases: &request.releases,
-        rows,
-    })
+    Ok(Table { releases: &request.releases, rows })
 }
 
 /// What became of every cell when it was last run, in this start or an earlier one.
@@ -214,44 +179,26 @@ fn last_of_all() -> Result<Table<'static>> {
         let row = row.map(|release| kept::last(&folder, release, cell));
         (cell, row.collect())
     });
-    Ok(Table {
-        releases,
-        rows: rows.collect(),
-    })
+    Ok(Table { releases, rows: rows.collect() })
 }
 
 fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> {
     let (verdict, took) = bench.judge(run)?;
     let seconds = took.as_secs_f64();
-    println!(
-        "   {:8}{:16}{seconds:>6.1} s  {}",
-        run.release,
-        run.cell.name,
-        verdict.line()
-    );
+    println!("   {:8}{:16}{seconds:>6.1} s  {}", run.release, run.cell.name, verdict.line());
     if !keep && matches!(verdict, Verdict::Good { .. }) {
         cache::remove(&run.folder)?;
     }
-    Ok(Outcome {
-        verdict,
-        seconds,
-        tree: tree.to_owned(),
-    })
+    Ok(Outcome { verdict, seconds, tree: tree.to_owned() })
 }
 
 /// Puts the table between the two marks of the page.
 fn write_page(table: &Table<'_>) -> Result<()> {
     let page = cargo::root().join(PAGE);
     let text = std::fs::read_to_string(&page).with_context(|| format!("read {PAGE}"))?;
-    let parts = text
-        .split_once(BEGIN)
-        .and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) = parts
-        .with_context(|| format!("{PAGE} has lost its marks `{}` and `{END}`", BEGIN.trim()))?;
-    cache::write(
-        &page,
-        format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown()),
-    )?;
+    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) = parts.with_context(|| format!("{PAGE} has lost its marks `{}` and `{END}`", BEGIN.trim()))?;
+    cache::write(&page, format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown()))?;
     println!("   wrote {PAGE}");
     Ok(())
 }
@@ -270,22 +217,11 @@ mod tests {
 
     #[test]
     fn without_options_it_is_everything() {
-        let parse =
-            |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| Request::new(&cli.args));
+        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| Request::new(&cli.args));
         let request = parse("matrix").unwrap();
-        assert_eq!(
-            (request.releases.len(), request.cells.len()),
-            (nccl::RELEASES.len(), CELLS.len())
-        );
+        assert_eq!((request.releases.len(), request.cells.len()), (nccl::RELEASES.len(), CELLS.len()));
         let request = parse("matrix --memcheck --cell shm").unwrap();
-        assert_eq!(
-            request
-                .cells
-                .iter()
-                .map(|cell| cell.name)
-                .collect::<Vec<_>>(),
-            ["shm", "memcheck"]
-        );
+        assert_eq!(request.cells.iter().map(|cell| cell.name).collect::<Vec<_>>(), ["shm", "memcheck"]);
         assert!(parse("matrix --cell nothing").is_err());
         assert!(parse("matrix --jobs 0").is_err());
     }

@@ -75,9 +75,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The anchor file of a folder, or the file itself.
 pub(crate) fn anchor(path: &Path) -> PathBuf {
-    if path.is_dir() {
-        path.join("traces.otf2")
-    } else {
-        path.to_owned()
-    }
+    if path.is_dir() { path.join("traces.otf2") } else { path.to_owned() }
 }

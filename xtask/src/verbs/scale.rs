@@ -34,11 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     bench.args(["--package", "nccl-profiler-otf2", "--bench", "scale", "--"]);
     match args.parts {
         Some(parts) => bench.args(["parts", &parts.to_string()]),
-        None => bench.args([
-            "journals",
-            &args.ranks.to_string(),
-            &args.events.to_string(),
-        ]),
+        None => bench.args(["journals", &args.ranks.to_string(), &args.events.to_string()]),
     };
     process::run(bench.arg(&args.dir))
 }

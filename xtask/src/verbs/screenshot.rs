@@ -39,20 +39,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     heading("screenshot");
     let (_server, display) = start_display(&args.size)?;
     let mut vite = Command::new("vite");
-    vite.arg(&anchor)
-        .env("DISPLAY", &display)
-        .env("LIBGL_ALWAYS_SOFTWARE", "1");
+    vite.arg(&anchor).env("DISPLAY", &display).env("LIBGL_ALWAYS_SOFTWARE", "1");
     vite.env("QT_LOGGING_RULES", "*=false").stdin(Stdio::null());
     let mut viewer = Running(vite.spawn().context("start vite")?);
     let wait = Duration::from_secs(args.wait);
     watch(&mut viewer, wait / 2)?;
     fill_screen(&display)?;
     watch(&mut viewer, wait / 2)?;
-    process::run(
-        Command::new("import")
-            .args(["-display", &display, "-window", "root"])
-            .arg(&args.picture),
-    )?;
+    process::run(Command::new("import").args(["-display", &display, "-window", "root"]).arg(&args.picture))?;
     println!("   saved {}", args.picture.display());
     Ok(())
 }
@@ -92,9 +86,7 @@ fn start_display(size: &str) -> Result<(Running, String)> {
     let mut number = String::new();
     if let Some(stdout) = server.stdout.take() {
         // It writes one line when it is ready.
-        std::io::BufReader::new(stdout)
-            .read_line(&mut number)
-            .context("read from Xvfb")?;
+        std::io::BufReader::new(stdout).read_line(&mut number).context("read from Xvfb")?;
     }
     let server = Running(server);
     if number.trim().is_empty() {

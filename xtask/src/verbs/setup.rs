@@ -7,8 +7,7 @@ use anyhow::Result;
 use crate::cache::Cache;
 use crate::nccl;
 use crate::packages::{
-    self, BINUTILS, CMAKE, COMPILER, LIBC_SYMBOLS, LIBCLANG, OTF2, OTF2_TOOLS, PYTHON, STRACE,
-    VALGRIND,
+    self, BINUTILS, CMAKE, COMPILER, LIBC_SYMBOLS, LIBCLANG, OTF2, OTF2_TOOLS, PYTHON, STRACE, VALGRIND,
 };
 use crate::python::Python;
 
@@ -21,26 +20,12 @@ pub(crate) struct Machine {
 
 /// Installs and fetches whatever is not there yet.
 pub(crate) fn everything() -> Result<Machine> {
-    packages::ensure(&[
-        OTF2,
-        OTF2_TOOLS,
-        PYTHON,
-        COMPILER,
-        LIBCLANG,
-        CMAKE,
-        VALGRIND,
-        LIBC_SYMBOLS,
-        STRACE,
-        BINUTILS,
-    ])?;
+    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER, LIBCLANG, CMAKE, VALGRIND, LIBC_SYMBOLS, STRACE, BINUTILS])?;
     // The cache is locked for as long as it is open: not while tests run.
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
     for version in nccl::TESTED {
         nccl::library(&cache, &python, version)?;
     }
-    Ok(Machine {
-        python,
-        libraries: cache.folder("nccl"),
-    })
+    Ok(Machine { python, libraries: cache.folder("nccl") })
 }

@@ -48,8 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn names_packages(arguments: &[String]) -> bool {
     let mut own = arguments.iter().take_while(|word| *word != "--");
     own.any(|word| {
-        ["-p", "--package", "--workspace", "--all"].contains(&word.as_str())
-            || word.starts_with("--package=")
+        ["-p", "--package", "--workspace", "--all"].contains(&word.as_str()) || word.starts_with("--package=")
     })
 }
 

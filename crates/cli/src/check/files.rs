@@ -19,10 +19,7 @@ pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
         let id = path.file_stem().and_then(|stem| stem.to_str());
         let id: Option<u64> = id.and_then(|stem| stem.parse().ok());
         if let (Some(id), Some("evt" | "def")) = (id, extension)
-            && !trace
-                .definitions
-                .locations
-                .contains_key(&LocationRef::new(id))
+            && !trace.definitions.locations.contains_key(&LocationRef::new(id))
         {
             strays.push(path.display().to_string());
         }
@@ -34,12 +31,7 @@ pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
 }
 
 /// Checks the files of a location; false when its events cannot be read.
-pub(super) fn check(
-    trace: &Trace,
-    location: LocationRef,
-    definition: &Location,
-    findings: &mut Findings,
-) -> bool {
+pub(super) fn check(trace: &Trace, location: LocationRef, definition: &Location, findings: &mut Findings) -> bool {
     let place = (trace, location);
     let path = trace.archive.definition_file(location);
     if !path.is_file() {

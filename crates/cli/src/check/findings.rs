@@ -64,36 +64,20 @@ impl Findings {
         self.add(rule, Some(location), time, message.into());
     }
 
-    fn add(
-        &mut self,
-        rule: Rule,
-        location: Option<(u64, String)>,
-        time_ns: Option<u64>,
-        message: String,
-    ) {
+    fn add(&mut self, rule: Rule, location: Option<(u64, String)>, time_ns: Option<u64>, message: String) {
         let count = self.counts.entry(rule).or_insert(0);
         *count += 1;
         if *count > LISTED {
             return;
         }
         let (location, name) = location.unzip();
-        self.listed.push(Finding {
-            severity: rule.severity(),
-            rule: rule.number(),
-            location,
-            name,
-            time_ns,
-            message,
-        });
+        self.listed.push(Finding { severity: rule.severity(), rule: rule.number(), location, name, time_ns, message });
     }
 
     /// How many of a severity.
     fn number(&self, severity: Severity) -> u64 {
         let counts = self.counts.iter();
-        counts
-            .filter(|(rule, _)| rule.severity() == severity)
-            .map(|(_, count)| count)
-            .sum()
+        counts.filter(|(rule, _)| rule.severity() == severity).map(|(_, count)| count).sum()
     }
 
     /// How many faults.
@@ -114,9 +98,7 @@ impl Findings {
     /// Rules with more findings than are listed, and how many more.
     pub(crate) fn unlisted(&self) -> impl Iterator<Item = (Rule, u64)> {
         let counts = self.counts.iter();
-        counts
-            .filter(|(_, count)| **count > LISTED)
-            .map(|(rule, count)| (*rule, count - LISTED))
+        counts.filter(|(_, count)| **count > LISTED).map(|(rule, count)| (*rule, count - LISTED))
     }
 
     /// How often each rule is broken.
@@ -146,10 +128,7 @@ mod tests {
         findings.general(Rule::Lost, "3 events");
         assert_eq!((findings.faults(), findings.remarks()), (30, 1));
         assert_eq!(findings.listed().len(), 21);
-        assert_eq!(
-            findings.unlisted().collect::<Vec<_>>(),
-            [(Rule::Nesting, 10)]
-        );
+        assert_eq!(findings.unlisted().collect::<Vec<_>>(), [(Rule::Nesting, 10)]);
         assert_eq!(findings.rules()["S12"]["count"], 30);
     }
 }

@@ -165,10 +165,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     definitions::check(trace, findings);
     files::strays(trace, findings);
     let account = Completeness::of(&trace.archive);
-    let subject = Subject {
-        trace,
-        account: &account,
-    };
+    let subject = Subject { trace, account: &account };
     let mut across = Across::of(subject);
     let mut total = 0;
     let bar = Bar::new();
@@ -220,14 +217,11 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
 
 fn text(report: &Report<'_>, findings: &Findings) -> String {
     let mut lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    lines.extend(findings.unlisted().map(|(rule, more)| {
-        format!(
-            "{}: {} more of {}",
-            rule.severity().name(),
-            more,
-            rule.number()
-        )
-    }));
+    lines.extend(
+        findings
+            .unlisted()
+            .map(|(rule, more)| format!("{}: {} more of {}", rule.severity().name(), more, rule.number())),
+    );
     if !report.not_applicable.is_empty() {
         lines.push(format!(
             "not applicable, the archive was not made by this project: {}",

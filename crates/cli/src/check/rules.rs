@@ -161,17 +161,11 @@ mod tests {
             let of_area = Rule::ALL.iter().map(|rule| rule.number());
             let numbers: Vec<&str> = of_area.filter(|number| number.starts_with(area)).collect();
             // There may be gaps: numbers of rules that are gone are not given to others.
-            assert!(
-                !numbers.is_empty() && numbers.is_sorted_by(|a, b| a < b),
-                "{numbers:?}"
-            );
+            assert!(!numbers.is_empty() && numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         }
         for rule in Rule::ALL {
             let sentence = rule.sentence();
-            assert!(
-                sentence.ends_with('.') && !sentence.contains('|'),
-                "{sentence}"
-            );
+            assert!(sentence.ends_with('.') && !sentence.contains('|'), "{sentence}");
         }
     }
 }

@@ -16,11 +16,7 @@ pub(super) struct Subject<'a> {
 
 impl Subject<'_> {
     /// Whether a location has events, and they could be read.
-    pub(super) fn is_known(
-        &self,
-        location: LocationRef,
-        unreadable: &BTreeSet<LocationRef>,
-    ) -> bool {
+    pub(super) fn is_known(&self, location: LocationRef, unreadable: &BTreeSet<LocationRef>) -> bool {
         self.trace.has_events(location) && !unreadable.contains(&location)
     }
 

@@ -21,11 +21,7 @@ pub(super) const OPERATIONS: [(CollectiveOp, &str, &str); 8] = [
     (CollectiveOp::Bcast, "MPI_Bcast", "ncclBroadcast"),
     (CollectiveOp::Reduce, "MPI_Reduce", "ncclReduce"),
     (CollectiveOp::Allgather, "MPI_Allgather", "ncclAllGather"),
-    (
-        CollectiveOp::ReduceScatterBlock,
-        "MPI_Reduce_scatter_block",
-        "ncclReduceScatter",
-    ),
+    (CollectiveOp::ReduceScatterBlock, "MPI_Reduce_scatter_block", "ncclReduceScatter"),
     (CollectiveOp::Alltoall, "MPI_Alltoall", "ncclAlltoAll"),
     (CollectiveOp::Gather, "MPI_Gather", "ncclGather"),
     (CollectiveOp::Scatter, "MPI_Scatter", "ncclScatter"),
@@ -37,10 +33,7 @@ pub(super) fn complete(ranks: &mut [Rank]) -> LeftOut {
     let before = ends(ranks);
     let collectives = collectives(ranks);
     messages(ranks);
-    LeftOut {
-        collectives,
-        messages: (before - ends(ranks)) as u64,
-    }
+    LeftOut { collectives, messages: (before - ends(ranks)) as u64 }
 }
 
 fn collectives(ranks: &mut [Rank]) -> u64 {
@@ -49,10 +42,7 @@ fn collectives(ranks: &mut [Rank]) -> u64 {
     let alike = alike(ranks);
     for rank in &mut *ranks {
         // What was done after the last collective that all have: who knows how far the others came.
-        let end = rank
-            .collectives
-            .get(alike)
-            .map_or(u64::MAX, |next| next.begin);
+        let end = rank.collectives.get(alike).map_or(u64::MAX, |next| next.begin);
         rank.collectives.truncate(alike);
         rank.sends.retain(|it| it.begin < end);
         rank.receives.retain(|it| it.begin < end);
@@ -103,9 +93,7 @@ fn epoch(rank: &Rank, end: &End) -> (usize, usize) {
 
 fn ends(ranks: &[Rank]) -> usize {
     let ranks = ranks.iter();
-    ranks
-        .map(|rank| rank.sends.len() + rank.receives.len())
-        .sum()
+    ranks.map(|rank| rank.sends.len() + rank.receives.len()).sum()
 }
 
 fn messages(ranks: &mut [Rank]) {
@@ -114,10 +102,7 @@ fn messages(ranks: &mut [Rank]) {
     let mut receives: BTreeMap<(usize, u32), Vec<End>> = BTreeMap::new();
     for (number, rank) in ranks.iter().enumerate() {
         for receive in &rank.receives {
-            receives
-                .entry((number, receive.peer))
-                .or_default()
-                .push(*receive);
+            receives.entry((number, receive.peer)).or_default().push(*receive);
         }
     }
     let mut used: BTreeMap<(usize, u32), usize> = BTreeMap::new();
@@ -164,51 +149,26 @@ mod tests {
         Operation {
             begin,
             end,
-            collective: Collective {
-                op,
-                comm: CommRef::new(0),
-                root: None,
-                bytes_sent: 8,
-                bytes_received: 8,
-            },
+            collective: Collective { op, comm: CommRef::new(0), root: None, bytes_sent: 8, bytes_received: 8 },
         }
     }
 
     fn message(begin: u64, end: u64, peer: u32) -> End {
-        End {
-            begin,
-            end,
-            peer,
-            bytes: 8,
-        }
+        End { begin, end, peer, bytes: 8 }
     }
 
     fn rank(collectives: &[(u64, u64, CollectiveOp)]) -> Rank {
         let collectives = collectives.iter().map(|(a, b, op)| collective(*a, *b, *op));
-        Rank {
-            collectives: collectives.collect(),
-            ..Rank::default()
-        }
+        Rank { collectives: collectives.collect(), ..Rank::default() }
     }
 
     #[test]
     fn only_what_all_ranks_have_is_kept() {
         use CollectiveOp::{Allgather, Allreduce, Barrier};
-        let all = [
-            (0, 10, Allreduce),
-            (20, 30, Barrier),
-            (40, 50, Allgather),
-            (60, 70, Allreduce),
-        ];
+        let all = [(0, 10, Allreduce), (20, 30, Barrier), (40, 50, Allgather), (60, 70, Allreduce)];
         let mut ranks = [rank(&all), rank(&all[..3]), rank(&all)];
         // NCCL has no barrier; the fourth is not on rank 1.
-        assert_eq!(
-            complete(&mut ranks),
-            LeftOut {
-                collectives: 2 + 3,
-                messages: 0
-            }
-        );
+        assert_eq!(complete(&mut ranks), LeftOut { collectives: 2 + 3, messages: 0 });
         assert_eq!(ranks[0].collectives.len(), 2);
         assert_eq!(ranks[0], ranks[1]);
         let mut other = all;
@@ -220,10 +180,7 @@ mod tests {
 
     #[test]
     fn a_rank_without_bytes_is_not_alone() {
-        let all = [
-            (0, 10, CollectiveOp::Allreduce),
-            (20, 30, CollectiveOp::Allreduce),
-        ];
+        let all = [(0, 10, CollectiveOp::Allreduce), (20, 30, CollectiveOp::Allreduce)];
         let mut ranks = [rank(&all), rank(&all)];
         let nothing = &mut ranks[1].collectives[0].collective;
         (nothing.bytes_sent, nothing.bytes_received) = (0, 0);
@@ -235,12 +192,7 @@ mod tests {
     fn messages_have_both_ends_between_the_same_collectives() {
         let all = [(100, 110, CollectiveOp::Allreduce)];
         let mut ranks = [rank(&all), rank(&all)];
-        ranks[0].sends = vec![
-            message(10, 20, 1),
-            message(30, 40, 1),
-            message(50, 60, 1),
-            message(1, 2, 7),
-        ];
+        ranks[0].sends = vec![message(10, 20, 1), message(30, 40, 1), message(50, 60, 1), message(1, 2, 7)];
         ranks[1].receives = vec![message(10, 25, 0), message(30, 105, 0)];
         ranks[1].sends = vec![message(120, 130, 0)];
         ranks[0].receives = vec![message(90, 95, 1)];

@@ -100,10 +100,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     refuse_existing(&request.out)?;
     let trace = archive::open(&request.path)?;
     if !is_nccl(&trace.archive) || is_merged(&trace.archive) {
-        bail!(
-            "{} is not an archive of NCCL's alone",
-            trace.anchor.display()
-        );
+        bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
     }
     let staging = Staging::create(&request.out)?;
     let lacks = what_it_lacks(&trace);
@@ -112,13 +109,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     bar.begin("communicators", comms.len() as u64);
     let mut all = Vec::new();
     for (number, comm) in comms.into_iter().enumerate() {
-        all.push(one(
-            &trace,
-            (comm, number),
-            lacks.as_deref(),
-            &staging,
-            request,
-        )?);
+        all.push(one(&trace, (comm, number), lacks.as_deref(), &staging, request)?);
         bar.step();
     }
     drop(bar);
@@ -170,19 +161,12 @@ fn one(
     request: &Request,
 ) -> Result<Exported> {
     let members = trace.members(comm);
-    let mut exported = Exported {
-        name: trace.comm_name(comm),
-        ranks: members.len(),
-        ..Exported::default()
-    };
+    let mut exported = Exported { name: trace.comm_name(comm), ranks: members.len(), ..Exported::default() };
     let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
     let without = members.iter().filter(|it| is_missing(**it)).count();
     exported.reason = match lacks {
         Some(lacks) => Some(lacks.to_owned()),
-        None if without > 0 => Some(format!(
-            "{} not recorded",
-            plural(without as u64, "rank was", "ranks were")
-        )),
+        None if without > 0 => Some(format!("{} not recorded", plural(without as u64, "rank was", "ranks were"))),
         None => None,
     };
     if exported.reason.is_some() {
@@ -205,8 +189,7 @@ fn one(
     let directory = format!("{number}-{}", file_name(&exported.name));
     let hosts = members.iter().map(|location| {
         let host = trace.host(trace.group(*location));
-        host.and_then(|host| trace.node_name(host))
-            .unwrap_or("host")
+        host.and_then(|host| trace.node_name(host)).unwrap_or("host")
     });
     let written = staging.path().join(&directory);
     let communicator = Communicator {
@@ -214,10 +197,7 @@ fn one(
         machine: machine(trace).unwrap_or("machine"),
         hosts: hosts.collect(),
         ranks: &ranks,
-        ticks_per_second: trace
-            .definitions
-            .clock
-            .map_or(1_000_000_000, |clock| clock.timer_resolution),
+        ticks_per_second: trace.definitions.clock.map_or(1_000_000_000, |clock| clock.timer_resolution),
     };
     std::fs::create_dir(&written).with_context(|| format!("cannot make {}", written.display()))?;
     communicator.write(&written)?;

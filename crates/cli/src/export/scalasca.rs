@@ -13,13 +13,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use analysis::rank::Rank;
-use otf2::records::{
-    ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode,
-};
+use otf2::records::{ClockProperties, Comm, Group, Location, LocationGroup, ParadigmRecord, Region, SystemTreeNode};
 use otf2::{
-    ArchiveWriter, Attributes, Collective, CollectiveOp, CommRef, EventWriter, GlobalDefinitions,
-    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Message,
-    Paradigm, ParadigmClass, RegionRef, RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    ArchiveWriter, Attributes, Collective, CollectiveOp, CommRef, EventWriter, GlobalDefinitions, GroupRef, GroupType,
+    LocationGroupRef, LocationGroupType, LocationRef, LocationType, Message, Paradigm, ParadigmClass, RegionRef,
+    RegionRole, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 
 use super::complete::OPERATIONS;
@@ -77,12 +75,7 @@ impl Communicator<'_> {
         for (number, rank) in (0..).zip(self.ranks) {
             let location = LocationRef::new(number);
             let mut to = archive.event_writer(location)?;
-            Row {
-                to: &mut to,
-                time: span.0,
-                is_waiting: false,
-            }
-            .write(rank, span)?;
+            Row { to: &mut to, time: span.0, is_waiting: false }.write(rank, span)?;
             events.push(to.close()?);
             archive.local_definitions(location)?.close()?;
         }
@@ -103,28 +96,16 @@ impl Communicator<'_> {
         (first.saturating_sub(AROUND), last.saturating_add(AROUND))
     }
 
-    fn define(
-        &self,
-        archive: &mut ArchiveWriter,
-        (first, last): (u64, u64),
-        events: &[u64],
-    ) -> otf2::Result<()> {
-        let mut definer = Definer {
-            to: archive.definitions()?,
-            texts: Vec::new(),
-            nodes: 0,
-        };
+    fn define(&self, archive: &mut ArchiveWriter, (first, last): (u64, u64), events: &[u64]) -> otf2::Result<()> {
+        let mut definer = Definer { to: archive.definitions()?, texts: Vec::new(), nodes: 0 };
         definer.to.clock_properties(&ClockProperties {
             timer_resolution: self.ticks_per_second,
             global_offset: first,
             trace_length: last - first + 1,
             realtime_timestamp: u64::MAX,
         })?;
-        let paradigm = ParadigmRecord {
-            name: definer.text("MPI")?,
-            class: ParadigmClass::Process,
-            properties: Vec::new(),
-        };
+        let paradigm =
+            ParadigmRecord { name: definer.text("MPI")?, class: ParadigmClass::Process, properties: Vec::new() };
         definer.to.paradigm(Paradigm::Mpi, &paradigm)?;
         self.define_ranks(&mut definer, events)?;
         definer.regions()?;
@@ -139,12 +120,7 @@ impl Communicator<'_> {
             };
             definer.to.group(GroupRef::new(number), &group)?;
         }
-        let comm = Comm {
-            name,
-            group: GroupRef::new(1),
-            parent: CommRef::UNDEFINED,
-            flags: 0,
-        };
+        let comm = Comm { name, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
         definer.to.comm(COMM, &comm)
     }
 
@@ -165,9 +141,7 @@ impl Communicator<'_> {
                 creator: LocationGroupRef::UNDEFINED,
                 properties: Vec::new(),
             };
-            definer
-                .to
-                .location_group(LocationGroupRef::new(rank), &group)?;
+            definer.to.location_group(LocationGroupRef::new(rank), &group)?;
         }
         for (rank, events) in (0..).zip(events) {
             let location = Location {
@@ -177,9 +151,7 @@ impl Communicator<'_> {
                 group: LocationGroupRef::new(rank),
                 properties: Vec::new(),
             };
-            definer
-                .to
-                .location(LocationRef::new(rank.into()), &location)?;
+            definer.to.location(LocationRef::new(rank.into()), &location)?;
         }
         Ok(())
     }
@@ -309,10 +281,7 @@ impl Row<'_, '_> {
                 self.to.enter(self.time, region, none)?;
                 self.to.mpi_collective_begin(self.time, none)?;
                 self.time = self.time.max(next.end);
-                let collective = Collective {
-                    comm: COMM,
-                    ..next.collective
-                };
+                let collective = Collective { comm: COMM, ..next.collective };
                 self.to.mpi_collective_end(self.time, &collective, none)?;
                 self.to.leave(self.time, region, none)?;
             }
@@ -331,17 +300,8 @@ impl Row<'_, '_> {
         let Some(end) = list.get(number) else {
             return Ok(());
         };
-        let message = Message {
-            peer: end.peer,
-            comm: COMM,
-            tag: 0,
-            bytes: end.bytes,
-        };
-        let request = if sends {
-            number
-        } else {
-            rank.sends.len() + number
-        } as u64;
+        let message = Message { peer: end.peer, comm: COMM, tag: 0, bytes: end.bytes };
+        let request = if sends { number } else { rank.sends.len() + number } as u64;
         if step == Step::Complete {
             self.wait(true)?;
             return match sends {

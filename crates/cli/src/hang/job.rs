@@ -106,11 +106,7 @@ pub(crate) struct Process {
 impl Process {
     /// Host and process id.
     pub(crate) fn address(&self) -> String {
-        if self.host.is_empty() {
-            self.part.clone()
-        } else {
-            format!("{}:{}", self.host, self.pid)
-        }
+        if self.host.is_empty() { self.part.clone() } else { format!("{}:{}", self.host, self.pid) }
     }
 }
 

@@ -97,10 +97,7 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
         let Some(pause) = request.watch else {
             return end(request, &report);
         };
-        let runs = report
-            .processes
-            .iter()
-            .any(|process| process.process_state == "running");
+        let runs = report.processes.iter().any(|process| process.process_state == "running");
         if report.verdict.found || !runs {
             return end(request, &report);
         }
@@ -117,11 +114,7 @@ fn look(directory: &Path, after: f64) -> Result<Report> {
     let job = read::job(directory, &bar)?;
     let after_ns = Duration::from_secs_f64(after).as_nanos();
     let after_ns = u64::try_from(after_ns).unwrap_or(u64::MAX);
-    Ok(report::report(
-        &directory.display().to_string(),
-        &job,
-        after_ns,
-    ))
+    Ok(report::report(&directory.display().to_string(), &job, after_ns))
 }
 
 fn end(request: &Request, report: &Report) -> Result<Exit> {
@@ -130,9 +123,5 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
     } else {
         print::result(&text(report, request.all))?;
     }
-    Ok(if report.verdict.found {
-        Exit::Problems
-    } else {
-        Exit::Well
-    })
+    Ok(if report.verdict.found { Exit::Problems } else { Exit::Well })
 }

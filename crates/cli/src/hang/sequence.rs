@@ -31,11 +31,7 @@ impl Sequence {
 
     /// The sequences that a communicator has: launches of graphs only where a rank reports them.
     pub(crate) fn in_comm(comm: &Comm) -> impl Iterator<Item = Self> {
-        let has = |sequence: Self| {
-            comm.ranks
-                .values()
-                .any(|rank| sequence.of(rank).count() > 0)
-        };
+        let has = |sequence: Self| comm.ranks.values().any(|rank| sequence.of(rank).count() > 0);
         let all = Self::ALL.into_iter();
         all.filter(move |sequence| *sequence == Self::Calls || has(*sequence))
     }

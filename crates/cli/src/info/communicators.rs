@@ -51,10 +51,7 @@ pub(crate) struct Messages {
 impl Communicators {
     /// The communicators, nothing done yet.
     pub(crate) fn of(trace: &Trace) -> Self {
-        let mut found = Self {
-            rows: BTreeMap::new(),
-            messages: BTreeMap::new(),
-        };
+        let mut found = Self { rows: BTreeMap::new(), messages: BTreeMap::new() };
         for reference in trace.definitions.comms.keys() {
             let members = trace.members(*reference);
             let recorded = members.iter().filter(|member| trace.has_events(**member));
@@ -72,8 +69,7 @@ impl Communicators {
     /// Takes in an event of a location.
     pub(crate) fn event(&mut self, trace: &Trace, location: LocationRef, event: &Event) {
         match &event.kind {
-            EventKind::MpiCollectiveEnd(collective)
-            | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
+            EventKind::MpiCollectiveEnd(collective) | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
                 if let Some(row) = self.rows.get_mut(&collective.comm) {
                     let name = format!("{:?}", collective.op);
                     *row.collectives.entry(name).or_insert(0) += 1;
@@ -105,11 +101,7 @@ impl Communicators {
     pub(crate) fn finish(self) -> (Vec<Row>, Vec<Messages>) {
         let messages = self.messages.iter();
         let messages = messages.map(|((comm, from, to), (count, bytes))| Messages {
-            communicator: self
-                .rows
-                .get(comm)
-                .map(|row| row.name.clone())
-                .unwrap_or_default(),
+            communicator: self.rows.get(comm).map(|row| row.name.clone()).unwrap_or_default(),
             from: *from,
             to: *to,
             count: *count,

@@ -65,36 +65,18 @@ impl Gpus {
             fact(launches, format!("{} of {of} timed", count(timed)));
         }
         let joined = number("kernels_joined") + number("kernels_of_graphs");
-        fact(
-            joined,
-            plural(joined, "kernel of NCCL's", "kernels of NCCL's"),
-        );
+        fact(joined, plural(joined, "kernel of NCCL's", "kernels of NCCL's"));
         for (name, one, many) in [
-            (
-                "kernels_of_graphs_unknown",
-                "of a graph, operation unknown",
-                "of graphs, operation unknown",
-            ),
-            (
-                "kernels_without_launch",
-                "without its launch",
-                "without their launches",
-            ),
+            ("kernels_of_graphs_unknown", "of a graph, operation unknown", "of graphs, operation unknown"),
+            ("kernels_without_launch", "without its launch", "without their launches"),
             ("kernels_other", "other kernel", "other kernels"),
             ("copies_shown", "copy", "copies"),
-            (
-                "not_placed",
-                "without a place in time",
-                "without a place in time",
-            ),
+            ("not_placed", "without a place in time", "without a place in time"),
         ] {
             fact(number(name), plural(number(name), one, many));
         }
-        let backends = if self.backends.is_empty() {
-            "no way is stated".to_owned()
-        } else {
-            self.backends.join(" and ")
-        };
+        let backends =
+            if self.backends.is_empty() { "no way is stated".to_owned() } else { self.backends.join(" and ") };
         facts.insert(0, backends);
         Some(facts.join(", "))
     }
@@ -116,11 +98,7 @@ mod tests {
             ("kernels_of_graphs_unknown", 4),
         ];
         let numbers = numbers.map(|(name, number)| (name.to_owned(), number));
-        let mut gpus = Gpus {
-            backends: vec!["cupti".to_owned()],
-            numbers: numbers.into(),
-            ..Gpus::default()
-        };
+        let mut gpus = Gpus { backends: vec!["cupti".to_owned()], numbers: numbers.into(), ..Gpus::default() };
         assert_eq!(
             gpus.line().expect("there is something"),
             "cupti, 2 devices, 6 of 7 launches timed, 6 kernels of NCCL's, 4 of graphs, operation unknown"

@@ -28,11 +28,7 @@ struct Class<'a> {
 impl<'a> Operations<'a> {
     /// No operations yet.
     pub(crate) fn new(trace: &'a Trace) -> Self {
-        Self {
-            trace,
-            instances: Instances::of(trace),
-            classes: BTreeMap::new(),
-        }
+        Self { trace, instances: Instances::of(trace), classes: BTreeMap::new() }
     }
 
     /// The events of the next location follow.
@@ -64,9 +60,7 @@ impl<'a> Operations<'a> {
         } else {
             let duration_ns = operation.end.saturating_sub(operation.start);
             class.durations_ns.push(duration_ns);
-            class
-                .algorithm_bandwidths
-                .extend(fields.algorithm_bandwidth);
+            class.algorithm_bandwidths.extend(fields.algorithm_bandwidth);
             class.bus_bandwidths.extend(fields.bus_bandwidth);
         }
     }
@@ -75,9 +69,7 @@ impl<'a> Operations<'a> {
     pub(crate) fn finish(self) -> Vec<Row> {
         let trace = self.trace;
         let classes = self.classes.into_iter();
-        let mut rows: Vec<Row> = classes
-            .map(|((region, _), class)| class.row(trace.region_name(region)))
-            .collect();
+        let mut rows: Vec<Row> = classes.map(|((region, _), class)| class.row(trace.region_name(region))).collect();
         rows.sort_by(|a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
         rows
     }
@@ -146,18 +138,10 @@ fn owned(timing: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
 
 fn durations(mut all: Vec<u64>) -> Option<Durations> {
     all.sort_unstable();
-    Some(Durations {
-        min: *all.first()?,
-        median: *all.get(all.len() / 2)?,
-        max: *all.last()?,
-        total: all.iter().sum(),
-    })
+    Some(Durations { min: *all.first()?, median: *all.get(all.len() / 2)?, max: *all.last()?, total: all.iter().sum() })
 }
 
 fn bandwidths(mut all: Vec<f64>) -> Option<Bandwidths> {
     all.sort_unstable_by(f64::total_cmp);
-    Some(Bandwidths {
-        median: *all.get(all.len() / 2)?,
-        max: *all.last()?,
-    })
+    Some(Bandwidths { median: *all.get(all.len() / 2)?, max: *all.last()? })
 }

@@ -40,13 +40,8 @@ pub(crate) fn places(trace: &Trace) -> (Vec<Host>, Vec<Process>) {
         let host = node.and_then(|node| trace.node_name(node));
         let host = host.unwrap_or_default().to_owned();
         *hosts.entry(host.clone()).or_insert(0) += 1;
-        let process = Process {
-            name: trace.group_name(reference).to_owned(),
-            host,
-            gpus: Vec::new(),
-            locations: 0,
-            events: 0,
-        };
+        let process =
+            Process { name: trace.group_name(reference).to_owned(), host, gpus: Vec::new(), locations: 0, events: 0 };
         processes.insert(reference, process);
     }
     for (reference, group) in groups {

@@ -56,11 +56,7 @@ impl Recording {
             unresolved: number("NCCL::PXN::UNRESOLVED").unwrap_or(0),
             lines: list("NCCL::PXN::LIST"),
         });
-        Self {
-            flight,
-            switches: list("NCCL::MEASUREMENT::LIST"),
-            pxn,
-        }
+        Self { flight, switches: list("NCCL::MEASUREMENT::LIST"), pxn }
     }
 
     /// A name and a line for each that is there; `start_ns` is when the archive begins.
@@ -97,10 +93,7 @@ impl Recording {
             };
             facts.push((
                 "PXN",
-                format!(
-                    "{} done for ranks of other processes{counts}",
-                    plural(pxn.transfers, "transfer", "transfers")
-                ),
+                format!("{} done for ranks of other processes{counts}", plural(pxn.transfers, "transfer", "transfers")),
             ));
         }
         facts

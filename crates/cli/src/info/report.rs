@@ -40,11 +40,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(
-        trace: &Trace,
-        operations: Operations<'_>,
-        communicators: Communicators,
-    ) -> Self {
+    pub(crate) fn of(trace: &Trace, operations: Operations<'_>, communicators: Communicators) -> Self {
         let archive = &trace.archive;
         let list = |name| statement::lines(archive, name);
         let clock = trace.definitions.clock.as_ref();

@@ -28,12 +28,7 @@ fn cut(into: &mut String, rows: usize) {
 }
 
 /// A table of the first rows.
-fn table<T>(
-    text: &mut String,
-    columns: &[(&str, Side)],
-    rows: &[T],
-    cells: impl Fn(&T) -> Vec<String>,
-) {
+fn table<T>(text: &mut String, columns: &[(&str, Side)], rows: &[T], cells: impl Fn(&T) -> Vec<String>) {
     let mut table = Table::new(columns);
     for row in rows.iter().take(MOST_ROWS) {
         table.row(cells(row));
@@ -92,10 +87,7 @@ fn head(report: &Report, text: &mut String) {
 fn commands(commands: &[String]) -> Vec<String> {
     match commands {
         [first, _, ..] => {
-            vec![format!(
-                "{first} (and {}: --json has all)",
-                plural(commands.len() as u64 - 1, "other", "others")
-            )]
+            vec![format!("{first} (and {}: --json has all)", plural(commands.len() as u64 - 1, "other", "others"))]
         }
         _ => commands.to_owned(),
     }
@@ -112,18 +104,11 @@ fn clocks(report: &Report) -> Option<String> {
     let violated = match said("violations")? {
         0 => String::new(),
         number => {
-            format!(
-                ", {} of them violated, by up to {}",
-                count(number),
-                time(said("worst_violation_ns").unwrap_or(0))
-            )
+            format!(", {} of them violated, by up to {}", count(number), time(said("worst_violation_ns").unwrap_or(0)))
         }
     };
     Some(match (said("groups")?, said("uncertainty_ns")) {
-        (1, Some(uncertainty)) => format!(
-            "{hosts} on one clock to {} by {constraints}{violated}",
-            time(uncertainty)
-        ),
+        (1, Some(uncertainty)) => format!("{hosts} on one clock to {} by {constraints}{violated}", time(uncertainty)),
         (groups, _) => format!(
             "{hosts}, {} that nothing compares: the system clocks are not corrected ({constraints}{violated})",
             plural(groups, "group", "groups")
@@ -134,9 +119,7 @@ fn clocks(report: &Report) -> Option<String> {
 /// The short name of an event set that has one.
 fn preset(events: &str) -> String {
     let presets = [("light", LIGHT), ("standard", STANDARD), ("full", FULL)];
-    let found = presets
-        .iter()
-        .find(|(_, mask)| event_names(*mask).join(",") == events);
+    let found = presets.iter().find(|(_, mask)| event_names(*mask).join(",") == events);
     found.map_or_else(|| events.to_owned(), |(name, _)| (*name).to_owned())
 }
 
@@ -149,13 +132,7 @@ fn processes(report: &Report, text: &mut String) {
             plural(report.hosts.len() as u64, "host", "hosts")
         ),
     );
-    let columns = [
-        ("process", Left),
-        ("host", Left),
-        ("GPUs", Right),
-        ("locations", Right),
-        ("events", Right),
-    ];
+    let columns = [("process", Left), ("host", Left), ("GPUs", Right), ("locations", Right), ("events", Right)];
     table(text, &columns, &report.processes, |process| {
         vec![
             process.name.clone(),
@@ -210,8 +187,7 @@ fn operations(report: &Report, text: &mut String) {
     ]);
     for row in &report.operations {
         let duration = |pick: fn(operations::Durations) -> u64| {
-            row.duration_ns
-                .map_or_else(|| "-".to_owned(), |all| time(pick(all)))
+            row.duration_ns.map_or_else(|| "-".to_owned(), |all| time(pick(all)))
         };
         let sizes = if row.bytes_min == row.bytes_max {
             bytes(row.bytes_min)
@@ -232,15 +208,8 @@ fn operations(report: &Report, text: &mut String) {
         ]);
     }
     table.print(text);
-    if report
-        .operations
-        .iter()
-        .any(|row| row.timing.contains_key("enqueue"))
-    {
-        line(
-            text,
-            "  enqueue: only the queueing was seen; these times do not say how long the operations ran",
-        );
+    if report.operations.iter().any(|row| row.timing.contains_key("enqueue")) {
+        line(text, "  enqueue: only the queueing was seen; these times do not say how long the operations ran");
     }
 }
 
@@ -249,9 +218,7 @@ fn timing(row: &operations::Row) -> String {
         1 => row.timing.keys().cloned().collect(),
         _ => {
             let sources = row.timing.iter();
-            sources
-                .map(|(source, number)| format!("{source} {}", count(*number)))
-                .collect()
+            sources.map(|(source, number)| format!("{source} {}", count(*number))).collect()
         }
     };
     if row.unfinished > 0 {
@@ -265,13 +232,7 @@ fn messages(report: &Report, text: &mut String) {
         return;
     }
     line(text, "\nmessages between ranks");
-    let columns = [
-        ("communicator", Left),
-        ("from", Right),
-        ("to", Right),
-        ("count", Right),
-        ("bytes", Right),
-    ];
+    let columns = [("communicator", Left), ("from", Right), ("to", Right), ("count", Right), ("bytes", Right)];
     table(text, &columns, &report.messages, |messages| {
         vec![
             messages.communicator.clone(),
@@ -286,22 +247,11 @@ fn messages(report: &Report, text: &mut String) {
 fn completeness(report: &Report, text: &mut String) {
     let completeness = &report.completeness;
     if completeness.kinds.is_empty() {
-        line(
-            text,
-            "\nnothing is said about completeness: this archive is not the plugin's",
-        );
+        line(text, "\nnothing is said about completeness: this archive is not the plugin's");
         return;
     }
     line(text, "\ncompleteness");
-    let mut columns = vec![
-        "seen",
-        "written",
-        "not_shown",
-        "duplicate",
-        "unfinished",
-        "orphan",
-        "lost",
-    ];
+    let mut columns = vec!["seen", "written", "not_shown", "duplicate", "unfinished", "orphan", "lost"];
     // Few archives have these.
     let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
     columns.extend(rare.filter(|column| completeness.sum(column) > 0));
@@ -316,26 +266,14 @@ fn completeness(report: &Report, text: &mut String) {
     table.print(text);
     for (name, number) in &completeness.other {
         if *number > 0 {
-            line(
-                text,
-                format_args!("  {}: {}", name.replace('_', " "), count(*number)),
-            );
+            line(text, format_args!("  {}: {}", name.replace('_', " "), count(*number)));
         }
     }
     for (number, what) in [
         (completeness.callbacks_lost, "callbacks not recorded"),
-        (
-            completeness.callbacks_late,
-            "callbacks after the end of recording",
-        ),
-        (
-            completeness.ranks_missing,
-            "ranks of communicators not recorded",
-        ),
-        (
-            completeness.collectives_unmatched,
-            "collectives not on all recorded ranks",
-        ),
+        (completeness.callbacks_late, "callbacks after the end of recording"),
+        (completeness.ranks_missing, "ranks of communicators not recorded"),
+        (completeness.collectives_unmatched, "collectives not on all recorded ranks"),
         (completeness.problem_count, "problems in journals"),
     ] {
         if number > 0 {
@@ -343,12 +281,7 @@ fn completeness(report: &Report, text: &mut String) {
         }
     }
     matching(&completeness.matching, text);
-    for problem in completeness
-        .problems
-        .iter()
-        .chain(&completeness.parts_left_out)
-        .take(MOST_ROWS)
-    {
+    for problem in completeness.problems.iter().chain(&completeness.parts_left_out).take(MOST_ROWS) {
         line(text, format_args!("    {problem}"));
     }
 }
@@ -357,16 +290,8 @@ fn matching(matching: &Matching, text: &mut String) {
     let mismatches: Vec<String> = matching.lines().collect();
     for (number, what, lines) in [
         (matching.number(), "mismatches between ranks", &mismatches),
-        (
-            matching.ranks_behind.number,
-            "ranks that ended earlier than others",
-            &matching.ranks_behind.lines,
-        ),
-        (
-            matching.unknown.number,
-            "communicators whose ranks cannot all be compared",
-            &matching.unknown.lines,
-        ),
+        (matching.ranks_behind.number, "ranks that ended earlier than others", &matching.ranks_behind.lines),
+        (matching.unknown.number, "communicators whose ranks cannot all be compared", &matching.unknown.lines),
     ] {
         if number > 0 {
             line(text, format_args!("  {what}: {}", count(number)));

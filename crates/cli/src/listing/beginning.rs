@@ -14,14 +14,8 @@ pub(crate) fn share(recordings: &mut [Recording]) {
         let first = offsets.entry(recording.boot_id.clone()).or_insert(found);
         *first = (*first).min(found);
     }
-    let offset = |recording: &Recording| {
-        offsets
-            .get(&recording.boot_id)
-            .map_or(0, |(_, offset)| *offset)
-    };
-    let begins = recordings
-        .iter()
-        .map(|recording| recording.begin_ns.saturating_add_signed(offset(recording)));
+    let offset = |recording: &Recording| offsets.get(&recording.boot_id).map_or(0, |(_, offset)| *offset);
+    let begins = recordings.iter().map(|recording| recording.begin_ns.saturating_add_signed(offset(recording)));
     let Some(begin) = begins.min() else { return };
     for recording in recordings {
         recording.begin_ns = begin.saturating_sub_signed(offset(recording));

@@ -33,9 +33,7 @@ pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols
         (event::Value::Name(name), _) => symbols.text(name).into(),
         (event::Value::Text(text), _) => text.into(),
         (event::Value::Net(data), _) => Value::Object(net(data)?),
-        (event::Value::Uuid(bytes), _) => {
-            Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-        }
+        (event::Value::Uuid(bytes), _) => Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
         (event::Value::Extent(extent), _) => words::extent(extent).into(),
         (event::Value::Version(parts), _) => Value::Several(parts.map(Value::from).into()),
     })
@@ -61,13 +59,7 @@ pub(super) fn arguments(args: StateArgs) -> List {
 fn net(data: NetData) -> Option<List> {
     match data {
         NetData::Opaque => None,
-        NetData::IbQueuePair {
-            device,
-            work_request,
-            opcode,
-            queue_pair,
-            bytes,
-        } => Some(vec![
+        NetData::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => Some(vec![
             ("type", "ibQueuePair".into()),
             ("device", device.into()),
             ("workRequest", work_request.into()),
@@ -75,11 +67,7 @@ fn net(data: NetData) -> Option<List> {
             ("queuePair", queue_pair.into()),
             ("bytes", bytes.into()),
         ]),
-        NetData::Socket {
-            descriptor,
-            operation,
-            bytes,
-        } => Some(vec![
+        NetData::Socket { descriptor, operation, bytes } => Some(vec![
             ("type", "socket".into()),
             ("descriptor", descriptor.into()),
             ("operation", operation.into()),

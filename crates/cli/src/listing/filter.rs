@@ -13,12 +13,7 @@ pub(crate) struct Filter {
     comm: Vec<String>,
 
     /// Only of these ranks (of their communicators)
-    #[arg(
-        long,
-        value_name = "RANK",
-        value_delimiter = ',',
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', allow_negative_numbers = true)]
     rank: Vec<i32>,
 
     /// Only of these kinds, such as Coll,ProxyStep
@@ -91,11 +86,7 @@ impl Filter {
 
     /// Whether this rank is wanted.
     pub(crate) fn wants_rank(&self, rank: Option<i64>) -> bool {
-        self.rank.is_empty()
-            || self
-                .rank
-                .iter()
-                .any(|wanted| Some(i64::from(*wanted)) == rank)
+        self.rank.is_empty() || self.rank.iter().any(|wanted| Some(i64::from(*wanted)) == rank)
     }
 
     /// Whether this kind is wanted.
@@ -110,19 +101,13 @@ impl Filter {
     /// Whether what began and ended then (`None`: never) goes on in the time that is wanted.
     pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
         let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
-        let is_early = self
-            .from
-            .zip(last_ns)
-            .is_some_and(|(from, last)| last < from.after(begin_ns));
+        let is_early = self.from.zip(last_ns).is_some_and(|(from, last)| last < from.after(begin_ns));
         !is_late && !is_early
     }
 
     /// The kinds that are asked for and that do not exist.
     pub(crate) fn unknown_kinds(&self, exists: impl Fn(&Self) -> bool) -> Vec<&str> {
-        let single = |kind: &&String| Self {
-            kind: vec![(*kind).clone()],
-            ..Self::default()
-        };
+        let single = |kind: &&String| Self { kind: vec![(*kind).clone()], ..Self::default() };
         let unknown = self.kind.iter().filter(|kind| !exists(&single(kind)));
         unknown.map(String::as_str).collect()
     }
@@ -150,11 +135,7 @@ mod tests {
 
     #[test]
     fn what_overlaps_is_in_the_window() {
-        let filter = Filter {
-            from: Some(Time::Relative(10)),
-            to: Some(Time::Absolute(120)),
-            ..Filter::default()
-        };
+        let filter = Filter { from: Some(Time::Relative(10)), to: Some(Time::Absolute(120)), ..Filter::default() };
         // The beginning is 100: wanted is 110 to 120.
         assert!(filter.wants_time(100, 105, Some(110)));
         assert!(filter.wants_time(100, 120, Some(130)));

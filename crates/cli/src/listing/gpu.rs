@@ -34,25 +34,15 @@ pub(crate) fn place(all: &mut [Entry], ticks: &[u64], clock: &HostClock) {
         };
         let until = ticks.saturating_add(sample.uncertainty_ticks);
         let uncertainty_ticks = clock.nanoseconds(until).saturating_sub(said.when.ns);
-        let sample = ClockSample {
-            uncertainty_ticks,
-            ..sample
-        };
+        let sample = ClockSample { uncertainty_ticks, ..sample };
         Some((said.when.ns, sample))
     });
     let clocks = SampleClocks::of(samples);
     for said in all {
         let (clock, device, start_ns, end_ns) = match said.record {
-            GpuRecord::Kernel(kernel) => (
-                GpuClock::Cupti,
-                kernel.device,
-                kernel.start_ns,
-                kernel.end_ns,
-            ),
+            GpuRecord::Kernel(kernel) => (GpuClock::Cupti, kernel.device, kernel.start_ns, kernel.end_ns),
             GpuRecord::Copy(copy) => (GpuClock::Cupti, copy.device, copy.start_ns, copy.end_ns),
-            GpuRecord::LaunchTime(time) => {
-                (GpuClock::Events, time.ordinal, time.start_ns, time.end_ns)
-            }
+            GpuRecord::LaunchTime(time) => (GpuClock::Events, time.ordinal, time.start_ns, time.end_ns),
             _ => continue,
         };
         if let Some((from, to)) = clocks.place(clock, device, start_ns, end_ns) {

@@ -98,10 +98,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     if let Some(kind) = unknown.first() {
         let names = Kind::ALL.iter().map(|kind| kind.name());
         let names: Vec<&str> = names.chain([gpu::KIND]).collect();
-        bail!(
-            "--kind {kind}: there is no such kind; there are {}",
-            names.join(", ")
-        );
+        bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
     }
     let mut recordings = Vec::new();
     let mut unread = Vec::new();
@@ -133,19 +130,12 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
         crate::print::error(error);
     }
     recordings.iter().for_each(Recording::remark);
-    Ok(
-        if unread.is_empty() && recordings.iter().all(Recording::is_whole) {
-            Exit::Well
-        } else {
-            Exit::Problems
-        },
-    )
+    Ok(if unread.is_empty() && recordings.iter().all(Recording::is_whole) { Exit::Well } else { Exit::Problems })
 }
 
 /// Whether the user means an archive: its anchor file, or a directory that has one.
 fn is_archive(path: &Path) -> bool {
-    path.join(place::ANCHOR).is_file()
-        || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
+    path.join(place::ANCHOR).is_file() || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
 }
 
 /// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
@@ -157,11 +147,7 @@ fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
     if path.join(JOURNAL).is_dir() {
         return Ok(vec![path.join(JOURNAL)]);
     }
-    let parts = if has_parts {
-        path.join(PARTS)
-    } else {
-        path.to_owned()
-    };
+    let parts = if has_parts { path.join(PARTS) } else { path.to_owned() };
     let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
     let mut parts: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     parts.sort();
@@ -172,13 +158,7 @@ fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
     }
     let is_part = |part: &&PathBuf| part.join("process.json").is_file();
     if path.join("process.json").is_file() || parts.iter().any(|part| is_part(&part)) {
-        bail!(
-            "{}: no journal: they go when they are written, unless NCCL_OTF2_KEEP_JOURNAL=1",
-            path.display()
-        );
+        bail!("{}: no journal: they go when they are written, unless NCCL_OTF2_KEEP_JOURNAL=1", path.display());
     }
-    bail!(
-        "{}: no archive, no directory of a process's part, and no journal",
-        path.display()
-    )
+    bail!("{}: no archive, no directory of a process's part, and no journal", path.display())
 }

@@ -115,18 +115,15 @@ impl Recording {
                 threads.insert(record.slot, thread_id);
             }
             RecordBody::ThreadEnd => {}
-            RecordBody::ClockPair {
-                monotonic_ns,
-                realtime_ns,
-                monotonic_raw_ns,
-                uncertainty_ticks,
-            } => pairs.push(ClockPair {
-                ticks: record.ticks,
-                monotonic_ns,
-                realtime_ns,
-                monotonic_raw_ns,
-                uncertainty_ticks,
-            }),
+            RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => {
+                pairs.push(ClockPair {
+                    ticks: record.ticks,
+                    monotonic_ns,
+                    realtime_ns,
+                    monotonic_raw_ns,
+                    uncertainty_ticks,
+                })
+            }
             _ => {
                 let tid = threads.get(&record.slot).copied().unwrap_or(0);
                 said.push((tid, record));
@@ -142,9 +139,7 @@ impl Recording {
             pid,
             boot_id: boot_id(path),
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
-            begin_ns: said
-                .first()
-                .map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
+            begin_ns: said.first().map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
             comms: Vec::new(),
             known: BTreeMap::new(),
             finalizes: Vec::new(),
@@ -167,17 +162,8 @@ impl Recording {
         Ok(recording)
     }
 
-    fn take(
-        &mut self,
-        tid: u32,
-        record: Record,
-        clock: &HostClock,
-        places: &mut BTreeMap<u64, usize>,
-    ) {
-        let when = Moment {
-            ns: clock.nanoseconds(record.ticks),
-            tid,
-        };
+    fn take(&mut self, tid: u32, record: Record, clock: &HostClock, places: &mut BTreeMap<u64, usize>) {
+        let when = Moment { ns: clock.nanoseconds(record.ticks), tid };
         match record.body {
             // It comes before all others, and again with its time where the beginning is still there.
             RecordBody::CommKnown(comm) => {
@@ -190,19 +176,12 @@ impl Recording {
                 record: comm,
                 is_wanted: true,
             }),
-            RecordBody::CommFinalize { end_ticks } => self.finalizes.push(Finalize {
-                context: record.id,
-                begin: when,
-                end_ns: clock.nanoseconds(end_ticks),
-            }),
+            RecordBody::CommFinalize { end_ticks } => {
+                self.finalizes.push(Finalize { context: record.id, begin: when, end_ns: clock.nanoseconds(end_ticks) })
+            }
             RecordBody::Start(start) => {
                 places.insert(record.id, self.events.len());
-                self.events.push(Event {
-                    id: record.id,
-                    start: when,
-                    stop: None,
-                    record: start,
-                });
+                self.events.push(Event { id: record.id, start: when, stop: None, record: start });
             }
             RecordBody::Stop => {
                 let place = places.get(&record.id);
@@ -212,23 +191,15 @@ impl Recording {
                     None => self.orphan_stops += 1,
                 }
             }
-            RecordBody::State { state, args } => self.states.push(State {
-                event: record.id,
-                when,
-                number: state,
-                args,
-            }),
+            RecordBody::State { state, args } => {
+                self.states.push(State { event: record.id, when, number: state, args })
+            }
             RecordBody::ThreadBegin { .. }
             | RecordBody::ThreadEnd
             | RecordBody::ClockPair { .. }
             | RecordBody::Switch(_)
             | RecordBody::NotSelected(_) => {}
-            RecordBody::Gpu(said) => self.gpu.push(gpu::Entry {
-                when,
-                duration_ns: None,
-                id: record.id,
-                record: said,
-            }),
+            RecordBody::Gpu(said) => self.gpu.push(gpu::Entry { when, duration_ns: None, id: record.id, record: said }),
         }
     }
 
@@ -245,8 +216,8 @@ impl Recording {
         let mut wanted = BTreeMap::new();
         for comm in &self.comms {
             let name = self.outcome.symbols.text(comm.record.name);
-            let is_wanted = filter.wants_comm(name, Some(comm.record.comm_id))
-                && filter.wants_rank(Some(comm.record.rank.into()));
+            let is_wanted =
+                filter.wants_comm(name, Some(comm.record.comm_id)) && filter.wants_rank(Some(comm.record.rank.into()));
             wanted.insert(comm.context, is_wanted);
         }
         // A context of another process (PXN) is of no communicator that is known here.
@@ -266,21 +237,14 @@ impl Recording {
             of_events.get(&event).copied().unwrap_or(stray)
         };
         let events = self.events.iter().filter(|_| !self.gpu.is_empty());
-        let launches: BTreeMap<u64, u64> = events
-            .map(|event| (event.id, event.record.context))
-            .collect();
+        let launches: BTreeMap<u64, u64> = events.map(|event| (event.id, event.record.context)).collect();
         self.gpu.retain(|said| {
             // It is of its launch's rank, or its communicator's.
             let context = launches.get(&said.id).copied().unwrap_or(said.id);
-            let is_wanted = wanted
-                .get(&context)
-                .copied()
-                .unwrap_or_else(|| foreign && filter.wants_rank(None));
+            let is_wanted = wanted.get(&context).copied().unwrap_or_else(|| foreign && filter.wants_rank(None));
             let ns = said.when.ns;
             let end_ns = ns.saturating_add(said.duration_ns.unwrap_or(0));
-            is_wanted
-                && filter.wants_kind(gpu::KIND)
-                && filter.wants_time(begin_ns, ns, Some(end_ns))
+            is_wanted && filter.wants_kind(gpu::KIND) && filter.wants_time(begin_ns, ns, Some(end_ns))
         });
         self.events.retain(|event| {
             let stop = event.stop.map(|stop| stop.ns);
@@ -321,14 +285,10 @@ impl Recording {
         }
         if self.orphan_stops > 0 {
             let stops = plural(self.orphan_stops, "stop", "stops");
-            print::note(format_args!(
-                "{path}: {stops} of events that it does not have"
-            ));
+            print::note(format_args!("{path}: {stops} of events that it does not have"));
         }
         if self.calibration == Calibration::Assumed {
-            print::note(format_args!(
-                "{path}: fewer than two clock readings: its times are ticks, not nanoseconds"
-            ));
+            print::note(format_args!("{path}: fewer than two clock readings: its times are ticks, not nanoseconds"));
         }
     }
 }

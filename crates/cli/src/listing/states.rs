@@ -38,9 +38,7 @@ const NAMES: [&str; 32] = [
 /// A state's name; its number when no release defines it.
 pub(crate) fn name(state: u32) -> String {
     let place = usize::try_from(state).unwrap_or(usize::MAX);
-    NAMES
-        .get(place)
-        .map_or_else(|| state.to_string(), |name| (*name).to_owned())
+    NAMES.get(place).map_or_else(|| state.to_string(), |name| (*name).to_owned())
 }
 
 /// Whether NCCL says something with this state; where it does not, its absence says nothing either.
@@ -57,10 +55,7 @@ mod tests {
     #[test]
     fn names_stand_at_their_numbers() {
         assert_eq!(name(state::PROXY_OP_RECV_DONE), "ProxyOpRecvDone");
-        assert_eq!(
-            name(state::PROXY_STEP_SEND_PEER_WAIT),
-            "ProxyStepSendPeerWait"
-        );
+        assert_eq!(name(state::PROXY_STEP_SEND_PEER_WAIT), "ProxyStepSendPeerWait");
         assert_eq!(name(state::GROUP_START_API_STOP), "GroupStartApiStop");
         assert_eq!(name(state::KERNEL_PHASE_STOP), "KernelPhaseStop");
         assert_eq!(name(state::LAST + 1), "32");

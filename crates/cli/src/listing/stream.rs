@@ -70,11 +70,7 @@ pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()>
 }
 
 fn moment(recording: &Recording, when: Moment) -> Value {
-    Value::Object(vec![
-        ("ts", Value::Time(when.ns)),
-        ("pid", recording.pid.into()),
-        ("tid", when.tid.into()),
-    ])
+    Value::Object(vec![("ts", Value::Time(when.ns)), ("pid", recording.pid.into()), ("tid", when.tid.into())])
 }
 
 /// From when to when; nothing is said of an end that was not recorded.
@@ -103,59 +99,29 @@ fn lifecycle(func: &str) -> List {
 
 fn init(recording: &Recording, comm: &Comm) -> List {
     let record = &comm.record;
-    let stop = Moment {
-        ns: comm.end_ns,
-        ..comm.begin
-    };
+    let stop = Moment { ns: comm.end_ns, ..comm.begin };
     let details = vec![
         ("nranks", record.ranks.into()),
         ("nnodes", record.nodes.into()),
-        (
-            "commName",
-            recording.outcome.symbols.text(record.name).into(),
-        ),
+        ("commName", recording.outcome.symbols.text(record.name).into()),
         ("table", record.table.into()),
         ("ncclVersion", record.nccl_version.into()),
     ];
-    let rest = vec![
-        ("ctx", Value::Address(comm.context)),
-        ("details", Value::Object(details)),
-    ];
+    let rest = vec![("ctx", Value::Address(comm.context)), ("details", Value::Object(details))];
     let who = who(recording, comm.context, 0);
-    [
-        lifecycle("ProfilerInit"),
-        who,
-        span(recording, comm.begin, Some(stop)),
-        rest,
-    ]
-    .concat()
+    [lifecycle("ProfilerInit"), who, span(recording, comm.begin, Some(stop)), rest].concat()
 }
 
 fn finalize(recording: &Recording, call: &Finalize) -> List {
-    let stop = Moment {
-        ns: call.end_ns,
-        ..call.begin
-    };
-    let rest = vec![
-        ("ctx", Value::Address(call.context)),
-        ("details", Value::Object(List::new())),
-    ];
+    let stop = Moment { ns: call.end_ns, ..call.begin };
+    let rest = vec![("ctx", Value::Address(call.context)), ("details", Value::Object(List::new()))];
     let who = who(recording, call.context, 0);
-    [
-        lifecycle("ProfilerFinalize"),
-        who,
-        span(recording, call.begin, Some(stop)),
-        rest,
-    ]
-    .concat()
+    [lifecycle("ProfilerFinalize"), who, span(recording, call.begin, Some(stop)), rest].concat()
 }
 
 fn gpu(recording: &Recording, entry: &Entry) -> List {
-    let mut list = vec![
-        ("recordType", "gpu".into()),
-        ("type", entry.kind().into()),
-        ("ts", Value::Time(entry.when.ns)),
-    ];
+    let mut list =
+        vec![("recordType", "gpu".into()), ("type", entry.kind().into()), ("ts", Value::Time(entry.when.ns))];
     list.extend(entry.duration_ns.map(|ns| ("duration", Value::Time(ns))));
     list.push(("pid", recording.pid.into()));
     list.push(("eventAddr", Value::Address(entry.id)));

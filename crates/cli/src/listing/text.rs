@@ -42,20 +42,13 @@ impl Columns {
     /// The columns' heads.
     pub(crate) fn head(&self, location: &str) -> String {
         let (location_width, rank_width) = (self.location, self.whose);
-        format!(
-            "{:>15}  {:>9}  {location:location_width$}  {:rank_width$}  event",
-            "time [s]", "duration", "rank"
-        )
+        format!("{:>15}  {:>9}  {location:location_width$}  {:rank_width$}  event", "time [s]", "duration", "rank")
     }
 
     /// A line.
     pub(crate) fn line(&self, line: &Line) -> String {
         let (location, whose) = (self.location, self.whose);
-        let time = format!(
-            "{}.{:09}",
-            line.after_ns / 1_000_000_000,
-            line.after_ns % 1_000_000_000
-        );
+        let time = format!("{}.{:09}", line.after_ns / 1_000_000_000, line.after_ns % 1_000_000_000);
         format!(
             "{time:>15}  {:>9}  {:location$}  {:whose$}  {:indent$}{}",
             line.duration.as_deref().unwrap_or(""),
@@ -75,10 +68,8 @@ const MOST_DEPTH: usize = 16;
 pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()> {
     let mut ids = recordings.iter().flat_map(|recording| &recording.comms);
     let first = ids.next().map(|comm| comm.record.comm_id);
-    let names = Names {
-        processes: recordings.len() > 1,
-        communicators: ids.any(|comm| Some(comm.record.comm_id) != first),
-    };
+    let names =
+        Names { processes: recordings.len() > 1, communicators: ids.any(|comm| Some(comm.record.comm_id) != first) };
     let mut lines: Vec<Line> = Vec::new();
     for recording in recordings {
         lines_of(recording, &names, &mut lines);
@@ -132,10 +123,7 @@ fn lines_of(recording: &Recording, names: &Names, lines: &mut Vec<Line>) {
             "" => String::new(),
             name => format!(" {name}"),
         };
-        let what = format!(
-            "init{name} commId={:#x} nranks={} nnodes={}",
-            record.comm_id, record.ranks, record.nodes
-        );
+        let what = format!("init{name} commId={:#x} nranks={} nnodes={}", record.comm_id, record.ranks, record.nodes);
         let duration = until(comm.begin, comm.end_ns);
         add(comm.begin, duration, whose(comm.context, 0), 0, what);
     }

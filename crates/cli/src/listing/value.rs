@@ -80,9 +80,7 @@ impl Value {
                 format!("[{}]", values.join(","))
             }
             Self::Object(list) => json(list),
-            Self::Attributes(list) => {
-                object(list.iter().map(|(name, value)| (name.as_str(), value)))
-            }
+            Self::Attributes(list) => object(list.iter().map(|(name, value)| (name.as_str(), value))),
         }
     }
 }
@@ -111,9 +109,7 @@ impl Display for Value {
 
 /// Fields for people, each ` name=value`.
 pub(super) fn pairs<N: Display>(fields: &[(N, Value)]) -> String {
-    let pairs = fields
-        .iter()
-        .map(|(name, value)| format!(" {name}={value}"));
+    let pairs = fields.iter().map(|(name, value)| format!(" {name}={value}"));
     pairs.collect()
 }
 
@@ -123,12 +119,7 @@ mod tests {
 
     #[test]
     fn values_survive() {
-        let several = [
-            Value::Float(0.1),
-            Value::Float(2e300),
-            Value::Float(f64::NAN),
-            "".into(),
-        ];
+        let several = [Value::Float(0.1), Value::Float(2e300), Value::Float(f64::NAN), "".into()];
         let list = vec![
             ("a", Value::from("x\"\\\n")),
             ("b", u64::MAX.into()),

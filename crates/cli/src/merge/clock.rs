@@ -84,30 +84,18 @@ impl Correction {
 
 /// The clock offsets that bring the times of a process onto Score-P's trace. `covered` are the times between which its
 /// events are.
-pub(super) fn composed(
-    local: &Piecewise,
-    correction: &Correction,
-    covered: (u64, u64),
-) -> Vec<ClockOffset> {
+pub(super) fn composed(local: &Piecewise, correction: &Correction, covered: (u64, u64)) -> Vec<ClockOffset> {
     let corrected = correction.curve();
     let trace_ticks = |ns: i128| {
         let parts = local.nearest(ns);
-        let parts = corrected
-            .as_ref()
-            .map_or(parts, |curve| curve.nearest(parts));
+        let parts = corrected.as_ref().map_or(parts, |curve| curve.nearest(parts));
         divided(parts, PARTS)
     };
-    let (first, last) = (
-        i128::from(covered.0),
-        i128::from(covered.1.max(covered.0 + 1)),
-    );
+    let (first, last) = (i128::from(covered.0), i128::from(covered.1.max(covered.0 + 1)));
     let bends = local.knots().iter().map(|(ns, _)| *ns);
     let corrections = correction.0.iter();
     let corrections = corrections.map(|offset| local.inverse(i128::from(offset.time) * PARTS));
-    let mut knots: BTreeSet<i128> = bends
-        .chain(corrections)
-        .filter(|ns| (first..=last).contains(ns))
-        .collect();
+    let mut knots: BTreeSet<i128> = bends.chain(corrections).filter(|ns| (first..=last).contains(ns)).collect();
     knots.extend([first, last]);
     offsets(knots, trace_ticks)
 }
@@ -135,27 +123,18 @@ pub(super) fn onto(
         divided(first_local.nearest(first_common.inverse(ns)), PARTS)
     };
     let own_times = |curve: &Piecewise| curve.knots().iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
-    let first_times = own_times(first_local)
-        .into_iter()
-        .chain(own_times(first_common));
+    let first_times = own_times(first_local).into_iter().chain(own_times(first_common));
     let bends = first_times.map(|ns| common.inverse(first_common.nearest(ns)));
     let bends = bends.chain(own_times(local)).chain(own_times(common));
     let (first, last) = (i128::from(span.0), i128::from(span.1.max(span.0 + 1)));
-    let mut knots: BTreeSet<i128> = bends
-        .map(|ns| divided(local.nearest(ns), PARTS))
-        .filter(|tick| (first..=last).contains(tick))
-        .collect();
+    let mut knots: BTreeSet<i128> =
+        bends.map(|ns| divided(local.nearest(ns), PARTS)).filter(|tick| (first..=last).contains(tick)).collect();
     knots.extend([first, last]);
     offsets(knots, ticks)
 }
 
 /// The clock offsets that lay our own common time onto another trace's, by a guess: at `from_ns` it is `to_ticks`.
-pub(super) fn guessed(
-    ours: &[ClockOffset],
-    from_ns: i128,
-    to_ticks: u64,
-    ticks_per_second: u64,
-) -> Vec<ClockOffset> {
+pub(super) fn guessed(ours: &[ClockOffset], from_ns: i128, to_ticks: u64, ticks_per_second: u64) -> Vec<ClockOffset> {
     let Some(common) = common_curve(ours) else {
         return Vec::new();
     };
@@ -202,17 +181,11 @@ mod tests {
     }
 
     fn anchors() -> Vec<Anchor> {
-        [10, 60, 110]
-            .map(|second| anchor(second * 1_000_000_000))
-            .into()
+        [10, 60, 110].map(|second| anchor(second * 1_000_000_000)).into()
     }
 
     fn offset(time: i128, offset: i64) -> ClockOffset {
-        ClockOffset {
-            time: u64::try_from(time).expect("a time"),
-            offset,
-            standard_deviation: 0.0,
-        }
+        ClockOffset { time: u64::try_from(time).expect("a time"), offset, standard_deviation: 0.0 }
     }
 
     #[test]
@@ -223,10 +196,7 @@ mod tests {
             (Timer::Realtime, |a| a.realtime_ns / 1000),
         ] {
             let local = local_curve(timer, &anchors()).expect("enough anchors");
-            let covered = (
-                anchor(11_000_000_000).monotonic_ns,
-                anchor(109_000_000_000).monotonic_ns,
-            );
+            let covered = (anchor(11_000_000_000).monotonic_ns, anchor(109_000_000_000).monotonic_ns);
             let offsets = composed(&local, &Correction::new(&[]), covered);
             for uptime_ns in (11..109).map(|second| second * 1_000_000_000 + 123_456_789) {
                 let there = anchor(uptime_ns);
@@ -243,16 +213,9 @@ mod tests {
         let local = local_curve(Timer::MonotonicRaw, &anchors()).expect("enough anchors");
         let second = 1_000_000_000;
         // Three offsets: a bend in the middle, and time before the first and after the last.
-        let corrections = [
-            offset(20 * second, 4569),
-            offset(50 * second, -3713),
-            offset(100 * second, 88_000),
-        ];
+        let corrections = [offset(20 * second, 4569), offset(50 * second, -3713), offset(100 * second, 88_000)];
         let correction = Correction::new(&corrections);
-        let covered = (
-            anchor(11 * second).monotonic_ns,
-            anchor(109 * second).monotonic_ns,
-        );
+        let covered = (anchor(11 * second).monotonic_ns, anchor(109 * second).monotonic_ns);
         let offsets = composed(&local, &correction, covered);
         for uptime in (11..109).map(|at| at * second + 5) {
             let there = anchor(uptime);
@@ -262,10 +225,7 @@ mod tests {
             assert!(off <= 3, "{uptime}: off by {off}");
         }
         let single = Correction::new(&corrections[..1]);
-        assert_eq!(
-            composed(&local, &single, covered),
-            composed(&local, &Correction::new(&[]), covered)
-        );
+        assert_eq!(composed(&local, &single, covered), composed(&local, &Correction::new(&[]), covered));
     }
 
     #[test]
@@ -280,9 +240,6 @@ mod tests {
         let ours = [offset(1000, 500), offset(2_000_001_000, 700)];
         let offsets = guessed(&ours, 1500, 10_000, 2_000_000_000);
         assert_eq!(applied(&offsets, 1000), 10_000);
-        assert_eq!(
-            applied(&offsets, 2_000_001_000),
-            10_000 + 2 * (2_000_000_000 + 200)
-        );
+        assert_eq!(applied(&offsets, 2_000_001_000), 10_000 + 2 * (2_000_000_000 + 200));
     }
 }

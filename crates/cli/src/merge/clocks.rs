@@ -41,10 +41,7 @@ impl Local {
             return None;
         }
         let (first, last) = (self.before.first()?, self.before.last()?);
-        Some((
-            clock::applied(&self.after, first.time),
-            clock::applied(&self.after, last.time),
-        ))
+        Some((clock::applied(&self.after, first.time), clock::applied(&self.after, last.time)))
     }
 }
 
@@ -82,8 +79,7 @@ pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
     let processes: BTreeSet<LocationGroupRef> = processes.collect();
     for (location, definition) in &nccl.definitions.locations {
         let file = nccl.archive.definition_file(*location);
-        let metadata =
-            std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let metadata = std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let process = nccl.process_of(*location);
         let process = process.filter(|process| processes.contains(process));
         let key = (process, metadata.dev(), metadata.ino());
@@ -113,28 +109,18 @@ pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
 /// # Errors
 ///
 /// When the clocks of a process cannot be laid over each other, or do not fit.
-pub(super) fn by_anchors(
-    scoreps: &[ScoreP],
-    nccls: &[Nccl],
-    pairs: &[Pair],
-    locals: &mut [Vec<Local>],
-) -> Result<()> {
+pub(super) fn by_anchors(scoreps: &[ScoreP], nccls: &[Nccl], pairs: &[Pair], locals: &mut [Vec<Local>]) -> Result<()> {
     let mut of_process: BTreeMap<(usize, LocationGroupRef), Vec<&mut Local>> = BTreeMap::new();
-    for (archive, local) in (0..).zip(locals).flat_map(|(archive, all)| {
-        all.iter_mut()
-            .filter(|local| local.events > 0)
-            .map(move |local| (archive, local))
-    }) {
+    for (archive, local) in (0..)
+        .zip(locals)
+        .flat_map(|(archive, all)| all.iter_mut().filter(|local| local.events > 0).map(move |local| (archive, local)))
+    {
         if let Some(process) = local.process {
-            of_process
-                .entry((archive, process))
-                .or_default()
-                .push(local);
+            of_process.entry((archive, process)).or_default().push(local);
         }
     }
     for pair in pairs {
-        let (Some(scorep), Some(nccl)) = (scoreps.get(pair.scorep.0), nccls.get(pair.nccl.0))
-        else {
+        let (Some(scorep), Some(nccl)) = (scoreps.get(pair.scorep.0), nccls.get(pair.nccl.0)) else {
             continue;
         };
         let theirs = scorep.processes.get(pair.scorep.1);
@@ -174,9 +160,7 @@ pub(super) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<Piece
         );
     }
     let Some(curve) = clock::local_curve(timer, &ours.anchors) else {
-        bail!(
-            "{name}: its clocks were read only once, which does not say how fast they run; guess with --align-start"
-        );
+        bail!("{name}: its clocks were read only once, which does not say how fast they run; guess with --align-start");
     };
     if timer == Timer::Counter && !is_same_rate(scorep, ours) {
         bail!(

@@ -111,9 +111,7 @@ impl FromStr for Seconds {
     fn from_str(text: &str) -> Result<Self, String> {
         let seconds = text.parse().ok();
         let seconds = seconds.filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-        seconds
-            .map(Self)
-            .ok_or_else(|| format!("{text:?} is not a number of seconds from 0 on"))
+        seconds.map(Self).ok_or_else(|| format!("{text:?} is not a number of seconds from 0 on"))
     }
 }
 
@@ -143,10 +141,7 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
 
 /// Writes the archive, reads it back and puts it in place.
 fn write(plan: &Plan, out: &Path) -> Result<verify::Read> {
-    let scorep = plan
-        .scoreps
-        .first()
-        .context("there is no trace of Score-P's")?;
+    let scorep = plan.scoreps.first().context("there is no trace of Score-P's")?;
     let staging = Staging::create(out)?;
     let mut merged = Merged::new(scorep.verbatim.clone());
     let mut ids = Ids::beside(scorep);
@@ -158,29 +153,15 @@ fn write(plan: &Plan, out: &Path) -> Result<verify::Read> {
         let shared = ids.of_another(archive)?;
         let numbers = merged.append(&archive.verbatim, &shared)?;
         processes.add(archive, &numbers);
-        appended.push(Appended {
-            archive: &archive.archive,
-            definitions: &archive.definitions,
-            numbers,
-            locals,
-        });
+        appended.push(Appended { archive: &archive.archive, definitions: &archive.definitions, numbers, locals });
     }
     for (number, (nccl, locals)) in plan.nccls.iter().zip(&plan.locals).enumerate() {
         let shared = ids.shared(&processes, nccl, number, &plan.pairs)?;
         let numbers = merged.append(&nccl.verbatim, &shared)?;
-        appended.push(Appended {
-            archive: &nccl.archive,
-            definitions: &nccl.definitions,
-            numbers,
-            locals,
-        });
+        appended.push(Appended { archive: &nccl.archive, definitions: &nccl.definitions, numbers, locals });
     }
     let definitions = merged.finish(clocks::span(&plan.scoreps, &plan.locals));
-    let lines: Vec<String> = plan
-        .pairs
-        .iter()
-        .map(|pair| report::line(plan, pair))
-        .collect();
+    let lines: Vec<String> = plan.pairs.iter().map(|pair| report::line(plan, pair)).collect();
     let text = anchor::text(&plan.scoreps, &plan.nccls, &lines, plan.clock());
     let bar = Bar::new();
     output::write(staging.path(), scorep, &appended, &definitions, &text, &bar)?;

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, bail};
 use otf2::records::LocationGroup;
 use otf2::verbatim::Definition;
-use otf2::{
-    Archive, AttributeValue, Definitions, GroupType, LocationGroupRef, LocationGroupType,
-    LocationRef,
-};
+use otf2::{Archive, AttributeValue, Definitions, GroupType, LocationGroupRef, LocationGroupType, LocationRef};
 use trace::clocks::anchors::{self, Anchor};
 
 /// An archive that this project wrote.
@@ -66,19 +63,9 @@ impl Nccl {
                 otf2::EVENT_CHUNK_BYTES
             );
         }
-        let verbatim = archive
-            .verbatim_definitions()
-            .context("cannot read all of NCCL's definitions")?;
-        let definitions = archive
-            .definitions()
-            .context("cannot read NCCL's definitions")?;
-        let mut opened = Self {
-            archive,
-            verbatim,
-            definitions,
-            processes: Vec::new(),
-            largest_communicator: 0,
-        };
+        let verbatim = archive.verbatim_definitions().context("cannot read all of NCCL's definitions")?;
+        let definitions = archive.definitions().context("cannot read NCCL's definitions")?;
+        let mut opened = Self { archive, verbatim, definitions, processes: Vec::new(), largest_communicator: 0 };
         opened.processes = opened.find_processes();
         opened.rank_by_communicator();
         Ok(opened)
@@ -137,9 +124,8 @@ impl Nccl {
         for (reference, group) in &self.definitions.location_groups {
             let (locations, events) = sizes.get(reference).copied().unwrap_or_default();
             // Ranks without a part are in a group that is no process, and have no events.
-            let exists = events > 0
-                || self.property(group, anchors::PROCESS_ID).is_some()
-                || creators.contains(reference);
+            let exists =
+                events > 0 || self.property(group, anchors::PROCESS_ID).is_some() || creators.contains(reference);
             if group.group_type == LocationGroupType::Process && exists {
                 processes.push(self.process(*reference, group, (locations, events)));
             }
@@ -147,12 +133,7 @@ impl Nccl {
         processes
     }
 
-    fn process(
-        &self,
-        reference: LocationGroupRef,
-        group: &LocationGroup,
-        (locations, events): (u64, u64),
-    ) -> Process {
+    fn process(&self, reference: LocationGroupRef, group: &LocationGroup, (locations, events): (u64, u64)) -> Process {
         let number = |name| match self.property(group, name) {
             Some(AttributeValue::U64(number)) => Some(number),
             _ => None,
@@ -161,10 +142,7 @@ impl Nccl {
             Some(AttributeValue::String(text)) => self.definitions.string(text),
             _ => None,
         };
-        let node = self
-            .definitions
-            .system_tree_nodes
-            .get(&group.system_tree_parent);
+        let node = self.definitions.system_tree_nodes.get(&group.system_tree_parent);
         let host = node.and_then(|node| self.definitions.string(node.name));
         let name = self.definitions.string(group.name);
         Process {
@@ -175,9 +153,7 @@ impl Nccl {
             rank: number(anchors::RANK).and_then(|rank| u32::try_from(rank).ok()),
             rank_in_communicator: None,
             has_counter: matches!(text(anchors::SOURCE), Some("TSC" | "CNTVCT")),
-            anchors: text(anchors::ANCHORS)
-                .and_then(anchors::parse)
-                .unwrap_or_default(),
+            anchors: text(anchors::ANCHORS).and_then(anchors::parse).unwrap_or_default(),
             locations,
             events,
         }

@@ -38,10 +38,7 @@ fn open(paths: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
         let anchor = anchor?;
         let archive = Archive::open(&anchor).context("cannot open an archive")?;
         if is_merged(&archive) {
-            bail!(
-                "{} is merged already; merge Score-P's own archive with all of NCCL's at once",
-                anchor.display()
-            );
+            bail!("{} is merged already; merge Score-P's own archive with all of NCCL's at once", anchor.display());
         }
         match is_nccl(&archive) {
             true => nccls.push(Nccl::open(archive)?),
@@ -61,11 +58,7 @@ fn open(paths: &[PathBuf]) -> Result<(Vec<ScoreP>, Vec<Nccl>)> {
 
 impl Plan {
     /// Finds out. `align_start`: where NCCL's first event lies, in seconds, without regard to the clocks.
-    pub(super) fn of(
-        archives: &[PathBuf],
-        map: &[Mapping],
-        align_start: Option<f64>,
-    ) -> Result<Self> {
+    pub(super) fn of(archives: &[PathBuf], map: &[Mapping], align_start: Option<f64>) -> Result<Self> {
         let (mut scoreps, nccls) = open(archives)?;
         if scoreps.len() > 1 {
             if align_start.is_some() {
@@ -86,13 +79,7 @@ impl Plan {
             }
             _ => clocks::by_anchors(&scoreps, &nccls, &pairs, &mut locals)?,
         }
-        Ok(Self {
-            scoreps,
-            nccls,
-            pairs,
-            locals,
-            is_guess: align_start.is_some(),
-        })
+        Ok(Self { scoreps, nccls, pairs, locals, is_guess: align_start.is_some() })
     }
 
     /// How the clocks were brought together.

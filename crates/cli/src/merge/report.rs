@@ -67,11 +67,7 @@ pub(super) fn text(plan: &Plan, written: Option<&(PathBuf, Read)>) -> String {
     }
     let mut text = String::new();
     table.print(&mut text);
-    let without: usize = plan
-        .scoreps
-        .iter()
-        .map(|scorep| scorep.processes.len())
-        .sum();
+    let without: usize = plan.scoreps.iter().map(|scorep| scorep.processes.len()).sum();
     let with: std::collections::BTreeSet<_> = plan.pairs.iter().map(|pair| pair.scorep).collect();
     if without > with.len() {
         let number = plural((without - with.len()) as u64, "process", "processes");

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::Definition;
 use otf2::{
-    Archive, AttributeValue, ClockOffset, Definitions, EventKind, GroupType, LocationGroupRef,
-    LocationGroupType, LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
+    Archive, AttributeValue, ClockOffset, Definitions, EventKind, GroupType, LocationGroupRef, LocationGroupType,
+    LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
 };
 
 use super::clock::{Correction, Timer};
@@ -61,9 +61,7 @@ pub(super) struct Process {
 impl Process {
     /// Who it is, for people.
     pub(super) fn name(&self) -> String {
-        let id = self
-            .process_id
-            .map_or_else(String::new, |id| format!(":{id}"));
+        let id = self.process_id.map_or_else(String::new, |id| format!(":{id}"));
         format!("rank {} [{}{id}]", self.rank, self.host)
     }
 }
@@ -77,12 +75,8 @@ impl ScoreP {
     pub(super) fn open(archive: Archive) -> Result<Self> {
         refuse(&archive)?;
         let anchor = archive.anchor_file().to_owned();
-        let verbatim = archive
-            .verbatim_definitions()
-            .context("cannot read all of Score-P's definitions")?;
-        let definitions = archive
-            .definitions()
-            .context("cannot read Score-P's definitions")?;
+        let verbatim = archive.verbatim_definitions().context("cannot read all of Score-P's definitions")?;
+        let definitions = archive.definitions().context("cannot read Score-P's definitions")?;
         let Some(clock) = definitions.clock else {
             bail!("{}: there are no clock properties", anchor.display());
         };
@@ -92,10 +86,7 @@ impl ScoreP {
             verbatim,
             timer,
             ticks_per_second: clock.timer_resolution,
-            span: (
-                clock.global_offset,
-                clock.global_offset.saturating_add(clock.trace_length),
-            ),
+            span: (clock.global_offset, clock.global_offset.saturating_add(clock.trace_length)),
             processes: Vec::new(),
             onto: None,
             definitions,
@@ -153,9 +144,8 @@ impl ScoreP {
     /// MPI's ranks: places in its list of communicating locations.
     fn ranks(&self) -> BTreeMap<LocationRef, u32> {
         let groups = self.definitions.groups.values();
-        let lists = groups.filter(|group| {
-            group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi
-        });
+        let lists =
+            groups.filter(|group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi);
         let members = lists.flat_map(|list| &list.members);
         let locations = members.map(|member| LocationRef::new(*member));
         locations.zip(0..).collect()
@@ -182,10 +172,7 @@ impl ScoreP {
         let definitions = &self.definitions;
         let mut attributes = definitions.attributes.iter();
         let attribute = attributes.find(|(_, it)| definitions.string(it.name) == Some(PROCESS_ID));
-        let has_events = definitions
-            .locations
-            .get(&master)
-            .is_some_and(|location| location.number_of_events > 0);
+        let has_events = definitions.locations.get(&master).is_some_and(|location| location.number_of_events > 0);
         let (Some((attribute, _)), true) = (attribute, has_events) else {
             return Ok(None);
         };
@@ -225,10 +212,8 @@ fn refuse(archive: &Archive) -> Result<()> {
             otf2::EVENT_CHUNK_BYTES
         );
     }
-    for (number, what) in [
-        (archive.number_of_snapshots(), "snapshots"),
-        (archive.number_of_thumbnails(), "thumbnails"),
-    ] {
+    for (number, what) in [(archive.number_of_snapshots(), "snapshots"), (archive.number_of_thumbnails(), "thumbnails")]
+    {
         if number > 0 {
             bail!("{anchor} has {number} {what}, which would be lost");
         }

@@ -27,15 +27,8 @@ pub(super) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
                 scorep.processes.len()
             );
         }
-        if scorep
-            .archive
-            .anchor_file()
-            .with_extension("marker")
-            .exists()
-        {
-            bail!(
-                "{anchor} has markers, which would be lost; one trace of Score-P's alone keeps them"
-            );
+        if scorep.archive.anchor_file().with_extension("marker").exists() {
+            bail!("{anchor} has markers, which would be lost; one trace of Score-P's alone keeps them");
         }
     }
     Ok(())
@@ -49,9 +42,8 @@ pub(super) fn order(scoreps: &mut Vec<ScoreP>, nccls: &[Nccl], pairs: &mut [Pair
         let process = nccls.get(pair.nccl.0)?.processes.get(pair.nccl.1)?;
         process.rank.or(process.rank_in_communicator)
     };
-    let mut order: Vec<(u32, usize)> = (0..scoreps.len())
-        .map(|place| (rank(place).unwrap_or(u32::MAX), place))
-        .collect();
+    let mut order: Vec<(u32, usize)> =
+        (0..scoreps.len()).map(|place| (rank(place).unwrap_or(u32::MAX), place)).collect();
     order.sort_unstable();
     let mut before: Vec<Option<ScoreP>> = scoreps.drain(..).map(Some).collect();
     for (rank, (_, place)) in (0..).zip(&order) {
@@ -82,12 +74,7 @@ fn first_of_each(pairs: &[Pair]) -> BTreeMap<usize, Pair> {
 /// # Errors
 ///
 /// When NCCL's archive does not tell how their clocks go together.
-pub(super) fn align(
-    scoreps: &mut [ScoreP],
-    nccls: &[Nccl],
-    pairs: &[Pair],
-    locals: &[Vec<Local>],
-) -> Result<()> {
+pub(super) fn align(scoreps: &mut [ScoreP], nccls: &[Nccl], pairs: &[Pair], locals: &[Vec<Local>]) -> Result<()> {
     let first = first_of_each(pairs);
     let processes: Vec<ByProcess<'_>> = locals.iter().map(|all| ByProcess::of(all)).collect();
     let mut all = Vec::new();
@@ -115,20 +102,12 @@ fn onto_first(
         return Ok(Vec::new());
     };
     if first.timer != scorep.timer {
-        bail!(
-            "{anchor} has the timer {}, others have {}",
-            scorep.timer.name(),
-            first.timer.name()
-        );
+        bail!("{anchor} has the timer {}, others have {}", scorep.timer.name(), first.timer.name());
     }
     if !theirs.host.is_empty() && theirs.host == own.host {
         // All processes of a host read the same clock.
         let (from, to) = scorep.span;
-        let nothing = |time| otf2::ClockOffset {
-            time,
-            offset: 0,
-            standard_deviation: 0.0,
-        };
+        let nothing = |time| otf2::ClockOffset { time, offset: 0, standard_deviation: 0.0 };
         return Ok([from, to.max(from + 1)].map(nothing).into());
     }
     let process = |number: usize| {
@@ -153,11 +132,7 @@ fn onto_first(
     let base_common = common(base).with_context(without)?;
     let own_local = clocks::local_curve(scorep, ours)?;
     let base_local = clocks::local_curve(first, base)?;
-    Ok(clock::onto(
-        (&own_local, &own_common),
-        (&base_local, &base_common),
-        scorep.span,
-    ))
+    Ok(clock::onto((&own_local, &own_common), (&base_local, &base_common), scorep.span))
 }
 
 /// The locations of a trace that is put behind the first. Each has a file of its own.

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
 use trace::progress::Progress;
 use trace::{
-    FinalizeOptions, JOURNAL, PartState, WriteOptions, finalize, is_done, is_last_process,
-    part_directories, read_process, unify, write_part,
+    FinalizeOptions, JOURNAL, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories,
+    read_process, unify, write_part,
 };
 
 use super::directory::{Directory, is_one_of_many};
@@ -23,18 +23,9 @@ use crate::summary::Summary;
 /// # Errors
 ///
 /// When files cannot be read or written.
-pub(super) fn complete(
-    directory: &Directory,
-    request: &Request,
-    job: &JobEnvironment,
-    plugin: &Path,
-) -> Result<()> {
+pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnvironment, plugin: &Path) -> Result<()> {
     let out = directory.path();
-    let parts = if out.join(PARTS).is_dir() {
-        part_directories(out)?
-    } else {
-        Vec::new()
-    };
+    let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
     if parts.is_empty() {
         directory.forget_if_unused();
         // Every rank of a large job would say it; one is enough.
@@ -58,20 +49,14 @@ pub(super) fn complete(
 
 /// The command was the whole job: what is not written now will not be.
 fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Result<()> {
-    let options = FinalizeOptions {
-        keep_journal,
-        ..FinalizeOptions::default()
-    };
-    let summary = finalize(out, &options, progress)
-        .with_context(|| format!("cannot make an archive in {}", out.display()))?;
+    let options = FinalizeOptions { keep_journal, ..FinalizeOptions::default() };
+    let summary =
+        finalize(out, &options, progress).with_context(|| format!("cannot make an archive in {}", out.display()))?;
     for part in &summary.parts {
         let name = &part.name;
         match &part.state {
             PartState::Live => {
-                print::note(format_args!(
-                    "{name} still runs: `nccl-otf2 finalize {}` adds it later",
-                    out.display()
-                ));
+                print::note(format_args!("{name} still runs: `nccl-otf2 finalize {}` adds it later", out.display()));
             }
             PartState::Failed(reason) => print::note(format_args!("{name} is missing: {reason}")),
             _ => {}
@@ -89,15 +74,10 @@ fn complete_own(
     keep_journal: bool,
     progress: &dyn Progress,
 ) -> Result<()> {
-    let options = WriteOptions {
-        deadline: None,
-        keep_journal,
-        ..WriteOptions::default()
-    };
+    let options = WriteOptions { deadline: None, keep_journal, ..WriteOptions::default() };
     let mut written = false;
     for directory in parts.iter().filter(|directory| is_left_by(directory, job)) {
-        write_part(directory, &options, progress)
-            .with_context(|| format!("cannot write {}", directory.display()))?;
+        write_part(directory, &options, progress).with_context(|| format!("cannot write {}", directory.display()))?;
         written = true;
     }
     // Processes that ended normally have seen to it themselves.

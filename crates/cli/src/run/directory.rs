@@ -41,22 +41,15 @@ impl Directory {
     /// # Errors
     ///
     /// When each process would choose another one.
-    pub(crate) fn choose(
-        named: Option<&Path>,
-        program: &OsStr,
-        job: &JobEnvironment,
-    ) -> Result<Self> {
+    pub(crate) fn choose(named: Option<&Path>, program: &OsStr, job: &JobEnvironment) -> Result<Self> {
         let path = match (named, env::var("NCCL_OTF2_DIR")) {
             (Some(named), _) => named.to_owned(),
             (None, Ok(template)) if !template.is_empty() => expand(&template, job)?.into(),
             _ => default_name(program, job)?.into(),
         };
-        let path = std::path::absolute(&path)
-            .with_context(|| format!("cannot understand the path {}", path.display()))?;
-        Ok(Self {
-            path,
-            made: false.into(),
-        })
+        let path =
+            std::path::absolute(&path).with_context(|| format!("cannot understand the path {}", path.display()))?;
+        Ok(Self { path, made: false.into() })
     }
 
     /// Where it is.
@@ -129,15 +122,10 @@ impl Directory {
     fn remove_archive(&self) -> Result<()> {
         for name in [ANCHOR, "traces.def", "traces", PARTS] {
             let path = self.path.join(name);
-            let removed = if path.is_dir() {
-                fs::remove_dir_all(&path)
-            } else {
-                fs::remove_file(&path)
-            };
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             match removed {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error)
-                        .with_context(|| format!("--force: cannot remove {}", path.display()));
+                    return Err(error).with_context(|| format!("--force: cannot remove {}", path.display()));
                 }
                 _ => {}
             }
@@ -183,15 +171,7 @@ fn expand(template: &str, job: &JobEnvironment) -> Result<String> {
         );
     }
     let host = uname().nodename().to_string_lossy().into_owned();
-    Ok(config::expand(
-        template,
-        &PathValues {
-            host,
-            process_id: 0,
-            job: job.job.clone(),
-            rank: job.rank,
-        },
-    ))
+    Ok(config::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
 }
 
 #[cfg(test)]
@@ -210,17 +190,13 @@ mod tests {
             fs::write(temporary.path().join(name), "").expect(name);
         }
         let directory = directory(temporary.path());
-        let refused = directory
-            .prepare(Existing::Refuse, &job)
-            .expect_err("refused");
+        let refused = directory.prepare(Existing::Refuse, &job).expect_err("refused");
         for word in ["--out", "--force", "--append"] {
             assert!(refused.to_string().contains(word), "{refused}");
         }
         directory.prepare(Existing::Append, &job).expect("may add");
         assert!(temporary.path().join(ANCHOR).exists());
-        directory
-            .prepare(Existing::Replace, &job)
-            .expect("may replace");
+        directory.prepare(Existing::Replace, &job).expect("may replace");
         assert!(!temporary.path().join(ANCHOR).exists());
         assert!(temporary.path().join("notes.txt").exists());
     }
@@ -231,9 +207,7 @@ mod tests {
         let temporary = tempfile::tempdir().expect("a directory");
         let outer = temporary.path().join("outer");
         let directory = directory(&outer.join("trace"));
-        directory
-            .prepare(Existing::Refuse, &JobEnvironment::default())
-            .expect("made");
+        directory.prepare(Existing::Refuse, &JobEnvironment::default()).expect("made");
         for made in [directory.path(), &outer] {
             let mode = fs::metadata(made).expect("there").permissions().mode();
             assert_eq!(mode & 0o7777, 0o700, "{}", made.display());
@@ -243,24 +217,14 @@ mod tests {
     #[test]
     fn ranks_of_a_job_do_not_remove_each_others_parts() {
         let temporary = tempfile::tempdir().expect("a directory");
-        let job = JobEnvironment {
-            rank: Some(1),
-            size: Some(2),
-            ..JobEnvironment::default()
-        };
+        let job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
         let directory = directory(temporary.path());
-        directory
-            .prepare(Existing::Replace, &job)
-            .expect_err("refused");
+        directory.prepare(Existing::Replace, &job).expect_err("refused");
     }
 
     #[test]
     fn ranks_of_a_job_agree_on_a_directory_or_are_told() {
-        let mut job = JobEnvironment {
-            rank: Some(1),
-            size: Some(2),
-            ..JobEnvironment::default()
-        };
+        let mut job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
         let told = default_name(OsStr::new("/bin/python"), &job).expect_err("no job id");
         assert!(told.to_string().contains("--out"), "{told}");
         job.job = Some("77.0".to_owned());

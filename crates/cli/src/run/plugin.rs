@@ -19,17 +19,12 @@ pub(crate) enum NotFound {
     #[error("cannot find the plugin; it is none of{}\nName it with --plugin PATH", list(.0))]
     Installed(Vec<PathBuf>),
     /// This program does not know where it is itself.
-    #[error(
-        "cannot find the plugin, not knowing where this program is ({0}); name it with --plugin PATH"
-    )]
+    #[error("cannot find the plugin, not knowing where this program is ({0}); name it with --plugin PATH")]
     Lost(std::io::Error),
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    paths
-        .iter()
-        .map(|path| format!("\n  {}", path.display()))
-        .collect()
+    paths.iter().map(|path| format!("\n  {}", path.display())).collect()
 }
 
 /// The plugin, as an absolute path: processes of the job may have other working directories.
@@ -44,17 +39,13 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, NotFound> {
             _ => Err(NotFound::Named(path.to_owned())),
         };
     }
-    let program = env::current_exe()
-        .and_then(|path| path.canonicalize())
-        .map_err(NotFound::Lost)?;
+    let program = env::current_exe().and_then(|path| path.canonicalize()).map_err(NotFound::Lost)?;
     beside(program.parent().unwrap_or(Path::new("/")))
 }
 
 fn beside(directory: &Path) -> Result<PathBuf, NotFound> {
-    let candidates: Vec<PathBuf> = PLACES
-        .iter()
-        .flat_map(|place| NAMES.map(|name| directory.join(place).join(name)))
-        .collect();
+    let candidates: Vec<PathBuf> =
+        PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
     candidates
         .iter()
         .filter_map(|candidate| candidate.canonicalize().ok())
@@ -74,10 +65,7 @@ mod tests {
         fs::create_dir(&bin).expect("bin");
         let missing = beside(&bin).expect_err("nothing is installed");
         let message = missing.to_string();
-        assert!(
-            message.contains("/bin/../lib64/libnccl-profiler-otf2.so"),
-            "{message}"
-        );
+        assert!(message.contains("/bin/../lib64/libnccl-profiler-otf2.so"), "{message}");
         assert!(message.contains("--plugin"), "{message}");
 
         for place in ["lib64", "lib"] {

@@ -26,10 +26,7 @@ pub(crate) struct Settings {
     /// Keep only the end of the recording, of each process: the last 64M, the last 256M (=256M), the last two minutes
     /// (=120s), or both limits (=1G,120s)
     #[arg(long, value_name = "SIZE|SECONDSs", num_args = 0..=1, require_equals = true)]
-    #[expect(
-        clippy::option_option,
-        reason = "clap's form of an option whose value may be left out"
-    )]
+    #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
     flight: Option<Option<String>>,
 
     /// Write the archive after the command has ended, not at the end of its processes
@@ -90,11 +87,7 @@ impl Settings {
             ("NCCL_OTF2_JOURNAL_DIR", "--journal-dir", &self.journal_dir),
             ("NCCL_OTF2_LEVEL", "--level", &self.level),
             ("NCCL_OTF2_METRICS", "--metrics", &self.metrics),
-            (
-                "NCCL_OTF2_COMM_LOCATIONS",
-                "--comm-locations",
-                &self.comm_locations,
-            ),
+            ("NCCL_OTF2_COMM_LOCATIONS", "--comm-locations", &self.comm_locations),
             ("NCCL_OTF2_COLLECTIVES", "--collectives", &self.collectives),
         ];
         let mut variables = Variables::new();
@@ -103,9 +96,7 @@ impl Settings {
             let pair = (name.to_owned(), text.clone());
             if let Some(remark) = Config::from_variables([pair].into_iter()).remarks.first() {
                 // The plugin goes on with a default; whoever just typed it can type it again.
-                let reason = remark
-                    .rsplit_once("; ")
-                    .map_or(remark.as_str(), |parts| parts.0);
+                let reason = remark.rsplit_once("; ").map_or(remark.as_str(), |parts| parts.0);
                 bail!("{option}: {reason}");
             }
             variables.push((name, text.into()));
@@ -155,9 +146,7 @@ pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
     } else {
         plugin.as_os_str()
     };
-    if let Some(present) =
-        env::var_os(NAME).filter(|present| *present != value && !present.is_empty())
-    {
+    if let Some(present) = env::var_os(NAME).filter(|present| *present != value && !present.is_empty()) {
         print::note(format_args!(
             "{NAME}={} is replaced by {}: NCCL loads one profiler plugin only",
             present.display(),
@@ -195,13 +184,7 @@ is no option:
     .to_owned();
     for variable in VARIABLES {
         // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "\n  {}: {}\n      {}\n",
-            variable.name,
-            plain(variable.values),
-            plain(variable.doc)
-        );
+        let _ = write!(text, "\n  {}: {}\n      {}\n", variable.name, plain(variable.values), plain(variable.doc));
     }
     text
 }
@@ -225,10 +208,7 @@ mod tests {
     #[test]
     fn a_terminal_shows_no_markup() {
         let markdown = "`off` keeps none ([GUIDE.md](GUIDE.md)), see [A.md](A.md)";
-        assert_eq!(
-            plain(markdown),
-            "off keeps none (docs/GUIDE.md), see docs/A.md"
-        );
+        assert_eq!(plain(markdown), "off keeps none (docs/GUIDE.md), see docs/A.md");
         for variable in VARIABLES {
             let text = plain(variable.doc);
             assert!(!text.contains(['[', '`']), "{}: {text}", variable.name);
@@ -253,45 +233,26 @@ mod tests {
 
     #[test]
     fn options_become_variables() {
-        let settings = Settings {
-            events: Some("light,KernelCh".to_owned()),
-            offline: true,
-            ..settings()
-        };
+        let settings = Settings { events: Some("light,KernelCh".to_owned()), offline: true, ..settings() };
         let variables = settings.variables().expect("all good");
         assert_eq!(
             variables,
-            [
-                ("NCCL_OTF2_EVENTS", "light,KernelCh".into()),
-                ("NCCL_OTF2_FINALIZE", "offline".into()),
-            ]
+            [("NCCL_OTF2_EVENTS", "light,KernelCh".into()), ("NCCL_OTF2_FINALIZE", "offline".into()),]
         );
     }
 
     #[test]
     fn a_word_that_means_nothing_is_refused_with_the_nearest() {
-        let settings = Settings {
-            events: Some("lihgt".to_owned()),
-            ..settings()
-        };
+        let settings = Settings { events: Some("lihgt".to_owned()), ..settings() };
         let message = settings.variables().expect_err("no such set").to_string();
-        assert!(
-            message.contains("--events") && message.contains("light"),
-            "{message}"
-        );
-        assert!(
-            !message.contains("is used"),
-            "the run is refused: {message}"
-        );
+        assert!(message.contains("--events") && message.contains("light"), "{message}");
+        assert!(!message.contains("is used"), "the run is refused: {message}");
     }
 
     #[test]
     fn a_flight_has_a_size_or_a_time_or_both() {
         let variables = |flight: Option<&str>| -> Result<Vec<String>> {
-            let settings = Settings {
-                flight: Some(flight.map(str::to_owned)),
-                ..settings()
-            };
+            let settings = Settings { flight: Some(flight.map(str::to_owned)), ..settings() };
             let variables = settings.variables()?.into_iter();
             Ok(variables
                 .map(|(name, value)| {
@@ -304,10 +265,7 @@ mod tests {
             (None, "MODE=flight"),
             (Some("256M"), "FLIGHT_SIZE=256M MODE=flight"),
             (Some("120s"), "FLIGHT_SECONDS=120 MODE=flight"),
-            (
-                Some("1G, 90S"),
-                "FLIGHT_SIZE=1G FLIGHT_SECONDS=90 MODE=flight",
-            ),
+            (Some("1G, 90S"), "FLIGHT_SIZE=1G FLIGHT_SECONDS=90 MODE=flight"),
         ] {
             assert_eq!(variables(said).expect("good").join(" "), meant);
         }
@@ -324,17 +282,11 @@ mod tests {
 
     #[test]
     fn a_window_is_checked() {
-        let of = |steps: &str| Settings {
-            steps: Some(steps.to_owned()),
-            ..settings()
-        };
+        let of = |steps: &str| Settings { steps: Some(steps.to_owned()), ..settings() };
         let variables = of("1-3,100-").variables().expect("good");
         assert_eq!(variables, [("NCCL_OTF2_STEPS", "1-3,100-".into())]);
         let refused = of("9-7").variables().expect_err("bad").to_string();
-        assert_eq!(
-            refused,
-            "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins"
-        );
+        assert_eq!(refused, "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins");
     }
 
     #[test]

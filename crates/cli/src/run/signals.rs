@@ -39,43 +39,28 @@ impl Signals {
     /// Catches the signals that are not ignored: `nohup` ignores one, for the command too.
     pub(crate) fn catch() -> io::Result<Self> {
         let ignored = ignored_signals();
-        let caught: Vec<i32> = SIGNALS
-            .into_iter()
-            .filter(|signal| ignored >> (signal - 1) & 1 == 0)
-            .collect();
+        let caught: Vec<i32> = SIGNALS.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
         let command_is_over = Arc::new(AtomicBool::new(false));
         for signal in &caught {
             flag::register_conditional_default(*signal, Arc::clone(&command_is_over))?;
         }
-        Ok(Self {
-            signals: SignalsInfo::new(&caught)?,
-            command_is_over,
-        })
+        Ok(Self { signals: SignalsInfo::new(&caught)?, command_is_over })
     }
 
     /// Passes signals on to a process that is there until [`Forwarding::end`].
     pub(crate) fn forward_to(self, process: Pid) -> io::Result<Forwarding> {
-        let Self {
-            mut signals,
-            command_is_over,
-        } = self;
+        let Self { mut signals, command_is_over } = self;
         let handle = signals.handle();
-        let thread = thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                for origin in signals.forever() {
-                    let from_terminal = matches!(origin.cause, Cause::Kernel);
-                    if let (false, Some(signal)) = (from_terminal, by_number(origin.signal)) {
-                        // It may have ended just now; then it needs no signal.
-                        let _already_over = kill_process(process, signal);
-                    }
+        let thread = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for origin in signals.forever() {
+                let from_terminal = matches!(origin.cause, Cause::Kernel);
+                if let (false, Some(signal)) = (from_terminal, by_number(origin.signal)) {
+                    // It may have ended just now; then it needs no signal.
+                    let _already_over = kill_process(process, signal);
                 }
-            })?;
-        Ok(Forwarding {
-            handle,
-            thread: Some(thread),
-            command_is_over,
-        })
+            }
+        })?;
+        Ok(Forwarding { handle, thread: Some(thread), command_is_over })
     }
 }
 
@@ -106,6 +91,5 @@ fn by_number(signal: i32) -> Option<Signal> {
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

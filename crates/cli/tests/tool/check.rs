@@ -11,15 +11,9 @@ use super::support::{Scratch, text};
 
 /// Checks an archive; the exit code and the broken rules.
 fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec<String>, Value) {
-    let output = scratch
-        .tool()
-        .args(["check", "--json"])
-        .args(options)
-        .arg(trace)
-        .output()
-        .expect("ran");
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let output = scratch.tool().args(["check", "--json"]).args(options).arg(trace).output().expect("ran");
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
     let rules = report["rules"].as_object().expect("rules");
     let rules = rules.keys().cloned().collect();
     (output.status.code(), rules, report)
@@ -47,10 +41,7 @@ fn a_sound_archive_is_one_line() {
         assert_eq!(output.status.code(), Some(0));
         let stdout = text(&output.stdout);
         assert_eq!(stdout.lines().count(), 1, "{stdout}");
-        assert!(
-            stdout.contains("no faults (1 process, 3 locations, 29 events)"),
-            "{stdout}"
-        );
+        assert!(stdout.contains("no faults (1 process, 3 locations, 29 events)"), "{stdout}");
     }
 }
 
@@ -86,9 +77,7 @@ fn files_that_are_missing_or_cut_short() {
         let (code, found, report) = check(&scratch, &[], &trace);
         assert_eq!(found, rules, "{report:#}");
         assert_eq!(code, Some(1));
-        let message = report["findings"][0]["message"]
-            .as_str()
-            .expect("a message");
+        let message = report["findings"][0]["message"].as_str().expect("a message");
         assert!(message.contains(file), "{message}");
     }
     let scratch = Scratch::new();
@@ -135,8 +124,5 @@ fn launches_that_were_not_kept_are_not_missing() {
     fixture.property("NCCL::GPU::REFUSED", "3");
     let (_, found, report) = check(&scratch, &[], &fixture.write(&scratch.join("refused")));
     assert_eq!(found, ["A13"]);
-    assert!(
-        report.to_string().contains("of 3 of 1 000 launches"),
-        "{report:#}"
-    );
+    assert!(report.to_string().contains("of 3 of 1 000 launches"), "{report:#}");
 }

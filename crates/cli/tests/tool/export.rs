@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use otf2::{
-    Archive, CollectiveOp, Definitions, Event, EventKind, GroupType, LocationGroupType,
-    LocationRef, LocationType, Paradigm, RegionRef,
+    Archive, CollectiveOp, Definitions, Event, EventKind, GroupType, LocationGroupType, LocationRef, LocationType,
+    Paradigm, RegionRef,
 };
 use serde_json::Value;
 
@@ -29,18 +29,10 @@ fn straggler() -> Nccl {
     });
     let messages = (0..9).flat_map(|number| {
         let begin = begin(number) + 10 * MILLISECOND;
-        [
-            (0, 1, begin, begin + MILLISECOND),
-            (1, 0, begin, begin + 2 * MILLISECOND),
-        ]
+        [(0, 1, begin, begin + MILLISECOND), (1, 0, begin, begin + 2 * MILLISECOND)]
     });
     // All on one clock: what is late by 5 ms is late by 5 ms.
-    Nccl {
-        calls: calls.collect(),
-        messages: messages.collect(),
-        one_clock: true,
-        ..Nccl::new()
-    }
+    Nccl { calls: calls.collect(), messages: messages.collect(), one_clock: true, ..Nccl::new() }
 }
 
 struct Exported {
@@ -53,16 +45,10 @@ impl Exported {
     fn of(nccl: &Nccl) -> Self {
         let scratch = Scratch::new();
         nccl.write(&scratch.join("trace"));
-        let words = [
-            "export", "--format", "scalasca", "trace", "-o", "out", "--json",
-        ];
+        let words = ["export", "--format", "scalasca", "trace", "-o", "out", "--json"];
         let output = scratch.tool().args(words).output().expect("the tool runs");
         assert_eq!(text(&output.stderr), "");
-        Self {
-            said: serde_json::from_slice(&output.stdout).expect("JSON"),
-            code: output.status.code(),
-            scratch,
-        }
+        Self { said: serde_json::from_slice(&output.stdout).expect("JSON"), code: output.status.code(), scratch }
     }
 
     fn archive(&self) -> Archive {
@@ -111,34 +97,19 @@ fn every_demand_of_the_analyser_is_met() {
     let events = events(&archive, &definitions);
 
     // 1. Only threads: neither GPUs nor metrics.
-    assert!(
-        definitions
-            .locations
-            .values()
-            .all(|it| it.location_type == LocationType::CpuThread)
-    );
+    assert!(definitions.locations.values().all(|it| it.location_type == LocationType::CpuThread));
     assert!(definitions.metric_classes.is_empty());
 
     // 2. One process for each rank, its group's number is the rank, and there are no others.
     let groups = &definitions.location_groups;
-    assert_eq!(
-        groups.keys().map(|group| group.get()).collect::<Vec<_>>(),
-        [0, 1, 2]
-    );
-    assert!(
-        groups
-            .values()
-            .all(|it| it.group_type == LocationGroupType::Process)
-    );
+    assert_eq!(groups.keys().map(|group| group.get()).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(groups.values().all(|it| it.group_type == LocationGroupType::Process));
     // A process is on a "node" of a "machine".
     for group in groups.values() {
         let node = &definitions.system_tree_nodes[&group.system_tree_parent];
         let machine = &definitions.system_tree_nodes[&node.parent];
         let class = |name| definitions.string(name).expect("a class");
-        assert_eq!(
-            (class(node.class_name), class(machine.class_name)),
-            ("node", "machine")
-        );
+        assert_eq!((class(node.class_name), class(machine.class_name)), ("node", "machine"));
     }
 
     // 3. Everything is on the first location of its process, which has no other.
@@ -148,9 +119,7 @@ fn every_demand_of_the_analyser_is_met() {
 
     // 4. The list of communicating locations defines the ranks; there is one, before the communicator's group.
     let lists = definitions.groups.iter();
-    let lists: Vec<_> = lists
-        .map(|(id, it)| (id.get(), it.group_type, it.paradigm, it.members.clone()))
-        .collect();
+    let lists: Vec<_> = lists.map(|(id, it)| (id.get(), it.group_type, it.paradigm, it.members.clone())).collect();
     assert_eq!(
         lists,
         [
@@ -164,11 +133,7 @@ fn every_demand_of_the_analyser_is_met() {
         let text = |name| definitions.string(name);
         let canonical = text(region.canonical_name).expect("a name");
         let is_mpi = canonical.starts_with("MPI_");
-        assert_eq!(
-            text(region.source_file) == Some("MPI"),
-            is_mpi,
-            "{canonical}"
-        );
+        assert_eq!(text(region.source_file) == Some("MPI"), is_mpi, "{canonical}");
         if canonical == "MPI_Allreduce" {
             assert_eq!(text(region.name), Some("ncclAllReduce"));
         }
@@ -179,16 +144,9 @@ fn every_demand_of_the_analyser_is_met() {
         let entered = entered(&definitions, events);
         assert_eq!((entered["MPI_Init"], entered["MPI_Finalize"]), (1, 1));
         // 7. Within one region around everything.
-        let (first, last) = (
-            events.first().expect("events"),
-            events.last().expect("events"),
-        );
-        assert!(
-            matches!(&first.kind, EventKind::Enter(region) if canonical(&definitions, region) == "main")
-        );
-        assert!(
-            matches!(&last.kind, EventKind::Leave(region) if canonical(&definitions, region) == "main")
-        );
+        let (first, last) = (events.first().expect("events"), events.last().expect("events"));
+        assert!(matches!(&first.kind, EventKind::Enter(region) if canonical(&definitions, region) == "main"));
+        assert!(matches!(&last.kind, EventKind::Leave(region) if canonical(&definitions, region) == "main"));
         let mut open = Vec::new();
         for event in events {
             match &event.kind {
@@ -210,20 +168,13 @@ fn every_demand_of_the_analyser_is_met() {
         ends.collect()
     };
     assert_eq!(collectives(0).len(), 10);
-    assert!(
-        collectives(0)
-            .iter()
-            .all(|(op, root, _)| (*op, *root) == (CollectiveOp::Allreduce, None))
-    );
+    assert!(collectives(0).iter().all(|(op, root, _)| (*op, *root) == (CollectiveOp::Allreduce, None)));
     assert_eq!(collectives(0), collectives(1));
     assert_eq!(collectives(0), collectives(2));
     assert_eq!(messages(&events), (18, 18));
 
     // 9. Complete, and nothing of it empty.
-    assert_eq!(
-        archive.property("OTF2::MPI_COMMUNICATION_COMPLETE"),
-        Some("true")
-    );
+    assert_eq!(archive.property("OTF2::MPI_COMMUNICATION_COMPLETE"), Some("true"));
     let clock = definitions.clock.expect("a clock");
     let span = clock.global_offset..=clock.global_offset + clock.trace_length;
     for event in events.values().flatten() {
@@ -298,53 +249,31 @@ fn waiting_for_the_straggler_is_there() {
     });
     let waits: Vec<u64> = waits.map(|(enter, next)| next.time - enter.time).collect();
     assert_eq!(waits.len(), 9);
-    assert!(
-        waits.iter().all(|ns| *ns == 1_000_000),
-        "until the send is done: {waits:?}"
-    );
+    assert!(waits.iter().all(|ns| *ns == 1_000_000), "until the send is done: {waits:?}");
 }
 
 #[test]
 fn readers_take_it() {
     let exported = Exported::of(&straggler());
     let directory = exported.scratch.join("out/0-world");
-    let output = exported
-        .scratch
-        .tool()
-        .arg("check")
-        .arg(&directory)
-        .output();
+    let output = exported.scratch.tool().arg("check").arg(&directory).output();
     let output = output.expect("the tool runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
-    if let Ok(printed) = Command::new("otf2-print")
-        .arg("-Werror")
-        .arg("-A")
-        .arg(directory.join("traces.otf2"))
-        .output()
+    if let Ok(printed) = Command::new("otf2-print").arg("-Werror").arg("-A").arg(directory.join("traces.otf2")).output()
     {
-        assert!(
-            printed.status.success() && printed.stderr.is_empty(),
-            "{}",
-            text(&printed.stderr)
-        );
+        assert!(printed.status.success() && printed.stderr.is_empty(), "{}", text(&printed.stderr));
     }
 }
 
 #[test]
 fn only_what_all_ranks_have_is_exported() {
-    let exported = Exported::of(&Nccl {
-        cut: 3,
-        ..straggler()
-    });
+    let exported = Exported::of(&Nccl { cut: 3, ..straggler() });
     assert_eq!(exported.code, Some(0), "{}", exported.said);
     let said = &exported.said["communicators"][0];
     assert_eq!(said["collectives"], 7);
     assert_eq!(said["collectives_left_out"], 6);
     // Those before the eighth collective of ranks 0 and 1: the seventh pair is the last.
-    assert_eq!(
-        (&said["messages"], &said["messages_left_out"]),
-        (&14.into(), &8.into())
-    );
+    assert_eq!((&said["messages"], &said["messages_left_out"]), (&14.into(), &8.into()));
     let archive = exported.archive();
     let definitions = archive.definitions().expect("definitions");
     assert_eq!(messages(&events(&archive, &definitions)), (14, 14));
@@ -353,31 +282,17 @@ fn only_what_all_ranks_have_is_exported() {
 #[test]
 fn what_is_not_complete_is_left_out() {
     for (name, value, reason) in [
-        (
-            "NCCL::COUNT::COLL::LOST",
-            "2",
-            "2 callbacks were not recorded",
-        ),
-        (
-            "NCCL::FLIGHT::PROCESSES",
-            "1",
-            "only the end of the recording was kept",
-        ),
+        ("NCCL::COUNT::COLL::LOST", "2", "2 callbacks were not recorded"),
+        ("NCCL::FLIGHT::PROCESSES", "1", "only the end of the recording was kept"),
         ("NCCL::MEASUREMENT::LIST", "x", "recording was switched"),
         ("NCCL::PARTS_LEFT_OUT", "x", "parts were left out"),
         ("NCCL::COLLECTIVES", "none", "--collectives none"),
     ] {
-        let exported = Exported::of(&Nccl {
-            properties: vec![(name, value)],
-            ..straggler()
-        });
+        let exported = Exported::of(&Nccl { properties: vec![(name, value)], ..straggler() });
         assert_eq!(exported.code, Some(2), "{name}: {}", exported.said);
         let said = &exported.said["communicators"][0];
         assert_eq!(said["archive"], Value::Null);
-        assert!(
-            said["reason"].as_str().expect("a reason").contains(reason),
-            "{said}"
-        );
+        assert!(said["reason"].as_str().expect("a reason").contains(reason), "{said}");
         assert!(!exported.scratch.join("out").exists());
     }
 }
@@ -387,23 +302,12 @@ fn what_is_there_is_not_written_over() {
     let exported = Exported::of(&straggler());
     let again = |directory: &str, out: &str| {
         let words = ["export", "--format", "scalasca", directory, "-o", out];
-        let output = exported
-            .scratch
-            .tool()
-            .args(words)
-            .output()
-            .expect("the tool runs");
+        let output = exported.scratch.tool().args(words).output().expect("the tool runs");
         (output.status.code(), text(&output.stderr))
     };
     let (code, said) = again("trace", "out");
-    assert!(
-        code == Some(2) && said.contains("out exists already"),
-        "{said}"
-    );
+    assert!(code == Some(2) && said.contains("out exists already"), "{said}");
     let (code, said) = again("out/0-world", "out2");
-    assert!(
-        code == Some(2) && said.contains("is not an archive of NCCL's"),
-        "{said}"
-    );
+    assert!(code == Some(2) && said.contains("is not an archive of NCCL's"), "{said}");
     assert!(!Path::new(&exported.scratch.join("out2")).exists());
 }

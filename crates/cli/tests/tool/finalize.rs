@@ -12,24 +12,15 @@ use super::recording::{NO_PROCESS, record, record_in};
 use super::support::{Scratch, text};
 
 fn finalize(scratch: &Scratch, options: &[&str], directory: &Path) -> (Option<i32>, Value) {
-    let output = scratch
-        .tool()
-        .args(["finalize", "--json"])
-        .args(options)
-        .arg(directory)
-        .output()
-        .expect("ran");
-    let report = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let output = scratch.tool().args(["finalize", "--json"]).args(options).arg(directory).output().expect("ran");
+    let report =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
     (output.status.code(), report)
 }
 
 fn states(report: &Value) -> Vec<&str> {
     let parts = report["parts"].as_array().expect("parts");
-    parts
-        .iter()
-        .map(|part| part["state"].as_str().expect("a state"))
-        .collect()
+    parts.iter().map(|part| part["state"].as_str().expect("a state")).collect()
 }
 
 #[test]
@@ -43,29 +34,18 @@ fn killed_processes_become_an_archive_once() {
     assert_eq!(code, Some(0), "{report:#}");
     assert_eq!(states(&report), ["written", "written"]);
     assert_eq!(report["archive"]["processes"], 2);
-    assert_eq!(
-        (&report["complete"], &report["changed"]),
-        (&true.into(), &true.into())
-    );
+    assert_eq!((&report["complete"], &report["changed"]), (&true.into(), &true.into()));
     assert!(!out.join("parts/host-0/journal").exists());
 
     let anchor = fs::read(out.join("traces.otf2")).expect("an anchor");
     let (code, report) = finalize(&scratch, &[], &out);
     assert_eq!((code, states(&report)), (Some(0), vec!["done", "done"]));
     assert_eq!(report["changed"], false);
-    assert_eq!(
-        fs::read(out.join("traces.otf2")).expect("an anchor"),
-        anchor
-    );
+    assert_eq!(fs::read(out.join("traces.otf2")).expect("an anchor"), anchor);
 
     let output = scratch.tool().arg("check").arg(&out).output().expect("ran");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
-    let output = scratch
-        .tool()
-        .args(["info", "--json"])
-        .arg(&out)
-        .output()
-        .expect("ran");
+    let output = scratch.tool().args(["info", "--json"]).arg(&out).output().expect("ran");
     let info: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(info["operations"][0]["function"], "ncclAllReduce");
     assert_eq!(info["operations"][0]["count"], 6);
@@ -81,12 +61,8 @@ fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
     }
     let (code, _) = finalize(&scratch, &["--keep-journal"], &out);
     assert_eq!(code, Some(0));
-    let options = [
-        "--level=light",
-        "--metrics=bytes-in-flight,bandwidth",
-        "--comm-locations=cpu",
-        "--collectives=nonblocking",
-    ];
+    let options =
+        ["--level=light", "--metrics=bytes-in-flight,bandwidth", "--comm-locations=cpu", "--collectives=nonblocking"];
     let (code, report) = finalize(&scratch, &options, &out);
     assert_eq!(code, Some(0), "{report:#}");
     assert_eq!(states(&report), ["written", "written"]);
@@ -108,12 +84,7 @@ fn what_is_in_the_archive_is_chosen_anew_while_journals_are_kept() {
         ("--level=fulll", 2, "not one of light, standard, full"),
         ("--metrics=bandwith", 2, "network-bandwidth"),
     ] {
-        let output = scratch
-            .tool()
-            .args(["finalize", option])
-            .arg(&out)
-            .output()
-            .expect("ran");
+        let output = scratch.tool().args(["finalize", option]).arg(&out).output().expect("ran");
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{option}: {error}");
         assert!(error.contains(said), "{option}: {error}");
@@ -165,15 +136,9 @@ fn shards_write_parts_and_say_how_to_go_on() {
         text(&output.stdout)
     };
     let said = shard("--shard=0/2");
-    assert!(
-        said.contains("2 parts of this shard written, 0 before"),
-        "{said}"
-    );
+    assert!(said.contains("2 parts of this shard written, 0 before"), "{said}");
     let again = shard("--shard=0/2");
-    assert!(
-        again.contains("0 parts of this shard written, 2 before"),
-        "{again}"
-    );
+    assert!(again.contains("0 parts of this shard written, 2 before"), "{again}");
     let last = shard("--shard=1/2");
     assert!(last.contains("1 part of this shard written"), "{last}");
     assert!(last.contains("nccl-otf2 finalize"), "{last}");
@@ -194,33 +159,20 @@ fn a_terminal_shows_progress() {
     let tool = scratch.tool().get_program().to_owned();
     let command = format!("'{}' finalize '{}'", tool.display(), out.display());
     let mut script = Command::new("script");
-    let Ok(output) = script
-        .args(["-qec", &command, "/dev/null"])
-        .env("TERM", "xterm")
-        .output()
-    else {
+    let Ok(output) = script.args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").output() else {
         eprintln!("skipped: there is no program `script`");
         return;
     };
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}");
-    let bars: Vec<&str> = shown
-        .split('\r')
-        .filter(|line| line.contains(['░', '█']))
-        .collect();
+    let bars: Vec<&str> = shown.split('\r').filter(|line| line.contains(['░', '█'])).collect();
     assert!(bars.iter().any(|bar| bar.contains("0/2")), "{shown}");
     for bar in bars {
-        assert!(
-            bar.contains("parts ") || bar.contains("locations "),
-            "{bar}"
-        );
+        assert!(bar.contains("parts ") || bar.contains("locations "), "{bar}");
         assert!(!bar.contains("0/0"), "{bar}");
     }
     let after = shown.rsplit("\u{1b}[2K").next().unwrap_or_default();
-    assert!(
-        !after.contains(['░', '█']),
-        "the bar is taken away: {after}"
-    );
+    assert!(!after.contains(['░', '█']), "the bar is taken away: {after}");
 
     let again = scratch.tool().arg("finalize").arg(&out).output();
     assert_eq!(text(&again.expect("ran").stderr), "", "no terminal, no bar");
@@ -235,10 +187,7 @@ fn a_part_that_cannot_be_written_is_listed_with_its_reason() {
     fs::remove_dir_all(part.join("journal")).expect("removed");
     fs::write(part.join("journal"), "no directory").expect("written");
     let (code, report) = finalize(&scratch, &[], &out);
-    assert_eq!(
-        (code, states(&report)),
-        (Some(1), vec!["written", "failed"])
-    );
+    assert_eq!((code, states(&report)), (Some(1), vec!["written", "failed"]));
     let reason = report["parts"][1]["reason"].as_str().expect("a reason");
     assert!(reason.contains("journal"), "{reason}");
 }
@@ -287,17 +236,9 @@ fn shards_write_their_parts_and_no_archive() {
         record(&out, rank, NO_PROCESS, 1);
     }
     let (code, report) = finalize(&scratch, &["--shard", "1/2"], &out);
-    assert_eq!(
-        (code, states(&report)),
-        (Some(0), vec!["elsewhere", "written"])
-    );
+    assert_eq!((code, states(&report)), (Some(0), vec!["elsewhere", "written"]));
     assert_eq!(report["archive"], Value::Null);
-    scratch
-        .tool()
-        .args(["finalize", "--shard", "2/2"])
-        .arg(&out)
-        .assert()
-        .code(2);
+    scratch.tool().args(["finalize", "--shard", "2/2"]).arg(&out).assert().code(2);
 }
 
 #[test]
@@ -305,17 +246,9 @@ fn what_is_no_job_is_told() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.join("empty")).expect("made");
     for (path, word) in [("missing", "no such file"), ("empty", "parts/")] {
-        let output = scratch
-            .tool()
-            .args(["finalize", path])
-            .output()
-            .expect("ran");
+        let output = scratch.tool().args(["finalize", path]).output().expect("ran");
         assert_eq!(output.status.code(), Some(2), "{path}");
-        assert!(
-            text(&output.stderr).contains(word),
-            "{}",
-            text(&output.stderr)
-        );
+        assert!(text(&output.stderr).contains(word), "{}", text(&output.stderr));
     }
 }
 
@@ -329,10 +262,7 @@ fn run_completes_what_killed_processes_left() {
     let output = scratch.run(&["-o", "trace"], script).output().expect("ran");
     assert_eq!(output.status.code(), Some(7));
     let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("2 processes") && stderr.contains("vampir"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("2 processes") && stderr.contains("vampir"), "{stderr}");
     assert!(scratch.join("trace/traces.otf2").exists());
 }
 
@@ -341,15 +271,8 @@ fn run_leaves_all_to_finalize_when_asked_to() {
     let scratch = Scratch::new();
     record(&scratch.join("recorded"), 0, NO_PROCESS, 2);
     let script = "cp -r recorded/parts $NCCL_OTF2_DIR";
-    let output = scratch
-        .run(&["-o", "trace", "--no-finalize"], script)
-        .output()
-        .expect("ran");
-    assert!(
-        text(&output.stderr).contains("nccl-otf2 finalize"),
-        "{}",
-        text(&output.stderr)
-    );
+    let output = scratch.run(&["-o", "trace", "--no-finalize"], script).output().expect("ran");
+    assert!(text(&output.stderr).contains("nccl-otf2 finalize"), "{}", text(&output.stderr));
     assert!(!scratch.join("trace/traces.otf2").exists());
     assert!(scratch.join("trace/parts/host-0/journal").exists());
 }
@@ -366,12 +289,7 @@ fn a_rank_of_a_job_writes_its_own_part_only() {
         });
     }
     let ranked = |rank: &str, script: &str| {
-        scratch
-            .run(&["-o", "trace", "--append"], script)
-            .env("PMI_RANK", rank)
-            .env("PMI_SIZE", "2")
-            .assert()
-            .code(0);
+        scratch.run(&["-o", "trace", "--append"], script).env("PMI_RANK", rank).env("PMI_SIZE", "2").assert().code(0);
     };
     ranked("1", "cp -r recorded/parts $NCCL_OTF2_DIR");
     assert!(scratch.join("trace/parts/host-1/done").exists());
@@ -419,10 +337,7 @@ fn a_killed_process_that_nobody_waits_for_is_dead() {
     let output = scratch.tool().args(["hang", "--json"]).arg(&out).output();
     let output = output.expect("ran");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        report["processes"][0]["process_state"], "gone",
-        "{report:#}"
-    );
+    assert_eq!(report["processes"][0]["process_state"], "gone", "{report:#}");
     let (code, report) = finalize(&scratch, &[], &out);
     assert_eq!((code, states(&report)), (Some(0), vec!["written"]));
 }

@@ -154,9 +154,9 @@ impl Fixture {
         for step in self.ranks.iter().flatten().chain(&self.channel) {
             match step {
                 Step::Enter(_, SEND | RECEIVE, _) => counts[1] += 1,
-                Step::Enter(_, ALL_REDUCE | BROADCAST, _)
-                | Step::EnterUnfinished(..)
-                | Step::EnterByKernels(..) => counts[0] += 1,
+                Step::Enter(_, ALL_REDUCE | BROADCAST, _) | Step::EnterUnfinished(..) | Step::EnterByKernels(..) => {
+                    counts[0] += 1
+                }
                 Step::EnterChannel(..) => counts[2] += 1,
                 Step::EnterLaunch(..) => counts[3] += 1,
                 _ => {}
@@ -228,11 +228,7 @@ impl Fixture {
         self.define(&mut archive, &written)?;
         for ((location, _), offsets) in self.locations().iter().zip(&self.offsets) {
             let mut local = archive.local_definitions(*location)?;
-            let of_rank_1 = if location.get() == 1 {
-                self.deviation
-            } else {
-                0.0
-            };
+            let of_rank_1 = if location.get() == 1 { self.deviation } else { 0.0 };
             for (time, offset) in offsets {
                 local.clock_offset(*time, *offset, of_rank_1)?;
             }

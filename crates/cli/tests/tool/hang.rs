@@ -32,23 +32,15 @@ fn who_is_behind_is_the_suspect() {
     assert_eq!(report["format"], 1);
     assert_eq!(report["verdict"]["kind"], "hang");
     let suspect = &report["suspects"][0];
-    assert_eq!(
-        (&suspect["reason"], &suspect["rank"]),
-        (&"not-called".into(), &1.into()),
-        "{report:#}"
-    );
+    assert_eq!((&suspect["reason"], &suspect["rank"]), (&"not-called".into(), &1.into()), "{report:#}");
     let sequence = &report["communicators"][0]["sequences"][0];
     assert_eq!(sequence["first_incomplete"]["position"], 3);
     assert_eq!(sequence["first_incomplete"]["sequence"], 2);
     // Nothing but the enqueueing is recorded: all called the second, and no more is claimed.
     assert_eq!(sequence["last_complete"]["position"], 2);
     assert_eq!(sequence["last_complete"]["is_sure"], false);
-    let stages: Vec<&str> = sequence["ranks"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|row| row["stage"].as_str())
-        .collect();
+    let stages: Vec<&str> =
+        sequence["ranks"].as_array().into_iter().flatten().filter_map(|row| row["stage"].as_str()).collect();
     assert_eq!(stages, ["enqueued", "not-entered"]);
 }
 
@@ -108,10 +100,7 @@ fn of_a_written_part_no_more_is_claimed_than_is_known() {
     assert!(!out.join("parts/host-1/journal").exists());
     let after = report(&scratch, &["--after", "0"], 0);
     assert_eq!(after["suspects"], serde_json::json!([]), "{after:#}");
-    assert_eq!(
-        after["communicators"][0]["sequences"][0]["ranks"][1]["entered"],
-        2
-    );
+    assert_eq!(after["communicators"][0]["sequences"][0]["ranks"][1]["entered"], 2);
     assert_eq!(after["processes"][1]["process_state"], "ended");
     assert_eq!(after["processes"][1]["has_journal"], false);
 }
@@ -126,14 +115,8 @@ fn a_number_that_another_process_has_now_is_no_life() {
         info.start_ticks = 1;
     });
     let report = report(&scratch, &["--after", "1000"], 1);
-    assert_eq!(
-        report["processes"][0]["process_state"], "running",
-        "{report:#}"
-    );
-    assert_eq!(
-        report["processes"][1]["process_state"], "gone",
-        "{report:#}"
-    );
+    assert_eq!(report["processes"][0]["process_state"], "running", "{report:#}");
+    assert_eq!(report["processes"][1]["process_state"], "gone", "{report:#}");
     assert_eq!(report["verdict"]["kind"], "died", "{report:#}");
 }
 
@@ -149,10 +132,7 @@ fn of_other_hosts_only_the_records_tell() {
     elsewhere(0, 3);
     elsewhere(1, 2);
     let report = report(&scratch, &["--after", "0"], 1);
-    assert_eq!(
-        report["processes"][0]["process_state"], "running",
-        "{report:#}"
-    );
+    assert_eq!(report["processes"][0]["process_state"], "running", "{report:#}");
     assert_eq!(report["suspects"][0]["reason"], "not-called");
 }
 
@@ -164,10 +144,7 @@ fn damage_is_told_and_the_rest_is_read() {
     let segment = journal.join("1.0");
     assert!(segment.is_file(), "the main thread's journal");
     // Behind the header and the first records.
-    let mut file = OpenOptions::new()
-        .write(true)
-        .open(segment)
-        .expect("opened");
+    let mut file = OpenOptions::new().write(true).open(segment).expect("opened");
     let behind_header = 8 * HEADER_WORDS as u64 + 400;
     file.seek(SeekFrom::Start(behind_header)).expect("there");
     file.write_all(&[0xff; 16]).expect("written");
@@ -202,10 +179,7 @@ fn a_part_that_has_no_journal_here_is_named() {
     let report = report(&scratch, &["--after", "0"], 0);
     let unknown = report["unknown"].to_string();
     assert!(unknown.contains("NCCL_OTF2_JOURNAL_DIR"), "{unknown}");
-    assert!(
-        unknown.contains("of rank 1 there is no record here"),
-        "{unknown}"
-    );
+    assert!(unknown.contains("of rank 1 there is no record here"), "{unknown}");
     let missing = &report["communicators"][0]["ranks_missing"];
     assert_eq!(missing, &serde_json::json!([1]));
 }
@@ -213,19 +187,9 @@ fn a_part_that_has_no_journal_here_is_named() {
 #[test]
 fn the_help_teaches() {
     let scratch = Scratch::new();
-    let output = scratch
-        .tool()
-        .args(["hang", "--help"])
-        .output()
-        .expect("ran");
+    let output = scratch.tool().args(["hang", "--help"]).output().expect("ran");
     let said = text(&output.stdout);
-    for word in [
-        "--after",
-        "--watch",
-        "standard,ProxyStep",
-        "Exit codes: 0",
-        "docs/GUIDE.md",
-    ] {
+    for word in ["--after", "--watch", "standard,ProxyStep", "Exit codes: 0", "docs/GUIDE.md"] {
         assert!(said.contains(word), "{word} in {said}");
     }
 }

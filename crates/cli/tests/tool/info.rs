@@ -21,14 +21,8 @@ fn people_see_operations_communicators_and_completeness() {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert_eq!(row("NCCL"), "NCCL 2.28.9");
-    assert_eq!(
-        row("ncclAllReduce"),
-        "ncclAllReduce 4 KiB 2 80 ns 100 ns 100 ns 180 ns - kernelch"
-    );
-    assert_eq!(
-        row("ncclSend"),
-        "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns - proxy"
-    );
+    assert_eq!(row("ncclAllReduce"), "ncclAllReduce 4 KiB 2 80 ns 100 ns 100 ns 180 ns - kernelch");
+    assert_eq!(row("ncclSend"), "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns - proxy");
     assert_eq!(row("world"), "world 2 2 4 1 1000 B");
     assert_eq!(row("coll"), "coll 4 4 0 0 0 0 0");
 }
@@ -37,12 +31,7 @@ fn people_see_operations_communicators_and_completeness() {
 fn programs_get_the_same() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
-    let output = scratch
-        .tool()
-        .args(["info", "--json"])
-        .arg(trace)
-        .output()
-        .expect("ran");
+    let output = scratch.tool().args(["info", "--json"]).arg(trace).output().expect("ran");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["format"], 1);
     assert_eq!(report["events"], 29);
@@ -62,11 +51,7 @@ fn programs_get_the_same() {
     assert_eq!(messages["bytes"], 1000);
     assert_eq!(report["completeness"]["kinds"]["coll"]["seen"], 4);
     // The help is where the names are documented.
-    let help = scratch
-        .tool()
-        .args(["info", "--help"])
-        .output()
-        .expect("ran");
+    let help = scratch.tool().args(["info", "--help"]).output().expect("ran");
     let help = text(&help.stdout);
     for name in report.as_object().expect("an object").keys() {
         assert!(help.contains(name.as_str()), "{name} is not documented");
@@ -95,17 +80,11 @@ fn what_of_the_job_was_recorded() {
     let report: Value = serde_json::from_slice(&output.expect("ran").stdout).expect("JSON");
     let start_ns = report["start_ns"].as_u64().expect("a time");
     fixture.property("NCCL::FLIGHT::PROCESSES", "2");
-    fixture.property(
-        "NCCL::FLIGHT::COMPLETE_FROM",
-        &(start_ns + 1_500_000_000).to_string(),
-    );
+    fixture.property("NCCL::FLIGHT::COMPLETE_FROM", &(start_ns + 1_500_000_000).to_string());
     fixture.property("NCCL::MEASUREMENT::LIST", "5: host:1: off\n9: host:1: on");
     fixture.property("NCCL::PXN::TRANSFERS", "12");
     fixture.property("NCCL::PXN::COUNTED", "10");
-    fixture.property(
-        "NCCL::COMMAND",
-        "train --rank 0\ntrain --rank 1\ntrain --rank 2",
-    );
+    fixture.property("NCCL::COMMAND", "train --rank 0\ntrain --rank 1\ntrain --rank 2");
     let head = head(&fixture, "parts");
     for line in [
         "  flight    the end of 2 processes; everything is there from 1.500 s after the beginning on",

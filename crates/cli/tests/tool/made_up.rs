@@ -27,19 +27,9 @@ pub(crate) struct Host {
 }
 
 pub(crate) const HOSTS: [Host; 2] = [
-    Host {
-        name: "alpha",
-        ticks_per_second: 2_445_450_361,
-        began: 4_000 * SECOND,
-        slew_ppb: 12_000,
-    },
+    Host { name: "alpha", ticks_per_second: 2_445_450_361, began: 4_000 * SECOND, slew_ppb: 12_000 },
     // Started later, and its quartz is another.
-    Host {
-        name: "beta",
-        ticks_per_second: 2_445_455_252,
-        began: 77 * SECOND,
-        slew_ppb: -35_000,
-    },
+    Host { name: "beta", ticks_per_second: 2_445_455_252, began: 77 * SECOND, slew_ppb: -35_000 },
 ];
 
 impl Host {
@@ -111,10 +101,8 @@ impl Texts {
 
     pub(crate) fn definitions(self) -> Vec<Definition> {
         let texts = (0..).zip(self.0);
-        let definition = texts.map(|(number, text)| Definition::String {
-            this: StringRef::new(number),
-            text: text.into_bytes(),
-        });
+        let definition =
+            texts.map(|(number, text)| Definition::String { this: StringRef::new(number), text: text.into_bytes() });
         definition.collect()
     }
 }

@@ -4,19 +4,15 @@ use std::path::{Path, PathBuf};
 
 use otf2::verbatim::Definition;
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef,
-    EventWriter, GroupRef, LocationGroupRef, LocationRef, MappingType, Message, RegionRef,
-    StringRef, SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, EventWriter, GroupRef,
+    LocationGroupRef, LocationRef, MappingType, Message, RegionRef, StringRef, SystemTreeNodeRef,
 };
 
 use super::made_up::{HOSTS, Host, Moment, RANKS, SECOND, Texts, host, number, process_id};
 use super::score_p::MPI;
 
 /// One end of a message: requests are even when asked for, and odd when done.
-fn message(
-    to: &mut EventWriter<'_>,
-    (time, sends, request, message): (u64, bool, u64, Message),
-) -> otf2::Result<()> {
+fn message(to: &mut EventWriter<'_>, (time, sends, request, message): (u64, bool, u64, Message)) -> otf2::Result<()> {
     let none = Attributes::NONE;
     match (sends, request % 2) {
         (true, 0) => to.mpi_isend(time, &message, request, none),
@@ -82,11 +78,8 @@ impl Nccl {
         let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive");
         archive.set_creator("a test").expect("a creator");
         let calls = (3 * self.calls.len() - self.cut).to_string();
-        let said = [
-            ("NCCL::VERSION", "2.28.9"),
-            ("NCCL::COUNT::COLL::SEEN", &calls),
-            ("NCCL::COUNT::COLL::WRITTEN", &calls),
-        ];
+        let said =
+            [("NCCL::VERSION", "2.28.9"), ("NCCL::COUNT::COLL::SEEN", &calls), ("NCCL::COUNT::COLL::WRITTEN", &calls)];
         for (name, value) in said.into_iter().chain(self.properties.iter().copied()) {
             archive.set_property(name, value).expect("a property");
         }
@@ -115,12 +108,8 @@ impl Nccl {
         for (request, (from, to, begin, end)) in messages {
             let ends = [(*from, *to, true), (*to, *from, false)];
             for (_, peer, sends) in ends.into_iter().filter(|(own, ..)| *own == rank) {
-                let message = Message {
-                    peer: u32::try_from(peer).expect("few"),
-                    comm: CommRef::new(0),
-                    tag: 0,
-                    bytes: 4096,
-                };
+                let message =
+                    Message { peer: u32::try_from(peer).expect("few"), comm: CommRef::new(0), tag: 0, bytes: 4096 };
                 let request = 2 * request as u64;
                 steps.push((at(*begin), sends, request, message));
                 steps.push((at(*end), sends, request + 1, message));
@@ -136,15 +125,9 @@ impl Nccl {
             }
             let mut attributes = Attributes::new();
             // A string and an attribute by the numbers of the process, as the tables below have them.
-            attributes.add(
-                AttributeRef::new(1),
-                AttributeValue::String(StringRef::new(0)),
-            )?;
+            attributes.add(AttributeRef::new(1), AttributeValue::String(StringRef::new(0)))?;
             // `nccl.event`.
-            attributes.add(
-                AttributeRef::new(0),
-                AttributeValue::U64(100 * call + rank + 1),
-            )?;
+            attributes.add(AttributeRef::new(0), AttributeValue::U64(100 * call + rank + 1))?;
             to.enter(at(enter), region, &attributes)?;
             to.mpi_collective_begin(at(enter), none)?;
             let collective = Collective {
@@ -165,12 +148,8 @@ impl Nccl {
 
     fn local(&self, archive: &mut ArchiveWriter, location: LocationRef, rank: u64) {
         let mut local = archive.local_definitions(location).expect("a writer");
-        local
-            .mapping_table_dense(MappingType::String, &[1, 0])
-            .expect("a table");
-        local
-            .mapping_table_dense(MappingType::Attribute, &[1, 0])
-            .expect("a table");
+        local.mapping_table_dense(MappingType::String, &[1, 0]).expect("a table");
+        local.mapping_table_dense(MappingType::Attribute, &[1, 0]).expect("a table");
         let host = self.host(rank);
         let offset = host.realtime(0) - host.monotonic(0);
         let first = self.calls.iter().flat_map(|(enter, _)| enter).min();
@@ -178,24 +157,14 @@ impl Nccl {
         let (first, last) = (first.expect("a call"), last.expect("a call"));
         for time in [host.monotonic(*first), host.monotonic(*last) + 1] {
             let offset = i64::try_from(offset).expect("an offset");
-            local
-                .clock_offset(number(time), offset, 0.0)
-                .expect("an offset");
+            local.clock_offset(number(time), offset, 0.0).expect("an offset");
         }
         local.close().expect("local definitions");
     }
 
     fn anchors(&self, rank: u64) -> String {
         let host = self.host(rank);
-        let anchor = |at| {
-            format!(
-                "{} {} {} {}",
-                host.ticks(at),
-                host.monotonic(at),
-                host.raw(at),
-                host.realtime(at)
-            )
-        };
+        let anchor = |at| format!("{} {} {} {}", host.ticks(at), host.monotonic(at), host.raw(at), host.realtime(at));
         let anchors = [SECOND, 3 * SECOND, 5 * SECOND].map(anchor);
         anchors.join(", ")
     }
@@ -203,10 +172,7 @@ impl Nccl {
     fn definitions(&self, events: &[u64]) -> Vec<Definition> {
         let mut texts = Texts::default();
         let mut text = |text: &str| texts.get(text);
-        assert_eq!(
-            [text("world"), text("shown by")].map(StringRef::get),
-            [0, 1]
-        );
+        assert_eq!([text("world"), text("shown by")].map(StringRef::get), [0, 1]);
         let mut all = vec![Definition::SystemTreeNode {
             this: SystemTreeNodeRef::new(0),
             name: text("job 17"),
@@ -235,11 +201,7 @@ impl Nccl {
             });
             let mut say = |name: &str, value| {
                 let name = text(name);
-                all.push(Definition::LocationGroupProperty {
-                    of: this,
-                    name,
-                    value,
-                });
+                all.push(Definition::LocationGroupProperty { of: this, name, value });
             };
             say("NCCL::PROCESS_ID", AttributeValue::U64(process_id));
             if self.has_ranks {
@@ -250,11 +212,7 @@ impl Nccl {
                 let names = ["NCCL::CLOCK::SOURCE", "NCCL::CLOCK::ANCHORS"].map(&mut text);
                 for (name, value) in names.into_iter().zip(values) {
                     let value = AttributeValue::String(value);
-                    all.push(Definition::LocationGroupProperty {
-                        of: this,
-                        name,
-                        value,
-                    });
+                    all.push(Definition::LocationGroupProperty { of: this, name, value });
                 }
             }
         }
@@ -276,8 +234,7 @@ impl Nccl {
                 group: LocationGroupRef::new(small(RANKS + rank)),
             });
         }
-        for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)])
-        {
+        for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
             all.push(Definition::Attribute {
                 this: AttributeRef::new(number),
                 name: text(name),
@@ -297,11 +254,7 @@ impl Nccl {
             begin_line: 0,
             end_line: 0,
         });
-        all.push(Definition::Paradigm {
-            paradigm: 4,
-            name: text("NCCL"),
-            class: 0,
-        });
+        all.push(Definition::Paradigm { paradigm: 4, name: text("NCCL"), class: 0 });
         for (number, group_type) in [(0, 4), (1, 5)] {
             all.push(Definition::Group {
                 this: GroupRef::new(number),

@@ -32,11 +32,7 @@ pub(crate) fn record_in(
         ..ProcessInfo::default()
     };
     describe(&mut info);
-    let who = Who {
-        rank,
-        ranks: 2,
-        in_environment: false,
-    };
+    let who = Who { rank, ranks: 2, in_environment: false };
     let mut process = Process::begin_as(&part, who, &info);
     for sequence in 0..all_reduces {
         process.collective(sequence);

@@ -28,21 +28,11 @@ struct Case {
 }
 
 const fn spoiled(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
-    Case {
-        rule,
-        also: &[],
-        spoil,
-        damage: |_| {},
-    }
+    Case { rule, also: &[], spoil, damage: |_| {} }
 }
 
 const fn damaged(rule: &'static str, damage: fn(&Path)) -> Case {
-    Case {
-        rule,
-        also: &[],
-        spoil: |_| {},
-        damage,
-    }
+    Case { rule, also: &[], spoil: |_| {}, damage }
 }
 
 impl Case {
@@ -56,12 +46,8 @@ impl Case {
 fn patch(file: &Path, from: &[u8], to: &[u8]) {
     assert_eq!(from.len(), to.len(), "chunks have the lengths they say");
     let mut bytes = fs::read(file).expect("read");
-    let places: Vec<usize> = bytes
-        .windows(from.len())
-        .enumerate()
-        .filter(|(_, window)| *window == from)
-        .map(|(place, _)| place)
-        .collect();
+    let places: Vec<usize> =
+        bytes.windows(from.len()).enumerate().filter(|(_, window)| *window == from).map(|(place, _)| place).collect();
     let [place] = places[..] else {
         panic!("{from:x?} is at {places:?} of {}", file.display());
     };
@@ -83,12 +69,7 @@ fn set(fixture: &mut Fixture, rank: usize, wanted: impl Fn(&Step) -> bool, step:
 /// The broadcast of rank 1 is timed by a kernel that runs then, and launched.
 fn timed_by_kernel(fixture: &mut Fixture, from: u64, until: u64) {
     let is_broadcast = |step: &Step| matches!(step, Step::Enter(300, ..));
-    set(
-        fixture,
-        1,
-        is_broadcast,
-        Step::EnterByKernels(300, BROADCAST),
-    );
+    set(fixture, 1, is_broadcast, Step::EnterByKernels(300, BROADCAST));
     let launch = [Step::EnterLaunch(455, 77), Step::Leave(455, LAUNCH)];
     fixture.ranks[1].extend(launch);
     let kernel = Step::EnterKernel(from, BROADCAST, 300, 77);
@@ -108,11 +89,7 @@ fn cases() -> [(&'static [Case], &'static [Case]); 4] {
 
 /// The tool's own list.
 fn rules(scratch: &Scratch) -> Vec<Value> {
-    let output = scratch
-        .tool()
-        .args(["check", "--rules", "--json"])
-        .output()
-        .expect("ran");
+    let output = scratch.tool().args(["check", "--rules", "--json"]).output().expect("ran");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -121,33 +98,20 @@ fn rules(scratch: &Scratch) -> Vec<Value> {
 fn every_rule_has_an_archive_that_breaks_it() {
     let mut wrong = Vec::new();
     let listed = rules(&Scratch::new());
-    for case in cases()
-        .into_iter()
-        .flat_map(|(one, others)| [one, others].concat())
-    {
+    for case in cases().into_iter().flat_map(|(one, others)| [one, others].concat()) {
         let scratch = Scratch::new();
         let mut fixture = Fixture::sound();
         (case.spoil)(&mut fixture);
         let trace = fixture.write(scratch.path());
         (case.damage)(&trace);
-        let output = scratch
-            .tool()
-            .args(["check", "--json"])
-            .arg(&trace)
-            .output()
-            .expect("ran");
+        let output = scratch.tool().args(["check", "--json"]).arg(&trace).output().expect("ran");
         let report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{}: {error}: {}", case.rule, text(&output.stderr)));
-        let found: BTreeSet<&str> = report["rules"]
-            .as_object()
-            .expect("rules")
-            .keys()
-            .map(String::as_str)
-            .collect();
+        let found: BTreeSet<&str> = report["rules"].as_object().expect("rules").keys().map(String::as_str).collect();
         let expected: BTreeSet<&str> = case.also.iter().copied().chain([case.rule]).collect();
-        let faulty = listed.iter().any(|rule| {
-            rule["severity"] == "fault" && expected.iter().any(|number| rule["number"] == **number)
-        });
+        let faulty = listed
+            .iter()
+            .any(|rule| rule["severity"] == "fault" && expected.iter().any(|number| rule["number"] == **number));
         if found != expected || output.status.code() != Some(i32::from(faulty)) {
             wrong.push(format!(
                 "{}: {expected:?} expected, exit code {:?}: {:#}",
@@ -163,10 +127,7 @@ fn every_rule_has_an_archive_that_breaks_it() {
 #[test]
 fn the_rules_that_are_listed_are_those_that_are_tested() {
     let listed = rules(&Scratch::new());
-    let listed: Vec<&str> = listed
-        .iter()
-        .filter_map(|rule| rule["number"].as_str())
-        .collect();
+    let listed: Vec<&str> = listed.iter().filter_map(|rule| rule["number"].as_str()).collect();
     let tested = cases().into_iter().flat_map(|(cases, _)| cases);
     let tested: Vec<&str> = tested.map(|case| case.rule).collect();
     assert_eq!(listed, tested);
@@ -181,27 +142,20 @@ const UPDATE: &str = "UPDATE_DOCS";
 
 #[test]
 fn the_page_lists_the_rules() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(PAGE);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     let page = fs::read_to_string(&path).expect("the page is there");
     let (before, rest) = page.split_once(BEGIN).expect("the first marker");
     let (_, after) = rest.split_once(END).expect("the second marker");
-    let mut table =
-        String::from("| rule | severity | archives | what holds |\n|---|---|---|---|\n");
+    let mut table = String::from("| rule | severity | archives | what holds |\n|---|---|---|---|\n");
     for rule in rules(&Scratch::new()) {
-        let [number, severity, scope, sentence] = ["number", "severity", "scope", "sentence"]
-            .map(|name| rule[name].as_str().expect("a text"));
-        writeln!(table, "| {number} | {severity} | {scope} | {sentence} |")
-            .expect("a string takes everything");
+        let [number, severity, scope, sentence] =
+            ["number", "severity", "scope", "sentence"].map(|name| rule[name].as_str().expect("a text"));
+        writeln!(table, "| {number} | {severity} | {scope} | {sentence} |").expect("a string takes everything");
     }
     let current = format!("{before}{BEGIN}{table}{END}{after}");
     if std::env::var_os(UPDATE).is_some() {
         fs::write(&path, &current).expect("the page can be written");
         return;
     }
-    assert!(
-        page == current,
-        "{PAGE} differs from the rules: {UPDATE}=1 cargo test -p nccl-otf2 --test tool rules"
-    );
+    assert!(page == current, "{PAGE} differs from the rules: {UPDATE}=1 cargo test -p nccl-otf2 --test tool rules");
 }

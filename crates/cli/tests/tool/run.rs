@@ -23,11 +23,7 @@ fn the_command_has_our_stdin_and_stdout_to_itself() {
     let mut command = scratch.run(&[], "cat; echo out; echo err >&2");
     let output = command.write_stdin("in\n").output().expect("ran");
     assert_eq!(text(&output.stdout), "in\nout\n");
-    assert!(
-        text(&output.stderr).starts_with("err\n"),
-        "{}",
-        text(&output.stderr)
-    );
+    assert!(text(&output.stderr).starts_with("err\n"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -46,10 +42,7 @@ fn the_variables_are_set_and_paths_are_absolute() {
         "/dev/shm",
     ];
     let output = scratch
-        .run(
-            &options,
-            "cd /; env | grep -E '^NCCL_' | grep -v '^NCCL_OTF2_TEST_' | sort",
-        )
+        .run(&options, "cd /; env | grep -E '^NCCL_' | grep -v '^NCCL_OTF2_TEST_' | sort")
         .output()
         .expect("ran");
     let here = scratch.path().canonicalize().expect("is there");
@@ -70,18 +63,12 @@ fn the_variables_are_set_and_paths_are_absolute() {
 fn by_name_puts_the_plugin_on_the_library_path() {
     let scratch = Scratch::new();
     let output = scratch
-        .run(
-            &["--by-name"],
-            "echo $NCCL_PROFILER_PLUGIN $LD_LIBRARY_PATH",
-        )
+        .run(&["--by-name"], "echo $NCCL_PROFILER_PLUGIN $LD_LIBRARY_PATH")
         .env("LD_LIBRARY_PATH", "/a:/b")
         .output()
         .expect("ran");
     let here = scratch.path().canonicalize().expect("is there");
-    assert_eq!(
-        text(&output.stdout),
-        format!("plugin.so {}:/a:/b\n", here.display())
-    );
+    assert_eq!(text(&output.stdout), format!("plugin.so {}:/a:/b\n", here.display()));
 }
 
 #[test]
@@ -89,12 +76,7 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     let scratch = Scratch::new();
     let output = scratch.run(&["-o", "trace"], "true").output().expect("ran");
     let stderr = text(&output.stderr);
-    for word in [
-        "nothing was recorded",
-        "NCCL_DEBUG=INFO",
-        "one rank",
-        "2.23",
-    ] {
+    for word in ["nothing was recorded", "NCCL_DEBUG=INFO", "one rank", "2.23"] {
         assert!(stderr.contains(word), "{word} in {stderr}");
     }
     assert!(!scratch.join("trace").exists());
@@ -103,16 +85,9 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
 #[test]
 fn another_plugin_is_replaced_with_a_word() {
     let scratch = Scratch::new();
-    let output = scratch
-        .run(&[], "true")
-        .env("NCCL_PROFILER_PLUGIN", "example")
-        .output()
-        .expect("ran");
+    let output = scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example").output().expect("ran");
     let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("NCCL_PROFILER_PLUGIN=example is replaced"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("NCCL_PROFILER_PLUGIN=example is replaced"), "{stderr}");
 }
 
 #[test]
@@ -120,23 +95,13 @@ fn an_archive_that_is_there_stays() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.join("trace")).expect("made");
     fs::write(scratch.join("trace/traces.otf2"), "precious").expect("written");
-    let output = scratch
-        .run(&["-o", "trace"], "touch ran")
-        .output()
-        .expect("ended");
+    let output = scratch.run(&["-o", "trace"], "touch ran").output().expect("ended");
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--append"),
-        "{}",
-        text(&output.stderr)
-    );
+    assert!(text(&output.stderr).contains("--append"), "{}", text(&output.stderr));
     assert!(!scratch.join("ran").exists(), "the command did not run");
     let kept = fs::read_to_string(scratch.join("trace/traces.otf2")).expect("still there");
     assert_eq!(kept, "precious");
-    scratch
-        .run(&["-o", "trace", "--append"], "touch ran")
-        .assert()
-        .code(0);
+    scratch.run(&["-o", "trace", "--append"], "touch ran").assert().code(0);
     assert!(scratch.join("ran").exists());
 }
 
@@ -153,22 +118,10 @@ fn wrong_usage_runs_nothing() {
         scratch.run(options, "touch ran").assert().code(2);
         assert!(!scratch.join("ran").exists(), "{options:?}");
     }
-    scratch
-        .tool()
-        .args(["run", "--plugin", "plugin.so"])
-        .assert()
-        .code(2);
+    scratch.tool().args(["run", "--plugin", "plugin.so"]).assert().code(2);
     let output = scratch
         .tool()
-        .args([
-            "run",
-            "--plugin",
-            "plugin.so",
-            "-o",
-            "trace",
-            "--",
-            "/nowhere/program",
-        ])
+        .args(["run", "--plugin", "plugin.so", "-o", "trace", "--", "/nowhere/program"])
         .output()
         .expect("ended");
     assert_eq!(output.status.code(), Some(2));
@@ -191,9 +144,7 @@ fn start(scratch: &Scratch, script: &str) -> (Child, Pid) {
         .expect("started");
     let mut line = String::new();
     let stdout = child.stdout.take().expect("piped");
-    BufReader::new(stdout)
-        .read_line(&mut line)
-        .expect("said something");
+    BufReader::new(stdout).read_line(&mut line).expect("said something");
     assert_eq!(line, "ready\n");
     let process = i32::try_from(child.id()).expect("a process id");
     (child, Pid::from_raw(process).expect("a process id"))
@@ -213,11 +164,7 @@ fn code_of(mut child: Child) -> Option<i32> {
 
 #[test]
 fn signals_reach_the_command_and_the_tool_outlives_them() {
-    for (signal, name, code) in [
-        (Signal::TERM, "TERM", 41),
-        (Signal::INT, "INT", 42),
-        (Signal::USR1, "USR1", 43),
-    ] {
+    for (signal, name, code) in [(Signal::TERM, "TERM", 41), (Signal::INT, "INT", 42), (Signal::USR1, "USR1", 43)] {
         let scratch = Scratch::new();
         let script = format!("trap 'exit {code}' {name}; echo ready; while :; do sleep 0.05; done");
         let (child, process) = start(&scratch, &script);
@@ -237,16 +184,7 @@ fn a_signal_that_kills_the_command_is_in_the_exit_code() {
 #[test]
 fn ranks_without_a_common_name_are_told() {
     let scratch = Scratch::new();
-    let output = scratch
-        .run(&[], "touch ran")
-        .env("PMI_RANK", "1")
-        .env("PMI_SIZE", "2")
-        .output()
-        .expect("ended");
+    let output = scratch.run(&[], "touch ran").env("PMI_RANK", "1").env("PMI_SIZE", "2").output().expect("ended");
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--out"),
-        "{}",
-        text(&output.stderr)
-    );
+    assert!(text(&output.stderr).contains("--out"), "{}", text(&output.stderr));
 }

@@ -64,10 +64,7 @@ impl Scratch {
     /// `nccl-otf2 run` with these options and a shell script.
     pub(crate) fn run(&self, options: &[&str], script: &str) -> Command {
         let mut command = self.tool();
-        command
-            .args(["run", "--plugin", "plugin.so"])
-            .args(options)
-            .args(["--", "sh", "-c", script]);
+        command.args(["run", "--plugin", "plugin.so"]).args(options).args(["--", "sh", "-c", script]);
         command
     }
 }

@@ -43,10 +43,7 @@ pub(crate) fn decode(
         kind::THREAD_END => RecordBody::ThreadEnd,
         kind::NAME => {
             let length = usize::try_from(high(word(0)?)).ok()?;
-            return Some(Decoded::Name {
-                number: field16(word(0)?, 0),
-                text: text(payload.get(1..)?, length)?,
-            });
+            return Some(Decoded::Name { number: field16(word(0)?, 0), text: text(payload.get(1..)?, length)? });
         }
         kind::CLOCK_PAIR => RecordBody::ClockPair {
             monotonic_ns: word(0)?,
@@ -66,15 +63,9 @@ pub(crate) fn decode(
                 table: field8(word(4)?, 2),
                 repetition: high(word(4)?),
             };
-            if record_kind == kind::COMM_INIT {
-                RecordBody::CommInit(comm)
-            } else {
-                RecordBody::CommKnown(comm)
-            }
+            if record_kind == kind::COMM_INIT { RecordBody::CommInit(comm) } else { RecordBody::CommKnown(comm) }
         }
-        kind::COMM_FINALIZE => RecordBody::CommFinalize {
-            end_ticks: word(0)?,
-        },
+        kind::COMM_FINALIZE => RecordBody::CommFinalize { end_ticks: word(0)? },
         kind::SWITCH => RecordBody::Switch(Switch {
             cause: match low(word(2)?) {
                 0 => Cause::File,
@@ -90,12 +81,9 @@ pub(crate) fn decode(
             after: wanted(word(1)?),
         }),
         kind::NOT_SELECTED => RecordBody::NotSelected(numbers(payload)?),
-        kind::GPU_DEVICE..=kind::GPU_COUNTS => RecordBody::Gpu(crate::format::gpu::decode(
-            record_kind,
-            flags,
-            payload,
-            symbol,
-        )?),
+        kind::GPU_DEVICE..=kind::GPU_COUNTS => {
+            RecordBody::Gpu(crate::format::gpu::decode(record_kind, flags, payload, symbol)?)
+        }
         _ => return None,
     };
     Some(Decoded::Body(body))
@@ -135,10 +123,7 @@ pub(crate) fn usual_words(record_kind: u8, payload: &[Word]) -> Option<usize> {
 }
 
 const fn wanted(word: u64) -> Wanted {
-    Wanted {
-        is_on: high(word) != 0,
-        events: low(word),
-    }
+    Wanted { is_on: high(word) != 0, events: low(word) }
 }
 
 #[inline]
@@ -146,18 +131,11 @@ fn state_args(which: u32, payload: &[Word]) -> Option<StateArgs> {
     let word = |index: usize| word_at(payload, index);
     Some(match which {
         0 => StateArgs::None,
-        1 => StateArgs::ProxyOp {
-            bytes: word(1)?,
-            steps: signed(low(word(2)?)),
-        },
+        1 => StateArgs::ProxyOp { bytes: word(1)?, steps: signed(low(word(2)?)) },
         2 => StateArgs::ProxyStep { bytes: word(1)? },
-        3 => StateArgs::ProxyCtrl {
-            appended: signed(low(word(1)?)),
-        },
+        3 => StateArgs::ProxyCtrl { appended: signed(low(word(1)?)) },
         4 => StateArgs::GpuTime { gpu_ns: word(1)? },
-        5 => StateArgs::NetPlugin {
-            data: NetData::take(payload, 1, 0)?,
-        },
+        5 => StateArgs::NetPlugin { data: NetData::take(payload, 1, 0)? },
         _ => return None,
     })
 }

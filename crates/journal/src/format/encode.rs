@@ -11,13 +11,7 @@ pub(crate) type NameNumber = u16;
 /// Where payloads go: the recording thread's slot writer. One call, one record, its length known when compiled.
 pub(crate) trait Sink {
     /// Appends a record; false when there was no room.
-    fn put<const WORDS: usize>(
-        &mut self,
-        kind: u8,
-        flags: u8,
-        id: u64,
-        payload: [u64; WORDS],
-    ) -> bool;
+    fn put<const WORDS: usize>(&mut self, kind: u8, flags: u8, id: u64, payload: [u64; WORDS]) -> bool;
     /// The number of a string in this slot, recorded on first sight.
     fn name(&mut self, name: Name<'_>) -> NameNumber;
 }
@@ -46,8 +40,7 @@ struct Starts<'a, K> {
 impl<K: Sink> StartSink for Starts<'_, K> {
     #[inline(always)]
     fn put<const WORDS: usize>(&mut self, kind: Kind, flag: bool, words: [u64; WORDS]) -> bool {
-        self.sink
-            .put(kind::START + kind as u8, flags(flag), self.id, words)
+        self.sink.put(kind::START + kind as u8, flags(flag), self.id, words)
     }
 
     #[inline(always)]
@@ -62,16 +55,9 @@ pub(crate) fn state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
     let word = |which: u32| pair(event.state, which);
     match event.args {
         StateArgs::None => sink.put(kind::STATE, 0, event.event, [word(0)]),
-        StateArgs::ProxyOp { bytes, steps } => sink.put(
-            kind::STATE,
-            0,
-            event.event,
-            [word(1), bytes, both(steps, 0)],
-        ),
+        StateArgs::ProxyOp { bytes, steps } => sink.put(kind::STATE, 0, event.event, [word(1), bytes, both(steps, 0)]),
         StateArgs::ProxyStep { bytes } => sink.put(kind::STATE, 0, event.event, [word(2), bytes]),
-        StateArgs::ProxyCtrl { appended } => {
-            sink.put(kind::STATE, 0, event.event, [word(3), both(appended, 0)])
-        }
+        StateArgs::ProxyCtrl { appended } => sink.put(kind::STATE, 0, event.event, [word(3), both(appended, 0)]),
         StateArgs::GpuTime { gpu_ns } => sink.put(kind::STATE, 0, event.event, [word(4), gpu_ns]),
         StateArgs::NetPlugin { data } => {
             let mut words = [word(5), 0, 0, 0, 0];

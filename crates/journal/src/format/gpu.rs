@@ -24,9 +24,7 @@ pub(crate) fn put(sink: &mut impl Sink, id: u64, record: &GpuRecord<Name<'_>>) -
         GpuRecord::Device(device) => {
             put!(GPU_DEVICE, device.map_names(|name| Some(sink.name(name))))
         }
-        GpuRecord::DeviceOfCommunicator { ordinal } => {
-            sink.put(kind::GPU_OF_COMMUNICATOR, 0, id, [u64::from(ordinal)])
-        }
+        GpuRecord::DeviceOfCommunicator { ordinal } => sink.put(kind::GPU_OF_COMMUNICATOR, 0, id, [u64::from(ordinal)]),
         GpuRecord::Clock(sample) => put!(GPU_CLOCK, Some(sample)),
         GpuRecord::Kernel(kernel) => {
             put!(GPU_KERNEL, kernel.map_names(|name| Some(sink.name(name))))
@@ -52,9 +50,7 @@ pub(crate) fn decode(
     let flag = flags & flag::TRUE != 0;
     Some(match record_kind {
         kind::GPU_DEVICE => GpuRecord::Device(Device::take(flag, payload)?.map_names(symbol)?),
-        kind::GPU_OF_COMMUNICATOR => GpuRecord::DeviceOfCommunicator {
-            ordinal: low(word_at(payload, 0)?),
-        },
+        kind::GPU_OF_COMMUNICATOR => GpuRecord::DeviceOfCommunicator { ordinal: low(word_at(payload, 0)?) },
         kind::GPU_CLOCK => GpuRecord::Clock(ClockSample::take(flag, payload)?),
         kind::GPU_KERNEL => GpuRecord::Kernel(Kernel::take(flag, payload)?.map_names(symbol)?),
         kind::GPU_COPY => GpuRecord::Copy(Copy::take(flag, payload)?),

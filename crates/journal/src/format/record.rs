@@ -28,10 +28,7 @@ pub struct Record {
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "fields named after the event model or the clocks they hold"
-)]
+#[expect(missing_docs, reason = "fields named after the event model or the clocks they hold")]
 pub enum RecordBody {
     ThreadBegin {
         thread_id: u32,
@@ -89,34 +86,19 @@ pub trait Records {
     #[inline]
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         let body = RecordBody::Start(*start);
-        self.record(Record {
-            slot,
-            ticks,
-            id,
-            body,
-        });
+        self.record(Record { slot, ticks, id, body });
     }
 
     /// Takes an event's stop.
     #[inline]
     fn stop(&mut self, slot: u16, ticks: u64, id: u64) {
-        self.record(Record {
-            slot,
-            ticks,
-            id,
-            body: RecordBody::Stop,
-        });
+        self.record(Record { slot, ticks, id, body: RecordBody::Stop });
     }
 
     /// Takes a change of state.
     #[inline]
     fn state(&mut self, slot: u16, ticks: u64, id: u64, (state, args): (u32, StateArgs)) {
-        self.record(Record {
-            slot,
-            ticks,
-            id,
-            body: RecordBody::State { state, args },
-        });
+        self.record(Record { slot, ticks, id, body: RecordBody::State { state, args } });
     }
 }
 

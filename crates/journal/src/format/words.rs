@@ -14,18 +14,12 @@ pub(crate) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
     Some(words.map(u64::from_le_bytes))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "takes one 16-bit field out of a word"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "takes one 16-bit field out of a word")]
 pub(crate) const fn field16(word: u64, index: u32) -> u16 {
     (word >> (16 * index)) as u16
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "takes one 8-bit field out of a word"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "takes one 8-bit field out of a word")]
 pub(crate) const fn field8(word: u64, index: u32) -> u8 {
     (word >> (8 * index)) as u8
 }

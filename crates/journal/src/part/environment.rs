@@ -119,13 +119,9 @@ impl JobEnvironment {
             job.local_size = job.local_size.or(other.local_size);
             job.node = job.node.or(other.node);
         }
-        job.node_name = NODE_NAMES
-            .iter()
-            .find_map(|name| get(name).filter(|name| !name.is_empty()));
+        job.node_name = NODE_NAMES.iter().find_map(|name| get(name).filter(|name| !name.is_empty()));
         // torchrun's default run id is the word "none": the same for all jobs.
-        job.job = JOBS
-            .iter()
-            .find_map(|name| get(name).filter(|id| !id.is_empty() && id != "none"));
+        job.job = JOBS.iter().find_map(|name| get(name).filter(|id| !id.is_empty() && id != "none"));
         if let (Some(id), Some(step)) = (&mut job.job, get("SLURM_STEP_ID"))
             && get("SLURM_JOB_ID").as_ref() == Some(id)
         {
@@ -156,10 +152,7 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)]) -> JobEnvironment {
         JobEnvironment::from_variables(|name| {
-            pairs
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| (*value).to_owned())
+            pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
@@ -216,11 +209,7 @@ mod tests {
             [7, 12, 1, 6, -1],
         );
         expect(
-            &[
-                ("MV2_COMM_WORLD_RANK", "1"),
-                ("MV2_COMM_WORLD_SIZE", "2"),
-                ("MV2_COMM_WORLD_LOCAL_RANK", "0"),
-            ],
+            &[("MV2_COMM_WORLD_RANK", "1"), ("MV2_COMM_WORLD_SIZE", "2"), ("MV2_COMM_WORLD_LOCAL_RANK", "0")],
             "MVAPICH",
             [1, 2, 0, -1, -1],
         );
@@ -251,12 +240,7 @@ mod tests {
             [3, 4, 1, -1, -1],
         );
         expect(
-            &[
-                ("PMI_RANK", "6"),
-                ("PMI_SIZE", "8"),
-                ("MPI_LOCALRANKID", "2"),
-                ("MPI_LOCALNRANKS", "4"),
-            ],
+            &[("PMI_RANK", "6"), ("PMI_SIZE", "8"), ("MPI_LOCALRANKID", "2"), ("MPI_LOCALNRANKS", "4")],
             "PMI",
             [6, 8, 2, 4, -1],
         );
@@ -286,31 +270,16 @@ mod tests {
         ];
         expect(&step, "PMIx", [2, 4, 0, -1, 1]);
         // Started from within an interactive step, of which all are task 0.
-        let within = [
-            ("PMIX_RANK", "0"),
-            ("SLURM_PROCID", "0"),
-            ("SLURM_STEP_ID", "1"),
-            ("SLURM_STEP_NUM_TASKS", "1"),
-        ];
+        let within = [("PMIX_RANK", "0"), ("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "1"), ("SLURM_STEP_NUM_TASKS", "1")];
         expect(&within, "PMIx", [0, -1, -1, -1, -1]);
-        let within = [
-            ("PMIX_RANK", "3"),
-            ("SLURM_PROCID", "0"),
-            ("SLURM_STEP_ID", "1"),
-            ("SLURM_STEP_NUM_TASKS", "8"),
-        ];
+        let within = [("PMIX_RANK", "3"), ("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "1"), ("SLURM_STEP_NUM_TASKS", "8")];
         expect(&within, "PMIx", [3, -1, -1, -1, -1]);
     }
 
     /// A batch script is task 0 of nothing, and what it starts by other means inherits that.
     #[test]
     fn a_batch_script_is_no_rank() {
-        let batch = [
-            ("SLURM_PROCID", "0"),
-            ("SLURM_NTASKS", "8"),
-            ("SLURM_LOCALID", "0"),
-            ("SLURM_JOB_ID", "77"),
-        ];
+        let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_LOCALID", "0"), ("SLURM_JOB_ID", "77")];
         let job = read(&batch);
         assert_eq!((job.rank, job.size, job.launcher), (None, None, None));
         assert_eq!(job.job.as_deref(), Some("77"));
@@ -318,12 +287,8 @@ mod tests {
 
     #[test]
     fn the_size_of_a_component_is_not_that_of_a_heterogeneous_job() {
-        let component = [
-            ("SLURM_PROCID", "1"),
-            ("SLURM_STEP_ID", "0"),
-            ("SLURM_STEP_NUM_TASKS", "4"),
-            ("SLURM_HET_SIZE", "2"),
-        ];
+        let component =
+            [("SLURM_PROCID", "1"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_HET_SIZE", "2")];
         expect(&component, "Slurm", [1, -1, -1, -1, -1]);
         let mut one = component.to_vec();
         one[3].1 = "1";
@@ -332,11 +297,7 @@ mod tests {
 
     #[test]
     fn names_of_hosts_and_jobs() {
-        let job = read(&[
-            ("SLURMD_NODENAME", "nid001"),
-            ("LSB_JOBID", "12"),
-            ("LSB_JOBINDEX", "3"),
-        ]);
+        let job = read(&[("SLURMD_NODENAME", "nid001"), ("LSB_JOBID", "12"), ("LSB_JOBINDEX", "3")]);
         assert_eq!(job.node_name.as_deref(), Some("nid001"));
         assert_eq!(job.job.as_deref(), Some("12.3"));
         let job = read(&[("LSB_JOBID", "12"), ("LSB_JOBINDEX", "0")]);
@@ -355,10 +316,7 @@ mod tests {
             ("SLURM_STEP_ID", "0"),
             ("TORCHELASTIC_RUN_ID", "none"),
         ]);
-        assert_eq!(
-            (job.rank, job.size, job.local_rank),
-            (Some(5), Some(8), Some(1))
-        );
+        assert_eq!((job.rank, job.size, job.local_rank), (Some(5), Some(8), Some(1)));
         assert_eq!(job.job.as_deref(), Some("77.0"));
     }
 

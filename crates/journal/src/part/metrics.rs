@@ -94,9 +94,7 @@ impl MetricSet {
 
     /// The metrics in it, in order.
     pub fn iter(self) -> impl Iterator<Item = Metric> {
-        Metric::ALL
-            .into_iter()
-            .filter(move |metric| self.has(*metric))
+        Metric::ALL.into_iter().filter(move |metric| self.has(*metric))
     }
 }
 
@@ -135,10 +133,7 @@ impl FromStr for MetricSet {
     /// A list of names, `all` or `none`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
-        for word in text
-            .split([',', ' ', '+'])
-            .filter(|word| !word.trim().is_empty())
-        {
+        for word in text.split([',', ' ', '+']).filter(|word| !word.trim().is_empty()) {
             let plain = word.to_ascii_lowercase().replace('_', "-");
             let found = match plain.as_str() {
                 "all" => Self::all(),
@@ -168,10 +163,7 @@ mod tests {
         let set = |text: &str| text.parse::<MetricSet>().expect("known");
         assert_eq!(set("all"), MetricSet::all());
         assert_eq!(set("none").to_string(), "none");
-        assert_eq!(
-            set("Network_Bandwidth, bytes-in-flight").to_string(),
-            "bytes-in-flight,network-bandwidth"
-        );
+        assert_eq!(set("Network_Bandwidth, bytes-in-flight").to_string(), "bytes-in-flight,network-bandwidth");
         let error = "bandwith".parse::<MetricSet>().expect_err("none such");
         assert!(error.contains("bandwidth"), "{error}");
     }

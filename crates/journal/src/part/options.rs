@@ -108,11 +108,7 @@ impl Level {
     const fn of(kind: Kind) -> Self {
         match kind {
             Kind::ProxyOp => Self::Standard,
-            Kind::ProxyStep
-            | Kind::ProxyCtrl
-            | Kind::KernelCh
-            | Kind::KernelPhase
-            | Kind::NetPlugin => Self::Full,
+            Kind::ProxyStep | Kind::ProxyCtrl | Kind::KernelCh | Kind::KernelPhase | Kind::NetPlugin => Self::Full,
             _ => Self::Light,
         }
     }
@@ -165,10 +161,7 @@ impl ArchiveOptions {
     /// Whether event files written with these are good for `other`, too: only unify looks at the rest.
     #[must_use]
     pub fn same_events(&self, other: &Self) -> bool {
-        let with_lanes_of_other = Self {
-            comm_locations: other.comm_locations,
-            ..*self
-        };
+        let with_lanes_of_other = Self { comm_locations: other.comm_locations, ..*self };
         with_lanes_of_other == *other
     }
 
@@ -201,25 +194,16 @@ mod tests {
 
     #[test]
     fn what_is_not_asked_for_stays() {
-        let before = ArchiveOptions {
-            level: Level::Light,
-            collectives: CollectiveRecords::None,
-            ..ArchiveOptions::default()
-        };
-        let wishes = ArchiveWishes {
-            comm_locations: Some(CommLocations::Cpu),
-            ..ArchiveWishes::default()
-        };
+        let before =
+            ArchiveOptions { level: Level::Light, collectives: CollectiveRecords::None, ..ArchiveOptions::default() };
+        let wishes = ArchiveWishes { comm_locations: Some(CommLocations::Cpu), ..ArchiveWishes::default() };
         let after = wishes.over(before);
         assert_eq!(
             (after.level, after.comm_locations, after.collectives),
             (Level::Light, CommLocations::Cpu, CollectiveRecords::None)
         );
         assert!(before.same_events(&after));
-        let wishes = ArchiveWishes {
-            level: Some(Level::Full),
-            ..wishes
-        };
+        let wishes = ArchiveWishes { level: Some(Level::Full), ..wishes };
         assert!(!before.same_events(&wishes.over(before)));
     }
 

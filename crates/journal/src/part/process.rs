@@ -92,14 +92,5 @@ pub fn command() -> Vec<String> {
 #[must_use]
 pub fn nccl_version_text(version: u32) -> String {
     // Up to 2.8 one digit less for the minor version: no profiler there.
-    if version == 0 {
-        String::new()
-    } else {
-        format!(
-            "{}.{}.{}",
-            version / 10_000,
-            version / 100 % 100,
-            version % 100
-        )
-    }
+    if version == 0 { String::new() } else { format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100) }
 }

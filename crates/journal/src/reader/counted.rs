@@ -14,11 +14,7 @@ pub(crate) struct Counted<'a, S> {
 
 impl<'a, S> Counted<'a, S> {
     pub(crate) const fn new(sink: &'a mut S) -> Self {
-        Self {
-            sink,
-            records: 0,
-            last: 0,
-        }
+        Self { sink, records: 0, last: 0 }
     }
 }
 

@@ -35,11 +35,9 @@ impl Losses {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        for (totals, more) in [
-            (&mut self.starts, other.starts),
-            (&mut self.stops, other.stops),
-            (&mut self.states, other.states),
-        ] {
+        for (totals, more) in
+            [(&mut self.starts, other.starts), (&mut self.stops, other.stops), (&mut self.states, other.states)]
+        {
             for (total, more) in totals.iter_mut().zip(more) {
                 *total += more;
             }

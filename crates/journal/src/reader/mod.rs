@@ -170,12 +170,7 @@ impl Journal {
                 1 => format!("segment {from} of slot {slot} is missing before this one"),
                 _ => format!("segments {from} to {to} of slot {slot} are missing before this one"),
             };
-            self.problem(
-                &path,
-                offset,
-                reason,
-                missing.saturating_mul(SEGMENT_BYTES as u64),
-            );
+            self.problem(&path, offset, reason, missing.saturating_mul(SEGMENT_BYTES as u64));
         }
     }
 
@@ -191,9 +186,7 @@ impl Journal {
         let mut offset = 0;
         while offset + 8 * HEADER_WORDS as u64 <= length {
             let mut bytes = [0_u8; 8 * HEADER_WORDS];
-            let read = file
-                .seek(SeekFrom::Start(offset))
-                .and_then(|_| file.read_exact(&mut bytes));
+            let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut bytes));
             if let Err(error) = read {
                 self.problem(path, offset, format!("cannot be read: {error}"), 0);
                 return;
@@ -254,22 +247,11 @@ impl Journal {
             self.losses.insert(slot, losses(head));
         }
         self.slotless.add(&slotless_losses(head));
-        places.push(SegmentPlace {
-            path: path.to_owned(),
-            offset,
-            order,
-            committed,
-            alone,
-        });
+        places.push(SegmentPlace { path: path.to_owned(), offset, order, committed, alone });
     }
 
     fn problem(&mut self, path: &Path, offset: u64, reason: String, lost_bytes: u64) {
-        self.problems.push(Problem {
-            path: path.to_owned(),
-            offset,
-            reason,
-            lost_bytes,
-        });
+        self.problems.push(Problem { path: path.to_owned(), offset, reason, lost_bytes });
     }
 
     /// An event of this slot has this number.
@@ -288,16 +270,12 @@ impl Journal {
     #[must_use]
     pub fn read(mut self, sink: &mut impl Records) -> Outcome {
         let mut segment = Vec::new();
-        let mut outcome = Outcome {
-            bytes: self.bytes,
-            ..Outcome::default()
-        };
+        let mut outcome = Outcome { bytes: self.bytes, ..Outcome::default() };
         for (slot, places) in std::mem::take(&mut self.slots) {
             let mut names = Names::new();
             let mut oldest = None;
             for place in places {
-                let is_there =
-                    self.read_segment(slot, &place, &mut segment, &mut names, &mut outcome, sink);
+                let is_there = self.read_segment(slot, &place, &mut segment, &mut names, &mut outcome, sink);
                 if is_there {
                     oldest = oldest.or(place.alone);
                 }
@@ -335,27 +313,14 @@ impl Journal {
                 return false;
             }
             Err(error) => {
-                self.problem(
-                    &place.path,
-                    place.offset,
-                    format!("cannot be read: {error}"),
-                    place.committed,
-                );
+                self.problem(&place.path, place.offset, format!("cannot be read: {error}"), place.committed);
                 return true;
             }
         };
         let mut at = HEADER_WORDS;
         let mut found = Counted::new(sink);
         while at < segment.len() {
-            match read_record(
-                segment,
-                at,
-                place,
-                slot,
-                names,
-                &mut outcome.symbols,
-                &mut found,
-            ) {
+            match read_record(segment, at, place, slot, names, &mut outcome.symbols, &mut found) {
                 Ok(words) => at += words,
                 Err(reason) => {
                     let lost = 8 * (segment.len() - at) as u64;
@@ -383,9 +348,7 @@ impl Journal {
             let length = |at: usize| {
                 let word = word_at(beyond, at).unwrap_or(0);
                 let is_record = high(word) == mark(place.order, segment.len() + at);
-                is_record.then_some(usize::from(
-                    u16::try_from((word >> 16) & 0xffff).unwrap_or(0),
-                ))
+                is_record.then_some(usize::from(u16::try_from((word >> 16) & 0xffff).unwrap_or(0)))
             };
             length(length(0)?)
         };
@@ -407,8 +370,5 @@ const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize)
 /// Whether a record carries nothing but bookkeeping.
 #[must_use]
 pub const fn is_bookkeeping(body: &RecordBody) -> bool {
-    matches!(
-        body,
-        RecordBody::ThreadBegin { .. } | RecordBody::ThreadEnd | RecordBody::ClockPair { .. }
-    )
+    matches!(body, RecordBody::ThreadBegin { .. } | RecordBody::ThreadEnd | RecordBody::ClockPair { .. })
 }

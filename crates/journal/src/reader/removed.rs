@@ -54,7 +54,6 @@ impl Removed {
     pub fn starts_after(&self, id: u64, process_tag: u16) -> Option<u64> {
         let sequence = EventId::from_raw(id).sequence();
         let last = self.last.get(&EventId::from_raw(id).slot()).copied()?;
-        self.has(id, process_tag)
-            .then(|| last.saturating_sub(sequence))
+        self.has(id, process_tag).then(|| last.saturating_sub(sequence))
     }
 }

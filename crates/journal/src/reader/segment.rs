@@ -6,9 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use crate::format::decode::{Decoded, decode, decode_start, decode_state, usual_words};
-use crate::format::layout::{
-    RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark,
-};
+use crate::format::layout::{RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark};
 use crate::format::record::{Record, Records, Symbol};
 use crate::format::words::{Word, word_at};
 use crate::reader::removed::OldestSegment;
@@ -48,9 +46,7 @@ impl Names {
         if number >= due {
             self.0.resize(number + 1, None);
         }
-        self.0
-            .get_mut(number)
-            .ok_or_else(|| "no place for a string".to_owned())
+        self.0.get_mut(number).ok_or_else(|| "no place for a string".to_owned())
     }
 }
 
@@ -73,14 +69,10 @@ pub(crate) fn read_record(
         return Err(format!("no record here: word {head:#018x}"));
     }
     if !(RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length) {
-        return Err(format!(
-            "record of kind {record_kind:#x} with a length of {length} words"
-        ));
+        return Err(format!("record of kind {record_kind:#x} with a length of {length} words"));
     }
     let Some(record) = segment.get(at..at + length) else {
-        return Err(format!(
-            "record of kind {record_kind:#x} goes past the committed bytes"
-        ));
+        return Err(format!("record of kind {record_kind:#x} goes past the committed bytes"));
     };
     let [_, ticks, id, payload @ ..] = record else {
         return Err("record without a header".to_owned());
@@ -88,12 +80,9 @@ pub(crate) fn read_record(
     // A length that was changed so that it fits again swallows whole records: one that is not as usual is looked
     // through.
     if usual_words(record_kind, payload) != Some(payload.len()) {
-        let begins =
-            |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
+        let begins = |word: usize| is_record_head(word_at(record, word), mark(place.order, at + word));
         if has_mark(record, place.order, at) && (1..length).any(begins) {
-            return Err(format!(
-                "record of kind {record_kind:#x} and {length} words with another one in it"
-            ));
+            return Err(format!("record of kind {record_kind:#x} and {length} words with another one in it"));
         }
     }
     let (ticks, id) = (u64::from_le_bytes(*ticks), u64::from_le_bytes(*id));
@@ -104,17 +93,13 @@ pub(crate) fn read_record(
             Some(())
         }
         kind::STATE => decode_state(payload).map(|state| found.state(slot, ticks, id, state)),
-        kind::START..kind::STOP => decode_start(record_kind, flags, payload, &symbol)
-            .map(|start| found.start(slot, ticks, id, &start)),
+        kind::START..kind::STOP => {
+            decode_start(record_kind, flags, payload, &symbol).map(|start| found.start(slot, ticks, id, &start))
+        }
         _ => match decode(record_kind, flags, payload, &symbol) {
             None => None,
             Some(Decoded::Body(body)) => {
-                found.record(Record {
-                    slot,
-                    ticks,
-                    id,
-                    body,
-                });
+                found.record(Record { slot, ticks, id, body });
                 Some(())
             }
             Some(Decoded::Name { number, text }) => {
@@ -123,18 +108,16 @@ pub(crate) fn read_record(
             }
         },
     };
-    is_read.map(|()| length).ok_or_else(|| {
-        format!("record of kind {record_kind:#x} and {length} words does not make sense")
-    })
+    is_read
+        .map(|()| length)
+        .ok_or_else(|| format!("record of kind {record_kind:#x} and {length} words does not make sense"))
 }
 
 /// Whether a word behind the first has the mark of its place. Looks at all, without a branch: each record is asked.
 #[inline]
 fn has_mark(record: &[Word], order: u64, at: usize) -> bool {
     let behind = record.iter().enumerate().skip(1);
-    behind.fold(false, |any, (word, bytes)| {
-        any | (high(u64::from_le_bytes(*bytes)) == mark(order, at + word))
-    })
+    behind.fold(false, |any, (word, bytes)| any | (high(u64::from_le_bytes(*bytes)) == mark(order, at + word)))
 }
 
 /// Whether a word begins a record at the place of this mark: no payload looks so by chance.
@@ -149,10 +132,7 @@ fn is_record_head(word: Option<u64>, mark: u32) -> bool {
 }
 
 /// The committed words of a segment, as far as the file has them, and those of two records behind.
-pub(crate) fn read_words<'a>(
-    place: &SegmentPlace,
-    buffer: &'a mut Vec<u8>,
-) -> io::Result<(&'a [Word], &'a [Word])> {
+pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> io::Result<(&'a [Word], &'a [Word])> {
     let mut file = File::open(&place.path)?;
     file.seek(SeekFrom::Start(place.offset))?;
     let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);

@@ -32,9 +32,6 @@ impl Symbols {
     #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {
         let index = usize::try_from(symbol.0).unwrap_or(usize::MAX);
-        index
-            .checked_sub(1)
-            .and_then(|index| self.texts.get(index))
-            .map_or("", String::as_str)
+        index.checked_sub(1).and_then(|index| self.texts.get(index)).map_or("", String::as_str)
     }
 }

@@ -29,10 +29,7 @@ pub struct JournalWriter {
 
 impl std::fmt::Debug for JournalWriter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("JournalWriter")
-            .field("options", &self.space.options)
-            .finish_non_exhaustive()
+        formatter.debug_struct("JournalWriter").field("options", &self.space.options).finish_non_exhaustive()
     }
 }
 
@@ -76,20 +73,14 @@ impl JournalWriter {
 
     fn new_slot_writer(&self) -> Result<SlotWriter, Stop> {
         let mut slots = self.slots.lock();
-        let number = u16::try_from(slots.len())
-            .ok()
-            .filter(|number| *number < SLOTS);
+        let number = u16::try_from(slots.len()).ok().filter(|number| *number < SLOTS);
         let slot = Arc::new(Slot::new(number.ok_or_else(|| self.space.no_slot())?));
         let file = self.space.create_file(&slot)?;
         self.space.prepare(&file, 0)?;
         *slot.current.lock() = Some(Arc::clone(&file));
         let _first = self.first_file.set(Arc::clone(&file));
         slots.push(Arc::clone(&slot));
-        Ok(SlotWriter::new(
-            Arc::clone(&self.space),
-            slot,
-            Segment::take(file, 0),
-        ))
+        Ok(SlotWriter::new(Arc::clone(&self.space), slot, Segment::take(file, 0)))
     }
 
     /// Why recording stopped, if it did. The first reason counts.

@@ -35,9 +35,5 @@ impl Lost {
 /// anything by these bits.
 fn kind_of(event: u64, tag: ProcessTag) -> Kind {
     let id = EventId::from_raw(event);
-    if id.tag() == tag.get() {
-        id.kind()
-    } else {
-        Kind::Unknown
-    }
+    if id.tag() == tag.get() { id.kind() } else { Kind::Unknown }
 }

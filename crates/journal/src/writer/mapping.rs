@@ -55,12 +55,7 @@ impl JournalFile {
     /// Creates the file, which must not exist, and maps it. No space is reserved yet.
     pub(crate) fn create(path: &Path, number: u32, segments: usize) -> io::Result<Arc<Self>> {
         let segments = segments.clamp(1, SEGMENTS_PER_FILE);
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         // SAFETY: a new mapping of our own file at an address of the kernel's choice; touches nothing of ours.
         let address = unsafe {
             libc::mmap(
@@ -75,8 +70,8 @@ impl JournalFile {
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(address.cast::<SegmentWords>())
-            .ok_or_else(|| io::Error::other("mmap gave address zero"))?;
+        let base =
+            NonNull::new(address.cast::<SegmentWords>()).ok_or_else(|| io::Error::other("mmap gave address zero"))?;
         Ok(Arc::new(Self {
             file,
             number,
@@ -106,16 +101,12 @@ impl JournalFile {
 
     /// Whether a segment can be written to at once.
     pub(crate) fn is_prepared(&self, index: usize) -> bool {
-        self.prepared
-            .get(index)
-            .is_some_and(|state| state.load(Ordering::Acquire) == preparation::DONE)
+        self.prepared.get(index).is_some_and(|state| state.load(Ordering::Acquire) == preparation::DONE)
     }
 
     /// Whether somebody prepares a segment or has done so.
     pub(crate) fn is_claimed(&self, index: usize) -> bool {
-        self.prepared
-            .get(index)
-            .is_some_and(|state| state.load(Ordering::Acquire) != preparation::NONE)
+        self.prepared.get(index).is_some_and(|state| state.load(Ordering::Acquire) != preparation::NONE)
     }
 
     /// Reserves the segment's space on disk and makes its pages resident. The recording thread and the
@@ -126,12 +117,7 @@ impl JournalFile {
             return Err(io::Error::other("no such segment"));
         };
         let first = state
-            .compare_exchange(
-                preparation::NONE,
-                preparation::CLAIMED,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
+            .compare_exchange(preparation::NONE, preparation::CLAIMED, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         self.reserve(index).inspect_err(|_| {
             if first {
@@ -173,11 +159,8 @@ impl JournalFile {
         let end = (offset + SEGMENT_BYTES) as u64;
         let mut at = self.file.metadata()?.len().max(offset as u64);
         while at < end {
-            let length = usize::try_from(end - at)
-                .unwrap_or(zeros.len())
-                .min(zeros.len());
-            self.file
-                .write_all_at(zeros.get(..length).unwrap_or(&zeros), at)?;
+            let length = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
+            self.file.write_all_at(zeros.get(..length).unwrap_or(&zeros), at)?;
             at += length as u64;
         }
         Ok(())
@@ -186,13 +169,7 @@ impl JournalFile {
     fn populate(&self, index: usize) {
         let words = self.words(index);
         // SAFETY: the range is one segment of our own mapping, and its space was just reserved.
-        let done = unsafe {
-            libc::madvise(
-                words.as_ptr().cast_mut().cast(),
-                SEGMENT_BYTES,
-                libc::MADV_POPULATE_WRITE,
-            )
-        };
+        let done = unsafe { libc::madvise(words.as_ptr().cast_mut().cast(), SEGMENT_BYTES, libc::MADV_POPULATE_WRITE) };
         if done != 0 {
             // Kernels before 5.14: an atomic OR with zero is a write that changes nothing.
             for word in words.iter().step_by(PAGE_WORDS) {
@@ -221,8 +198,7 @@ impl JournalFile {
 
     /// How many used segments are still resident.
     pub(crate) fn unreleased(&self) -> usize {
-        self.active()
-            .saturating_sub(self.released.load(Ordering::Relaxed))
+        self.active().saturating_sub(self.released.load(Ordering::Relaxed))
     }
 
     /// Lets go of the pages of segments before the active one; their data stays in the file.
@@ -231,13 +207,7 @@ impl JournalFile {
         let from = self.released.fetch_max(active, Ordering::Relaxed);
         for index in from..active {
             // SAFETY: a shared file mapping loses only its page table entries by this; the range is ours.
-            unsafe {
-                libc::madvise(
-                    self.words(index).as_ptr().cast_mut().cast(),
-                    SEGMENT_BYTES,
-                    libc::MADV_DONTNEED,
-                )
-            };
+            unsafe { libc::madvise(self.words(index).as_ptr().cast_mut().cast(), SEGMENT_BYTES, libc::MADV_DONTNEED) };
         }
     }
 

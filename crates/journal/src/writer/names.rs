@@ -21,12 +21,7 @@ struct Entry {
 }
 
 /// Matches no string: no address is zero.
-const EMPTY: Entry = Entry {
-    address: 0,
-    words: [0; 2],
-    bits: [0; 2],
-    number: 0,
-};
+const EMPTY: Entry = Entry { address: 0, words: [0; 2], bits: [0; 2], number: 0 };
 
 impl Entry {
     fn new(address: usize, bytes: &[u8], number: NameNumber) -> Option<Self> {
@@ -36,15 +31,9 @@ impl Entry {
         let (mut text, mut mask) = ([0_u8; 16], [0_u8; 16]);
         text.get_mut(..bytes.len())?.copy_from_slice(bytes);
         mask.get_mut(..=bytes.len())?.fill(0xff);
-        let words = |bytes: u128| {
-            [bytes, bytes >> 64].map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or(0))
-        };
-        Some(Self {
-            address,
-            words: words(u128::from_le_bytes(text)),
-            bits: words(u128::from_le_bytes(mask)),
-            number,
-        })
+        let words =
+            |bytes: u128| [bytes, bytes >> 64].map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or(0));
+        Some(Self { address, words: words(u128::from_le_bytes(text)), bits: words(u128::from_le_bytes(mask)), number })
     }
 }
 
@@ -66,11 +55,7 @@ pub(crate) struct NameCache {
 
 impl NameCache {
     pub(crate) fn new() -> Self {
-        Self {
-            entries: Box::new([EMPTY; ENTRIES]),
-            known: Vec::with_capacity(ENTRIES),
-            generation: 0,
-        }
+        Self { entries: Box::new([EMPTY; ENTRIES]), known: Vec::with_capacity(ENTRIES), generation: 0 }
     }
 
     /// Has every string recorded again when it is next used, under the number it has.
@@ -95,8 +80,7 @@ impl NameCache {
             let entry = self.entries.get((first + probe) % ENTRIES)?;
             if entry.address == address {
                 let [low, high] = name.first_words()?;
-                let same = (low ^ entry.words[0]) & entry.bits[0] == 0
-                    && (high ^ entry.words[1]) & entry.bits[1] == 0;
+                let same = (low ^ entry.words[0]) & entry.bits[0] == 0 && (high ^ entry.words[1]) & entry.bits[1] == 0;
                 return same.then_some(entry.number);
             }
             if entry.address == 0 {
@@ -111,11 +95,7 @@ impl NameCache {
         let first = Self::place(address);
         let free = (0..PROBES)
             .map(|probe| (first + probe) % ENTRIES)
-            .find(|place| {
-                self.entries
-                    .get(*place)
-                    .is_some_and(|entry| entry.address == address || entry.address == 0)
-            });
+            .find(|place| self.entries.get(*place).is_some_and(|entry| entry.address == address || entry.address == 0));
         free.unwrap_or(first)
     }
 
@@ -132,11 +112,7 @@ impl NameCache {
             }
             None => match NameNumber::try_from(self.known.len() + 1) {
                 Ok(number) => {
-                    self.known.push(Known {
-                        text: bytes.into(),
-                        number,
-                        recorded_in: generation,
-                    });
+                    self.known.push(Known { text: bytes.into(), number, recorded_in: generation });
                     (number, true)
                 }
                 Err(_) => return (0, false),
@@ -144,10 +120,7 @@ impl NameCache {
         };
         let address = name.address();
         let place = self.place_for(address);
-        if let (Some(entry), Some(new)) = (
-            self.entries.get_mut(place),
-            Entry::new(address, bytes, number),
-        ) {
+        if let (Some(entry), Some(new)) = (self.entries.get_mut(place), Entry::new(address, bytes, number)) {
             *entry = new;
         }
         (number, new)
@@ -187,13 +160,9 @@ mod tests {
     #[test]
     fn a_crowd_of_strings_stays_in_the_cache() {
         let mut cache = NameCache::new();
-        let strings: Vec<std::ffi::CString> = (0..60)
-            .map(|n| std::ffi::CString::new(format!("name{n}")).unwrap())
-            .collect();
-        let numbers: Vec<NameNumber> = strings
-            .iter()
-            .map(|string| cache.insert(Name::from_cstr(string)).0)
-            .collect();
+        let strings: Vec<std::ffi::CString> =
+            (0..60).map(|n| std::ffi::CString::new(format!("name{n}")).unwrap()).collect();
+        let numbers: Vec<NameNumber> = strings.iter().map(|string| cache.insert(Name::from_cstr(string)).0).collect();
         for (string, number) in strings.iter().zip(numbers) {
             let name = Name::from_cstr(string);
             // A string at the very end of a page is never compared as words.

@@ -20,22 +20,10 @@ pub(crate) struct HeldControl {
 }
 
 impl HeldControl {
-    pub(crate) const NONE: Self = Self {
-        id: EventId::NONE,
-        ticks: 0,
-        parent: 0,
-        context: 0,
-        rank: 0,
-    };
+    pub(crate) const NONE: Self = Self { id: EventId::NONE, ticks: 0, parent: 0, context: 0, rank: 0 };
 
     pub(crate) const fn new(id: EventId, ticks: u64, event: &Start<Name<'_>>) -> Self {
-        Self {
-            id,
-            ticks,
-            parent: event.parent,
-            context: event.context,
-            rank: event.rank,
-        }
+        Self { id, ticks, parent: event.parent, context: event.context, rank: event.rank }
     }
 }
 
@@ -58,9 +46,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     pub(crate) fn new() -> Self {
-        Self {
-            recorded: vec![Wait::default(); PLACES].into_boxed_slice(),
-        }
+        Self { recorded: vec![Wait::default(); PLACES].into_boxed_slice() }
     }
 
     /// Whether this is a waiting state that was recorded before; else it is remembered.
@@ -77,10 +63,7 @@ impl Waits {
 
     #[cold]
     fn remember(&mut self, change: &State, step: i32) -> bool {
-        let wait = Wait {
-            event: change.event,
-            which: u64::from(change.state) | u64::from(step.cast_unsigned()) << 32,
-        };
+        let wait = Wait { event: change.event, which: u64::from(change.state) | u64::from(step.cast_unsigned()) << 32 };
         let sequence = EventId::from_raw(change.event).sequence();
         let place = usize::try_from(sequence % PLACES as u64).unwrap_or(0);
         match self.recorded.get_mut(place) {

@@ -18,8 +18,7 @@ pub(crate) const PREPARE_FROM_BYTES: u64 = SEGMENT_BYTES as u64 / 8;
 /// Whether the maintenance thread is about to prepare a file for it.
 fn wants_segment(slot: &Slot) -> bool {
     let current = slot.current.lock().clone();
-    slot.spare.lock().is_none()
-        && current.is_some_and(|file| file.committed_bytes() >= PREPARE_FROM_BYTES)
+    slot.spare.lock().is_none() && current.is_some_and(|file| file.committed_bytes() >= PREPARE_FROM_BYTES)
 }
 
 /// Unmaps the files that threads have left, and removes those beyond the retention.
@@ -53,8 +52,6 @@ pub(crate) fn remove_old(space: &Space, slots: &[Arc<Slot>], retention: Retentio
 }
 
 fn oldest(slots: &[Arc<Slot>]) -> Option<(&Slot, UsedFile)> {
-    let firsts = slots
-        .iter()
-        .filter_map(|slot| Some((&**slot, slot.used.lock().files.front().copied()?)));
+    let firsts = slots.iter().filter_map(|slot| Some((&**slot, slot.used.lock().files.front().copied()?)));
     firsts.min_by_key(|(_, file)| file.since)
 }

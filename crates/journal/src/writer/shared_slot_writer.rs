@@ -25,10 +25,7 @@ impl SharedSlotWriter {
     }
 
     /// Records something about GPUs at `ticks`. False when there was no room.
-    #[expect(
-        clippy::must_use_candidate,
-        reason = "what had no room is counted by the slot_writer"
-    )]
+    #[expect(clippy::must_use_candidate, reason = "what had no room is counted by the slot_writer")]
     pub fn put(&self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
         self.lock().gpu(ticks, id, record)
     }

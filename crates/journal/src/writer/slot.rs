@@ -29,10 +29,7 @@ pub(crate) struct Slot {
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Slot")
-            .field("number", &self.number)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Slot").field("number", &self.number).finish_non_exhaustive()
     }
 }
 

@@ -10,9 +10,7 @@ use std::sync::atomic::Ordering;
 
 use crate::clock::ticks;
 use crate::format::encode::{self, NameNumber, Sink};
-use crate::format::layout::{
-    HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word,
-};
+use crate::format::layout::{HEADER_WORDS, RECORD_HEADER_WORDS, SEGMENT_WORDS, header, kind, mark, pair, record_word};
 use crate::writer::lost::Lost;
 use crate::writer::mapping::Segment;
 use crate::writer::names::NameCache;
@@ -100,12 +98,7 @@ impl SlotWriter {
     #[inline]
     pub fn start(&mut self, event: &Start<Name<'_>>) -> EventId {
         self.make_room_for_names();
-        let id = EventId::new(
-            self.space.options.tag,
-            self.slot.number,
-            self.next_sequence,
-            event.body.kind(),
-        );
+        let id = EventId::new(self.space.options.tag, self.slot.number, self.next_sequence, event.body.kind());
         self.next_sequence += 1;
         self.put_held();
         if self.next_sequence > LAST_SEQUENCE + 1 {
@@ -149,11 +142,7 @@ impl SlotWriter {
         // While it is held back it counts among those that come in the next segment.
         self.make_room_for_names();
         let held = std::mem::replace(&mut self.held, HeldControl::NONE);
-        let payload = [
-            held.parent,
-            held.context,
-            u64::from(held.rank.cast_unsigned()),
-        ];
+        let payload = [held.parent, held.context, u64::from(held.rank.cast_unsigned())];
         let control = Kind::ProxyCtrl;
         let record = kind::START + control as u8;
         if !self.put_at(record, 0, held.ticks, held.id.get(), payload) {
@@ -228,14 +217,7 @@ impl SlotWriter {
     }
 
     #[inline]
-    fn put_at<const WORDS: usize>(
-        &mut self,
-        record: u8,
-        flags: u8,
-        now: u64,
-        id: u64,
-        payload: [u64; WORDS],
-    ) -> bool {
+    fn put_at<const WORDS: usize>(&mut self, record: u8, flags: u8, now: u64, id: u64, payload: [u64; WORDS]) -> bool {
         let words = RECORD_HEADER_WORDS + WORDS;
         if self.at + words > SEGMENT_WORDS && !self.advance() {
             return false;
@@ -247,15 +229,9 @@ impl SlotWriter {
         let [head, tick, event, rest @ ..] = room else {
             return false;
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "RECORD_MAX_WORDS is far below 65536"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "RECORD_MAX_WORDS is far below 65536")]
         let length = words as u16;
-        head.store(
-            record_word(record, flags, length, mark(self.order, at)),
-            Ordering::Relaxed,
-        );
+        head.store(record_word(record, flags, length, mark(self.order, at)), Ordering::Relaxed);
         tick.store(now, Ordering::Relaxed);
         event.store(id, Ordering::Relaxed);
         for (to, from) in rest.iter().zip(payload) {
@@ -272,13 +248,7 @@ impl SlotWriter {
 
 impl Sink for SlotWriter {
     #[inline]
-    fn put<const WORDS: usize>(
-        &mut self,
-        record: u8,
-        flags: u8,
-        id: u64,
-        payload: [u64; WORDS],
-    ) -> bool {
+    fn put<const WORDS: usize>(&mut self, record: u8, flags: u8, id: u64, payload: [u64; WORDS]) -> bool {
         self.put_at(record, flags, ticks(), id, payload)
     }
 

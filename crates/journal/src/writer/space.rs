@@ -111,13 +111,10 @@ impl Space {
             (Ok(false) | Err(_), true) => self.count_out(),
             // It was given back meanwhile.
             (Ok(true), false) => {
-                self.reserved_bytes
-                    .fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
+                self.reserved_bytes.fetch_add(SEGMENT_BYTES as u64, Ordering::Relaxed);
             }
         }
-        prepared
-            .map(|_first| ())
-            .map_err(|error| self.stopped(Stop::System(describe(&self.options.directory, &error))))
+        prepared.map(|_first| ()).map_err(|error| self.stopped(Stop::System(describe(&self.options.directory, &error))))
     }
 
     /// Counts a segment, if the limit leaves room for it.
@@ -126,14 +123,11 @@ impl Space {
             let reserved = reserved.checked_add(SEGMENT_BYTES as u64)?;
             (reserved <= self.options.limit_bytes).then_some(reserved)
         };
-        self.reserved_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .is_ok()
+        self.reserved_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     fn count_out(&self) {
-        self.reserved_bytes
-            .fetch_sub(SEGMENT_BYTES as u64, Ordering::Relaxed);
+        self.reserved_bytes.fetch_sub(SEGMENT_BYTES as u64, Ordering::Relaxed);
     }
 
     /// From now on every thread records only to the end of the segment it has.

@@ -3,9 +3,7 @@
 use journal::record::{RecordBody, Symbol};
 use nccl_events::Name;
 use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{
-    ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime,
-};
+use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime};
 
 use super::{read, writer};
 
@@ -72,10 +70,7 @@ fn records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
             start_ns: 2 << 40,
             end_ns: 3 << 40,
         }),
-        GpuRecord::Notice {
-            backend: Backend::Events,
-            text,
-        },
+        GpuRecord::Notice { backend: Backend::Events, text },
         GpuRecord::Counts(std::array::from_fn(|count| 100 + count as u64)),
     ]
 }
@@ -85,11 +80,7 @@ fn every_kind_comes_back() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(directory.path(), 64 << 20);
     let mut slot_writer = writer.register("tester").unwrap();
-    let names = [
-        c"NVIDIA H100",
-        c"_Z23ncclDevKernel_AllReducev",
-        c"events: torch is there",
-    ];
+    let names = [c"NVIDIA H100", c"_Z23ncclDevKernel_AllReducev", c"events: torch is there"];
     for (ticks, record) in (1000..).zip(records(names.map(Name::from_cstr))) {
         assert!(slot_writer.gpu(ticks, ticks + 1, &record));
     }
@@ -108,8 +99,7 @@ fn every_kind_comes_back() {
         .map(|(ticks, record)| (ticks, ticks + 1, record))
         .collect();
     assert_eq!(found, wanted);
-    let said =
-        [Symbol(1), Symbol(2), Symbol(3)].map(|symbol| outcome.symbols.text(symbol).to_owned());
+    let said = [Symbol(1), Symbol(2), Symbol(3)].map(|symbol| outcome.symbols.text(symbol).to_owned());
     assert_eq!(said, names.map(|name| name.to_str().unwrap().to_owned()));
 }
 

@@ -15,28 +15,17 @@ use super::{TAG, read, start, writer};
 const BODIES: [Body<Name<'_>>; 4] = [
     Body::Group(event::Group {}),
     Body::ProxyStep(event::ProxyStep { step: 3 }),
-    Body::NetPlugin(event::NetPlugin {
-        id: 1,
-        data: NetData::Opaque,
-    }),
-    Body::Unknown(event::Unknown {
-        event_type: 1 << 20,
-    }),
+    Body::NetPlugin(event::NetPlugin { id: 1, data: NetData::Opaque }),
+    Body::Unknown(event::Unknown { event_type: 1 << 20 }),
 ];
 
 fn state(event: EventId, state: u32) -> State {
-    State {
-        event: event.get(),
-        state,
-        args: StateArgs::None,
-    }
+    State { event: event.get(), state, args: StateArgs::None }
 }
 
 /// How many records of a sort there are of a kind, by what their ids say.
 fn recorded(records: &[Record], kind: Kind, sort: fn(&RecordBody) -> bool) -> u64 {
-    let such = records
-        .iter()
-        .filter(|record| sort(&record.body) && EventId::from_raw(record.id).kind() == kind);
+    let such = records.iter().filter(|record| sort(&record.body) && EventId::from_raw(record.id).kind() == kind);
     such.count() as u64
 }
 
@@ -47,12 +36,8 @@ const STATES: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::State 
 /// Recorded or lost: for each kind so many starts, stops and states.
 fn assert_whole(read: &(Vec<Record>, Outcome), kind: Kind, sent: [u64; 3]) {
     let (records, Outcome { losses, .. }) = read;
-    let whole = [
-        (STARTS, losses.starts),
-        (STOPS, losses.stops),
-        (STATES, losses.states),
-    ]
-    .map(|(sort, lost)| recorded(records, kind, sort) + lost[kind as usize]);
+    let whole = [(STARTS, losses.starts), (STOPS, losses.stops), (STATES, losses.states)]
+        .map(|(sort, lost)| recorded(records, kind, sort) + lost[kind as usize]);
     assert_eq!(whole, sent, "{kind:?}");
 }
 
@@ -61,10 +46,7 @@ fn fill(slot_writer: &mut SlotWriter) -> u64 {
     let mut sent = 0;
     loop {
         sent += 1;
-        if slot_writer
-            .start(&start(Body::Group(event::Group {})))
-            .is_unrecorded()
-        {
+        if slot_writer.start(&start(Body::Group(event::Group {}))).is_unrecorded() {
             return sent;
         }
     }
@@ -90,11 +72,7 @@ fn the_limit_stops_recording_and_every_loss_is_counted() {
     for (round, body) in (1..).zip(BODIES) {
         let kind = body.kind();
         assert_whole(&read, kind, [10_000, 10_000, round * 10_000]);
-        for lost in [
-            read.1.losses.starts,
-            read.1.losses.stops,
-            read.1.losses.states,
-        ] {
+        for lost in [read.1.losses.starts, read.1.losses.stops, read.1.losses.states] {
             assert!(lost[kind as usize] > 0, "{kind:?}: the limit was too high");
         }
     }
@@ -112,10 +90,7 @@ fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     let recorded_before = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 0 })));
     let groups = fill(&mut full);
     let lost = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 1 })));
-    assert_eq!(
-        (recorded_before.is_unrecorded(), lost.is_unrecorded()),
-        (false, true)
-    );
+    assert_eq!((recorded_before.is_unrecorded(), lost.is_unrecorded()), (false, true));
     for id in [recorded_before, lost] {
         for number in [9, 20, 20] {
             with_room.state(&state(id, number));
@@ -175,10 +150,7 @@ fn losses_without_a_slot_survive_the_process() {
     let writer = writer(directory.path(), SEGMENT_BYTES as u64);
     let _maintenance = writer.register("maintenance").unwrap();
     assert!(writer.register("another").is_err());
-    let (one, other) = (
-        writer.slotless_id(Kind::Coll),
-        writer.slotless_id(Kind::Coll),
-    );
+    let (one, other) = (writer.slotless_id(Kind::Coll), writer.slotless_id(Kind::Coll));
     assert!(one.is_unrecorded() && one != other);
     assert_eq!((one.kind(), one.tag()), (Kind::Coll, TAG.get()));
     writer.lose(Lost::Start(Kind::Coll));
@@ -191,11 +163,7 @@ fn losses_without_a_slot_survive_the_process() {
     let losses = outcome.losses;
     let of = |kind: Kind| {
         let index = kind as usize;
-        (
-            losses.starts[index],
-            losses.stops[index],
-            losses.states[index],
-        )
+        (losses.starts[index], losses.stops[index], losses.states[index])
     };
     assert_eq!(of(Kind::Coll), (2, 1, 1));
     assert_eq!(of(Kind::Unknown), (0, 1, 0));

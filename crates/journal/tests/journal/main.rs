@@ -34,20 +34,12 @@ fn writer(directory: &Path, limit_bytes: u64) -> Arc<JournalWriter> {
 fn read(directory: &Path) -> (Vec<Record>, Outcome) {
     let mut records = Vec::new();
     let journal = Journal::open(directory).unwrap();
-    assert_eq!(
-        (journal.process_tag, journal.session_start_realtime_ns),
-        (TAG.get(), 42)
-    );
+    assert_eq!((journal.process_tag, journal.session_start_realtime_ns), (TAG.get(), 42));
     assert_eq!(journal.process_id, std::process::id());
     let outcome = journal.read(&mut |record| records.push(record));
     (records, outcome)
 }
 
 fn start(body: Body<Name<'_>>) -> Start<Name<'_>> {
-    Start {
-        context: 1,
-        parent: 2,
-        rank: 0,
-        body,
-    }
+    Start { context: 1, parent: 2, rank: 0, body }
 }

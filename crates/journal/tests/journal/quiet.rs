@@ -7,12 +7,7 @@ use nccl_events::{Body, Name, Start, State, StateArgs};
 use super::{read, writer};
 
 fn control() -> Start<Name<'static>> {
-    Start {
-        context: 1,
-        parent: 0,
-        rank: 0,
-        body: Body::ProxyCtrl(event::ProxyCtrl {}),
-    }
+    Start { context: 1, parent: 0, rank: 0, body: Body::ProxyCtrl(event::ProxyCtrl {}) }
 }
 
 /// What is recorded, one word each.
@@ -35,11 +30,7 @@ fn empty_turns_of_the_proxy_are_a_number() {
     let idle = |slot_writer: &mut journal::writer::SlotWriter, state: Option<u32>| {
         let id = slot_writer.start(&control()).get();
         if let Some(state) = state {
-            slot_writer.state(&State {
-                event: id,
-                state,
-                args: StateArgs::None,
-            });
+            slot_writer.state(&State { event: id, state, args: StateArgs::None });
         }
         slot_writer.stop(id);
     };
@@ -49,10 +40,7 @@ fn empty_turns_of_the_proxy_are_a_number() {
     idle(&mut slot_writer, Some(13));
     // One that is open when something else happens is not empty.
     let open = slot_writer.start(&control());
-    let _group = slot_writer.start(&Start {
-        body: Body::Group(event::Group {}),
-        ..control()
-    });
+    let _group = slot_writer.start(&Start { body: Body::Group(event::Group {}), ..control() });
     slot_writer.stop(open.get());
     let _held = slot_writer.start(&control());
     let (records, outcome) = read(directory.path());
@@ -67,33 +55,17 @@ fn a_wait_is_recorded_once_for_each_step() {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(directory.path(), u64::MAX);
     let mut slot_writer = writer.register("proxy").unwrap();
-    let step = |step| Start {
-        context: 1,
-        parent: 2,
-        rank: 0,
-        body: Body::ProxyStep(event::ProxyStep { step }),
-    };
-    let (one, other) = (
-        slot_writer.start(&step(0)).get(),
-        slot_writer.start(&step(1)).get(),
-    );
+    let step = |step| Start { context: 1, parent: 2, rank: 0, body: Body::ProxyStep(event::ProxyStep { step }) };
+    let (one, other) = (slot_writer.start(&step(0)).get(), slot_writer.start(&step(1)).get());
     for _ in 0..5_000 {
         for event in [one, other] {
             let args = StateArgs::ProxyStep { bytes: 0 };
-            slot_writer.state(&State {
-                event,
-                state: 20,
-                args,
-            });
+            slot_writer.state(&State { event, state: 20, args });
         }
     }
     for steps in [0, 0, 0, 1, 1, 2] {
         let args = StateArgs::ProxyOp { bytes: 7, steps };
-        slot_writer.state(&State {
-            event: one,
-            state: 1,
-            args,
-        });
+        slot_writer.state(&State { event: one, state: 1, args });
     }
     let (records, outcome) = read(directory.path());
     let expected = ["ProxyStep", "ProxyStep", "20", "20", "1", "1", "1"];

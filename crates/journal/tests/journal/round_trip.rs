@@ -45,34 +45,15 @@ fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
             comm_hash: 14,
             user_tag: 15,
         }),
-        Body::ProxyOp(event::ProxyOp {
-            pid: 16,
-            channel: 127,
-            peer: 17,
-            steps: 18,
-            chunk_bytes: 19,
-            is_send: true,
-        }),
+        Body::ProxyOp(event::ProxyOp { pid: 16, channel: 127, peer: 17, steps: 18, chunk_bytes: 19, is_send: true }),
         Body::ProxyStep(event::ProxyStep { step: 20 }),
         Body::ProxyCtrl(event::ProxyCtrl {}),
-        Body::KernelCh(event::KernelCh {
-            channel: 255,
-            gpu_ns: u64::MAX,
-        }),
+        Body::KernelCh(event::KernelCh { channel: 255, gpu_ns: u64::MAX }),
         Body::NetPlugin(event::NetPlugin {
             id: -1,
-            data: NetData::IbQueuePair {
-                device: 21,
-                work_request: 22,
-                opcode: 23,
-                queue_pair: 24,
-                bytes: 25,
-            },
+            data: NetData::IbQueuePair { device: 21, work_request: 22, opcode: 23, queue_pair: 24, bytes: 25 },
         }),
-        Body::GroupApi(event::GroupApi {
-            graph_captured: true,
-            depth: 2,
-        }),
+        Body::GroupApi(event::GroupApi { graph_captured: true, depth: 2 }),
         Body::CollApi(event::CollApi {
             func: name("Broadcast"),
             count: 26,
@@ -107,24 +88,10 @@ fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
             stream: 42,
             user_tag: 43,
         }),
-        Body::CeSync(event::CeSync {
-            complete: true,
-            ranks: 44,
-        }),
-        Body::CeBatch(event::CeBatch {
-            operations: 45,
-            bytes: 46,
-            intra_sync: true,
-        }),
-        Body::KernelPhase(event::KernelPhase {
-            channel: 47,
-            phase: 2,
-            name: name("final_sync"),
-            gpu_ns: 48,
-        }),
-        Body::Unknown(event::Unknown {
-            event_type: 1 << 20,
-        }),
+        Body::CeSync(event::CeSync { complete: true, ranks: 44 }),
+        Body::CeBatch(event::CeBatch { operations: 45, bytes: 46, intra_sync: true }),
+        Body::KernelPhase(event::KernelPhase { channel: 47, phase: 2, name: name("final_sync"), gpu_ns: 48 }),
+        Body::Unknown(event::Unknown { event_type: 1 << 20 }),
     ]
 }
 
@@ -133,10 +100,7 @@ fn found(fields: &Body<Symbol>, outcome: &Outcome) -> String {
     let mut text = format!("{fields:?}");
     for number in (1..100).rev() {
         let symbol = Symbol(number);
-        text = text.replace(
-            &format!("{symbol:?}"),
-            &format!("{:?}", outcome.symbols.text(symbol)),
-        );
+        text = text.replace(&format!("{symbol:?}"), &format!("{:?}", outcome.symbols.text(symbol)));
     }
     text.replace("Symbol(0)", "\"\"")
 }
@@ -156,73 +120,33 @@ fn every_kind_comes_back_as_it_went_in() {
     assert_eq!(bodies.iter().map(Body::kind).collect::<Vec<_>>(), Kind::ALL);
     let mut ids = Vec::new();
     for body in &bodies {
-        ids.push(slot_writer.start(&Start {
-            context: 0xc0,
-            parent: 0xa0,
-            rank: -3,
-            body: *body,
-        }));
+        ids.push(slot_writer.start(&Start { context: 0xc0, parent: 0xa0, rank: -3, body: *body }));
     }
     let all_args = [
         StateArgs::None,
-        StateArgs::ProxyOp {
-            bytes: 1,
-            steps: -2,
-        },
+        StateArgs::ProxyOp { bytes: 1, steps: -2 },
         StateArgs::ProxyStep { bytes: 3 },
         StateArgs::ProxyCtrl { appended: 4 },
         StateArgs::GpuTime { gpu_ns: 5 },
-        StateArgs::NetPlugin {
-            data: NetData::Socket {
-                descriptor: 6,
-                operation: 7,
-                bytes: 8,
-            },
-        },
-        StateArgs::NetPlugin {
-            data: NetData::Opaque,
-        },
+        StateArgs::NetPlugin { data: NetData::Socket { descriptor: 6, operation: 7, bytes: 8 } },
+        StateArgs::NetPlugin { data: NetData::Opaque },
     ];
     for (number, args) in all_args.iter().enumerate() {
-        slot_writer.state(&State {
-            event: 0xe0,
-            state: u32::try_from(number).unwrap(),
-            args: *args,
-        });
+        slot_writer.state(&State { event: 0xe0, state: u32::try_from(number).unwrap(), args: *args });
     }
     slot_writer.stop(ids[0].get());
-    let comm = CommInit {
-        table: 7,
-        comm_id: 1 << 63,
-        name: name("world"),
-        nodes: 2,
-        ranks: 8,
-        rank: 5,
-        nccl_version: 23203,
-    };
+    let comm =
+        CommInit { table: 7, comm_id: 1 << 63, name: name("world"), nodes: 2, ranks: 8, rank: 5, nccl_version: 23203 };
     slot_writer.comm_init(0xc0, 77, 3, &comm);
     slot_writer.comm_finalize(0xc0, 88);
     let switch = Switch {
         cause: Cause::Signal,
-        before: Wanted {
-            is_on: true,
-            events: 0xffff,
-        },
-        after: Wanted {
-            is_on: false,
-            events: 0x80e,
-        },
+        before: Wanted { is_on: true, events: 0xffff },
+        after: Wanted { is_on: false, events: 0x80e },
     };
     slot_writer.switch(99, 0, &switch);
     let turn = Switch {
-        cause: Cause::Steps(Turn {
-            range: Some(Span {
-                first: 100,
-                last: u32::MAX,
-            }),
-            started: 99,
-            is_exact: true,
-        }),
+        cause: Cause::Steps(Turn { range: Some(Span { first: 100, last: u32::MAX }), started: 99, is_exact: true }),
         ..switch
     };
     slot_writer.switch(101, 0xc0, &turn);
@@ -234,19 +158,11 @@ fn every_kind_comes_back_as_it_went_in() {
     let (records, outcome) = read(directory.path());
     assert_eq!(outcome.problems, []);
     assert_eq!(outcome.losses.total(), 0);
-    let starts: Vec<&Record> = records
-        .iter()
-        .filter(|record| matches!(record.body, RecordBody::Start(_)))
-        .collect();
+    let starts: Vec<&Record> = records.iter().filter(|record| matches!(record.body, RecordBody::Start(_))).collect();
     assert_eq!(starts.len(), bodies.len());
     for ((record, body), id) in starts.iter().zip(&bodies).zip(&ids) {
-        let RecordBody::Start(start) = &record.body else {
-            unreachable!()
-        };
-        assert_eq!(
-            (start.context, start.parent, start.rank, record.id),
-            (0xc0, 0xa0, -3, id.get())
-        );
+        let RecordBody::Start(start) = &record.body else { unreachable!() };
+        assert_eq!((start.context, start.parent, start.rank, record.id), (0xc0, 0xa0, -3, id.get()));
         assert_eq!(found(&start.body, &outcome), format!("{body:?}"));
     }
     let switched = |record: &&Record| record.body == RecordBody::Switch(switch);
@@ -276,14 +192,8 @@ fn every_kind_comes_back_as_it_went_in() {
         })
         .collect();
     let (ticks, read) = &comms[0];
-    assert_eq!(
-        (*ticks, read.comm_id, read.ranks, read.rank, read.nodes),
-        (77, 1 << 63, 8, 5, 2)
-    );
-    assert_eq!(
-        (read.table, read.nccl_version, read.repetition),
-        (7, 23203, 3)
-    );
+    assert_eq!((*ticks, read.comm_id, read.ranks, read.rank, read.nodes), (77, 1 << 63, 8, 5, 2));
+    assert_eq!((read.table, read.nccl_version, read.repetition), (7, 23203, 3));
     assert_eq!(outcome.symbols.text(read.name), "world");
     assert!(
         matches!(rest.last(), Some(RecordBody::ClockPair { monotonic_ns, .. }) if *monotonic_ns == clocks.monotonic_ns)

@@ -20,20 +20,15 @@ fn segments_and_files_follow_one_another() {
         let _id = slot_writer.start(&start(Body::ProxyStep(event::ProxyStep { step })));
     }
     let mut next = 0;
-    let outcome = Journal::open(directory.path())
-        .unwrap()
-        .read(&mut |record: Record| {
-            if let RecordBody::Start(start) = record.body {
-                assert_eq!(start.body, Body::ProxyStep(event::ProxyStep { step: next }));
-                next += 1;
-            }
-        });
+    let outcome = Journal::open(directory.path()).unwrap().read(&mut |record: Record| {
+        if let RecordBody::Start(start) = record.body {
+            assert_eq!(start.body, Body::ProxyStep(event::ProxyStep { step: next }));
+            next += 1;
+        }
+    });
     assert_eq!(usize::try_from(next).unwrap(), count);
     assert_eq!(outcome.problems, []);
-    assert!(
-        outcome.losses.stalls > 60,
-        "without a maintenance thread every segment is a stall"
-    );
+    assert!(outcome.losses.stalls > 60, "without a maintenance thread every segment is a stall");
     assert!(directory.path().join("0.1").exists());
 }
 
@@ -77,16 +72,10 @@ fn a_bad_record_ends_its_segment_and_is_reported() {
     bytes[at + 4] ^= 0x10;
     std::fs::write(&path, &bytes).unwrap();
     let (records, outcome) = read(directory.path());
-    let starts = records
-        .iter()
-        .filter(|record| matches!(record.body, RecordBody::Start(_)))
-        .count();
+    let starts = records.iter().filter(|record| matches!(record.body, RecordBody::Start(_))).count();
     assert_eq!(starts, 5);
     assert_eq!(outcome.problems.len(), 1);
-    assert_eq!(
-        (outcome.problems[0].offset, outcome.problems[0].lost_bytes),
-        (at as u64, 5 * 48)
-    );
+    assert_eq!((outcome.problems[0].offset, outcome.problems[0].lost_bytes), (at as u64, 5 * 48));
 }
 
 /// A process can die between any two words of a segment's header, of which the magic is the last.
@@ -150,10 +139,7 @@ fn segments_that_are_missing_among_others_are_reported() {
     assert_eq!(outcome.problems.len(), 1, "{:?}", outcome.problems);
     assert_eq!(problem.offset, 3 * SEGMENT_BYTES as u64);
     assert_eq!(problem.lost_bytes, 2 * SEGMENT_BYTES as u64);
-    assert_eq!(
-        problem.reason,
-        "segments 1 to 2 of slot 0 are missing before this one"
-    );
+    assert_eq!(problem.reason, "segments 1 to 2 of slot 0 are missing before this one");
 }
 
 #[test]

@@ -200,9 +200,7 @@ impl<S> Body<S> {
     #[inline]
     pub const fn stream_of_launch(&self) -> Option<u64> {
         match self {
-            Self::KernelLaunch(KernelLaunch { stream }) | Self::CeColl(CeColl { stream, .. }) => {
-                Some(*stream)
-            }
+            Self::KernelLaunch(KernelLaunch { stream }) | Self::CeColl(CeColl { stream, .. }) => Some(*stream),
             _ => None,
         }
     }

@@ -13,23 +13,10 @@ impl Field for NetData {
     fn put(self, words: &mut [u64], at: usize, _shift: u32) {
         let values = match self {
             Self::Opaque => [0; 4],
-            Self::IbQueuePair {
-                device,
-                work_request,
-                opcode,
-                queue_pair,
-                bytes,
-            } => [
-                both(1, device),
-                both(opcode, queue_pair),
-                work_request,
-                bytes,
-            ],
-            Self::Socket {
-                descriptor,
-                operation,
-                bytes,
-            } => [both(2, descriptor), both(operation, 0), 0, bytes],
+            Self::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => {
+                [both(1, device), both(opcode, queue_pair), work_request, bytes]
+            }
+            Self::Socket { descriptor, operation, bytes } => [both(2, descriptor), both(operation, 0), 0, bytes],
         };
         if let Some(words) = words.get_mut(at..at + 4) {
             words.copy_from_slice(&values);

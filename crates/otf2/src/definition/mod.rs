@@ -6,10 +6,9 @@
 mod field;
 
 use crate::refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
-    CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef,
-    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
-    SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
+    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
+    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
 use crate::value::AttributeValue;
 use crate::vocabulary::GroupType;
@@ -197,9 +196,7 @@ plain_definitions!(declare);
 impl Definition {
     /// What the scope of a metric refers to depends on its kind.
     fn renumber_scope(&mut self, number: &mut Renumber<'_>) {
-        if let Self::MetricInstance {
-            scope_kind, scope, ..
-        } = self
+        if let Self::MetricInstance { scope_kind, scope, .. } = self
             && let Some(kind) = ReferenceKind::of_scope(*scope_kind)
         {
             *scope = number(kind, *scope);

@@ -56,15 +56,10 @@ impl Archive {
         let mut version = (0, 0, 0);
         get!(OTF2_Reader_GetVersion(version.0, version.1, version.2));
         let (mut event_chunk_bytes, mut definitions_chunk_bytes) = (0, 0);
-        get!(OTF2_Reader_GetChunkSize(
-            event_chunk_bytes,
-            definitions_chunk_bytes
-        ));
+        get!(OTF2_Reader_GetChunkSize(event_chunk_bytes, definitions_chunk_bytes));
         let (mut number_of_locations, mut number_of_global_definitions) = (0, 0);
         get!(OTF2_Reader_GetNumberOfLocations(number_of_locations));
-        get!(OTF2_Reader_GetNumberOfGlobalDefinitions(
-            number_of_global_definitions
-        ));
+        get!(OTF2_Reader_GetNumberOfGlobalDefinitions(number_of_global_definitions));
         let (mut number_of_snapshots, mut number_of_thumbnails) = (0, 0);
         get!(OTF2_Reader_GetNumberOfSnapshots(number_of_snapshots));
         get!(OTF2_Reader_GetNumberOfThumbnails(number_of_thumbnails));
@@ -114,25 +109,18 @@ impl Archive {
     /// The value of a trace file property; upper and lower case are the same.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
-        self.properties
-            .iter()
-            .find(|(present, _)| present.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.properties.iter().find(|(present, _)| present.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// Where the events of a location are.
     #[must_use]
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
-        self.anchor
-            .with_extension("")
-            .join(format!("{}.evt", location.get()))
+        self.anchor.with_extension("").join(format!("{}.evt", location.get()))
     }
 
     /// Where the local definitions of a location are.
     #[must_use]
     pub fn definition_file(&self, location: LocationRef) -> PathBuf {
-        self.anchor
-            .with_extension("")
-            .join(format!("{}.def", location.get()))
+        self.anchor.with_extension("").join(format!("{}.def", location.get()))
     }
 }

@@ -11,10 +11,9 @@ use crate::definition::{Definition, Field, plain_definitions};
 use crate::error::{self, Result, check, refused};
 use crate::records::Definitions;
 use crate::refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
-    CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef,
-    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
-    SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
+    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
+    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
 use crate::value::AttributeValue;
 
@@ -74,15 +73,11 @@ impl Archive {
         let (table, user_data) = (callbacks.as_ptr(), ptr::from_mut(&mut each).cast());
         // SAFETY: both readers are open, libotf2 copies the table, whose callbacks take an `Each`, and `each` is used
         // through this pointer alone until the reading is done.
-        let code = unsafe {
-            sys::OTF2_Reader_RegisterGlobalDefCallbacks(pointer, definitions, table, user_data)
-        };
+        let code = unsafe { sys::OTF2_Reader_RegisterGlobalDefCallbacks(pointer, definitions, table, user_data) };
         check(code, operation)?;
         let mut count = 0;
         // SAFETY: both readers are open; the callbacks' user data is alive.
-        let code = unsafe {
-            sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count)
-        };
+        let code = unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
         check(code, operation)?;
         Ok(count)
     }

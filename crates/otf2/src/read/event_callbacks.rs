@@ -10,9 +10,7 @@ use otf2_sys as sys;
 use super::reader::{array, callback_table};
 use crate::error::{Result, check};
 use crate::event::{Collective, Event, EventKind, Message, RmaAccess};
-use crate::refs::{
-    AttributeRef, CommRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef,
-};
+use crate::refs::{AttributeRef, CommRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef};
 use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
@@ -44,14 +42,7 @@ unsafe fn deliver(
     let inbox = unsafe { &mut *user_data.cast::<Inbox>() };
     // SAFETY: the list is alive during the callback.
     let attributes = unsafe { attributes(list) };
-    inbox.event = Some((
-        LocationRef::new(location),
-        Event {
-            time,
-            kind,
-            attributes,
-        },
-    ));
+    inbox.event = Some((LocationRef::new(location), Event { time, kind, attributes }));
 }
 
 /// Copies an attribute list.
@@ -114,32 +105,16 @@ fn collective(op: u8, comm: u32, root: u32, bytes_sent: u64, bytes_received: u64
 }
 
 fn message(peer: u32, comm: u32, tag: u32, bytes: u64) -> Message {
-    Message {
-        peer,
-        comm: CommRef::new(comm),
-        tag,
-        bytes,
-    }
+    Message { peer, comm: CommRef::new(comm), tag, bytes }
 }
 
 fn access(win: u32, remote: u32, bytes: u64, matching: u64) -> RmaAccess {
-    RmaAccess {
-        win: RmaWinRef::new(win),
-        remote,
-        bytes,
-        matching,
-    }
+    RmaAccess { win: RmaWinRef::new(win), remote, bytes, matching }
 }
 
 fn metric(metric: u32, types: &[u8], values: &[sys::OTF2_MetricValue]) -> EventKind {
-    let values = types
-        .iter()
-        .zip(values)
-        .map(|(value_type, value)| MetricValue::from_raw(*value_type, *value));
-    EventKind::Metric {
-        metric: MetricRef::new(metric),
-        values: values.collect(),
-    }
+    let values = types.iter().zip(values).map(|(value_type, value)| MetricValue::from_raw(*value_type, *value));
+    EventKind::Metric { metric: MetricRef::new(metric), values: values.collect() }
 }
 
 unsafe extern "C" fn on_metric(
@@ -232,8 +207,7 @@ fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
 
 fn register_metric(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
     // SAFETY: the table is alive, and the callback has the type that the header gives it.
-    let code =
-        unsafe { sys::OTF2_GlobalEvtReaderCallbacks_SetMetricCallback(table, Some(on_metric)) };
+    let code = unsafe { sys::OTF2_GlobalEvtReaderCallbacks_SetMetricCallback(table, Some(on_metric)) };
     check(code, || "register an event callback".to_owned())
 }
 

@@ -22,18 +22,11 @@ const END_BYTES: u64 = 2;
 ///
 /// When the file cannot be read, was cut short, or has chunks of another size.
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
-    let damaged = |reason: String| Error::Damaged {
-        path: path.to_owned(),
-        reason,
-    };
+    let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let read = |source| io("read the event file", path, source);
     let mut file = File::open(path).map_err(read)?;
     let size = file.metadata().map_err(read)?.len();
-    let cut_short = || {
-        damaged(
-            "was cut short: it has no end (the process was killed while it was written)".to_owned(),
-        )
-    };
+    let cut_short = || damaged("was cut short: it has no end (the process was killed while it was written)".to_owned());
     if size < HEADER_BYTES + END_BYTES || chunk_bytes < HEADER_BYTES {
         return Err(cut_short());
     }

@@ -47,25 +47,15 @@ impl Archive {
         while let Some((location, event)) = events.next()? {
             let path = || self.event_file(location);
             let Some(expected) = expected.get_mut(&location) else {
-                return Err(refused(
-                    "read events",
-                    format!("{location:?} was not asked for"),
-                ));
+                return Err(refused("read events", format!("{location:?} was not asked for")));
             };
             expected.seen += 1;
             if expected.seen > expected.events {
                 let reason = format!("has more events than the {} it counts", expected.events);
-                return Err(Error::Damaged {
-                    path: path(),
-                    reason,
-                });
+                return Err(Error::Damaged { path: path(), reason });
             }
             if event.time < expected.time {
-                return Err(Error::TimeGoesBack {
-                    path: path(),
-                    from: expected.time,
-                    to: event.time,
-                });
+                return Err(Error::TimeGoesBack { path: path(), from: expected.time, to: event.time });
             }
             expected.time = event.time;
             total += 1;
@@ -73,18 +63,10 @@ impl Archive {
                 return Ok(total);
             }
         }
-        let short = |location| {
-            expected
-                .get(location)
-                .filter(|it| it.seen < it.events)
-                .map(|it| (location, it))
-        };
+        let short = |location| expected.get(location).filter(|it| it.seen < it.events).map(|it| (location, it));
         if let Some((location, Expected { events, seen, .. })) = locations.iter().find_map(short) {
             let reason = format!("gave {seen} of the {events} events it counts");
-            return Err(Error::Damaged {
-                path: self.event_file(*location),
-                reason,
-            });
+            return Err(Error::Damaged { path: self.event_file(*location), reason });
         }
         Ok(total)
     }
@@ -93,16 +75,9 @@ impl Archive {
         let mut expected = HashMap::with_capacity(locations.len());
         for location in locations {
             let events = check_event_file(&self.event_file(*location), self.event_chunk_bytes())?;
-            let of = Expected {
-                events,
-                seen: 0,
-                time: 0,
-            };
+            let of = Expected { events, seen: 0, time: 0 };
             if expected.insert(*location, of).is_some() {
-                return Err(refused(
-                    "read events",
-                    format!("{location:?} is asked for twice"),
-                ));
+                return Err(refused("read events", format!("{location:?} is asked for twice")));
             }
         }
         Ok(expected)
@@ -135,9 +110,7 @@ fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> 
         }
         let mut read = 0;
         // SAFETY: both readers are open.
-        let code = unsafe {
-            sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut read)
-        };
+        let code = unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut read) };
         let result = check(code, operation);
         // SAFETY: both readers are open, and this one is not used again.
         let code = unsafe { sys::OTF2_Reader_CloseDefReader(pointer, definitions) };
@@ -179,19 +152,10 @@ impl<'a> Events<'a> {
             return Err(error::null("read the first events".to_owned()));
         }
         let callbacks = EventCallbacks::new()?;
-        let opened = Self {
-            _reader: reader,
-            events,
-            inbox: Box::into_raw(Box::default()),
-        };
+        let opened = Self { _reader: reader, events, inbox: Box::into_raw(Box::default()) };
         // SAFETY: both readers are open, libotf2 copies the table, and the inbox is freed after its last use.
         let code = unsafe {
-            sys::OTF2_Reader_RegisterGlobalEvtCallbacks(
-                pointer,
-                events,
-                callbacks.as_ptr(),
-                opened.inbox.cast(),
-            )
+            sys::OTF2_Reader_RegisterGlobalEvtCallbacks(pointer, events, callbacks.as_ptr(), opened.inbox.cast())
         };
         check(code, || "register the event callbacks".to_owned())?;
         Ok(opened)

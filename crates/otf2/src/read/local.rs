@@ -50,14 +50,10 @@ impl Callbacks {
         let callbacks = Self::empty()?;
         let table = callbacks.as_ptr();
         // SAFETY: the table is alive, and the callback has the type that the header gives it.
-        let code = unsafe {
-            sys::OTF2_DefReaderCallbacks_SetMappingTableCallback(table, Some(mapping_table))
-        };
+        let code = unsafe { sys::OTF2_DefReaderCallbacks_SetMappingTableCallback(table, Some(mapping_table)) };
         check(code, operation)?;
         // SAFETY: the table is alive, and the callback has the type that the header gives it.
-        let code = unsafe {
-            sys::OTF2_DefReaderCallbacks_SetClockOffsetCallback(table, Some(clock_offset))
-        };
+        let code = unsafe { sys::OTF2_DefReaderCallbacks_SetClockOffsetCallback(table, Some(clock_offset)) };
         check(code, operation)?;
         Ok(callbacks)
     }
@@ -71,11 +67,7 @@ unsafe extern "C" fn clock_offset(
 ) -> sys::OTF2_CallbackCode {
     // SAFETY: `read` registers the definitions it fills, and nothing else uses them while libotf2 runs.
     let found = unsafe { &mut *user_data.cast::<LocalDefinitions>() };
-    found.clock_offsets.push(ClockOffset {
-        time,
-        offset,
-        standard_deviation,
-    });
+    found.clock_offsets.push(ClockOffset { time, offset, standard_deviation });
     sys::OTF2_CALLBACK_SUCCESS
 }
 
@@ -86,10 +78,7 @@ unsafe extern "C" fn mapping_table(
 ) -> sys::OTF2_CallbackCode {
     // SAFETY: `read` registers the definitions it fills, and nothing else uses them while libotf2 runs.
     let found = unsafe { &mut *user_data.cast::<LocalDefinitions>() };
-    let table = found
-        .mapping_tables
-        .entry(MappingType::from_raw(mapping))
-        .or_default();
+    let table = found.mapping_tables.entry(MappingType::from_raw(mapping)).or_default();
     let mut mode = 0;
     // SAFETY: libotf2 passes a map that is alive, and `mode` is a place to write to.
     let code = unsafe { sys::OTF2_IdMap_GetMode(map, &raw mut mode) };
@@ -141,19 +130,12 @@ impl Archive {
         // SAFETY: both readers are open, libotf2 copies the table, and `found` is used through this pointer alone
         // until the reading is done.
         let code = unsafe {
-            sys::OTF2_Reader_RegisterDefCallbacks(
-                pointer,
-                definitions,
-                callbacks.as_ptr(),
-                user_data.cast(),
-            )
+            sys::OTF2_Reader_RegisterDefCallbacks(pointer, definitions, callbacks.as_ptr(), user_data.cast())
         };
         check(code, operation)?;
         let mut count = 0;
         // SAFETY: both readers are open; the callbacks' user data is alive.
-        let code = unsafe {
-            sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count)
-        };
+        let code = unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count) };
         check(code, operation)?;
         // Closes the reader of the definitions, too.
         drop(reader);

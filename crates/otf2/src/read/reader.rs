@@ -22,14 +22,8 @@ impl Reader {
     pub(super) fn open(anchor: &Path) -> Result<Self> {
         let operation = || format!("open the archive {}", anchor.display());
         error::listen();
-        if anchor
-            .extension()
-            .is_none_or(|extension| extension != "otf2")
-        {
-            return Err(refused(
-                operation(),
-                "the anchor file of an archive ends in .otf2",
-            ));
+        if anchor.extension().is_none_or(|extension| extension != "otf2") {
+            return Err(refused(operation(), "the anchor file of an archive ends in .otf2"));
         }
         // libotf2's message for a missing file does not name it.
         std::fs::File::open(anchor).map_err(|source| io("open the archive", anchor, source))?;
@@ -67,9 +61,7 @@ impl Reader {
         let operation = || "read the properties".to_owned();
         let (mut count, mut names) = (0_u32, ptr::null_mut());
         // SAFETY: an open reader and two places to write to.
-        let code = unsafe {
-            sys::OTF2_Reader_GetPropertyNames(self.reader.as_ptr(), &raw mut count, &raw mut names)
-        };
+        let code = unsafe { sys::OTF2_Reader_GetPropertyNames(self.reader.as_ptr(), &raw mut count, &raw mut names) };
         // One allocation holds the array and the names in it.
         let array = Allocated::new(names.cast());
         check(code, operation)?;
@@ -84,8 +76,7 @@ impl Reader {
             let name = unsafe { place.read() };
             let mut value = ptr::null_mut();
             // SAFETY: an open reader, a name that libotf2 gave, and a place to write to.
-            let code =
-                unsafe { sys::OTF2_Reader_GetProperty(self.reader.as_ptr(), name, &raw mut value) };
+            let code = unsafe { sys::OTF2_Reader_GetProperty(self.reader.as_ptr(), name, &raw mut value) };
             let value = Allocated::new(value);
             check(code, operation)?;
             let value = value.map(|value| value.to_string()).unwrap_or_default();
@@ -153,9 +144,7 @@ macro_rules! callback_table {
                 crate::error::forget();
                 // SAFETY: takes nothing, returns a table or NULL.
                 let table = std::ptr::NonNull::new(unsafe { sys::$new() });
-                table
-                    .map(Self)
-                    .ok_or_else(|| crate::error::null("make a table of callbacks".to_owned()))
+                table.map(Self).ok_or_else(|| crate::error::null("make a table of callbacks".to_owned()))
             }
 
             pub(super) fn as_ptr(&self) -> *mut sys::$type {

@@ -18,15 +18,8 @@ impl Definitions {
         };
         let kind = definition.kind();
         let kept = match definition {
-            Definition::ParadigmProperty {
-                paradigm,
-                property,
-                value,
-            } => {
-                push!(
-                    self.paradigms[paradigm.into()].properties,
-                    (property.into(), value)
-                )
+            Definition::ParadigmProperty { paradigm, property, value } => {
+                push!(self.paradigms[paradigm.into()].properties, (property.into(), value))
             }
             Definition::SystemTreeNodeDomain { of, domain } => {
                 push!(self.system_tree_nodes[of].domains, domain.into())
@@ -51,51 +44,20 @@ impl Definitions {
     /// Keeps a definition that needs no other; nothing where it is none of those.
     fn add_whole(&mut self, definition: Definition) -> Option<()> {
         match definition {
-            Definition::ClockProperties {
-                timer_resolution,
-                global_offset,
-                trace_length,
-                realtime_timestamp,
-            } => {
-                let clock = ClockProperties {
-                    timer_resolution,
-                    global_offset,
-                    trace_length,
-                    realtime_timestamp,
-                };
+            Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } => {
+                let clock = ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
                 self.clock = Some(clock);
             }
             Definition::String { this, text } => {
-                self.strings
-                    .insert(this, String::from_utf8_lossy(&text).into_owned());
+                self.strings.insert(this, String::from_utf8_lossy(&text).into_owned());
             }
-            Definition::LocationGroup {
-                this,
-                name,
-                group_type,
-                parent,
-                creator,
-            } => {
+            Definition::LocationGroup { this, name, group_type, parent, creator } => {
                 let (group_type, system_tree_parent) = (group_type.into(), parent);
-                let group = LocationGroup {
-                    name,
-                    group_type,
-                    system_tree_parent,
-                    creator,
-                    properties: Vec::new(),
-                };
+                let group = LocationGroup { name, group_type, system_tree_parent, creator, properties: Vec::new() };
                 self.location_groups.insert(this, group);
             }
-            Definition::Paradigm {
-                paradigm,
-                name,
-                class,
-            } => {
-                let record = ParadigmRecord {
-                    name,
-                    class: class.into(),
-                    properties: Vec::new(),
-                };
+            Definition::Paradigm { paradigm, name, class } => {
+                let record = ParadigmRecord { name, class: class.into(), properties: Vec::new() };
                 self.paradigms.insert(paradigm.into(), record);
             }
             _ => return None,

@@ -56,21 +56,13 @@ impl ArchiveWriter {
     /// # Errors
     ///
     /// As for [`ArchiveWriter::create`], and when the size is not from 256 KiB to 16 MiB.
-    pub fn create_with_chunks(
-        directory: &Path,
-        name: &str,
-        definitions_chunk_bytes: u64,
-    ) -> Result<Self> {
-        if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes)
-        {
+    pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
+        if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes) {
             let reason = format!("definitions chunks of {definitions_chunk_bytes} bytes");
             return Err(refused("create an archive", reason));
         }
         let handle = Handle::open(directory, name, &Role::Primary, definitions_chunk_bytes)?;
-        Ok(Self {
-            handle,
-            definitions: DefinitionState::default(),
-        })
+        Ok(Self { handle, definitions: DefinitionState::default() })
     }
 
     texts! {
@@ -95,18 +87,13 @@ impl ArchiveWriter {
             return Err(refused(operation(), rule));
         }
         if value.is_empty() {
-            return Err(refused(
-                operation(),
-                "the value is empty, OTF2 has no empty properties",
-            ));
+            return Err(refused(operation(), "the value is empty, OTF2 has no empty properties"));
         }
         let c_name = c_string(name.as_bytes(), operation)?;
         let c_value = c_string(value.as_bytes(), operation)?;
         let archive = self.handle.archive()?;
         // SAFETY: the archive is open; libotf2 copies the NUL-terminated strings.
-        let code = unsafe {
-            sys::OTF2_Archive_SetProperty(archive, c_name.as_ptr(), c_value.as_ptr(), true)
-        };
+        let code = unsafe { sys::OTF2_Archive_SetProperty(archive, c_name.as_ptr(), c_value.as_ptr(), true) };
         check(code, operation)
     }
 
@@ -242,9 +229,7 @@ mod tests {
         for name in ["A::B", "NCCL_OTF2::DROPPED::enter-1", "a::0"] {
             assert!(is_property_name(name), "{name}");
         }
-        for name in [
-            "", "A", "A:B", "A::", "::A", "A::::B", "A::B C", "A::ü", "A::B:",
-        ] {
+        for name in ["", "A", "A:B", "A::", "::A", "A::::B", "A::B C", "A::ü", "A::B:"] {
             assert!(!is_property_name(name), "{name}");
         }
     }

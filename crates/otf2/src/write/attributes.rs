@@ -23,10 +23,7 @@ impl Attributes {
     /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            entries: Vec::new(),
-            has: 0,
-        }
+        Self { entries: Vec::new(), has: 0 }
     }
 
     /// Empties the list and keeps its memory.
@@ -102,9 +99,7 @@ impl NextAttributes {
         error::forget();
         // SAFETY: takes nothing, returns a list or NULL.
         let list = unsafe { sys::OTF2_AttributeList_New() };
-        Some(Self {
-            list: NonNull::new(list)?,
-        })
+        Some(Self { list: NonNull::new(list)? })
     }
 
     /// Adds a value.
@@ -130,8 +125,7 @@ impl NextAttributes {
     ) -> Result<()> {
         let list = self.list.as_ptr();
         // SAFETY: the list is alive and nobody else uses it; `add` gives the value with the type that goes with it.
-        let code =
-            unsafe { sys::OTF2_AttributeList_AddAttribute(list, attribute, attribute_type, value) };
+        let code = unsafe { sys::OTF2_AttributeList_AddAttribute(list, attribute, attribute_type, value) };
         check(code, || format!("add attribute {attribute}"))
     }
 
@@ -168,19 +162,11 @@ mod tests {
 
     fn has_one_value(attribute: AttributeRef) {
         let mut attributes = Attributes::new();
-        attributes
-            .add(attribute, AttributeValue::U64(1))
-            .expect("the first value is accepted");
-        attributes
-            .add(attribute, AttributeValue::U8(2))
-            .expect_err("the second value is refused");
-        attributes
-            .add(AttributeRef::UNDEFINED, AttributeValue::U8(2))
-            .expect_err("an undefined attribute is refused");
+        attributes.add(attribute, AttributeValue::U64(1)).expect("the first value is accepted");
+        attributes.add(attribute, AttributeValue::U8(2)).expect_err("the second value is refused");
+        attributes.add(AttributeRef::UNDEFINED, AttributeValue::U8(2)).expect_err("an undefined attribute is refused");
         assert_eq!(attributes.entries(), [(attribute, AttributeValue::U64(1))]);
         attributes.clear();
-        attributes
-            .add(attribute, AttributeValue::U8(2))
-            .expect("an empty list has no value");
+        attributes.add(attribute, AttributeValue::U8(2)).expect("an empty list has no value");
     }
 }

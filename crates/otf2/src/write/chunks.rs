@@ -47,15 +47,11 @@ struct OpenBuffer {
 
 /// Buffers are flushed whenever their chunk is full, and no BufferFlush event is written: it would only say
 /// what the process that converts a journal did, not what the traced one did.
-pub(super) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks = sys::OTF2_FlushCallbacks {
-    otf2_pre_flush: Some(pre_flush),
-    otf2_post_flush: None,
-};
+pub(super) static FLUSH_CALLBACKS: sys::OTF2_FlushCallbacks =
+    sys::OTF2_FlushCallbacks { otf2_pre_flush: Some(pre_flush), otf2_post_flush: None };
 
-pub(super) static MEMORY_CALLBACKS: sys::OTF2_MemoryCallbacks = sys::OTF2_MemoryCallbacks {
-    otf2_allocate: Some(allocate),
-    otf2_free_all: Some(free_all),
-};
+pub(super) static MEMORY_CALLBACKS: sys::OTF2_MemoryCallbacks =
+    sys::OTF2_MemoryCallbacks { otf2_allocate: Some(allocate), otf2_free_all: Some(free_all) };
 
 struct Chunk {
     memory: NonNull<u8>,
@@ -82,10 +78,7 @@ impl Chunk {
         let layout = Layout::from_size_align(size.checked_add(SLACK_BYTES)?, ALIGNMENT).ok()?;
         // SAFETY: the layout has at least SLACK_BYTES bytes, so its size is not zero.
         let memory = unsafe { alloc(layout) };
-        Some(Self {
-            memory: NonNull::new(memory)?,
-            layout,
-        })
+        Some(Self { memory: NonNull::new(memory)?, layout })
     }
 }
 
@@ -139,16 +132,8 @@ unsafe extern "C" fn allocate(
     };
     chunk.mark();
     let memory = chunk.memory.as_ptr().cast();
-    let buffer = Box::into_raw(Box::new(Buffer {
-        chunk,
-        in_use: true,
-        flushed: false,
-    }));
-    pool.open.push(OpenBuffer {
-        file_type,
-        location,
-        buffer,
-    });
+    let buffer = Box::into_raw(Box::new(Buffer { chunk, in_use: true, flushed: false }));
+    pool.open.push(OpenBuffer { file_type, location, buffer });
     *slot = buffer;
     memory
 }
@@ -181,10 +166,7 @@ unsafe extern "C" fn pre_flush(
     }
     // SAFETY: a chunk that is full to its last byte, so all of it is written; libotf2 does not run on.
     let bytes = unsafe { slice::from_raw_parts(buffer.chunk.memory.as_ptr(), buffer.chunk.size()) };
-    pool.full = Some(FullChunk {
-        bytes: bytes.to_vec(),
-        is_first: !buffer.flushed,
-    });
+    pool.full = Some(FullChunk { bytes: bytes.to_vec(), is_first: !buffer.flushed });
     NO_FLUSH
 }
 

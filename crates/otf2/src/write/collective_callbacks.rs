@@ -47,10 +47,7 @@ unsafe extern "C" fn one(
     SUCCESS
 }
 
-unsafe extern "C" fn barrier(
-    _: *mut c_void,
-    _: *mut sys::OTF2_CollectiveContext,
-) -> sys::OTF2_CallbackCode {
+unsafe extern "C" fn barrier(_: *mut c_void, _: *mut sys::OTF2_CollectiveContext) -> sys::OTF2_CallbackCode {
     SUCCESS
 }
 

@@ -33,11 +33,7 @@ pub(super) fn operation(definition: &Definition) -> String {
 
 impl Defined {
     /// Takes in a definition and the properties that go with it, or refuses it and stays as it was.
-    pub(super) fn define(
-        &mut self,
-        definition: &mut Definition,
-        properties: &[Property],
-    ) -> Result<()> {
+    pub(super) fn define(&mut self, definition: &mut Definition, properties: &[Property]) -> Result<()> {
         let refuse = |reason| refused(operation(definition), reason);
         self.properties(properties).map_err(refuse)?;
         let refuse = |reason| refused(operation(definition), reason);
@@ -59,11 +55,7 @@ impl Defined {
     }
 
     /// The values of properties of a paradigm.
-    pub(super) fn values(
-        &self,
-        by: &str,
-        values: impl Iterator<Item = AttributeValue>,
-    ) -> Result<()> {
+    pub(super) fn values(&self, by: &str, values: impl Iterator<Item = AttributeValue>) -> Result<()> {
         for value in values {
             self.value(value).map_err(|reason| refused(by, reason))?;
         }
@@ -77,27 +69,17 @@ impl Defined {
             ReferenceKind::CommIndex(paradigm) => {
                 let limit = self.comm_locations.get(&paradigm).copied().unwrap_or(0);
                 if number >= limit {
-                    return Err(format!(
-                        "member {number} is none of the {limit} communicating locations"
-                    ));
+                    return Err(format!("member {number} is none of the {limit} communicating locations"));
                 }
                 true
             }
             kind => number < self.next.get(&kind).copied().unwrap_or(0),
         };
-        if is_known {
-            Ok(())
-        } else {
-            Err(format!("the {kind:?}Ref({number}) is not defined"))
-        }
+        if is_known { Ok(()) } else { Err(format!("the {kind:?}Ref({number}) is not defined")) }
     }
 
     /// Takes the next reference of its kind.
-    fn take(
-        &mut self,
-        own: Option<(ReferenceKind, u64)>,
-        definition: &Definition,
-    ) -> std::result::Result<(), String> {
+    fn take(&mut self, own: Option<(ReferenceKind, u64)>, definition: &Definition) -> std::result::Result<(), String> {
         let Some((kind, number)) = own else {
             return match definition {
                 Definition::ClockProperties { .. } if std::mem::replace(&mut self.clock, true) => {
@@ -118,18 +100,10 @@ impl Defined {
         }
         let next = self.next.entry(kind).or_default();
         if number != *next || number == u64::from(u32::MAX) {
-            return Err(format!(
-                "references are given in order, the next one is {next}"
-            ));
+            return Err(format!("references are given in order, the next one is {next}"));
         }
         *next += 1;
-        if let Definition::Group {
-            group_type,
-            paradigm,
-            members,
-            ..
-        } = definition
-        {
+        if let Definition::Group { group_type, paradigm, members, .. } = definition {
             self.groups.push(*group_type);
             if GroupType::from_raw(*group_type) == GroupType::CommLocations {
                 let count = u64::try_from(members.len()).unwrap_or(u64::MAX);
@@ -148,44 +122,29 @@ impl Defined {
             | Definition::MetricMember { name, .. }
             | Definition::Parameter { name, .. }
             | Definition::Paradigm { name, .. } => name.is_defined(),
-            Definition::SystemTreeNode {
-                name, class_name, ..
-            } => name.is_defined() && class_name.is_defined(),
-            Definition::LocationGroup { name, parent, .. } => {
-                name.is_defined() && parent.is_defined()
-            }
+            Definition::SystemTreeNode { name, class_name, .. } => name.is_defined() && class_name.is_defined(),
+            Definition::LocationGroup { name, parent, .. } => name.is_defined() && parent.is_defined(),
             Definition::Location { name, group, .. } => name.is_defined() && group.is_defined(),
             Definition::RmaWin { name, comm, .. } => name.is_defined() && comm.is_defined(),
-            Definition::MetricClass { members, .. } => {
-                members.iter().all(|member| member.is_defined())
-            }
+            Definition::MetricClass { members, .. } => members.iter().all(|member| member.is_defined()),
             _ => true,
         };
         if !is_complete {
             return Err("a reference that it cannot be without is UNDEFINED".to_owned());
         }
         match definition {
-            Definition::ClockProperties {
-                timer_resolution: 0,
-                ..
-            } => Err("the timer resolution is ticks per second, and not 0".to_owned()),
-            Definition::ClockProperties {
-                global_offset,
-                trace_length,
-                ..
-            } if global_offset.checked_add(*trace_length).is_none() => {
+            Definition::ClockProperties { timer_resolution: 0, .. } => {
+                Err("the timer resolution is ticks per second, and not 0".to_owned())
+            }
+            Definition::ClockProperties { global_offset, trace_length, .. }
+                if global_offset.checked_add(*trace_length).is_none() =>
+            {
                 Err("global offset + trace length is after the end of time".to_owned())
             }
             Definition::Comm { group, flags, .. } => {
-                let group = usize::try_from(group.get())
-                    .ok()
-                    .and_then(|index| self.groups.get(index));
+                let group = usize::try_from(group.get()).ok().and_then(|index| self.groups.get(index));
                 match group.copied().map(GroupType::from_raw) {
-                    Some(GroupType::CommGroup | GroupType::CommSelf)
-                        if *flags == sys::OTF2_COMM_FLAG_NONE =>
-                    {
-                        Ok(())
-                    }
+                    Some(GroupType::CommGroup | GroupType::CommSelf) if *flags == sys::OTF2_COMM_FLAG_NONE => Ok(()),
                     Some(GroupType::CommGroup | GroupType::CommSelf) => {
                         Err("its flags promise events that are not written".to_owned())
                     }
@@ -196,39 +155,27 @@ impl Defined {
             Definition::RmaWin { flags, .. } if *flags != sys::OTF2_RMA_WIN_FLAG_NONE => {
                 Err("its flags promise events that are not written".to_owned())
             }
-            Definition::MetricMember { value_type, .. } => {
-                match AttributeType::from_raw(*value_type) {
-                    AttributeType::U64 | AttributeType::I64 | AttributeType::F64 => Ok(()),
-                    other => Err(format!("{other:?} is no type for metric values")),
-                }
-            }
+            Definition::MetricMember { value_type, .. } => match AttributeType::from_raw(*value_type) {
+                AttributeType::U64 | AttributeType::I64 | AttributeType::F64 => Ok(()),
+                other => Err(format!("{other:?} is no type for metric values")),
+            },
             Definition::MetricClass { members, .. } if members.is_empty() => {
                 Err("a metric class has 1 to 255 members".to_owned())
             }
-            Definition::Group {
-                group_type,
-                paradigm,
-                members,
-                ..
-            } => self.check_group(*group_type, *paradigm, members),
+            Definition::Group { group_type, paradigm, members, .. } => {
+                self.check_group(*group_type, *paradigm, members)
+            }
             _ => Ok(()),
         }
     }
 
-    fn check_group(
-        &self,
-        group_type: u8,
-        paradigm: u8,
-        members: &[u64],
-    ) -> std::result::Result<(), String> {
+    fn check_group(&self, group_type: u8, paradigm: u8, members: &[u64]) -> std::result::Result<(), String> {
         let group_type = GroupType::from_raw(group_type);
         let has_locations = self.comm_locations.contains_key(&paradigm);
         match group_type {
             GroupType::Locations | GroupType::CommLocations => {
                 if group_type == GroupType::CommLocations && has_locations {
-                    return Err(
-                        "its paradigm has a group of communicating locations already".to_owned(),
-                    );
+                    return Err("its paradigm has a group of communicating locations already".to_owned());
                 }
                 let mut seen = HashSet::with_capacity(members.len());
                 match members.iter().find(|member| !seen.insert(**member)) {
@@ -240,9 +187,7 @@ impl Defined {
                 Err("its paradigm has no group of communicating locations yet".to_owned())
             }
             GroupType::CommSelf if !members.is_empty() => Err("it has no members".to_owned()),
-            GroupType::Unspecified | GroupType::Unknown(_) => {
-                Err("a group has a type of OTF2 3.0".to_owned())
-            }
+            GroupType::Unspecified | GroupType::Unknown(_) => Err("a group has a type of OTF2 3.0".to_owned()),
             _ => Ok(()),
         }
     }
@@ -251,11 +196,7 @@ impl Defined {
     fn properties(&self, properties: &[Property]) -> std::result::Result<(), String> {
         for (index, (name, value)) in properties.iter().enumerate() {
             self.value(AttributeValue::String(*name))?;
-            if properties
-                .iter()
-                .take(index)
-                .any(|(other, _)| other == name)
-            {
+            if properties.iter().take(index).any(|(other, _)| other == name) {
                 return Err(format!("the property named {name:?} occurs twice"));
             }
             self.value(*value)?;
@@ -265,9 +206,9 @@ impl Defined {
 
     fn value(&self, value: AttributeValue) -> std::result::Result<(), String> {
         match (value, reference_of(value)) {
-            (AttributeValue::Other { attribute_type, .. }, _) => Err(format!(
-                "a property cannot have the type {attribute_type:?}"
-            )),
+            (AttributeValue::Other { attribute_type, .. }, _) => {
+                Err(format!("a property cannot have the type {attribute_type:?}"))
+            }
             (_, Some((kind, number))) => self.known(kind, number),
             (_, None) => Ok(()),
         }

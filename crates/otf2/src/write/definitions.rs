@@ -10,12 +10,12 @@ use super::handle::Handle;
 use crate::definition::Definition;
 use crate::error::{self, Result, check, check_all, refused};
 use crate::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
-    ParadigmRecord, Parameter, Property, Region, RmaWin, SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
+    Parameter, Property, Region, RmaWin, SystemTreeNode,
 };
 use crate::refs::{
-    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef,
-    ParameterRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, CommRef, GroupRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef,
+    RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 use crate::vocabulary::Paradigm;
 
@@ -56,9 +56,7 @@ impl DefinitionState {
         error::forget();
         // SAFETY: archive and writer are open, and `take` makes this the writer's last use.
         let code = unsafe { sys::OTF2_Archive_CloseGlobalDefWriter(archive, writer.as_ptr()) };
-        let result = check_all(code, || {
-            format!("close the global definitions of the {}", handle.described())
-        });
+        let result = check_all(code, || format!("close the global definitions of the {}", handle.described()));
         let file = handle.global_definition_file();
         let result = result.and_then(|()| handle.write_full_chunk(&file, 0));
         if result.is_err() {
@@ -105,12 +103,7 @@ impl<'a> GlobalDefinitions<'a> {
             }
         };
         state.writer = Some(writer);
-        Ok(Self {
-            handle,
-            writer,
-            defined: &mut state.defined,
-            failed: &mut state.failed,
-        })
+        Ok(Self { handle, writer, defined: &mut state.defined, failed: &mut state.failed })
     }
 
     typed! {
@@ -143,18 +136,8 @@ impl<'a> GlobalDefinitions<'a> {
     ///
     /// When it is defined already, or a clock with these properties cannot be.
     pub fn clock_properties(&mut self, clock: &ClockProperties) -> Result<()> {
-        let ClockProperties {
-            timer_resolution,
-            global_offset,
-            trace_length,
-            realtime_timestamp,
-        } = *clock;
-        let clock = Definition::ClockProperties {
-            timer_resolution,
-            global_offset,
-            trace_length,
-            realtime_timestamp,
-        };
+        let ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } = *clock;
+        let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
         self.define(clock, &[])
     }
 
@@ -164,13 +147,7 @@ impl<'a> GlobalDefinitions<'a> {
     ///
     /// When the reference is not the next one, the text has a NUL byte, or it is larger than a chunk.
     pub fn string(&mut self, reference: StringRef, text: &str) -> Result<()> {
-        self.define(
-            Definition::String {
-                this: reference,
-                text: text.as_bytes().to_vec(),
-            },
-            &[],
-        )
+        self.define(Definition::String { this: reference, text: text.as_bytes().to_vec() }, &[])
     }
 
     /// Defines a node of the system tree, with its domains and properties.
@@ -181,17 +158,10 @@ impl<'a> GlobalDefinitions<'a> {
     pub fn system_tree_node(&mut self, of: SystemTreeNodeRef, node: &SystemTreeNode) -> Result<()> {
         self.define(node.definition(of), &node.properties)?;
         for domain in &node.domains {
-            self.put(&Definition::SystemTreeNodeDomain {
-                of,
-                domain: domain.raw(),
-            })?;
+            self.put(&Definition::SystemTreeNodeDomain { of, domain: domain.raw() })?;
         }
         for (name, value) in &node.properties {
-            self.put(&Definition::SystemTreeNodeProperty {
-                of,
-                name: *name,
-                value: *value,
-            })?;
+            self.put(&Definition::SystemTreeNodeProperty { of, name: *name, value: *value })?;
         }
         Ok(())
     }
@@ -203,23 +173,11 @@ impl<'a> GlobalDefinitions<'a> {
     /// See [`GlobalDefinitions`].
     pub fn paradigm(&mut self, paradigm: Paradigm, record: &ParadigmRecord) -> Result<()> {
         let values = record.properties.iter().map(|(_, value)| *value);
-        self.defined
-            .values(&format!("define the paradigm {paradigm:?}"), values)?;
+        self.defined.values(&format!("define the paradigm {paradigm:?}"), values)?;
         let paradigm = paradigm.raw();
-        self.define(
-            Definition::Paradigm {
-                paradigm,
-                name: record.name,
-                class: record.class.raw(),
-            },
-            &[],
-        )?;
+        self.define(Definition::Paradigm { paradigm, name: record.name, class: record.class.raw() }, &[])?;
         for (property, value) in &record.properties {
-            self.put(&Definition::ParadigmProperty {
-                paradigm,
-                property: property.raw(),
-                value: *value,
-            })?;
+            self.put(&Definition::ParadigmProperty { paradigm, property: property.raw(), value: *value })?;
         }
         Ok(())
     }
@@ -252,10 +210,7 @@ impl<'a> GlobalDefinitions<'a> {
                 return refuse("a NUL byte cannot be in a name or text".to_owned());
             }
             Definition::String { text, .. } => (text.len(), 0),
-            Definition::Group { members, .. } => (
-                members.iter().map(|member| compressed_size(*member)).sum(),
-                0,
-            ),
+            Definition::Group { members, .. } => (members.iter().map(|member| compressed_size(*member)).sum(), 0),
             Definition::MetricClass { members, .. } => (0, members.len()),
             Definition::CartTopology { dimensions, .. } => (0, dimensions.len()),
             Definition::CartCoordinate { coordinates, .. } => (0, coordinates.len()),
@@ -264,15 +219,10 @@ impl<'a> GlobalDefinitions<'a> {
         };
         let limit = self.handle.definitions_chunk_bytes();
         if u64::try_from(bytes + REST_BYTES).unwrap_or(u64::MAX) > limit {
-            return refuse(format!(
-                "it takes up to {} bytes, a chunk of the archive has {limit}",
-                bytes + REST_BYTES
-            ));
+            return refuse(format!("it takes up to {} bytes, a chunk of the archive has {limit}", bytes + REST_BYTES));
         }
         if elements > usize::from(u8::MAX) {
-            return refuse(format!(
-                "it has {elements} elements, OTF2 counts at most 255"
-            ));
+            return refuse(format!("it has {elements} elements, OTF2 counts at most 255"));
         }
         Ok(())
     }

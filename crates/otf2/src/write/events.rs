@@ -9,8 +9,7 @@ use super::handle::Handle;
 use crate::error::{self, Result, check, check_all, refused};
 use crate::event::{Collective, Message, RmaAccess};
 use crate::refs::{
-    CallingContextRef, IoHandleRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef,
-    StringRef,
+    CallingContextRef, IoHandleRef, LocationRef, MetricRef, ParameterRef, RegionRef, RmaWinRef, StringRef,
 };
 use crate::value::MetricValue;
 use crate::vocabulary::MeasurementMode;
@@ -46,15 +45,7 @@ impl<'a> EventWriter<'a> {
         // SAFETY: the archive is open, in write mode, and has flush callbacks.
         let writer = unsafe { sys::OTF2_Archive_GetEvtWriter(archive, location.get()) };
         let writer = NonNull::new(writer).ok_or_else(|| error::null(operation()))?;
-        Ok(Self {
-            handle,
-            archive,
-            writer: Some(writer),
-            next,
-            location,
-            last_time: 0,
-            events: 0,
-        })
+        Ok(Self { handle, archive, writer: Some(writer), next, location, last_time: 0, events: 0 })
     }
 
     /// The location.
@@ -108,10 +99,7 @@ impl<'a> EventWriter<'a> {
         event: &'static str,
         time: u64,
         attributes: &Attributes,
-        write: impl FnOnce(
-            *mut sys::OTF2_EvtWriter,
-            *mut sys::OTF2_AttributeList,
-        ) -> sys::OTF2_ErrorCode,
+        write: impl FnOnce(*mut sys::OTF2_EvtWriter, *mut sys::OTF2_AttributeList) -> sys::OTF2_ErrorCode,
     ) -> Result<()> {
         let written = self.write_event(event, time, attributes, write);
         if written.is_err() {
@@ -127,24 +115,15 @@ impl<'a> EventWriter<'a> {
         event: &'static str,
         time: u64,
         attributes: &Attributes,
-        write: impl FnOnce(
-            *mut sys::OTF2_EvtWriter,
-            *mut sys::OTF2_AttributeList,
-        ) -> sys::OTF2_ErrorCode,
+        write: impl FnOnce(*mut sys::OTF2_EvtWriter, *mut sys::OTF2_AttributeList) -> sys::OTF2_ErrorCode,
     ) -> Result<()> {
         let location = self.location;
         let operation = || format!("write {} at {time} on {location:?}", name_of(event));
         let Some(writer) = self.writer else {
-            return Err(refused(
-                operation(),
-                "the event file could not be written before",
-            ));
+            return Err(refused(operation(), "the event file could not be written before"));
         };
         if time < self.last_time {
-            let reason = format!(
-                "time went backwards, the event before is at {}",
-                self.last_time
-            );
+            let reason = format!("time went backwards, the event before is at {}", self.last_time);
             return Err(refused(operation(), reason));
         }
         for &(attribute, value) in attributes.entries() {
@@ -169,10 +148,7 @@ impl<'a> EventWriter<'a> {
         }
         self.next.clear();
         let operation = format!("write {} on {:?}", name_of(event), self.location);
-        Err(refused(
-            operation,
-            format!("the {what} reference is UNDEFINED"),
-        ))
+        Err(refused(operation, format!("the {what} reference is UNDEFINED")))
     }
 }
 
@@ -324,19 +300,14 @@ impl EventWriter<'_> {
                 (&raw const one.0, &raw const one.1)
             }
             _ => {
-                many = values
-                    .iter()
-                    .map(|value| (value.raw_type(), value.to_raw()))
-                    .unzip();
+                many = values.iter().map(|value| (value.raw_type(), value.to_raw())).unzip();
                 (many.0.as_ptr(), many.1.as_ptr())
             }
         };
         let metric = metric.get();
         self.event("Metric", time, attributes, |writer, list| {
             // SAFETY: `event` passes its live writer and list; both arrays have `count` elements.
-            unsafe {
-                sys::OTF2_EvtWriter_Metric(writer, list, time, metric, count, types, raw_values)
-            }
+            unsafe { sys::OTF2_EvtWriter_Metric(writer, list, time, metric, count, types, raw_values) }
         })
     }
 }

@@ -57,27 +57,18 @@ pub(super) struct Handle {
 unsafe impl Send for Handle {}
 
 impl Handle {
-    pub(super) fn open(
-        directory: &Path,
-        name: &str,
-        role: &Role,
-        definitions_chunk_bytes: u64,
-    ) -> Result<Self> {
+    pub(super) fn open(directory: &Path, name: &str, role: &Role, definitions_chunk_bytes: u64) -> Result<Self> {
         error::listen();
         let operation = || format!("create the archive {}", directory.join(name).display());
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
-            return Err(refused(
-                operation(),
-                "the archive name must be a plain file name",
-            ));
+            return Err(refused(operation(), "the archive name must be a plain file name"));
         }
         let c_directory = c_string(directory.as_os_str().as_bytes(), operation)?;
         let c_name = c_string(name.as_bytes(), operation)?;
         if matches!(role, Role::NeverPrimary) {
             // Only a primary archive makes the directories.
             let events = directory.join(name);
-            fs::create_dir_all(&events)
-                .map_err(|source| error::io("create the directory", &events, source))?;
+            fs::create_dir_all(&events).map_err(|source| error::io("create the directory", &events, source))?;
         }
         // SAFETY: two NUL-terminated strings and values of the header.
         let archive = unsafe {
@@ -113,23 +104,14 @@ impl Handle {
     }
 
     fn set_callbacks(&mut self, archive: NonNull<sys::OTF2_Archive>, role: &Role) -> Result<()> {
-        let operation = || {
-            format!(
-                "create the archive {}",
-                self.directory.join(&self.name).display()
-            )
-        };
+        let operation = || format!("create the archive {}", self.directory.join(&self.name).display());
         let archive = archive.as_ptr();
         let pool = self.pool.as_ptr().cast();
         // SAFETY: the archive is open; the callbacks are static and the pool outlives the archive.
-        let code = unsafe {
-            sys::OTF2_Archive_SetFlushCallbacks(archive, &raw const FLUSH_CALLBACKS, pool)
-        };
+        let code = unsafe { sys::OTF2_Archive_SetFlushCallbacks(archive, &raw const FLUSH_CALLBACKS, pool) };
         check(code, operation)?;
         // SAFETY: the archive is open; the callbacks are static and the pool outlives the archive.
-        let code = unsafe {
-            sys::OTF2_Archive_SetMemoryCallbacks(archive, &raw const MEMORY_CALLBACKS, pool)
-        };
+        let code = unsafe { sys::OTF2_Archive_SetMemoryCallbacks(archive, &raw const MEMORY_CALLBACKS, pool) };
         check(code, operation)?;
         let code = match role {
             // SAFETY: the archive is open and has no collective callbacks yet.
@@ -174,15 +156,11 @@ impl Handle {
     }
 
     pub(super) fn event_file(&self, location: LocationRef) -> PathBuf {
-        self.directory
-            .join(&self.name)
-            .join(format!("{}.evt", location.get()))
+        self.directory.join(&self.name).join(format!("{}.evt", location.get()))
     }
 
     pub(super) fn definition_file(&self, location: LocationRef) -> PathBuf {
-        self.directory
-            .join(&self.name)
-            .join(format!("{}.def", location.get()))
+        self.directory.join(&self.name).join(format!("{}.def", location.get()))
     }
 
     /// A write has failed inside libotf2. It has freed a buffer that it will use and free again when it closes

@@ -62,16 +62,10 @@ fn stub_events() -> [u8; 20] {
 
 /// A chunk without events that ends a file after this many events; definitions do not count as events.
 fn last_chunk(events: u64) -> [u8; 20] {
-    let endianness = if cfg!(target_endian = "little") {
-        b'B'
-    } else {
-        b'#'
-    };
+    let endianness = if cfg!(target_endian = "little") { b'B' } else { b'#' };
     let [a, b, c, d, e, f, g, h] = (events + 1).to_ne_bytes();
     let [i, j, k, l, m, n, o, p] = events.to_ne_bytes();
-    [
-        3, endianness, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 2, 1,
-    ]
+    [3, endianness, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 2, 1]
 }
 
 /// Writes an event file without events.

@@ -50,14 +50,7 @@ impl<'a> LocalDefWriter<'a> {
         let writer = unsafe { sys::OTF2_Archive_GetDefWriter(archive, location.get()) };
         let writer = NonNull::new(writer).ok_or_else(|| error::null(operation()))?;
         let mapped = Vec::new();
-        Ok(Self {
-            handle,
-            archive,
-            writer: Some(writer),
-            location,
-            last_offset_time: None,
-            mapped,
-        })
+        Ok(Self { handle, archive, writer: Some(writer), location, last_offset_time: None, mapped })
     }
 
     /// Local reference `i` stands for global reference `globals[i]`. An identity is not written.
@@ -67,11 +60,7 @@ impl<'a> LocalDefWriter<'a> {
     /// When there was a table of this type before, or the table is larger than a definitions chunk.
     pub fn mapping_table_dense(&mut self, mapping: MappingType, globals: &[u32]) -> Result<()> {
         self.first_of_its_type(mapping)?;
-        if globals
-            .iter()
-            .zip(0..)
-            .all(|(global, local)| *global == local)
-        {
+        if globals.iter().zip(0..).all(|(global, local)| *global == local) {
             return Ok(());
         }
         let length = u64::try_from(globals.len()).unwrap_or(u64::MAX);
@@ -88,23 +77,13 @@ impl<'a> LocalDefWriter<'a> {
     ///
     /// When a local reference occurs twice, there was a table of this type before, or the table is larger than
     /// a definitions chunk.
-    pub fn mapping_table_sparse(
-        &mut self,
-        mapping: MappingType,
-        pairs: &[(u64, u64)],
-    ) -> Result<()> {
+    pub fn mapping_table_sparse(&mut self, mapping: MappingType, pairs: &[(u64, u64)]) -> Result<()> {
         self.first_of_its_type(mapping)?;
         let mut sorted: Vec<(u64, u64)> = pairs.to_vec();
         // libotf2 inserts by shifting: only ascending order is fast.
         sorted.sort_unstable();
-        if let Some(twice) = sorted
-            .windows(2)
-            .find(|two| matches!(two, [(a, _), (b, _)] if a == b))
-        {
-            return Err(refused(
-                self.operation(mapping),
-                format!("two entries for one: {twice:?}"),
-            ));
+        if let Some(twice) = sorted.windows(2).find(|two| matches!(two, [(a, _), (b, _)] if a == b)) {
+            return Err(refused(self.operation(mapping), format!("two entries for one: {twice:?}")));
         }
         if sorted.iter().all(|(local, global)| local == global) {
             return Ok(());
@@ -124,16 +103,10 @@ impl<'a> LocalDefWriter<'a> {
 
     fn first_of_its_type(&mut self, mapping: MappingType) -> Result<()> {
         if matches!(mapping, MappingType::Unknown(_)) {
-            return Err(refused(
-                self.operation(mapping),
-                "not a mapping type of OTF2 3.0",
-            ));
+            return Err(refused(self.operation(mapping), "not a mapping type of OTF2 3.0"));
         }
         if self.mapped.contains(&mapping) {
-            return Err(refused(
-                self.operation(mapping),
-                "there is a table of this type already",
-            ));
+            return Err(refused(self.operation(mapping), "there is a table of this type already"));
         }
         self.mapped.push(mapping);
         Ok(())
@@ -141,15 +114,10 @@ impl<'a> LocalDefWriter<'a> {
 
     fn write(&mut self, mapping: MappingType, map: &IdMap) -> Result<()> {
         let Some(writer) = self.writer else {
-            return Err(refused(
-                self.operation(mapping),
-                "the file could not be written before",
-            ));
+            return Err(refused(self.operation(mapping), "the file could not be written before"));
         };
         // SAFETY: writer and map are alive, and used by nobody else.
-        let code = unsafe {
-            sys::OTF2_DefWriter_WriteMappingTable(writer.as_ptr(), mapping.raw(), map.0.as_ptr())
-        };
+        let code = unsafe { sys::OTF2_DefWriter_WriteMappingTable(writer.as_ptr(), mapping.raw(), map.0.as_ptr()) };
         let result = check(code, || self.operation(mapping));
         self.remember(result)
     }
@@ -164,24 +132,16 @@ impl<'a> LocalDefWriter<'a> {
     pub fn clock_offset(&mut self, time: u64, offset: i64, standard_deviation: f64) -> Result<()> {
         let operation = format!("write a clock offset at {time} for {:?}", self.location);
         if let Some(last) = self.last_offset_time.filter(|last| time <= *last) {
-            return Err(refused(
-                operation,
-                format!("the offset before is at {last}"),
-            ));
+            return Err(refused(operation, format!("the offset before is at {last}")));
         }
         if !(standard_deviation >= 0.0 && standard_deviation.is_finite()) {
-            return Err(refused(
-                operation,
-                "the standard deviation must be a number from 0 on",
-            ));
+            return Err(refused(operation, "the standard deviation must be a number from 0 on"));
         }
         let Some(writer) = self.writer else {
             return Err(refused(operation, "the file could not be written before"));
         };
         // SAFETY: the writer is alive, and used by nobody else.
-        let code = unsafe {
-            sys::OTF2_DefWriter_WriteClockOffset(writer.as_ptr(), time, offset, standard_deviation)
-        };
+        let code = unsafe { sys::OTF2_DefWriter_WriteClockOffset(writer.as_ptr(), time, offset, standard_deviation) };
         let result = check(code, || operation);
         self.remember(result)?;
         self.last_offset_time = Some(time);
@@ -213,10 +173,7 @@ impl<'a> LocalDefWriter<'a> {
     fn finish(&mut self) -> Result<()> {
         let operation = || format!("close {}", self.file().display());
         let Some(writer) = self.writer else {
-            return Err(refused(
-                operation(),
-                "a definition could not be written before",
-            ));
+            return Err(refused(operation(), "a definition could not be written before"));
         };
         error::forget();
         // SAFETY: archive and writer are open; the writer is forgotten below.

@@ -1,18 +1,17 @@
 //! Sample definitions: as records, and one of every kind.
 
 use otf2::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
-    ParadigmRecord, Parameter, Region, RmaWin, SystemTreeNode,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
+    Parameter, Region, RmaWin, SystemTreeNode,
 };
 use otf2::verbatim::Definition;
 use otf2::{
-    AttributeRef, AttributeType, AttributeValue, CallingContextRef, CallpathRef, CallsiteRef,
-    CartDimensionRef, CartTopologyRef, CommRef, Definitions, GlobalDefinitions, GroupRef,
-    GroupType, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef,
-    LocationGroupType, LocationRef, LocationType, MetricBase, MetricMemberRef, MetricMode,
-    MetricOccurrence, MetricRef, MetricType, Paradigm, ParadigmClass, ParadigmProperty,
-    ParameterRef, ParameterType, RecorderKind, RegionRef, RegionRole, Result, RmaWinRef,
-    SourceCodeLocationRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
+    AttributeRef, AttributeType, AttributeValue, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef,
+    CartTopologyRef, CommRef, Definitions, GlobalDefinitions, GroupRef, GroupType, InterruptGeneratorRef, IoFileRef,
+    IoHandleRef, IoParadigmRef, LocationGroupRef, LocationGroupType, LocationRef, LocationType, MetricBase,
+    MetricMemberRef, MetricMode, MetricOccurrence, MetricRef, MetricType, Paradigm, ParadigmClass, ParadigmProperty,
+    ParameterRef, ParameterType, RecorderKind, RegionRef, RegionRole, Result, RmaWinRef, SourceCodeLocationRef,
+    StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 
 pub(crate) const HOST_THREAD: LocationRef = LocationRef::new(0);
@@ -26,10 +25,7 @@ const STRINGS: &[&str] = &[ "machine", "node", "cluster", "host1", "rank 0", "GP
 ];
 
 pub(crate) fn string(text: &str) -> StringRef {
-    let index = STRINGS
-        .iter()
-        .position(|known| *known == text)
-        .expect("a string of the sample");
+    let index = STRINGS.iter().position(|known| *known == text).expect("a string of the sample");
     StringRef::new(u32::try_from(index).expect("few strings"))
 }
 
@@ -205,10 +201,7 @@ pub(crate) fn write_definitions(to: &mut GlobalDefinitions<'_>, from: &Definitio
 }
 
 pub(crate) fn text(number: u32, text: &[u8]) -> Definition {
-    Definition::String {
-        this: StringRef::new(number),
-        text: text.to_vec(),
-    }
+    Definition::String { this: StringRef::new(number), text: text.to_vec() }
 }
 
 /// One of each kind at least, with values in all fields. Enumerations have numbers that OTF2 3.0 does not have where

@@ -1,9 +1,8 @@
 //! One event of every kind that is read as what it is.
 
 use otf2::{
-    AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Event, EventKind,
-    EventWriter, MeasurementMode, Message, MetricRef, MetricValue, ParameterRef, RegionRef, Result,
-    RmaAccess, RmaWinRef,
+    AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Event, EventKind, EventWriter,
+    MeasurementMode, Message, MetricRef, MetricValue, ParameterRef, RegionRef, Result, RmaAccess, RmaWinRef,
 };
 
 use super::string;
@@ -85,32 +84,23 @@ pub(crate) fn write_event(to: &mut EventWriter<'_>, event: &Event) -> Result<()>
         EventKind::NonBlockingCollectiveRequest { request } => {
             to.non_blocking_collective_request(time, *request, &list)
         }
-        EventKind::NonBlockingCollectiveComplete {
-            collective,
-            request,
-        } => to.non_blocking_collective_complete(time, collective, *request, &list),
+        EventKind::NonBlockingCollectiveComplete { collective, request } => {
+            to.non_blocking_collective_complete(time, collective, *request, &list)
+        }
         EventKind::MpiIsend { message, request } => to.mpi_isend(time, message, *request, &list),
         EventKind::MpiIsendComplete { request } => to.mpi_isend_complete(time, *request, &list),
         EventKind::MpiIrecvRequest { request } => to.mpi_irecv_request(time, *request, &list),
         EventKind::MpiIrecv { message, request } => to.mpi_irecv(time, message, *request, &list),
         EventKind::RmaPut(access) => to.rma_put(time, access, &list),
         EventKind::RmaGet(access) => to.rma_get(time, access, &list),
-        EventKind::RmaOpCompleteBlocking { win, matching } => {
-            to.rma_op_complete_blocking(time, *win, *matching, &list)
-        }
+        EventKind::RmaOpCompleteBlocking { win, matching } => to.rma_op_complete_blocking(time, *win, *matching, &list),
         EventKind::RmaOpCompleteNonBlocking { win, matching } => {
             to.rma_op_complete_non_blocking(time, *win, *matching, &list)
         }
         EventKind::Metric { metric, values } => to.metric(time, *metric, values, &list),
-        EventKind::ParameterString { parameter, value } => {
-            to.parameter_string(time, *parameter, *value, &list)
-        }
-        EventKind::ParameterInt { parameter, value } => {
-            to.parameter_i64(time, *parameter, *value, &list)
-        }
-        EventKind::ParameterUnsignedInt { parameter, value } => {
-            to.parameter_u64(time, *parameter, *value, &list)
-        }
+        EventKind::ParameterString { parameter, value } => to.parameter_string(time, *parameter, *value, &list),
+        EventKind::ParameterInt { parameter, value } => to.parameter_i64(time, *parameter, *value, &list),
+        EventKind::ParameterUnsignedInt { parameter, value } => to.parameter_u64(time, *parameter, *value, &list),
         EventKind::MeasurementOnOff(mode) => to.measurement_on_off(time, *mode, &list),
         other => panic!("{other:?} cannot be written"),
     }

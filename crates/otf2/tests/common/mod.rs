@@ -45,10 +45,7 @@ pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<Pa
 }
 
 /// All events of some locations, each with its location.
-pub(crate) fn read_events(
-    archive: &Archive,
-    locations: &[LocationRef],
-) -> Result<Vec<(LocationRef, Event)>> {
+pub(crate) fn read_events(archive: &Archive, locations: &[LocationRef]) -> Result<Vec<(LocationRef, Event)>> {
     let mut events = Vec::new();
     archive.for_each_event(locations, |location, event| {
         events.push((location, event));
@@ -59,10 +56,7 @@ pub(crate) fn read_events(
 
 /// Says that a test is skipped, which is a failure in CI.
 pub(crate) fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "must not be skipped in CI: {reason}"
-    );
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: {reason}");
     // Past the test harness, which keeps to itself what a test prints that passes.
     let line = format!("skipped: {reason}\n");
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
@@ -70,27 +64,15 @@ pub(crate) fn skip(reason: &str) {
 
 /// `otf2-print` with all it knows, warnings being errors; `None` when it is not installed.
 pub(crate) fn otf2_print(anchor: &Path) -> Option<Output> {
-    Command::new("otf2-print")
-        .arg("-Werror")
-        .arg("--show-all")
-        .arg(anchor)
-        .output()
-        .ok()
+    Command::new("otf2-print").arg("-Werror").arg("--show-all").arg(anchor).output().ok()
 }
 
 /// Runs a Python program with the `otf2` package; `None` when there is none.
 pub(crate) fn python(program: &str, arguments: &[&Path]) -> Option<Output> {
     let interpreter = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-    let has_otf2 = Command::new(&interpreter)
-        .args(["-c", "import otf2"])
-        .output();
+    let has_otf2 = Command::new(&interpreter).args(["-c", "import otf2"]).output();
     if !has_otf2.is_ok_and(|output| output.status.success()) {
         return None;
     }
-    Command::new(&interpreter)
-        .arg("-c")
-        .arg(program)
-        .args(arguments)
-        .output()
-        .ok()
+    Command::new(&interpreter).arg("-c").arg(program).args(arguments).output().ok()
 }

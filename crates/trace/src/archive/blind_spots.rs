@@ -144,20 +144,8 @@ impl BlindSpot {
     }
 }
 
-const fn spot(
-    first: u32,
-    last: u32,
-    when: When,
-    unseen: &'static str,
-    why: &'static str,
-) -> BlindSpot {
-    BlindSpot {
-        first,
-        last,
-        when,
-        unseen,
-        why,
-    }
+const fn spot(first: u32, last: u32, when: When, unseen: &'static str, why: &'static str) -> BlindSpot {
+    BlindSpot { first, last, when, unseen, why }
 }
 
 const FIRST: u32 = release(23, 4);
@@ -201,9 +189,7 @@ fn version_number(text: &str) -> Option<u32> {
     let mut next = || parts.next()?.ok();
     let (major, minor, patch) = (next()?, next()?, next()?);
     let number = major.checked_mul(10_000)?;
-    number
-        .checked_add(minor.checked_mul(100)?)?
-        .checked_add(patch)
+    number.checked_add(minor.checked_mul(100)?)?.checked_add(patch)
 }
 
 /// Whether a recording has it. Where the release is not known, those that call the same table count; of a
@@ -222,14 +208,8 @@ fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
 /// What cannot be seen in an archive of these processes, one a line.
 #[must_use]
 pub(super) fn lines(processes: &[Process]) -> Vec<String> {
-    let apply = BLIND_SPOTS.iter().filter(|spot| {
-        processes
-            .iter()
-            .any(|process| applies(spot, &process.manifest))
-    });
-    apply
-        .map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why))
-        .collect()
+    let apply = BLIND_SPOTS.iter().filter(|spot| processes.iter().any(|process| applies(spot, &process.manifest)));
+    apply.map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why)).collect()
 }
 
 #[cfg(test)]
@@ -239,12 +219,7 @@ mod tests {
 
     fn unseen(nccl_version: &str, table: u8, event_mask: u32) -> String {
         let manifest = Manifest {
-            process: ProcessInfo {
-                nccl_version: nccl_version.to_owned(),
-                table,
-                event_mask,
-                ..ProcessInfo::default()
-            },
+            process: ProcessInfo { nccl_version: nccl_version.to_owned(), table, event_mask, ..ProcessInfo::default() },
             ..Manifest::default()
         };
         let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &manifest));

@@ -39,11 +39,7 @@ impl<'a> Hosts<'a> {
     #[must_use]
     pub(super) fn of(processes: &'a [Process]) -> Self {
         let processes = processes.iter();
-        Self(
-            processes
-                .map(|process| (index(process.boot), process.host().0))
-                .collect(),
-        )
+        Self(processes.map(|process| (index(process.boot), process.host().0)).collect())
     }
 
     fn name(&self, boot: usize) -> &'a str {
@@ -59,30 +55,12 @@ pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<(&'static 
         return Vec::new();
     }
     let mut said = vec![
-        (
-            "NCCL::CLOCK::RELATION",
-            Value::Text(correction.relation.name().to_owned()),
-        ),
-        (
-            "NCCL::CLOCK::REFERENCE",
-            Value::Text(hosts.name(correction.reference).to_owned()),
-        ),
-        (
-            "NCCL::CLOCK::CORRECTION_NS",
-            Value::Signed(correction.first_ns()),
-        ),
-        (
-            "NCCL::CLOCK::DRIFT_PPB",
-            Value::Signed(correction.drift_ppb),
-        ),
-        (
-            "NCCL::CLOCK::VIOLATIONS",
-            Value::Unsigned(correction.violations),
-        ),
-        (
-            "NCCL::CLOCK::WORST_VIOLATION_NS",
-            Value::Unsigned(correction.worst_violation_ns),
-        ),
+        ("NCCL::CLOCK::RELATION", Value::Text(correction.relation.name().to_owned())),
+        ("NCCL::CLOCK::REFERENCE", Value::Text(hosts.name(correction.reference).to_owned())),
+        ("NCCL::CLOCK::CORRECTION_NS", Value::Signed(correction.first_ns())),
+        ("NCCL::CLOCK::DRIFT_PPB", Value::Signed(correction.drift_ppb)),
+        ("NCCL::CLOCK::VIOLATIONS", Value::Unsigned(correction.violations)),
+        ("NCCL::CLOCK::WORST_VIOLATION_NS", Value::Unsigned(correction.worst_violation_ns)),
     ];
     if let Some(uncertainty) = uncertainty_ns(process) {
         said.push(("NCCL::CLOCK::UNCERTAINTY_NS", Value::Unsigned(uncertainty)));
@@ -106,10 +84,7 @@ pub(super) fn of_archive(processes: &[Process], alignment: &Alignment) -> Vec<(S
         ("HOSTS", alignment.clocks.len().to_string()),
         ("CONSTRAINTS", alignment.constraints.to_string()),
         ("VIOLATIONS", alignment.violations.to_string()),
-        (
-            "WORST_VIOLATION_NS",
-            alignment.worst_violation_ns.to_string(),
-        ),
+        ("WORST_VIOLATION_NS", alignment.worst_violation_ns.to_string()),
         ("GROUPS", groups.len().to_string()),
         ("UNCORRECTED", uncorrected.count().to_string()),
     ];
@@ -119,8 +94,7 @@ pub(super) fn of_archive(processes: &[Process], alignment: &Alignment) -> Vec<(S
     }
     said.push(("LIST", list(processes, alignment)));
     let said = said.into_iter();
-    said.map(|(name, value)| (format!("NCCL::CLOCK::ALIGNMENT::{name}"), value))
-        .collect()
+    said.map(|(name, value)| (format!("NCCL::CLOCK::ALIGNMENT::{name}"), value)).collect()
 }
 
 /// A line for each host, as in `node7: bounded by 210 constraints to node3, corrected by -1200 ns, drift 12 ppb,
@@ -129,10 +103,7 @@ fn list(processes: &[Process], alignment: &Alignment) -> String {
     let hosts = Hosts::of(processes);
     let lines = hosts.0.iter().filter_map(|(&boot, name)| {
         let clock = alignment.clocks.get(boot)?;
-        Some(format!(
-            "{name}: {}",
-            line(clock, hosts.name(clock.reference))
-        ))
+        Some(format!("{name}: {}", line(clock, hosts.name(clock.reference))))
     });
     lines.collect::<Vec<String>>().join("\n")
 }
@@ -140,10 +111,7 @@ fn list(processes: &[Process], alignment: &Alignment) -> String {
 fn line(clock: &Correction, reference: &str) -> String {
     let violations = match clock.violations {
         0 => "0 violations".to_owned(),
-        number => format!(
-            "{number} violations by up to {} ns",
-            clock.worst_violation_ns
-        ),
+        number => format!("{number} violations by up to {} ns", clock.worst_violation_ns),
     };
     let constraints = clock.constraints;
     match (clock.relation, clock.map.uncertainty) {
@@ -175,27 +143,17 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<(&'static str, Value)> {
     }
     if !manifest.anchors.is_empty() {
         said.push((anchors::SOURCE, Value::Text(manifest.clock.source.clone())));
-        said.push((
-            anchors::ANCHORS,
-            Value::Text(anchors::text(&manifest.anchors)),
-        ));
+        said.push((anchors::ANCHORS, Value::Text(anchors::text(&manifest.anchors))));
     }
     said
 }
 
 /// The properties of a location whose times can be a GPU's; none where it gave no stamps.
 #[must_use]
-pub(crate) fn of_location(
-    manifest: &Manifest,
-    location: &LocationKind,
-    strings: &mut Strings,
-) -> Vec<Property> {
+pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind, strings: &mut Strings) -> Vec<Property> {
     let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }
-        | LocationKind::Channel {
-            owner: LocationOwner::Rank { comm, rank, .. },
-            ..
-        } => (comm, rank),
+        | LocationKind::Channel { owner: LocationOwner::Rank { comm, rank, .. }, .. } => (comm, rank),
         _ => return Vec::new(),
     };
     let mut clocks = manifest.gpu_clocks.iter();
@@ -212,10 +170,7 @@ pub(crate) fn of_location(
         (name("BOUNDS_BELOW"), AttributeValue::U64(clock.bounds.0)),
         (name("BOUNDS_ABOVE"), AttributeValue::U64(clock.bounds.1)),
     ];
-    let kernels = (
-        name("BOUNDS_OF_KERNELS"),
-        AttributeValue::U64(clock.kernel_bounds),
-    );
+    let kernels = (name("BOUNDS_OF_KERNELS"), AttributeValue::U64(clock.kernel_bounds));
     let text = AttributeValue::String(StringRef::new(strings.number(clock.calibration.name())));
     let mut properties = vec![(calibration, text)];
     properties.extend(numbers);

@@ -75,9 +75,7 @@ impl Communicators {
                 let there = there.and_then(|&at| all.get(index(at)));
                 let twice = there.map_or(0, |there| {
                     let ranks = ranks.iter();
-                    ranks
-                        .filter(|(rank, _)| there.locations.contains_key(rank))
-                        .count() as u64
+                    ranks.filter(|(rank, _)| there.locations.contains_key(rank)).count() as u64
                 });
                 if twice > 0 {
                     // They are not the same: a part that was copied, or (v1) an id that communicators share. Whose
@@ -85,9 +83,7 @@ impl Communicators {
                     communicators.ranks_twice += twice;
                     definition.identity = CommIdentity::Part;
                 }
-                let number = *known
-                    .entry(key(&definition, process))
-                    .or_insert_with(|| place(all.len()));
+                let number = *known.entry(key(&definition, process)).or_insert_with(|| place(all.len()));
                 if all.len() <= index(number) {
                     all.push(Gathered {
                         part: process.manifest.part.clone(),
@@ -119,22 +115,9 @@ impl Communicators {
 
     fn finish(&mut self, gathered: Gathered) {
         let name = gathered.name();
-        let known = gathered
-            .locations
-            .keys()
-            .next_back()
-            .map_or(0, |last| last + 1);
-        let ranks = if gathered.ranks <= MOST_RANKS {
-            gathered.ranks.max(known)
-        } else {
-            known
-        };
-        let counts = || {
-            gathered
-                .locations
-                .values()
-                .map(|(_, collectives)| *collectives)
-        };
+        let known = gathered.locations.keys().next_back().map_or(0, |last| last + 1);
+        let ranks = if gathered.ranks <= MOST_RANKS { gathered.ranks.max(known) } else { known };
+        let counts = || gathered.locations.values().map(|(_, collectives)| *collectives);
         let most = counts().max().unwrap_or(0);
         let mut comm = Communicator {
             unmatched: most - counts().min().unwrap_or(0),
@@ -166,12 +149,7 @@ impl Gathered {
 
     /// The user's name, else the id; a repetition is told apart.
     fn name(&self) -> String {
-        let CommDefinition {
-            identity,
-            id,
-            repetition,
-            ..
-        } = self.definition;
+        let CommDefinition { identity, id, repetition, .. } = self.definition;
         let base = match (self.names.iter().min(), identity) {
             (Some(name), _) => name.clone(),
             (None, CommIdentity::Part) => format!("{} {id:#x}", self.part),
@@ -205,9 +183,7 @@ fn locations_of_ranks(process: &Process) -> Vec<Vec<(u32, (u64, u64))>> {
 /// The communicator and rank that a location stands for.
 fn rank_of(location: &LocationDefinition) -> Option<(u32, u32)> {
     match location.kind {
-        LocationKind::Communicator { comm, rank, .. } if location.sibling == 0 => {
-            Some((comm, rank))
-        }
+        LocationKind::Communicator { comm, rank, .. } if location.sibling == 0 => Some((comm, rank)),
         _ => None,
     }
 }

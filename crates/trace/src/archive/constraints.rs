@@ -80,11 +80,7 @@ fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
                 left: of_host.iter().map(|row| row.3).filter(|&ns| ns > 0).min(),
             })
             .collect();
-        let centres = if hosts.len() > MOST_ALL_TO_ALL {
-            1
-        } else {
-            hosts.len()
-        };
+        let centres = if hosts.len() > MOST_ALL_TO_ALL { 1 } else { hosts.len() };
         for (at, one) in hosts.iter().take(centres).enumerate() {
             for other in hosts.iter().skip(at + 1) {
                 constraints.extend(between(*one, *other));
@@ -97,14 +93,8 @@ fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
 
 fn between(enters: Presence, leaves: Presence) -> Option<Constraint> {
     Some(Constraint {
-        earlier: Reading {
-            boot: enters.boot,
-            ns: enters.entered?,
-        },
-        later: Reading {
-            boot: leaves.boot,
-            ns: leaves.left?,
-        },
+        earlier: Reading { boot: enters.boot, ns: enters.entered? },
+        later: Reading { boot: leaves.boot, ns: leaves.left? },
     })
 }
 
@@ -116,12 +106,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
         for end in &process.manifest.traffic.ends {
             if let Some(key) = names.key(process, end.key) {
                 let message = (key, end.from, end.to, end.part);
-                rows.push((
-                    message,
-                    end.is_send,
-                    index(process.boot),
-                    process.system_ns(end.ns),
-                ));
+                rows.push((message, end.is_send, index(process.boot), process.system_ns(end.ns)));
             }
         }
     }
@@ -133,14 +118,8 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
             && from != to
         {
             constraints.push(Constraint {
-                earlier: Reading {
-                    boot: from,
-                    ns: sent,
-                },
-                later: Reading {
-                    boot: to,
-                    ns: received,
-                },
+                earlier: Reading { boot: from, ns: sent },
+                later: Reading { boot: to, ns: received },
             });
         }
     }
@@ -181,20 +160,11 @@ mod tests {
     use crate::part::manifest::{CommDefinition, Manifest};
     use crate::part::traffic::rows::{End, Passage};
 
-    const KEY: Key = Key {
-        comm: 0,
-        function: 0,
-        sequence: 3,
-        repetition: 0,
-    };
+    const KEY: Key = Key { comm: 0, function: 0, sequence: 3, repetition: 0 };
 
     /// A part on a host of its own, whose wall clock is 1000 ns ahead of its CLOCK_MONOTONIC.
     fn part(host: usize, identity: CommIdentity, traffic: Traffic) -> Manifest {
-        let mut manifest = Manifest {
-            part: format!("part{host:02}"),
-            traffic,
-            ..Manifest::default()
-        };
+        let mut manifest = Manifest { part: format!("part{host:02}"), traffic, ..Manifest::default() };
         manifest.process.boot_id = format!("boot{host:02}");
         manifest.clock.first_monotonic_ns = 1;
         manifest.clock.first_realtime_ns = 1001;
@@ -213,20 +183,14 @@ mod tests {
     fn passes(entered_ns: u64, left_ns: u64) -> Traffic {
         Traffic {
             functions: vec!["AllReduce".to_owned()],
-            passages: vec![Passage {
-                key: KEY,
-                entered_ns,
-                left_ns,
-            }],
+            passages: vec![Passage { key: KEY, entered_ns, left_ns }],
             ends: Vec::new(),
         }
     }
 
     /// Pairs of boot and time, from and to.
     fn found(parts: Vec<Manifest>) -> Vec<((usize, u64), (usize, u64))> {
-        let parts = parts
-            .into_iter()
-            .map(|part| (part.part.clone().into(), part));
+        let parts = parts.into_iter().map(|part| (part.part.clone().into(), part));
         let constraints = constraints(&processes(parts.collect())).into_iter();
         let mut found: Vec<_> = constraints
             .map(|one| {
@@ -240,12 +204,7 @@ mod tests {
 
     #[test]
     fn everybody_enters_before_anybody_leaves() {
-        let parts = |identity| {
-            vec![
-                part(0, identity, passes(10, 20)),
-                part(1, identity, passes(15, 0)),
-            ]
-        };
+        let parts = |identity| vec![part(0, identity, passes(10, 20)), part(1, identity, passes(15, 0))];
         // The second did not say when it left.
         assert_eq!(found(parts(CommIdentity::Id)), [((1, 1015), (0, 1020))]);
         // Communicators without an identity are not the same.
@@ -265,21 +224,9 @@ mod tests {
         let end = |is_send, ns| Traffic {
             functions: vec!["message".to_owned()],
             passages: Vec::new(),
-            ends: vec![End {
-                key: KEY,
-                from: 0,
-                to: 1,
-                part: (0, 2),
-                is_send,
-                ns,
-            }],
+            ends: vec![End { key: KEY, from: 0, to: 1, part: (0, 2), is_send, ns }],
         };
-        let both = || {
-            vec![
-                part(0, CommIdentity::Id, end(true, 10)),
-                part(1, CommIdentity::Id, end(false, 30)),
-            ]
-        };
+        let both = || vec![part(0, CommIdentity::Id, end(true, 10)), part(1, CommIdentity::Id, end(false, 30))];
         assert_eq!(found(both()), [((0, 1010), (1, 1030))]);
         // Two receivers: one of them is not what it says.
         let mut parts = both();

@@ -57,9 +57,7 @@ fn has_all_ranks(done: &[Manifest]) -> bool {
             ranks.or_default().insert(rank);
         }
     }
-    comms
-        .iter()
-        .all(|((_, ranks, _), there)| there.len() as u64 == u64::from(*ranks))
+    comms.iter().all(|((_, ranks, _), there)| there.len() as u64 == u64::from(*ranks))
 }
 
 /// Makes a file that is named by the set of parts: more parts, another file.

@@ -7,17 +7,9 @@ use crate::tables::place::index;
 
 /// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` says for which rank
 /// of another process the work was done, where that is known.
-pub(crate) fn location_name(
-    location: &LocationDefinition,
-    comms: &[&Communicator],
-    origin: Option<&str>,
-) -> String {
+pub(crate) fn location_name(location: &LocationDefinition, comms: &[&Communicator], origin: Option<&str>) -> String {
     let name = match &location.kind {
-        LocationKind::Thread {
-            thread_id,
-            is_callback,
-            ..
-        } => {
+        LocationKind::Thread { thread_id, is_callback, .. } => {
             let what = match is_callback {
                 true => "CUDA callback thread",
                 false => "API thread",
@@ -31,12 +23,7 @@ pub(crate) fn location_name(
             let ranks = comm.map_or(0, |comm| comm.locations.len());
             format!("NCCL {name} rank {rank}/{ranks}")
         }
-        LocationKind::Stream {
-            context,
-            stream,
-            is_ambiguous,
-            ..
-        } => match is_ambiguous {
+        LocationKind::Stream { context, stream, is_ambiguous, .. } => match is_ambiguous {
             false => format!("CUDA stream {stream}"),
             true => format!("CUDA stream {stream} of context {context}"),
         },
@@ -48,10 +35,7 @@ pub(crate) fn location_name(
             format!("{} s{slot}", connection_name(connection, comms, origin))
         }
         LocationKind::Plugin { connection, slot } => {
-            format!(
-                "{} s{slot} plugin",
-                connection_name(connection, comms, origin)
-            )
+            format!("{} s{slot} plugin", connection_name(connection, comms, origin))
         }
     };
     match location.sibling {
@@ -70,30 +54,16 @@ fn with_id(what: &str, thread_id: u32) -> String {
 fn owner_name(owner: &LocationOwner, comms: &[&Communicator], origin: Option<&str>) -> String {
     match *owner {
         LocationOwner::Rank { comm, rank, .. } => {
-            let name = comms
-                .get(index(comm))
-                .map_or("?", |comm| comm.name.as_str());
+            let name = comms.get(index(comm)).map_or("?", |comm| comm.name.as_str());
             format!("{name} r{rank}")
         }
-        LocationOwner::Foreign {
-            context,
-            own: false,
-        } => origin.map_or_else(|| placeholder(context), str::to_owned),
+        LocationOwner::Foreign { context, own: false } => origin.map_or_else(|| placeholder(context), str::to_owned),
         LocationOwner::Foreign { context, own: true } => format!("<lost init {context:#x}>"),
     }
 }
 
-fn connection_name(
-    connection: &Connection,
-    comms: &[&Communicator],
-    origin: Option<&str>,
-) -> String {
-    let Connection {
-        owner,
-        channel,
-        send,
-        peer,
-    } = connection;
+fn connection_name(connection: &Connection, comms: &[&Communicator], origin: Option<&str>) -> String {
+    let Connection { owner, channel, send, peer } = connection;
     let direction = if *send { "send→" } else { "recv←" };
     let owner = owner_name(owner, comms, origin);
     format!("net {owner} ch{channel:02} {direction}{peer}")

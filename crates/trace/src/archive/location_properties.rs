@@ -46,9 +46,7 @@ pub(crate) fn kind(kind: Kind, strings: &mut Strings) -> Vec<Property> {
 
 const fn kind_of(kind: &LocationKind) -> Kind {
     match kind {
-        LocationKind::Thread {
-            is_callback: true, ..
-        } => Kind::CallbackThread,
+        LocationKind::Thread { is_callback: true, .. } => Kind::CallbackThread,
         LocationKind::Thread { .. } => Kind::ApiThread,
         LocationKind::Proxy { .. } => Kind::ProxyThread,
         LocationKind::Communicator { .. } => Kind::Communicator,

@@ -40,10 +40,7 @@ pub(crate) struct Merged<T> {
     pub(crate) maps: Vec<Vec<u32>>,
 }
 
-fn merge<'a, T, K>(
-    parts: impl Iterator<Item = &'a [T]> + Clone,
-    key: impl Fn(&'a T) -> K,
-) -> Merged<T>
+fn merge<'a, T, K>(parts: impl Iterator<Item = &'a [T]> + Clone, key: impl Fn(&'a T) -> K) -> Merged<T>
 where
     T: Clone + 'a,
     K: Ord,
@@ -56,18 +53,13 @@ where
     let number = |definition| numbers.get(&key(definition)).copied().unwrap_or(0);
     let maps = parts.map(|part| part.iter().map(number).collect());
     let maps: Vec<Vec<u32>> = maps.collect();
-    Merged {
-        maps,
-        all: known.into_values().cloned().collect(),
-    }
+    Merged { maps, all: known.into_values().cloned().collect() }
 }
 
 /// The attributes of the archive.
 pub(crate) fn attributes(parts: &[&Manifest]) -> Merged<AttributeDefinition> {
     let parts = parts.iter().map(|part| part.attributes.as_slice());
-    merge(parts, |attribute| {
-        (attribute.name.as_str(), attribute.value_type)
-    })
+    merge(parts, |attribute| (attribute.name.as_str(), attribute.value_type))
 }
 
 /// The regions of the archive.
@@ -97,10 +89,7 @@ mod tests {
                 value_type: 1,
                 description: String::new(),
             });
-            Manifest {
-                attributes: attributes.collect(),
-                ..Manifest::default()
-            }
+            Manifest { attributes: attributes.collect(), ..Manifest::default() }
         };
         let (a, b) = (part(&["x", "z"]), part(&["y", "x"]));
         let merged = attributes(&[&a, &b]);

@@ -35,23 +35,13 @@ impl<'a> Origins<'a> {
         for (at, (process, map)) in processes.iter().zip(&communicators.maps).enumerate() {
             let (host, boot) = process.host();
             for exported in &process.manifest.exported_ranks {
-                let origin = map.get(index(exported.comm)).map(|&comm| Origin {
-                    process: at,
-                    comm,
-                    rank: exported.rank,
-                });
-                by_context
-                    .entry((host, boot, exported.context))
-                    .and_modify(|twice| *twice = None)
-                    .or_insert(origin);
+                let origin =
+                    map.get(index(exported.comm)).map(|&comm| Origin { process: at, comm, rank: exported.rank });
+                by_context.entry((host, boot, exported.context)).and_modify(|twice| *twice = None).or_insert(origin);
             }
         }
         let comms = communicators.all.iter().map(|comm| comm.name.as_str());
-        Self {
-            by_context,
-            comms: comms.collect(),
-            processes,
-        }
+        Self { by_context, comms: comms.collect(), processes }
     }
 
     /// The rank that a context stands for which a process got from a neighbour.
@@ -72,10 +62,7 @@ impl<'a> Origins<'a> {
             _ => return None,
         };
         match connection.owner {
-            LocationOwner::Foreign {
-                context,
-                own: false,
-            } => self.find(worker, context),
+            LocationOwner::Foreign { context, own: false } => self.find(worker, context),
             _ => None,
         }
     }
@@ -125,21 +112,12 @@ impl<'a> Origins<'a> {
                 ));
             }
         }
-        let counted = self
-            .processes
-            .iter()
-            .map(|it| it.manifest.remote_operations);
-        let numbers = [
-            ("TRANSFERS", operations),
-            ("UNRESOLVED", unresolved),
-            ("COUNTED", counted.sum()),
-        ];
+        let counted = self.processes.iter().map(|it| it.manifest.remote_operations);
+        let numbers = [("TRANSFERS", operations), ("UNRESOLVED", unresolved), ("COUNTED", counted.sum())];
         let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
         let numbers = numbers.map(|(name, number)| (name, number.to_string()));
         let list = (!lines.is_empty()).then(|| ("LIST", lines.join("\n")));
         let properties = numbers.chain(list);
-        properties
-            .map(|(name, value)| (format!("NCCL::PXN::{name}"), value))
-            .collect()
+        properties.map(|(name, value)| (format!("NCCL::PXN::{name}"), value)).collect()
     }
 }

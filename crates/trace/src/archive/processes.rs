@@ -32,11 +32,7 @@ impl Process {
     #[must_use]
     pub fn place(&self) -> String {
         let process = &self.manifest.process;
-        if process.host.is_empty() {
-            self.manifest.part.clone()
-        } else {
-            format!("{}:{}", process.host, process.pid)
-        }
+        if process.host.is_empty() { self.manifest.part.clone() } else { format!("{}:{}", process.host, process.pid) }
     }
 
     /// What it is called.
@@ -114,14 +110,9 @@ fn number_locations(processes: &mut [Process]) {
     for (at, process) in processes.iter_mut().enumerate() {
         let index = u64::from(process.index);
         let locations = process.manifest.locations.iter().enumerate();
-        process.ids = locations
-            .clone()
-            .map(|(number, _)| (number as u64 + 1) << 32 | index)
-            .collect();
+        process.ids = locations.clone().map(|(number, _)| (number as u64 + 1) << 32 | index).collect();
         for (number, location) in locations {
-            if let (LocationKind::Communicator { comm, rank, .. }, 0) =
-                (&location.kind, location.sibling)
-            {
+            if let (LocationKind::Communicator { comm, rank, .. }, 0) = (&location.kind, location.sibling) {
                 ranks.push((at, *comm, *rank, number));
             }
         }
@@ -200,10 +191,7 @@ fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String
             (clock.first_monotonic_ns, clock.first_realtime_ns)
         } else {
             // No clock pair at all: recording began about when its first event came.
-            (
-                manifest.span_ns.0,
-                manifest.process.session_start_realtime_ns,
-            )
+            (manifest.span_ns.0, manifest.process.session_start_realtime_ns)
         };
         let offset = i128::from(realtime) - i128::from(monotonic);
         let offset = i64::try_from(offset).unwrap_or(0);
@@ -225,10 +213,7 @@ mod tests {
     use super::*;
 
     fn part(name: &str, rank: Option<u32>, boot: &str, pair: (u64, u64)) -> (PathBuf, Manifest) {
-        let mut manifest = Manifest {
-            part: name.to_owned(),
-            ..Manifest::default()
-        };
+        let mut manifest = Manifest { part: name.to_owned(), ..Manifest::default() };
         manifest.process.environment.rank = rank;
         manifest.process.boot_id = boot.to_owned();
         manifest.clock.first_monotonic_ns = pair.0;
@@ -244,28 +229,17 @@ mod tests {
             part("b", Some(1), "x", (1, 2)),
             part("a", Some(4), "x", (1, 2)),
         ];
-        let numbered: Vec<(String, u32)> = processes(parts)
-            .into_iter()
-            .map(|process| (process.manifest.part, process.index))
-            .collect();
+        let numbered: Vec<(String, u32)> =
+            processes(parts).into_iter().map(|process| (process.manifest.part, process.index)).collect();
         let expected = [("b", 1), ("a", 4), ("c", 5), ("d", 6)];
-        assert_eq!(
-            numbered,
-            expected.map(|(name, index)| (name.to_owned(), index))
-        );
+        assert_eq!(numbered, expected.map(|(name, index)| (name.to_owned(), index)));
     }
 
     #[test]
     fn one_offset_a_boot_from_the_earliest_part() {
-        let parts = vec![
-            part("a", None, "x", (50, 1050)),
-            part("b", None, "x", (40, 1045)),
-            part("c", None, "y", (7, 1000)),
-        ];
-        let offsets: Vec<i64> = processes(parts)
-            .iter()
-            .map(|process| process.offset_ns)
-            .collect();
+        let parts =
+            vec![part("a", None, "x", (50, 1050)), part("b", None, "x", (40, 1045)), part("c", None, "y", (7, 1000))];
+        let offsets: Vec<i64> = processes(parts).iter().map(|process| process.offset_ns).collect();
         assert_eq!(offsets, [1005, 1005, 993]);
     }
 }

@@ -125,19 +125,12 @@ pub(super) fn unify_alike(
         is_alike
     });
     if parts.is_empty() {
-        return Err(Error::NoParts {
-            path: out.join(PARTS_DIRECTORY),
-        });
+        return Err(Error::NoParts { path: out.join(PARTS_DIRECTORY) });
     }
     let mut processes = processes(parts);
     let alignment = align_clocks(&mut processes);
     let staging = Staging::create(out, STAGING)?;
-    let parts = Parts {
-        processes: &processes,
-        alignment: &alignment,
-        options,
-        left_out: &left_out,
-    };
+    let parts = Parts { processes: &processes, alignment: &alignment, options, left_out: &left_out };
     let size = write::write(staging.path(), &parts, progress)?;
     let names = processes.iter().map(|process| &process.manifest.part);
     let parts: BTreeSet<String> = names.cloned().collect();
@@ -169,11 +162,7 @@ pub(super) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<A
 
 /// Why a part that is written otherwise than the others is not in the archive.
 pub(super) fn other_options(part: &str, options: ArchiveOptions) -> String {
-    let options: Vec<String> = options
-        .named()
-        .iter()
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
+    let options: Vec<String> = options.named().iter().map(|(name, value)| format!("{name} {value}")).collect();
     format!(
         "{part} is written with other options than most parts ({}): `nccl-otf2 finalize` writes it like them while \
          its journal is there",
@@ -208,9 +197,7 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
     };
     one.properties() == other.properties()
         && is_same_file(Path::new(GLOBAL_DEFINITIONS))
-        && files.all(|file| {
-            file.is_ok_and(|file| is_same_file(&Path::new(TRACES).join(file.file_name())))
-        })
+        && files.all(|file| file.is_ok_and(|file| is_same_file(&Path::new(TRACES).join(file.file_name()))))
 }
 
 fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {

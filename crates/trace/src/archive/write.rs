@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use otf2::{
-    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef,
-    LocationRef, MappingType, MetricMemberRef, MetricRef, Paradigm, RegionRef, RmaWinRef,
-    StringRef, SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef, LocationRef, MappingType,
+    MetricMemberRef, MetricRef, Paradigm, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 
 use crate::archive::communicators::Communicators;
@@ -47,11 +46,7 @@ struct Maps<'a> {
 ///
 /// # Errors
 /// A file cannot be written.
-pub(super) fn write(
-    directory: &Path,
-    parts: &Parts<'_>,
-    progress: &dyn Progress,
-) -> Result<ArchiveSize, Error> {
+pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();
     let communicators = Communicators::of(processes);
@@ -108,11 +103,7 @@ pub(super) fn write(
 }
 
 /// Numbers the strings of all parts; those that stand for a rank of another process say which.
-fn number_strings(
-    processes: &[Process],
-    origins: &Origins<'_>,
-    strings: &mut Strings,
-) -> Vec<Vec<u32>> {
+fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut Strings) -> Vec<Vec<u32>> {
     let maps = processes.iter().map(|process| {
         let texts = process.manifest.strings.iter();
         let numbers = texts.map(|text| match origins.resolve(process, text) {
@@ -134,11 +125,7 @@ fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> ot
 }
 
 /// Parts keep their event files, so that unify can be done again when more parts come.
-fn link_events(
-    writer: &ArchiveWriter,
-    processes: &[Process],
-    progress: &dyn Progress,
-) -> Result<(), Error> {
+fn link_events(writer: &ArchiveWriter, processes: &[Process], progress: &dyn Progress) -> Result<(), Error> {
     let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
     progress.begin("locations", locations as u64);
     for process in processes {
@@ -174,9 +161,7 @@ fn local_definitions(
     let mut stubs = communicators.stubs.iter().map(|stub| &stub.location);
     if let Some(&first) = stubs.next() {
         let first = LocationRef::new(first);
-        let empty = writer
-            .local_definitions(first)
-            .and_then(otf2::LocalDefWriter::close);
+        let empty = writer.local_definitions(first).and_then(otf2::LocalDefWriter::close);
         empty.map_err(otf2_error(&writer.definition_file(first)))?;
         link_definitions(writer, first, stubs)?;
     }
@@ -233,10 +218,7 @@ fn link(from: &Path, to: &Path) -> Result<(), Error> {
 }
 
 /// OTF2 has a standard deviation with each offset: of what is somewhere within these bounds, evenly.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a deviation does not need 64 bits of its ns"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a deviation does not need 64 bits of its ns")]
 fn deviation(uncertainty_ns: u64) -> f64 {
     uncertainty_ns as f64 / 3.0_f64.sqrt()
 }

@@ -54,8 +54,7 @@ impl From<&ClockPair> for Anchor {
 pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
     let mut all: Vec<Anchor> = Vec::with_capacity(pairs.len());
     for pair in pairs.iter().map(Anchor::from) {
-        let advances =
-            |last: &Anchor| last.ticks < pair.ticks && last.monotonic_ns < pair.monotonic_ns;
+        let advances = |last: &Anchor| last.ticks < pair.ticks && last.monotonic_ns < pair.monotonic_ns;
         if all.last().is_none_or(advances) {
             all.push(pair);
         }
@@ -91,12 +90,7 @@ impl Gap {
         let (first, last) = (all.get(from)?, all.get(to)?);
         let between = (from + 1..to).filter_map(|at| Some((off_ns(first, last, all.get(at)?), at)));
         let (off_ns, farthest) = between.max()?;
-        Some(Self {
-            off_ns,
-            farthest,
-            from,
-            to,
-        })
+        Some(Self { off_ns, farthest, from, to })
     }
 }
 
@@ -119,10 +113,7 @@ fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
 #[must_use]
 pub fn text(anchors: &[Anchor]) -> String {
     let texts = anchors.iter().map(|anchor| {
-        format!(
-            "{} {} {} {}",
-            anchor.ticks, anchor.monotonic_ns, anchor.monotonic_raw_ns, anchor.realtime_ns
-        )
+        format!("{} {} {} {}", anchor.ticks, anchor.monotonic_ns, anchor.monotonic_raw_ns, anchor.realtime_ns)
     });
     texts.collect::<Vec<_>>().join(", ")
 }
@@ -131,18 +122,9 @@ pub fn text(anchors: &[Anchor]) -> String {
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<Anchor>> {
     let anchor = |text: &str| {
-        let numbers: Vec<u64> = text
-            .split(' ')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .ok()?;
+        let numbers: Vec<u64> = text.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
         let [ticks, monotonic_ns, monotonic_raw_ns, realtime_ns] = numbers.try_into().ok()?;
-        Some(Anchor {
-            ticks,
-            monotonic_ns,
-            monotonic_raw_ns,
-            realtime_ns,
-        })
+        Some(Anchor { ticks, monotonic_ns, monotonic_raw_ns, realtime_ns })
     };
     text.split(", ").map(anchor).collect()
 }

@@ -39,18 +39,12 @@ impl Slope {
     const ONE: Self = Self { rise: 1, run: 1 };
 
     fn between(from: Knot, to: Knot) -> Option<Self> {
-        let slope = Self {
-            rise: to.1.checked_sub(from.1)?,
-            run: to.0.checked_sub(from.0)?,
-        };
+        let slope = Self { rise: to.1.checked_sub(from.1)?, run: to.0.checked_sub(from.0)? };
         (slope.run > 0 && slope.rise >= 0).then_some(slope)
     }
 
     const fn inverse(self) -> Self {
-        Self {
-            rise: self.run,
-            run: if self.rise > 0 { self.rise } else { 1 },
-        }
+        Self { rise: self.run, run: if self.rise > 0 { self.rise } else { 1 } }
     }
 
     /// `x × rise ÷ run`, towards 0; exact below 2¹²⁷, then saturating.
@@ -104,12 +98,7 @@ impl Piecewise {
             }
             Beyond::Slope(slope) => (slope, slope),
         };
-        Some(Self {
-            knots,
-            before,
-            after,
-            uncertainty: None,
-        })
+        Some(Self { knots, before, after, uncertainty: None })
     }
 
     /// The map through one knot at which `y` grows as `x` does.
@@ -121,12 +110,7 @@ impl Piecewise {
     /// The line through one knot.
     #[must_use]
     pub fn through(knot: Knot, slope: Slope) -> Self {
-        Self {
-            knots: vec![knot],
-            before: slope,
-            after: slope,
-            uncertainty: None,
-        }
+        Self { knots: vec![knot], before: slope, after: slope, uncertainty: None }
     }
 
     /// The same, no value further from the truth than this.
@@ -226,11 +210,9 @@ mod tests {
     fn lines_between_and_beyond_the_knots() {
         let map = |beyond| Piecewise::new(KNOTS.to_vec(), beyond).expect("knots that increase");
         let steep = Slope { rise: 3, run: 1 };
-        for (beyond, ends) in [
-            (Beyond::Nearest, [450, 2950]),
-            (Beyond::Whole, [440, 2900]),
-            (Beyond::Slope(steep), [200, 5300]),
-        ] {
+        for (beyond, ends) in
+            [(Beyond::Nearest, [450, 2950]), (Beyond::Whole, [440, 2900]), (Beyond::Slope(steep), [200, 5300])]
+        {
             let map = map(beyond);
             assert_eq!([900, 5000].map(|x| map.at(x)), ends, "{beyond:?}");
             let inside = [1000, 1500, 2000, 3000, 4000].map(|x| map.at(x));

@@ -107,13 +107,7 @@ impl HostClock {
     /// The same for many ticks, of which most lie near the one before.
     #[must_use]
     pub const fn reader(&self) -> ClockReader<'_> {
-        ClockReader {
-            clock: self,
-            ticks: 0,
-            ns: 0,
-            run: 0,
-            rise: 0,
-        }
+        ClockReader { clock: self, ticks: 0, ns: 0, run: 0, rise: 0 }
     }
 }
 

@@ -92,12 +92,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
             (format!("nccl{func}{suffix}"), func)
         }
     };
-    RegionText {
-        class: key.class,
-        canonical: canonical_name(key.class, key.kind, &name),
-        name,
-        func: func.to_owned(),
-    }
+    RegionText { class: key.class, canonical: canonical_name(key.class, key.kind, &name), name, func: func.to_owned() }
 }
 
 impl RegionText {
@@ -116,22 +111,13 @@ impl RegionText {
             RegionClass::Copy => (Paradigm::Cuda, "CUDA copies", "copy by a GPU"),
         };
         let role = match (self.class, self.name.as_str()) {
-            (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => {
-                collective::role(&self.func)
-            }
+            (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => collective::role(&self.func),
             (RegionClass::Network, "queued") => RegionRole::Artificial,
             (RegionClass::Network | RegionClass::Copy, _) => RegionRole::DataTransfer,
-            (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => {
-                RegionRole::Function
-            }
+            (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => RegionRole::Function,
             _ => RegionRole::Wrapper,
         };
-        RegionFacts {
-            role,
-            paradigm,
-            group,
-            description,
-        }
+        RegionFacts { role, paradigm, group, description }
     }
 }
 
@@ -209,12 +195,7 @@ impl Definitions {
                 continue;
             }
             let reference = definitions.text(symbols.text(symbol));
-            put(
-                &mut definitions.by_symbol,
-                index(symbol.0),
-                reference,
-                StringRef::UNDEFINED,
-            );
+            put(&mut definitions.by_symbol, index(symbol.0), reference, StringRef::UNDEFINED);
         }
         definitions.number_regions(regions, symbols);
         definitions
@@ -230,12 +211,7 @@ impl Definitions {
             let reference = RegionRef::new(place(self.regions.len()));
             self.regions.push(text);
             for number in numbers {
-                put(
-                    &mut self.by_region,
-                    number.index(),
-                    reference,
-                    RegionRef::UNDEFINED,
-                );
+                put(&mut self.by_region, number.index(), reference, RegionRef::UNDEFINED);
             }
         }
     }
@@ -243,9 +219,7 @@ impl Definitions {
     /// The number of a text; undefined if it is not in the table.
     #[must_use]
     pub fn text(&self, text: &str) -> StringRef {
-        self.by_text
-            .get(text)
-            .map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
+        self.by_text.get(text).map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
     }
 
     /// The number of a symbol's text; undefined for no string and for an empty one.

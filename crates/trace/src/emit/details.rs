@@ -14,8 +14,7 @@ use crate::links::operations::OperationRow;
 use crate::links::pxn::{self, placeholder};
 use crate::tables::place::index;
 use crate::tables::{
-    CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp,
-    Row,
+    CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row,
 };
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::model::ProcessModel;
@@ -55,11 +54,7 @@ impl Details<'_, '_> {
 
     #[inline]
     fn flag(&mut self, attribute: Attribute, truth: bool) -> otf2::Result<()> {
-        if truth {
-            self.add(attribute, AttributeValue::U8(1))
-        } else {
-            Ok(())
-        }
+        if truth { self.add(attribute, AttributeValue::U8(1)) } else { Ok(()) }
     }
 
     #[inline]
@@ -97,10 +92,7 @@ impl Details<'_, '_> {
     }
 
     fn event(&mut self, instance: RegionInstance, event: EventRow) -> otf2::Result<()> {
-        if matches!(
-            instance.kind,
-            InstanceKind::GroupStart | InstanceKind::GroupEnd | InstanceKind::Queued
-        ) {
+        if matches!(instance.kind, InstanceKind::GroupStart | InstanceKind::GroupEnd | InstanceKind::Queued) {
             return Ok(());
         }
         let tables = self.model.tables;
@@ -114,20 +106,14 @@ impl Details<'_, '_> {
                 let step = &tables[row];
                 self.add(Attribute::Step, AttributeValue::I32(step.fields.step))?;
                 // NCCL tells the size at these two states.
-                if matches!(
-                    instance.kind,
-                    InstanceKind::SendWait | InstanceKind::RecvFlushWait
-                ) {
+                if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
                     self.number(Attribute::Bytes, step.told(), 0)?;
                 }
                 Ok(())
             }
             EventRow::ProxyOp(row) => self.proxy(&tables[row]),
             EventRow::GroupApi(row) => {
-                let GroupApi {
-                    graph_captured,
-                    depth,
-                } = tables[row].fields;
+                let GroupApi { graph_captured, depth } = tables[row].fields;
                 self.add(Attribute::Depth, AttributeValue::I32(depth))?;
                 self.flag(Attribute::Captured, graph_captured)
             }
@@ -294,14 +280,7 @@ impl Details<'_, '_> {
 
     fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
         let tables = self.model.tables;
-        let ProxyOp {
-            pid,
-            channel,
-            peer,
-            steps,
-            chunk_bytes,
-            ..
-        } = op.fields;
+        let ProxyOp { pid, channel, peer, steps, chunk_bytes, .. } = op.fields;
         self.add(Attribute::Peer, AttributeValue::I32(peer))?;
         self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
         self.add(Attribute::Steps, AttributeValue::I32(steps))?;
@@ -335,9 +314,7 @@ impl Details<'_, '_> {
             Source::CommCall(_) => Ok(()),
             Source::DerivedCall(at) => self.derived_call_result(at),
             Source::Derived(leader) => self.derived_result(leader),
-            Source::Activity(at) if instance.kind == InstanceKind::Operation => {
-                self.operation_result(at)
-            }
+            Source::Activity(at) if instance.kind == InstanceKind::Operation => self.operation_result(at),
             Source::Activity(at) => {
                 let activity = model.links.activity(at);
                 let operation = activity.map(|one| model.tables.operation(one.operation));
@@ -361,17 +338,14 @@ impl Details<'_, '_> {
                 let replays = model.links.replays.of_call(event);
                 self.number(Attribute::Replays, replays, 0)?;
             }
-            (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {
-            }
+            (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
             (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
                 self.number(Attribute::Appended, model.tables[row].told(), 0)?;
                 let inferred = model.links.inferred_ends.controls.contains_key(&row);
                 self.flag(Attribute::Closed, inferred)?;
             }
             // Of one that stopped nothing is left to say.
-            (_, EventRow::ProxyStep(row))
-                if instance.is_last && model.tables[row].stop().is_none() =>
-            {
+            (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
                 let inferred = model.links.inferred_ends.steps.contains_key(&row);
                 self.flag(Attribute::Closed, inferred)?;
             }

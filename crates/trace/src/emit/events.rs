@@ -29,11 +29,7 @@ impl<'a> Emitter<'a> {
     /// Writes with these definitions.
     #[must_use]
     pub fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
-        Self {
-            model,
-            definitions,
-            timings: Timing::ALL.map(|timing| definitions.text(timing.name())),
-        }
+        Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
     }
 
     /// Writes events of a location that follow each other, and notes them.
@@ -74,11 +70,7 @@ impl<'a> Emitter<'a> {
                 writer.metric(event.time, metric, &values, Attributes::NONE)
             }
             EventBody::Measurement(is_on) => {
-                let mode = if is_on {
-                    MeasurementMode::On
-                } else {
-                    MeasurementMode::Off
-                };
+                let mode = if is_on { MeasurementMode::On } else { MeasurementMode::Off };
                 writer.measurement_on_off(event.time, mode, Attributes::NONE)
             }
         }
@@ -125,12 +117,7 @@ impl Emitter<'_> {
     }
 
     /// A step that begins to send puts data into its peer's memory.
-    fn put(
-        &self,
-        writer: &mut EventWriter<'_>,
-        time: u64,
-        instance: RegionInstance,
-    ) -> otf2::Result<()> {
+    fn put(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
         let is_put = instance.kind == InstanceKind::SendWait;
         let Some(put) = is_put.then(|| self.put_of(instance)).flatten() else {
             return Ok(());
@@ -145,12 +132,7 @@ impl Emitter<'_> {
     }
 
     /// It is in the last phase of the step that the data is all sent.
-    fn put_completes(
-        &self,
-        writer: &mut EventWriter<'_>,
-        time: u64,
-        instance: RegionInstance,
-    ) -> otf2::Result<()> {
+    fn put_completes(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
         if !instance.is_step() || !instance.is_last {
             return Ok(());
         }
@@ -161,12 +143,7 @@ impl Emitter<'_> {
         writer.rma_op_complete_non_blocking(time, win, matching, Attributes::NONE)
     }
 
-    fn message(
-        &self,
-        writer: &mut EventWriter<'_>,
-        time: u64,
-        message: Message,
-    ) -> otf2::Result<()> {
+    fn message(&self, writer: &mut EventWriter<'_>, time: u64, message: Message) -> otf2::Result<()> {
         let model = self.model;
         let request = u64::from(message.activity);
         let Some(activity) = model.links.activity(message.activity) else {
@@ -184,12 +161,7 @@ impl Emitter<'_> {
                 tag: 0,
                 bytes: self.bytes(operation.count, operation.datatype),
             },
-            _ => otf2::Message {
-                peer: u32::MAX,
-                comm: CommRef::new(member.comm),
-                tag: 0,
-                bytes: 0,
-            },
+            _ => otf2::Message { peer: u32::MAX, comm: CommRef::new(member.comm), tag: 0, bytes: 0 },
         };
         match message.role {
             Role::CollectiveBegin => writer.mpi_collective_begin(time, none),
@@ -199,9 +171,7 @@ impl Emitter<'_> {
                 None => Ok(()),
             },
             Role::CollectiveComplete => match self.collective(message.activity, member) {
-                Some(collective) => {
-                    writer.non_blocking_collective_complete(time, &collective, request, none)
-                }
+                Some(collective) => writer.non_blocking_collective_complete(time, &collective, request, none),
                 None => Ok(()),
             },
             Role::SendBegin => writer.mpi_isend(time, &exchanged(), request, none),
@@ -239,12 +209,6 @@ impl Emitter<'_> {
         let root = u32::try_from(root).ok().filter(|_| shape.has_root());
         let is_root = root == Some(member.rank);
         let (bytes_sent, bytes_received) = shape.bytes(bytes, member.ranks_in_bytes(), is_root);
-        Some(otf2::Collective {
-            op: shape.op,
-            comm: CommRef::new(member.comm),
-            root,
-            bytes_sent,
-            bytes_received,
-        })
+        Some(otf2::Collective { op: shape.op, comm: CommRef::new(member.comm), root, bytes_sent, bytes_received })
     }
 }

@@ -15,10 +15,7 @@ use crate::tables::{Tables, Thread, ThreadKey};
 pub(crate) fn of(tables: &Tables) -> BTreeSet<ThreadKey> {
     let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
     let threads = |callers: Callers| -> BTreeSet<ThreadKey> {
-        callers
-            .into_iter()
-            .filter_map(|(_, thread)| key(thread))
-            .collect()
+        callers.into_iter().filter_map(|(_, thread)| key(thread)).collect()
     };
     let mut callers = threads(callers::of_calls(tables));
     let launchers = threads(callers::of_launches(tables));

@@ -2,9 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::tables::{
-    Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables,
-};
+use crate::tables::{Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables};
 
 /// Contexts and threads, each pair once, in no order.
 pub(super) type Callers = FxHashSet<(ContextName, u32)>;

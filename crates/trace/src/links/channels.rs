@@ -5,9 +5,7 @@ use crate::links::stamps::Stamps;
 use crate::tables::{KernelCh, Tables};
 
 fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64)> {
-    Some(interval.map_or((start, end), |(first, last)| {
-        (first.min(start), last.max(end))
-    }))
+    Some(interval.map_or((start, end), |(first, last)| (first.min(start), last.max(end))))
 }
 
 /// Adds the kernel channels to their operations.

@@ -33,22 +33,10 @@ pub fn shape(func: &str) -> Option<Shape> {
     let (op, flow, bus) = match func {
         "AllReduce" => (CollectiveOp::Allreduce, Flow::AllToAll, (2.0, -2.0)),
         "AllGather" => (CollectiveOp::Allgather, Flow::AllToAll, (1.0, -1.0)),
-        "ReduceScatter" => (
-            CollectiveOp::ReduceScatterBlock,
-            Flow::AllToAll,
-            (1.0, -1.0),
-        ),
+        "ReduceScatter" => (CollectiveOp::ReduceScatterBlock, Flow::AllToAll, (1.0, -1.0)),
         "AlltoAll" => (CollectiveOp::Alltoall, Flow::AllToAll, (1.0, -1.0)),
-        "Broadcast" => (
-            CollectiveOp::Bcast,
-            Flow::FromRoot { pieces: false },
-            (1.0, 0.0),
-        ),
-        "Scatter" => (
-            CollectiveOp::Scatter,
-            Flow::FromRoot { pieces: true },
-            (1.0, -1.0),
-        ),
+        "Broadcast" => (CollectiveOp::Bcast, Flow::FromRoot { pieces: false }, (1.0, 0.0)),
+        "Scatter" => (CollectiveOp::Scatter, Flow::FromRoot { pieces: true }, (1.0, -1.0)),
         "Reduce" => (CollectiveOp::Reduce, Flow::ToRoot, (1.0, 0.0)),
         "Gather" => (CollectiveOp::Gather, Flow::ToRoot, (1.0, -1.0)),
         _ => return None,
@@ -102,10 +90,7 @@ impl Shape {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a bandwidth does not need 64 bits of its bytes"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a bandwidth does not need 64 bits of its bytes")]
 fn approximate(bytes: u64) -> f64 {
     bytes as f64
 }

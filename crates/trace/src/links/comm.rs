@@ -67,11 +67,7 @@ fn given(context: &Context) -> Option<(u64, u32, u32)> {
 
 fn hints(tables: &Tables) -> Vec<Hints> {
     let mut hints = vec![Hints::default(); tables.contexts.len()];
-    if tables
-        .contexts
-        .iter()
-        .all(|context| given(context).is_some())
-    {
+    if tables.contexts.iter().all(|context| given(context).is_some()) {
         return hints;
     }
     for coll in &tables.events.colls {
@@ -113,10 +109,8 @@ impl Comms {
                 (_, Some(rank)) if hint.hash != 0 => (Identity::Hash, hint.hash, 0, rank),
                 (_, rank) => (Identity::Context, context.id, 0, rank.unwrap_or(0)),
             };
-            let repetition = repetitions
-                .entry((identity, comm_id, ranks, rank))
-                .and_modify(|next| *next += 1)
-                .or_insert(0);
+            let repetition =
+                repetitions.entry((identity, comm_id, ranks, rank)).and_modify(|next| *next += 1).or_insert(0);
             let key = (identity, comm_id, ranks, *repetition);
             let comm = *known.entry(key).or_insert_with(|| {
                 comms.comms.push(Comm {

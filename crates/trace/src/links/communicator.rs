@@ -61,10 +61,6 @@ impl CommunicatorMember {
     /// process may have seen other ranks, and what the members of a collective say must fit together.
     #[must_use]
     pub fn ranks_in_bytes(&self) -> u64 {
-        if self.knows_ranks {
-            self.ranks.into()
-        } else {
-            1
-        }
+        if self.knows_ranks { self.ranks.into() } else { 1 }
     }
 }

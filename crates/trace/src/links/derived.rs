@@ -121,16 +121,9 @@ impl DerivedCollective {
         let members = self.members.iter();
         let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
         // A call of its own has kernels of its own.
-        let alone = members.map(|member| Interval {
-            is_shared: false,
-            ..member
-        });
+        let alone = members.map(|member| Interval { is_shared: false, ..member });
         alone.reduce(|all, member| {
-            let first = if member.start < all.start {
-                member
-            } else {
-                all
-            };
+            let first = if member.start < all.start { member } else { all };
             let timing = match (all.timing, member.timing) {
                 (Timing::Kernel, timing) | (timing, Timing::Kernel) => timing,
                 (one, other) => one.max(other),
@@ -167,14 +160,7 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
     let mut all: Option<Same> = None;
     for &row in &calls {
         let call = &tables[row];
-        let P2pApi {
-            func,
-            count,
-            datatype,
-            stream,
-            graph_captured,
-            ..
-        } = call.fields;
+        let P2pApi { func, count, datatype, stream, graph_captured, .. } = call.fields;
         let one = (call.context, count, datatype, stream, graph_captured);
         if *all.get_or_insert(one) != one {
             return None;
@@ -189,23 +175,11 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
     let comm = &tables.contexts.get(index(context.at()?))?.comm;
     let ranks = u32::try_from(comm.ranks).ok()?;
     let pattern = Pattern::of(&sends, index(ranks))?;
-    Some(DerivedCall {
-        pattern,
-        calls,
-        count,
-        datatype,
-        rank: comm.rank,
-        ranks,
-    })
+    Some(DerivedCall { pattern, calls, count, datatype, rank: comm.rank, ranks })
 }
 
 /// How many transfers of an execution are missing; `None` if its members are not those of such a call after all.
-fn missing(
-    tables: &Tables,
-    call: &DerivedCall,
-    activities: &Activities,
-    members: &[u32],
-) -> Option<u32> {
+fn missing(tables: &Tables, call: &DerivedCall, activities: &Activities, members: &[u32]) -> Option<u32> {
     let mut own = 0_u32;
     let mut others = 0_usize;
     let mut seen = BTreeSet::new();
@@ -296,13 +270,8 @@ impl DerivedCollectives {
         self.calls.push(call);
         for (members, missing) in executions {
             let at = place(self.all.len());
-            self.by_member
-                .extend(members.iter().map(|&member| (member, at)));
-            self.all.push(DerivedCollective {
-                call: number,
-                members,
-                missing,
-            });
+            self.by_member.extend(members.iter().map(|&member| (member, at)));
+            self.all.push(DerivedCollective { call: number, members, missing });
         }
     }
 

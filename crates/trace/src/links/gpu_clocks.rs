@@ -54,11 +54,7 @@ fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> 
     let launch = &tables[activity.launch?];
     let operation = tables.operation(activity.operation);
     let call = tables.find(operation.parent)?;
-    Some(if tables.is_captured(call) {
-        operation.start
-    } else {
-        launch.start
-    })
+    Some(if tables.is_captured(call) { operation.start } else { launch.start })
 }
 
 /// The GPU clocks of a process, by index of the context. Times must be nanoseconds already.
@@ -69,10 +65,7 @@ pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock
     for (member, of_rank) in comms.members.iter().zip(&bounds) {
         of_gpu.entry(member.gpu).or_default().add(of_rank);
     }
-    let pooled: BTreeMap<u32, GpuClock> = of_gpu
-        .iter()
-        .map(|(&gpu, bounds)| (gpu, bounds.clock()))
-        .collect();
+    let pooled: BTreeMap<u32, GpuClock> = of_gpu.iter().map(|(&gpu, bounds)| (gpu, bounds.clock())).collect();
     let of_rank = comms.members.iter().zip(&bounds).map(|(member, own)| {
         let pooled = pooled.get(&member.gpu).cloned().unwrap_or_default();
         match pooled.quality.calibration {

@@ -48,14 +48,9 @@ struct Sets {
 impl Sets {
     fn new(members: &[Member], devices: &Devices) -> Self {
         Self {
-            ordinals: (0..place(members.len()))
-                .map(|context| devices.of_context(context))
-                .collect(),
+            ordinals: (0..place(members.len())).map(|context| devices.of_context(context)).collect(),
             next: (0..place(members.len())).collect(),
-            comms: members
-                .iter()
-                .map(|member| BTreeSet::from([member.comm]))
-                .collect(),
+            comms: members.iter().map(|member| BTreeSet::from([member.comm])).collect(),
         }
     }
 
@@ -111,12 +106,7 @@ impl Sets {
 }
 
 /// Finds the GPUs of a process, and on which each of its members is.
-pub(crate) fn place_members(
-    tables: &Tables,
-    comms: &[Comm],
-    members: &mut [Member],
-    devices: &Devices,
-) -> Vec<Gpu> {
+pub(crate) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Member], devices: &Devices) -> Vec<Gpu> {
     let Some(largest) = largest(comms, members) else {
         return without_ranks(&[], devices);
     };
@@ -140,12 +130,7 @@ pub(crate) fn place_members(
     for (elsewhere, comm, rank, context) in order {
         let first = sets.first(context);
         let number = *numbers.entry(first).or_insert_with(|| {
-            gpus.push(Gpu {
-                comm,
-                rank,
-                in_largest: !elsewhere,
-                ordinal: sets.ordinal(first),
-            });
+            gpus.push(Gpu { comm, rank, in_largest: !elsewhere, ordinal: sets.ordinal(first) });
             place(gpus.len().saturating_sub(1))
         });
         if let Some(member) = members.get_mut(index(context)) {
@@ -161,12 +146,7 @@ pub(crate) fn place_members(
 fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
     let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).collect();
     let others = devices.with_work.difference(&known);
-    let others = others.map(|&ordinal| Gpu {
-        comm: NOWHERE,
-        rank: 0,
-        in_largest: false,
-        ordinal: Some(ordinal),
-    });
+    let others = others.map(|&ordinal| Gpu { comm: NOWHERE, rank: 0, in_largest: false, ordinal: Some(ordinal) });
     others.collect()
 }
 
@@ -212,10 +192,7 @@ fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
 fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
     let users = streams(tables);
     for contexts in users.values() {
-        let comms = contexts
-            .iter()
-            .filter_map(|&at| members.get(index(at)))
-            .map(|member| member.comm);
+        let comms = contexts.iter().filter_map(|&at| members.get(index(at))).map(|member| member.comm);
         // Two ranks of one communicator: the handle was given again, to a stream of another GPU.
         if comms.collect::<BTreeSet<u32>>().len() < contexts.len() {
             continue;
@@ -245,9 +222,7 @@ fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
     if callers.is_empty() {
         callers = callers::of_operations(tables);
     }
-    callers
-        .into_iter()
-        .for_each(|(context, thread)| add(context.at(), thread));
+    callers.into_iter().for_each(|(context, thread)| add(context.at(), thread));
     threads
 }
 

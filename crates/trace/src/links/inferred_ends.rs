@@ -68,9 +68,7 @@ fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
     let mut order: Vec<(u32, u64, Row<ProxyCtrl>)> = order.collect();
     order.sort_unstable();
     let pairs = order.iter().zip(order.iter().skip(1));
-    let open = pairs.filter(|((thread, _, row), (next_thread, ..))| {
-        thread == next_thread && tables[*row].stop().is_none()
-    });
-    open.map(|(&(_, _, row), &(_, next, _))| (row, next))
-        .collect()
+    let open =
+        pairs.filter(|((thread, _, row), (next_thread, ..))| thread == next_thread && tables[*row].stop().is_none());
+    open.map(|(&(_, _, row), &(_, next, _))| (row, next)).collect()
 }

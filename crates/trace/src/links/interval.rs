@@ -103,42 +103,15 @@ fn measured(
         launch.stop().unwrap_or(launch.start)
     });
     let (start, end, timing) = match *activity {
-        Activity { gpu: Some(gpu), .. } => (
-            clock.host_ns(gpu.0),
-            clock.host_ns(gpu.1),
-            Timing::KernelChannel,
-        ),
-        Activity {
-            kernel_host: Some((start, end)),
-            ..
-        } => (start, end, Timing::KernelChannelHost),
-        Activity {
-            proxy_last: Some(last),
-            ..
-        } => (launched.min(last), last, Timing::Proxy),
+        Activity { gpu: Some(gpu), .. } => (clock.host_ns(gpu.0), clock.host_ns(gpu.1), Timing::KernelChannel),
+        Activity { kernel_host: Some((start, end)), .. } => (start, end, Timing::KernelChannelHost),
+        Activity { proxy_last: Some(last), .. } => (launched.min(last), last, Timing::Proxy),
         // Of a copy-engine collective NCCL tells the enqueueing only.
-        _ if activity.unfinished && !activity.operation.is_by_copy_engines() => {
-            (launched, launched, Timing::Proxy)
-        }
-        _ => (
-            operation.start,
-            operation.stop().unwrap_or(operation.start),
-            Timing::Enqueue,
-        ),
+        _ if activity.unfinished && !activity.operation.is_by_copy_engines() => (launched, launched, Timing::Proxy),
+        _ => (operation.start, operation.stop().unwrap_or(operation.start), Timing::Enqueue),
     };
-    let end = if activity.unfinished {
-        tables.span.1.max(start)
-    } else {
-        end
-    };
-    Interval {
-        start,
-        end,
-        timing,
-        unfinished: activity.unfinished,
-        moved_ns: 0,
-        is_shared: false,
-    }
+    let end = if activity.unfinished { tables.span.1.max(start) } else { end };
+    Interval { start, end, timing, unfinished: activity.unfinished, moved_ns: 0, is_shared: false }
 }
 
 /// A task of a kernel: context, when its kernel was enqueued, launch plan (one kernel; 0: unknown), place of
@@ -193,11 +166,7 @@ fn share_kernel(intervals: &mut [Option<Interval>], kernel: &[Task], earlier: Ea
             continue;
         }
         interval.wait_for(earlier);
-        let known = known.get_or_insert(Interval {
-            timing: Timing::Kernel,
-            moved_ns: 0,
-            ..*interval
-        });
+        let known = known.get_or_insert(Interval { timing: Timing::Kernel, moved_ns: 0, ..*interval });
         known.start = known.start.min(interval.start);
         known.end = known.end.max(interval.end);
         known.unfinished |= interval.unfinished;
@@ -232,12 +201,7 @@ pub fn intervals(
         let operation = tables.operation(activity.operation);
         let task = task(tables, at, &operation);
         let clock = task.and_then(|(context, ..)| clocks.get(index(context)));
-        intervals.push(Some(measured(
-            tables,
-            (activity, &operation),
-            gpu.ran(at),
-            clock.unwrap_or(&no_clock),
-        )));
+        intervals.push(Some(measured(tables, (activity, &operation), gpu.ran(at), clock.unwrap_or(&no_clock))));
         order.extend(task);
     }
     order.sort_unstable();

@@ -38,11 +38,8 @@ type Launch = (Of, u64, Row<KernelLaunch>);
 
 impl Launches {
     fn new(tables: &Tables) -> Self {
-        let with_group = tables
-            .rows::<KernelLaunch>()
-            .filter(|(_, launch)| launch.parent != 0);
-        let all =
-            with_group.map(|(row, launch)| ((launch.parent, launch.context), launch.start, row));
+        let with_group = tables.rows::<KernelLaunch>().filter(|(_, launch)| launch.parent != 0);
+        let all = with_group.map(|(row, launch)| ((launch.parent, launch.context), launch.start, row));
         let mut all: Vec<Launch> = all.collect();
         all.sort_unstable();
         let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
@@ -51,11 +48,7 @@ impl Launches {
                 begins.push((*of, at));
             }
         }
-        Self {
-            all,
-            begins,
-            last: Cell::new(0),
-        }
+        Self { all, begins, last: Cell::new(0) }
     }
 
     /// Those of a group and communicator, by start; none where there are none.
@@ -91,10 +84,7 @@ struct Plan {
 /// The plans by handle and communicator. The group of one is that of its first task that has launches: NCCL gives a
 /// launch the group of one task, and groups may be nested.
 fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
-    let tasks = activities
-        .all
-        .iter()
-        .map(|activity| (activity, tables.operation(activity.operation)));
+    let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
     let tasks = tasks.filter(|(_, operation)| operation.plan != 0);
     let mut tasks: Vec<_> = tasks.collect();
     tasks.sort_by_key(|(_, operation)| operation.start);
@@ -104,13 +94,11 @@ fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHas
             continue;
         };
         if !launches.of((call.parent, operation.context)).is_empty() {
-            plans
-                .entry((operation.plan, operation.context))
-                .or_insert(Plan {
-                    start: operation.start,
-                    group: call.parent,
-                    replay: activity.replay.unwrap_or(0),
-                });
+            plans.entry((operation.plan, operation.context)).or_insert(Plan {
+                start: operation.start,
+                group: call.parent,
+                replay: activity.replay.unwrap_or(0),
+            });
         }
     }
     plans

@@ -77,16 +77,7 @@ impl Links {
         launches::link(tables, &mut activities);
         let gpu = GpuWork::of(tables, symbols, &activities, &replays);
         let derived = DerivedCollectives::of(tables, symbols, &activities);
-        Self {
-            activities,
-            stamps,
-            replays,
-            derived,
-            gpu,
-            transfers,
-            inferred_ends,
-            remote_operations,
-        }
+        Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, remote_operations }
     }
 
     /// The activity at an index.

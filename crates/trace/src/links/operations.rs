@@ -194,21 +194,9 @@ impl Activities {
     #[must_use]
     pub fn of(tables: &Tables) -> Self {
         let mut order: Vec<(u32, OperationRow)> = Vec::new();
-        order.extend(
-            tables
-                .rows()
-                .map(|(row, event)| (event.order, OperationRow::Coll(row))),
-        );
-        order.extend(
-            tables
-                .rows()
-                .map(|(row, event)| (event.order, OperationRow::P2p(row))),
-        );
-        order.extend(
-            tables
-                .rows()
-                .map(|(row, event)| (event.order, OperationRow::CeColl(row))),
-        );
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::P2p(row))));
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::CeColl(row))));
         // Stable for its speed: there are three runs in order.
         order.sort_by_key(|&(order, _)| order);
         let mut activities = Self {

@@ -102,11 +102,7 @@ pub(crate) fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers
 }
 
 /// Adds what other processes did to the operations of this one; gives how many proxy operations count.
-pub(super) fn add_to(
-    tables: &Tables,
-    remote: &[RemoteTransfers],
-    activities: &mut Activities,
-) -> u64 {
+pub(super) fn add_to(tables: &Tables, remote: &[RemoteTransfers], activities: &mut Activities) -> u64 {
     let mut counted = 0;
     for transfers in remote {
         let Some(activity) = activities.get_mut(tables, transfers.parent) else {
@@ -169,11 +165,8 @@ fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
 /// The ranks that others may refer to.
 pub(crate) fn exported(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
     let contexts = tables.contexts.iter().zip(&comms.members);
-    let ranks = contexts.map(|(context, member)| ExportedRank {
-        context: context.id,
-        comm: member.comm,
-        rank: member.rank,
-    });
+    let ranks =
+        contexts.map(|(context, member)| ExportedRank { context: context.id, comm: member.comm, rank: member.rank });
     ranks.collect()
 }
 

@@ -35,9 +35,7 @@ fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
     let messages = tables.events.p2p_apis.iter();
     let messages = messages.filter(|call| call.fields.graph_captured);
     let groups = calls.map(|call| (call.parent, call.context));
-    groups
-        .chain(messages.map(|call| (call.parent, call.context)))
-        .collect()
+    groups.chain(messages.map(|call| (call.parent, call.context))).collect()
 }
 
 /// Whether the group of the call was still under way, on the thread of the call; or it was reported on another thread
@@ -63,12 +61,9 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
         return replays;
     }
     let launches = || tables.rows::<KernelLaunch>();
-    let put_in_graph =
-        launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
+    let put_in_graph = launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
     replays.captured_launches = put_in_graph.map(|(row, _)| row).collect();
-    let launch_threads = launches()
-        .map(|(_, launch)| (launch.parent, launch.thread))
-        .collect();
+    let launch_threads = launches().map(|(_, launch)| (launch.parent, launch.thread)).collect();
     let mut order: Vec<(EventRow, u64, usize)> = Vec::new();
     for (at, activity) in activities.all.iter_mut().enumerate() {
         let operation = tables.operation(activity.operation);

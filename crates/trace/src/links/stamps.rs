@@ -137,11 +137,7 @@ impl Stamps {
     fn check_ring(&mut self, ring: &[Work]) {
         self.find_repeated(ring, |work| work.start_gpu_ns);
         self.find_repeated(ring, |work| work.stop_gpu_ns);
-        let left: Vec<Work> = ring
-            .iter()
-            .filter(|work| self.distrust(work.row).is_none())
-            .copied()
-            .collect();
+        let left: Vec<Work> = ring.iter().filter(|work| self.distrust(work.row).is_none()).copied().collect();
         for row in out_of_order(&left) {
             self.distrusted.insert(row, Distrust::OutOfOrder);
         }
@@ -228,12 +224,8 @@ mod tests {
 
     #[test]
     fn the_fewest_stamps_are_out_of_order() {
-        let out_of_order = |starts: &[u64]| -> Vec<usize> {
-            out_of_order(&works(starts))
-                .into_iter()
-                .map(Row::index)
-                .collect()
-        };
+        let out_of_order =
+            |starts: &[u64]| -> Vec<usize> { out_of_order(&works(starts)).into_iter().map(Row::index).collect() };
         assert_eq!(out_of_order(&[1, 2, 3, 3, 4]), [0; 0]);
         assert_eq!(out_of_order(&[1, 2, 9, 4, 5]), [2]);
         assert_eq!(out_of_order(&[8, 9, 1, 2, 3, 7, 4]), [0, 1, 5]);

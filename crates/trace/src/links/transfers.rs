@@ -30,10 +30,8 @@ type Connection = (ContextName, bool, u8, i32, bool);
 
 impl Transfers {
     pub(super) fn of(tables: &Tables) -> Self {
-        let mut transfers = Self {
-            all: vec![Transfer::default(); tables.events.proxy_ops.len()],
-            for_others: Vec::new(),
-        };
+        let mut transfers =
+            Self { all: vec![Transfer::default(); tables.events.proxy_ops.len()], for_others: Vec::new() };
         for step in &tables.events.proxy_steps {
             let op = tables.find_as::<ProxyOp>(step.parent);
             if let Some(op) = op.and_then(|op| transfers.all.get_mut(op.index())) {
@@ -42,9 +40,8 @@ impl Transfers {
             }
         }
         transfers.find_silent(tables);
-        let for_others = tables
-            .rows::<ProxyOp>()
-            .filter(|(_, op)| tables.is_foreign(op) || tables.is_of_another_process(op.parent));
+        let for_others =
+            tables.rows::<ProxyOp>().filter(|(_, op)| tables.is_foreign(op) || tables.is_of_another_process(op.parent));
         transfers.for_others = for_others.map(|(row, _)| row).collect();
         transfers
     }
@@ -55,12 +52,7 @@ impl Transfers {
             return;
         }
         let connection = |op: &Event<ProxyOp>| -> Connection {
-            let ProxyOp {
-                channel,
-                peer,
-                is_send,
-                ..
-            } = op.fields;
+            let ProxyOp { channel, peer, is_send, .. } = op.fields;
             (op.context, tables.is_foreign(op), channel, peer, is_send)
         };
         let mut speaks: FxHashMap<Connection, bool> = FxHashMap::default();

@@ -23,10 +23,7 @@ impl Words {
         let none = Word::default();
         let named = symbols.all().map(|symbol| {
             let text = symbols.text(symbol);
-            Word {
-                element_bytes: element_bytes(text),
-                shape: shape(text),
-            }
+            Word { element_bytes: element_bytes(text), shape: shape(text) }
         });
         Self([none].into_iter().chain(named).collect())
     }
@@ -35,9 +32,7 @@ impl Words {
     #[must_use]
     #[inline]
     pub fn element_bytes(&self, datatype: Symbol) -> u64 {
-        self.0
-            .get(index(datatype.0))
-            .map_or(0, |word| word.element_bytes)
+        self.0.get(index(datatype.0)).map_or(0, |word| word.element_bytes)
     }
 
     /// The shape of a collective, see [`shape`].
@@ -58,10 +53,7 @@ mod tests {
         let texts = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""];
         let known = texts.map(|text| symbols.intern(text));
         let words = Words::of(&symbols);
-        assert_eq!(
-            known.map(|symbol| words.element_bytes(symbol)),
-            [8, 0, 0, 1, 0]
-        );
+        assert_eq!(known.map(|symbol| words.element_bytes(symbol)), [8, 0, 0, 1, 0]);
         let is_collective = known.map(|symbol| words.shape(symbol).is_some());
         assert_eq!(is_collective, [false, true, false, false, false]);
         let unknown = [Symbol::NONE, Symbol(99)];

@@ -40,13 +40,8 @@ impl Call {
     /// A hash of what it says, the same in every process.
     pub(crate) fn hash(&self) -> u64 {
         let words = [&self.func, &self.datatype].into_iter();
-        let hashed = words.fold(FNV_SEED, |seed, word| {
-            fnv(fnv(seed, word.as_bytes()), &[0xff])
-        });
-        fnv(
-            fnv(hashed, &self.count.to_le_bytes()),
-            &self.root.to_le_bytes(),
-        )
+        let hashed = words.fold(FNV_SEED, |seed, word| fnv(fnv(seed, word.as_bytes()), &[0xff]));
+        fnv(fnv(hashed, &self.count.to_le_bytes()), &self.root.to_le_bytes())
     }
 }
 
@@ -89,11 +84,7 @@ pub(crate) struct CallLists {
 
 impl CallLists {
     pub(crate) fn new(calls: Vec<Call>, ranks: Vec<RankCalls>) -> Self {
-        Self {
-            format: FORMAT,
-            calls,
-            ranks,
-        }
+        Self { format: FORMAT, calls, ranks }
     }
 
     /// Writes the file.
@@ -140,10 +131,7 @@ pub struct Digest {
 impl Default for Digest {
     /// No calls.
     fn default() -> Self {
-        Self {
-            count: 0,
-            hash: FNV_SEED,
-        }
+        Self { count: 0, hash: FNV_SEED }
     }
 }
 
@@ -151,18 +139,13 @@ impl Digest {
     /// Of calls with these hashes, in this order.
     pub(crate) fn of(hashes: &[u64], order: &[u32]) -> Self {
         let hash = |call: &u32| hashes.get(index(*call)).copied().unwrap_or(0);
-        order
-            .iter()
-            .fold(Self::default(), |digest, call| digest.and(hash(call)))
+        order.iter().fold(Self::default(), |digest, call| digest.and(hash(call)))
     }
 
     /// With one more call.
     #[must_use]
     pub(crate) fn and(self, call: u64) -> Self {
-        Self {
-            count: self.count + 1,
-            hash: fnv(self.hash, &call.to_le_bytes()),
-        }
+        Self { count: self.count + 1, hash: fnv(self.hash, &call.to_le_bytes()) }
     }
 }
 
@@ -193,7 +176,5 @@ pub(crate) const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a: the same in every process, whatever the compiler's own hash does.
 pub(crate) fn fnv(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(seed, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

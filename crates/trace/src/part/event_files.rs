@@ -33,9 +33,7 @@ impl Deadline<'_> {
     /// The time is over.
     pub(super) fn check(&self) -> Result<(), Error> {
         match self.at {
-            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline {
-                path: self.part.to_owned(),
-            }),
+            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline { path: self.part.to_owned() }),
             _ => Ok(()),
         }
     }
@@ -79,8 +77,7 @@ impl EventFiles<'_> {
                 otf2::write_stub_events(&file).map_err(failed())?;
             } else {
                 let mut writer = part.event_writer(reference).map_err(failed())?;
-                let written =
-                    self.write_one(&mut emitter, &mut writer, location, &mut counts.clamped)?;
+                let written = self.write_one(&mut emitter, &mut writer, location, &mut counts.clamped)?;
                 definition.events = writer.close().map_err(failed())?;
                 (definition.first_ns, definition.last_ns) = written.span_ns.unwrap_or_default();
                 definition.collectives = written.collectives;
@@ -121,9 +118,7 @@ impl EventFiles<'_> {
             self.deadline.check()?;
             let before = written.events;
             let some = events.by_ref().take(EVENTS_PER_CHECK);
-            emitter
-                .write_all(writer, some, &mut written)
-                .map_err(otf2_error(self.deadline.part))?;
+            emitter.write_all(writer, some, &mut written).map_err(otf2_error(self.deadline.part))?;
             if written.events - before < EVENTS_PER_CHECK {
                 return Ok(written);
             }

@@ -87,9 +87,7 @@ pub(crate) fn is_final(part: &Path) -> bool {
 pub(crate) fn obstacle(part: &Path) -> Option<String> {
     if part.is_symlink() {
         let part = part.display();
-        return Some(format!(
-            "{part} is a symbolic link, which no process makes: not followed"
-        ));
+        return Some(format!("{part} is a symbolic link, which no process makes: not followed"));
     }
     // A file that cannot be seen is not one that is not there.
     let read = fs::read_dir(part).map_err(io_error("read", part));
@@ -100,8 +98,7 @@ pub(crate) fn obstacle(part: &Path) -> Option<String> {
 #[must_use]
 pub fn read_process(part: &Path) -> (ProcessInfo, String) {
     let read = fs::read(part.join(PROCESS)).map_err(|error| error.to_string());
-    let parsed =
-        read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
     match parsed {
         Ok(process) => (process, String::new()),
         Err(reason) => (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
@@ -110,9 +107,7 @@ pub fn read_process(part: &Path) -> (ProcessInfo, String) {
 
 /// Writes a file of a part.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
-    let json = serde_json::to_vec(value).map_err(|error| Error::Manifest {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let json = serde_json::to_vec(value)
+        .map_err(|error| Error::Manifest { path: path.to_owned(), reason: error.to_string() })?;
     private::write(path, &json).map_err(io_error("write", path))
 }

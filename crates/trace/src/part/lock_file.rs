@@ -41,21 +41,13 @@ impl LockFile {
         Self::take_refreshing(path, staging, give_up, REFRESH)
     }
 
-    fn take_refreshing(
-        path: PathBuf,
-        staging: &Staging,
-        give_up: Instant,
-        interval: Duration,
-    ) -> Result<Self, Error> {
+    fn take_refreshing(path: PathBuf, staging: &Staging, give_up: Instant, interval: Duration) -> Result<Self, Error> {
         let holder = text(&ProcessKey::current());
         let mut look_at = Instant::now();
         loop {
             match make(&path, staging, &holder) {
                 Ok(file) => {
-                    return Ok(Self {
-                        path,
-                        _refreshing: Refreshing::start(file, holder, interval),
-                    });
+                    return Ok(Self { path, _refreshing: Refreshing::start(file, holder, interval) });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io_error("make", &path)(error)),
@@ -94,13 +86,7 @@ pub(crate) fn still_ours(path: &Path) -> Result<(), Error> {
         Ok(text) => parse(&text).is_none_or(|holder| holder == ProcessKey::current()),
         Err(error) => error.kind() != ErrorKind::NotFound,
     };
-    if is_ours {
-        Ok(())
-    } else {
-        Err(Error::TakenOver {
-            path: path.to_owned(),
-        })
-    }
+    if is_ours { Ok(()) } else { Err(Error::TakenOver { path: path.to_owned() }) }
 }
 
 /// Makes the file, which must not exist. It names its holder from its first moment on: a process that was killed
@@ -127,12 +113,7 @@ fn make(path: &Path, staging: &Staging, holder: &str) -> std::io::Result<File> {
 
 /// A holder, as the file says it.
 fn text(holder: &ProcessKey) -> String {
-    let ProcessKey {
-        boot_id,
-        pid_namespace,
-        pid,
-        start_ticks,
-    } = holder;
+    let ProcessKey { boot_id, pid_namespace, pid, start_ticks } = holder;
     format!("{boot_id} {pid_namespace} {pid} {start_ticks}\n")
 }
 

@@ -148,10 +148,7 @@ impl Manifest {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let written = Written {
-            format: FORMAT,
-            manifest: self,
-        };
+        let written = Written { format: FORMAT, manifest: self };
         write_json(path, &written)
     }
 
@@ -292,23 +289,12 @@ mod tests {
     #[test]
     fn a_manifest_reads_as_it_was_written_and_only_of_this_version() {
         let part = tempfile::tempdir().expect("a directory");
-        let owner = LocationOwner::Foreign {
-            context: 7,
-            own: false,
-        };
-        let connection = Connection {
-            owner,
-            channel: 1,
-            send: true,
-            peer: 3,
-        };
+        let owner = LocationOwner::Foreign { context: 7, own: false };
+        let connection = Connection { owner, channel: 1, send: true, peer: 3 };
         let manifest = Manifest {
             part: "host-1-2".to_owned(),
             locations: vec![LocationDefinition {
-                kind: LocationKind::Step {
-                    connection,
-                    slot: 2,
-                },
+                kind: LocationKind::Step { connection, slot: 2 },
                 sibling: 0,
                 events: 3,
                 first_ns: 4,
@@ -321,9 +307,7 @@ mod tests {
         manifest.write(&path).expect("written");
         assert_eq!(Manifest::read(part.path()).expect("read"), manifest);
         fs::write(&path, r#"{"format": 2, "strings": 7}"#).expect("written");
-        let error = Manifest::read(part.path())
-            .expect_err("refused")
-            .to_string();
+        let error = Manifest::read(part.path()).expect_err("refused").to_string();
         assert!(error.contains("format 2 is not what"), "{error}");
     }
 }

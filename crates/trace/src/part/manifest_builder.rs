@@ -5,9 +5,8 @@ use std::path::Path;
 use super::calls::RankDigest;
 use super::files::part_name;
 use super::manifest::{
-    AttributeDefinition, CommDefinition, CommIdentity, Connection, GpuClockDefinition,
-    GpuDefinition, LocationDefinition, LocationKind, LocationOwner, Manifest, RegionDefinition,
-    StepRangeDefinition, SwitchDefinition,
+    AttributeDefinition, CommDefinition, CommIdentity, Connection, GpuClockDefinition, GpuDefinition,
+    LocationDefinition, LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition,
 };
 use super::recording::Recording;
 use crate::clocks::anchors;
@@ -45,16 +44,10 @@ impl Builder<'_> {
         collectives: Vec<RankDigest>,
         counts: Counts,
     ) -> Manifest {
-        let Recording {
-            tables,
-            outcome,
-            clock,
-            ..
-        } = self.recording;
+        let Recording { tables, outcome, clock, .. } = self.recording;
         let ProcessModel { comms, links, .. } = self.model;
         let removed = &tables.removed;
-        let complete_since_ns =
-            (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
+        let complete_since_ns = (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
             part: part_name(self.part),
             process: self.recording.process.clone(),
@@ -79,11 +72,7 @@ impl Builder<'_> {
             remote_operations: links.remote_operations,
             counts,
             complete_since_ns,
-            switches: tables
-                .switches
-                .iter()
-                .map(|at| switch(at, tables))
-                .collect(),
+            switches: tables.switches.iter().map(|at| switch(at, tables)).collect(),
             scorep: ScorepReport::read(self.part),
             records: outcome.records,
             // Of a process that records on, counters and records are not read at one moment.
@@ -172,9 +161,7 @@ fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
         rank: member.rank,
         clock: clock.quality.clone(),
     });
-    clocks
-        .filter(|definition| definition.clock.calibration != GpuCalibration::None)
-        .collect()
+    clocks.filter(|definition| definition.clock.calibration != GpuCalibration::None).collect()
 }
 
 fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
@@ -189,39 +176,25 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         is_on: at.switch.after.is_on,
         events: at.switch.after.events,
         by_signal: at.switch.cause == Cause::Signal,
-        steps: turn
-            .and_then(|turn| turn.range)
-            .map(|span| StepRangeDefinition {
-                first: span.first,
-                last: span.last,
-                rank: context.map_or(-1, |context| context.comm.rank),
-            }),
+        steps: turn.and_then(|turn| turn.range).map(|span| StepRangeDefinition {
+            first: span.first,
+            last: span.last,
+            rank: context.map_or(-1, |context| context.comm.rank),
+        }),
         breaks_order: at.breaks_order(),
     }
 }
 
 /// What a location is about.
-pub(super) fn location(
-    model: &ProcessModel<'_>,
-    threads: &[u32],
-    key: LocationKey,
-) -> LocationKind {
-    let connection = |of, channel, send, peer| Connection {
-        owner: owner(model, of),
-        channel,
-        send,
-        peer,
-    };
+pub(super) fn location(model: &ProcessModel<'_>, threads: &[u32], key: LocationKey) -> LocationKind {
+    let connection = |of, channel, send, peer| Connection { owner: owner(model, of), channel, send, peer };
     match key {
         LocationKey::Thread(number) => {
-            let thread = threads
-                .get(index(number))
-                .and_then(|&thread| model.tables.threads.get(index(thread)));
+            let thread = threads.get(index(number)).and_then(|&thread| model.tables.threads.get(index(thread)));
             LocationKind::Thread {
                 thread_id: thread.map_or(0, |thread| thread.thread_id),
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
-                is_callback: thread
-                    .is_some_and(|thread| model.callback_threads.contains(&thread.key())),
+                is_callback: thread.is_some_and(|thread| model.callback_threads.contains(&thread.key())),
             }
         }
         LocationKey::Proxy(thread) => {
@@ -243,41 +216,26 @@ pub(super) fn location(
             stream: row.stream,
             is_ambiguous: model.links.gpu.is_ambiguous(row),
         },
-        LocationKey::Channel(of, channel) => LocationKind::Channel {
-            owner: owner(model, of),
-            channel,
-        },
-        LocationKey::Net(of, channel, send, peer) => {
-            LocationKind::Net(connection(of, channel, send, peer))
+        LocationKey::Channel(of, channel) => LocationKind::Channel { owner: owner(model, of), channel },
+        LocationKey::Net(of, channel, send, peer) => LocationKind::Net(connection(of, channel, send, peer)),
+        LocationKey::Plugin(of, channel, send, peer, slot) => {
+            LocationKind::Plugin { connection: connection(of, channel, send, peer), slot }
         }
-        LocationKey::Plugin(of, channel, send, peer, slot) => LocationKind::Plugin {
-            connection: connection(of, channel, send, peer),
-            slot,
-        },
-        LocationKey::Step(of, channel, send, peer, slot) => LocationKind::Step {
-            connection: connection(of, channel, send, peer),
-            slot,
-        },
+        LocationKey::Step(of, channel, send, peer, slot) => {
+            LocationKind::Step { connection: connection(of, channel, send, peer), slot }
+        }
     }
 }
 
 fn owner(model: &ProcessModel<'_>, owner: Owner) -> LocationOwner {
     match owner {
         Owner::Context(context) => match model.comms.member(context) {
-            Some(member) => LocationOwner::Rank {
-                comm: member.comm,
-                rank: member.rank,
-                gpu: member.gpu,
-            },
-            None => LocationOwner::Foreign {
-                context: 0,
-                own: false,
-            },
+            Some(member) => LocationOwner::Rank { comm: member.comm, rank: member.rank, gpu: member.gpu },
+            None => LocationOwner::Foreign { context: 0, own: false },
         },
         Owner::Foreign(context) => LocationOwner::Foreign {
             context,
-            own: model.tables.is_own_context(context)
-                && model.tables.find_context(context).is_none(),
+            own: model.tables.is_own_context(context) && model.tables.find_context(context).is_none(),
         },
     }
 }

@@ -36,8 +36,7 @@ impl Recording {
         let mut builder = TableBuilder::default();
         let outcome = journal.read(&mut builder);
         refuse_less(part, &outcome)?;
-        let (mut tables, clock) =
-            builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
+        let (mut tables, clock) = builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
         tables.process_id = process_id;
         tables.process_tag = process_tag;
         let (mut process, process_problem) = read_process(part);
@@ -46,15 +45,7 @@ impl Recording {
             process.pid = process_id;
             process.session_start_realtime_ns = session_start_ns;
         }
-        Ok(Self {
-            tables,
-            outcome,
-            clock,
-            process,
-            process_problem,
-            remote,
-            remote_workers,
-        })
+        Ok(Self { tables, outcome, clock, process, process_problem, remote, remote_workers })
     }
 }
 
@@ -63,11 +54,9 @@ impl Recording {
 fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
     let written = is_done(part).then(|| Manifest::read(part).ok());
     match written.flatten() {
-        Some(before) if before.records > outcome.records => Err(Error::Shrunk {
-            path: part.join(JOURNAL),
-            records: outcome.records,
-            written: before.records,
-        }),
+        Some(before) if before.records > outcome.records => {
+            Err(Error::Shrunk { path: part.join(JOURNAL), records: outcome.records, written: before.records })
+        }
         _ => Ok(()),
     }
 }

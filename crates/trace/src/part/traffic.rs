@@ -60,19 +60,8 @@ struct Chosen<'a> {
 impl Chosen<'_> {
     /// This rank's end of what goes to (`true`) or comes from another.
     const fn end(&self, (peer, is_send): (u32, bool), part: (i32, i32), ns: u64) -> End {
-        let (from, to) = if is_send {
-            (self.rank, peer)
-        } else {
-            (peer, self.rank)
-        };
-        End {
-            key: self.key,
-            from,
-            to,
-            part,
-            is_send,
-            ns,
-        }
+        let (from, to) = if is_send { (self.rank, peer) } else { (peer, self.rank) };
+        End { key: self.key, from, to, part, is_send, ns }
     }
 }
 
@@ -154,25 +143,18 @@ impl Traffic {
                     *next += 1;
                     (list(None), function, Some(sequence), *next - 1)
                 }
-                OperationRow::P2p(row) if numbered.messages => {
-                    match u32::try_from(model.tables[row].fields.peer) {
-                        Ok(peer) if peer != member.rank => {
-                            let line = list(Some((peer, func == "Send")));
-                            (line, self.function(MESSAGE), None, operation.count)
-                        }
-                        _ => continue,
+                OperationRow::P2p(row) if numbered.messages => match u32::try_from(model.tables[row].fields.peer) {
+                    Ok(peer) if peer != member.rank => {
+                        let line = list(Some((peer, func == "Send")));
+                        (line, self.function(MESSAGE), None, operation.count)
                     }
-                }
+                    _ => continue,
+                },
                 _ => continue,
             };
             let list = lists.entry(line).or_default();
             list.push(Chosen {
-                key: Key {
-                    comm: member.comm,
-                    function,
-                    sequence: sequence.unwrap_or(list.len() as u64),
-                    repetition,
-                },
+                key: Key { comm: member.comm, function, sequence: sequence.unwrap_or(list.len() as u64), repetition },
                 rank: member.rank,
                 peer: line.1,
                 activity,
@@ -221,12 +203,7 @@ impl Traffic {
         }
     }
 
-    fn add_step(
-        &mut self,
-        one: &Chosen<'_>,
-        (channel, peer, is_send): (u8, u32, bool),
-        step: &Event<ProxyStep>,
-    ) {
+    fn add_step(&mut self, one: &Chosen<'_>, (channel, peer, is_send): (u8, u32, bool), step: &Event<ProxyStep>) {
         // NCCL reports `SendWait` after the data has gone; what the sender waited for before that, in time.
         let ns = if is_send {
             let waits = step.state_time(state::PROXY_STEP_SEND_PEER_WAIT);
@@ -236,8 +213,7 @@ impl Traffic {
             received.or_else(|| step.stop())
         };
         let part = (i32::from(channel), step.fields.step);
-        self.ends
-            .extend(ns.map(|ns| one.end((peer, is_send), part, ns)));
+        self.ends.extend(ns.map(|ns| one.end((peer, is_send), part, ns)));
     }
 }
 
@@ -247,26 +223,18 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
     let is_compared = |operation: &Operation<'_>| {
         let member = operation.context_at().and_then(|at| model.comms.member(at));
         let comm = member.and_then(|member| model.comms.comm(member));
-        comm.is_some_and(|comm| {
-            comm.identity != Identity::Context && comm.ranks != 1 && comm.nodes != 1
-        })
+        comm.is_some_and(|comm| comm.identity != Identity::Context && comm.ranks != 1 && comm.nodes != 1)
     };
     let activities = model.links.activities.all.iter();
     let ran = activities.filter(|activity| !activity.is_at_capture);
     let ran = ran.map(|activity| (activity, model.tables.operation(activity.operation)));
-    let mut ran: Vec<_> = ran
-        .filter(|(_, operation)| is_compared(operation))
-        .collect();
+    let mut ran: Vec<_> = ran.filter(|(_, operation)| is_compared(operation)).collect();
     ran.sort_by_key(|(_, operation)| (operation.start, operation.order));
     ran
 }
 
 /// The smallest of each of at most so many equal runs, of equal ones the first: the shortest say most.
-fn sample<'a>(
-    model: &ProcessModel<'_>,
-    list: &[Chosen<'a>],
-    buckets: usize,
-) -> impl Iterator<Item = Chosen<'a>> {
+fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> impl Iterator<Item = Chosen<'a>> {
     let bytes = |one: &&Chosen<'_>| {
         let element = model.words.element_bytes(one.operation.datatype);
         one.operation.count.saturating_mul(element)
@@ -280,21 +248,12 @@ fn sample<'a>(
 type Transfer = (u8, u32, bool);
 
 /// Counts the transfers of the chosen operations; gives their steps: which is chosen, the transfer, the step.
-fn transfers(
-    model: &ProcessModel<'_>,
-    chosen: &mut [Chosen<'_>],
-) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
+fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
     let tables = model.tables;
-    let by_operation: BTreeMap<u64, usize> =
-        chosen.iter().map(|one| one.operation.id).zip(0..).collect();
+    let by_operation: BTreeMap<u64, usize> = chosen.iter().map(|one| one.operation.id).zip(0..).collect();
     let mut proxies: BTreeMap<Row<ProxyOp>, (usize, Transfer)> = BTreeMap::new();
     for (row, op) in tables.rows::<ProxyOp>() {
-        let ProxyOp {
-            channel,
-            peer,
-            is_send,
-            ..
-        } = op.fields;
+        let ProxyOp { channel, peer, is_send, .. } = op.fields;
         let Some(&which) = by_operation.get(&op.parent) else {
             continue;
         };

@@ -73,11 +73,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 ///
 /// # Errors
 /// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is as it was.
-pub fn write_part(
-    part: &Path,
-    options: &WriteOptions,
-    progress: &dyn Progress,
-) -> Result<PartSummary, Error> {
+pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
     let _lock = lock(part, options.deadline)?;
     write_locked(part, options, progress)
 }
@@ -97,15 +93,8 @@ pub(crate) fn lock(part: &Path, deadline: Option<Instant>) -> Result<LockFile, E
 ///
 /// # Errors
 /// As for [`write_part`].
-pub(crate) fn write_locked(
-    part: &Path,
-    options: &WriteOptions,
-    progress: &dyn Progress,
-) -> Result<PartSummary, Error> {
-    let deadline = Deadline {
-        at: options.deadline,
-        part,
-    };
+pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
+    let deadline = Deadline { at: options.deadline, part };
     let recording = Recording::read(part)?;
     deadline.check()?;
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
@@ -117,15 +106,8 @@ pub(crate) fn write_locked(
     deadline.check()?;
 
     let staging = Staging::create(part, STAGING)?;
-    let Timeline {
-        locations, threads, ..
-    } = timeline;
-    let files = EventFiles {
-        deadline: &deadline,
-        model: &model,
-        definitions: &definitions,
-        threads: &threads,
-    };
+    let Timeline { locations, threads, .. } = timeline;
+    let files = EventFiles { deadline: &deadline, model: &model, definitions: &definitions, threads: &threads };
     let locations = files.write(locations, staging.path(), &mut counts, progress)?;
     let (calls, collectives) = calls_of_ranks(tables, &model.links, &model.comms, symbols);
     calls.write(&staging.path().join(CALLS))?;
@@ -149,12 +131,7 @@ pub(crate) fn write_locked(
     Ok(summary(manifest))
 }
 
-fn commit(
-    part: &Path,
-    staging: &Staging,
-    manifest: &Manifest,
-    provisional: bool,
-) -> Result<(), Error> {
+fn commit(part: &Path, staging: &Staging, manifest: &Manifest, provisional: bool) -> Result<(), Error> {
     manifest.write(&staging.path().join(MANIFEST))?;
     still_ours(&part.join(LOCK))?;
     // Without `done` what is in place may be half of an older attempt: it goes first.

@@ -54,44 +54,22 @@ impl Records for TableBuilder {
         if !matches!(record.body, RecordBody::CommKnown(_)) {
             self.see(record.ticks);
         }
-        let Record {
-            slot,
-            ticks,
-            id,
-            body,
-        } = record;
+        let Record { slot, ticks, id, body } = record;
         match body {
             RecordBody::ThreadBegin { thread_id, name } => {
                 self.thread_begin(slot, thread_id, name);
             }
             RecordBody::ThreadEnd => {}
-            RecordBody::ClockPair {
-                monotonic_ns,
-                realtime_ns,
-                monotonic_raw_ns,
-                uncertainty_ticks,
-            } => self.tables.clock_pairs.push(ClockPair {
-                ticks,
-                monotonic_ns,
-                realtime_ns,
-                monotonic_raw_ns,
-                uncertainty_ticks,
-            }),
+            RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => self
+                .tables
+                .clock_pairs
+                .push(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks }),
             RecordBody::Switch(switch) => {
                 let thread = if id == 0 { NOWHERE } else { self.thread(slot) };
-                self.tables.switches.push(SwitchAt {
-                    time: ticks,
-                    context: id,
-                    thread,
-                    switch,
-                });
+                self.tables.switches.push(SwitchAt { time: ticks, context: id, thread, switch });
             }
             RecordBody::NotSelected(starts) => self.tables.counts.add_not_selected(&starts),
-            RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt {
-                time: ticks,
-                id,
-                record,
-            }),
+            RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt { time: ticks, id, record }),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
             RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),
             RecordBody::CommFinalize { end_ticks } => {
@@ -196,11 +174,7 @@ impl TableBuilder {
 
     fn see(&mut self, ticks: u64) {
         let (first, last) = self.tables.span;
-        self.tables.span = if self.seen_any {
-            (first.min(ticks), last.max(ticks))
-        } else {
-            (ticks, ticks)
-        };
+        self.tables.span = if self.seen_any { (first.min(ticks), last.max(ticks)) } else { (ticks, ticks) };
         self.seen_any = true;
     }
 
@@ -211,17 +185,12 @@ impl TableBuilder {
 
     /// The thread that writes in a slot; one without a name if the journal does not say who.
     fn thread(&mut self, slot: u16) -> u32 {
-        self.thread_of(slot)
-            .unwrap_or_else(|| self.new_thread(slot, 0, String::new()))
+        self.thread_of(slot).unwrap_or_else(|| self.new_thread(slot, 0, String::new()))
     }
 
     fn new_thread(&mut self, slot: u16, thread_id: u32, name: String) -> u32 {
         let thread = place(self.tables.threads.len());
-        self.tables.threads.push(Thread {
-            slot,
-            thread_id,
-            name,
-        });
+        self.tables.threads.push(Thread { slot, thread_id, name });
         let slot = usize::from(slot);
         if slot >= self.slot_threads.len() {
             self.slot_threads.resize(slot + 1, NOWHERE);
@@ -293,21 +262,13 @@ impl TableBuilder {
     fn find_and_stop(&mut self, id: u64, ticks: u64) {
         match self.tables.find(id) {
             Some(row) => self.stop_at(row, ticks),
-            None => self.waiting.push(Waiting {
-                id,
-                ticks,
-                state: None,
-            }),
+            None => self.waiting.push(Waiting { id, ticks, state: None }),
         }
     }
 
     #[inline]
     fn stop_at(&mut self, row: EventRow, ticks: u64) {
-        let Counts {
-            kinds,
-            stops_repeated,
-            ..
-        } = &mut self.tables.counts;
+        let Counts { kinds, stops_repeated, .. } = &mut self.tables.counts;
         kinds.get_mut(row.kind()).stops += 1;
         if let Some(head) = self.tables.events.head_mut(row) {
             *stops_repeated += u64::from(!head.stop_at(ticks));
@@ -318,11 +279,7 @@ impl TableBuilder {
     fn find_and_change(&mut self, id: u64, ticks: u64, state: (u32, StateArgs)) {
         match self.tables.find(id) {
             Some(row) => self.state_at(row, ticks, state),
-            None => self.waiting.push(Waiting {
-                id,
-                ticks,
-                state: Some(state),
-            }),
+            None => self.waiting.push(Waiting { id, ticks, state: Some(state) }),
         }
     }
 
@@ -330,13 +287,8 @@ impl TableBuilder {
     fn state_at(&mut self, row: EventRow, ticks: u64, (number, args): (u32, StateArgs)) {
         let value = |before: u64| match (number, args) {
             // Steps: the size is right here and stale at the other states.
-            (
-                state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT,
-                StateArgs::ProxyStep { bytes },
-            ) => bytes,
-            (state::PROXY_CTRL_APPEND_END, StateArgs::ProxyCtrl { appended }) => {
-                u64::try_from(appended).unwrap_or(0)
-            }
+            (state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::ProxyStep { bytes }) => bytes,
+            (state::PROXY_CTRL_APPEND_END, StateArgs::ProxyCtrl { appended }) => u64::try_from(appended).unwrap_or(0),
             // v1–v3 operations: a running total.
             (_, StateArgs::ProxyOp { bytes, .. }) => before.max(bytes),
             (_, StateArgs::GpuTime { gpu_ns }) if before == 0 => gpu_ns,

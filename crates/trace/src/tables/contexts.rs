@@ -15,11 +15,7 @@ impl ContextName {
     /// The place, if it has one.
     #[inline]
     pub(crate) const fn at(self) -> Option<u32> {
-        if self.0 & ELSEWHERE == 0 {
-            Some(self.0)
-        } else {
-            None
-        }
+        if self.0 & ELSEWHERE == 0 { Some(self.0) } else { None }
     }
 
     /// The name of a context at a place.
@@ -29,11 +25,7 @@ impl ContextName {
 
     /// The number, if it has no place.
     pub(crate) const fn number(self) -> Option<u32> {
-        if self.0 & ELSEWHERE == 0 {
-            None
-        } else {
-            Some(self.0 & !ELSEWHERE)
-        }
+        if self.0 & ELSEWHERE == 0 { None } else { Some(self.0 & !ELSEWHERE) }
     }
 }
 

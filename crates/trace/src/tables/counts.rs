@@ -92,10 +92,7 @@ impl KindCounts {
 
 /// The numbers of all kinds; written by NCCL's names, without the kinds that never came.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    into = "BTreeMap<String, KindCounts>",
-    from = "BTreeMap<String, KindCounts>"
-)]
+#[serde(into = "BTreeMap<String, KindCounts>", from = "BTreeMap<String, KindCounts>")]
 pub struct Kinds {
     by_number: [KindCounts; Kind::COUNT],
     unknown: KindCounts,
@@ -105,16 +102,12 @@ impl Kinds {
     /// The numbers of one kind.
     #[must_use]
     pub fn get(&self, kind: Kind) -> &KindCounts {
-        self.by_number
-            .get(usize::from(kind as u8))
-            .unwrap_or(&self.unknown)
+        self.by_number.get(usize::from(kind as u8)).unwrap_or(&self.unknown)
     }
 
     /// The numbers of one kind.
     pub fn get_mut(&mut self, kind: Kind) -> &mut KindCounts {
-        self.by_number
-            .get_mut(usize::from(kind as u8))
-            .unwrap_or(&mut self.unknown)
+        self.by_number.get_mut(usize::from(kind as u8)).unwrap_or(&mut self.unknown)
     }
 
     /// The kinds that came or were lost.
@@ -127,9 +120,7 @@ impl Kinds {
 impl From<Kinds> for BTreeMap<String, KindCounts> {
     fn from(kinds: Kinds) -> Self {
         let named = kinds.iter();
-        named
-            .map(|(kind, counts)| (kind.name().to_owned(), *counts))
-            .collect()
+        named.map(|(kind, counts)| (kind.name().to_owned(), *counts)).collect()
     }
 }
 
@@ -269,9 +260,7 @@ impl Counts {
     pub fn lay_losses_to_kinds(&mut self) {
         let laid = |of: fn(&KindCounts) -> u64| self.kinds.iter().map(|(_, kind)| of(kind)).sum();
         let stops = self.stops_lost.saturating_sub(laid(|kind| kind.stops_lost));
-        let states = self
-            .states_lost
-            .saturating_sub(laid(|kind| kind.states_lost));
+        let states = self.states_lost.saturating_sub(laid(|kind| kind.states_lost));
         let unknown = self.kind_mut(Kind::Unknown);
         unknown.stops_lost += stops;
         unknown.states_lost += states;

@@ -39,27 +39,14 @@ impl Head {
         context: ContextName,
         thread: u32,
     ) -> Self {
-        Self {
-            id,
-            parent,
-            start,
-            stop: OPEN,
-            order,
-            context,
-            thread,
-            states_seen: 0,
-        }
+        Self { id, parent, start, stop: OPEN, order, context, thread, states_seen: 0 }
     }
 
     /// When it stopped, if it did.
     #[must_use]
     #[inline]
     pub const fn stop(&self) -> Option<u64> {
-        if self.stop == OPEN {
-            None
-        } else {
-            Some(self.stop)
-        }
+        if self.stop == OPEN { None } else { Some(self.stop) }
     }
 
     /// Notes a stop; gives whether it is the first one. The earliest counts: NCCL 2.28–2.32 stops stale handles of API
@@ -145,10 +132,7 @@ impl<F: Fields> Event<F> {
                 seen.sort_by_key(|&(time, _)| time);
             }
         }
-        states
-            .into_iter()
-            .take(count)
-            .map(|(time, number)| (number, time))
+        states.into_iter().take(count).map(|(time, number)| (number, time))
     }
 
     /// The one number that its states told: bytes (proxy), operations taken (proxy control) or the GPU's time of the
@@ -162,12 +146,7 @@ impl<F: Fields> Event<F> {
     /// Notes a state; gives whether it is the first of its number. Under back-pressure state 20 comes thousands of
     /// times for one step: the first one counts.
     #[inline]
-    pub(super) fn enter(
-        &mut self,
-        number: u32,
-        ticks: u64,
-        value: impl FnOnce(u64) -> u64,
-    ) -> bool {
+    pub(super) fn enter(&mut self, number: u32, ticks: u64, value: impl FnOnce(u64) -> u64) -> bool {
         self.states.set_value(value);
         let is_first = !self.saw(number);
         if is_first {

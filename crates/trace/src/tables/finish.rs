@@ -50,16 +50,14 @@ impl Tables {
     /// through all events once more would cost as much.
     pub(super) fn name_contexts(&mut self, clock: Option<&HostClock>) {
         let ids = self.named.ids().iter();
-        let places: Vec<Option<ContextName>> = ids
-            .map(|&id| self.find_context(id).map(ContextName::of_place))
-            .collect();
+        let places: Vec<Option<ContextName>> =
+            ids.map(|&id| self.find_context(id).map(ContextName::of_place)).collect();
         let name = |name: ContextName| {
             let number = name.number();
             let known = number.and_then(|number| places.get(index(number)).copied());
             known.flatten().unwrap_or(name)
         };
-        self.events
-            .name_contexts(name, clock.map(HostClock::reader));
+        self.events.name_contexts(name, clock.map(HostClock::reader));
     }
 
     /// Counts events without a stop, and those whose parent is not there.
@@ -68,9 +66,8 @@ impl Tables {
         self.events.each_head(|kind, head| {
             let counts = counts.kind_mut(kind);
             counts.unfinished += u64::from(head.stop().is_none());
-            let is_orphan = head.parent != 0
-                && self.find(head.parent).is_none()
-                && !removed.has(head.parent, process_tag);
+            let is_orphan =
+                head.parent != 0 && self.find(head.parent).is_none() && !removed.has(head.parent, process_tag);
             counts.orphan += u64::from(is_orphan);
         });
         self.counts = counts;

@@ -37,20 +37,13 @@ pub(crate) struct Ids<T> {
 
 impl<T> Default for Ids<T> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            others: HashMap::new(),
-        }
+        Self { slots: Vec::new(), others: HashMap::new() }
     }
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self {
-            first: 0,
-            places: Vec::new(),
-            used: 0,
-        }
+        Self { first: 0, places: Vec::new(), used: 0 }
     }
 }
 
@@ -128,13 +121,7 @@ impl<T: Copy> Ids<T> {
 
     /// Notes the place of an id unless it has one; gives whether it had none. `is_of` as for [`Self::get`].
     #[inline]
-    pub(crate) fn insert_new(
-        &mut self,
-        id: u64,
-        key: Key,
-        at: T,
-        is_of: impl Fn(T) -> bool,
-    ) -> bool {
+    pub(crate) fn insert_new(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) -> bool {
         let slot = self.slots.get_mut(usize::from(key.0));
         // Nearly always: ids count up.
         if self.others.is_empty() && slot.is_some_and(|slot| slot.push(key.1, at)) {
@@ -153,10 +140,7 @@ impl<T: Copy> Ids<T> {
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, Slot::default);
         }
-        let is_placed = self
-            .slots
-            .get_mut(slot)
-            .is_some_and(|slot| slot.insert(key.1, at));
+        let is_placed = self.slots.get_mut(slot).is_some_and(|slot| slot.insert(key.1, at));
         if !is_placed {
             self.others.insert(id, at);
         }
@@ -171,10 +155,8 @@ mod tests {
 
     /// Ids as a map has them.
     fn check(ids: &[(u16, u64, u16)]) {
-        let all: Vec<u64> = ids
-            .iter()
-            .map(|&(slot, number, tag)| u64::from(tag) << 48 | u64::from(slot) << 36 | number)
-            .collect();
+        let all: Vec<u64> =
+            ids.iter().map(|&(slot, number, tag)| u64::from(tag) << 48 | u64::from(slot) << 36 | number).collect();
         let key = |id: u64| {
             let slot = u16::try_from(id >> 36 & 0xfff).expect("12 bits");
             (slot, id & 0xf_ffff_ffff)
@@ -186,19 +168,13 @@ mod tests {
             move |at: u32| all.get(index(at)) == Some(&id)
         };
         for (at, &id) in (0..).zip(&all) {
-            assert_eq!(
-                found.get(id, key(id), is_of(id)),
-                expected.get(&id).copied()
-            );
+            assert_eq!(found.get(id, key(id), is_of(id)), expected.get(&id).copied());
             let is_new = found.insert_new(id, key(id), at, is_of(id));
             assert_eq!(is_new, !expected.contains_key(&id));
             expected.entry(id).or_insert(at);
         }
         for &id in &all {
-            assert_eq!(
-                found.get(id, key(id), is_of(id)),
-                expected.get(&id).copied()
-            );
+            assert_eq!(found.get(id, key(id), is_of(id)), expected.get(&id).copied());
         }
     }
 

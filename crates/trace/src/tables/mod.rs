@@ -37,8 +37,7 @@ use nccl_events::gpu::GpuRecord;
 use nccl_events::id::{ContextId, EventId};
 
 pub use nccl_events::event::{
-    CeBatch, CeSync, Group, GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyCtrl, ProxyOp,
-    ProxyStep, Unknown,
+    CeBatch, CeSync, Group, GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep, Unknown,
 };
 /// The fields of a collective.
 pub type Coll = fields::Coll<Symbol>;
@@ -302,10 +301,7 @@ impl Tables {
             }
             at.time = clock.nanoseconds(at.time);
         }
-        self.span = (
-            clock.nanoseconds(self.span.0),
-            clock.nanoseconds(self.span.1),
-        );
+        self.span = (clock.nanoseconds(self.span.0), clock.nanoseconds(self.span.1));
     }
 }
 
@@ -313,10 +309,7 @@ impl<F: InTable> Index<Row<F>> for Tables {
     type Output = Event<F>;
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "only a table makes rows, of what it has, and tables only grow"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "only a table makes rows, of what it has, and tables only grow")]
     fn index(&self, row: Row<F>) -> &Event<F> {
         &F::table(&self.events)[row.index()]
     }

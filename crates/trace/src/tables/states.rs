@@ -60,10 +60,7 @@ pub struct StateTimes<const N: usize> {
 impl<const N: usize> Default for StateTimes<N> {
     #[inline]
     fn default() -> Self {
-        Self {
-            times: [UNSEEN; N],
-            value: 0,
-        }
+        Self { times: [UNSEEN; N], value: 0 }
     }
 }
 

@@ -5,11 +5,8 @@ use nccl_events::Kind;
 use nccl_events::control::{Cause, Span, Switch, Turn};
 
 /// The kinds by which operations of ranks are counted and compared.
-const COMPARED: u32 = Kind::CollApi.mask()
-    | Kind::P2pApi.mask()
-    | Kind::Coll.mask()
-    | Kind::P2p.mask()
-    | Kind::CeColl.mask();
+const COMPARED: u32 =
+    Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::Coll.mask() | Kind::P2p.mask() | Kind::CeColl.mask();
 
 /// A switch and when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +26,7 @@ impl SwitchAt {
     /// of calls say nothing then. Step ranges of a rank are another matter ([`Cut`]).
     #[must_use]
     pub const fn breaks_order(&self) -> bool {
-        let Switch {
-            before,
-            after,
-            cause,
-        } = self.switch;
+        let Switch { before, after, cause } = self.switch;
         match cause {
             Cause::Steps(_) => self.context == 0,
             _ => before.in_force() & COMPARED != after.in_force() & COMPARED,
@@ -84,10 +77,6 @@ impl Cut {
             ranges.extend(turn.range.filter(|range| !ranges.contains(range)));
             turn.is_exact
         });
-        if is_exact && !ranges.is_empty() {
-            Self::StepRanges(ranges)
-        } else {
-            Self::Unknown
-        }
+        if is_exact && !ranges.is_empty() { Self::StepRanges(ranges) } else { Self::Unknown }
     }
 }

@@ -90,9 +90,7 @@ impl TimelineBuilder {
         rows.resize_with(tables.threads.len(), ThreadRow::default);
         Self {
             threads: rows,
-            first_threads: threads
-                .map(|thread| tables.first_place_of_thread(thread))
-                .collect(),
+            first_threads: threads.map(|thread| tables.first_place_of_thread(thread)).collect(),
             level,
             ..Self::default()
         }
@@ -124,11 +122,7 @@ impl TimelineBuilder {
         let number = *self.numbers.entry((key, sibling)).or_insert(next);
         if number == next {
             let instances = Vec::new();
-            self.locations.push(Shown {
-                key,
-                sibling,
-                instances,
-            });
+            self.locations.push(Shown { key, sibling, instances });
         }
         number
     }
@@ -183,8 +177,7 @@ impl TimelineBuilder {
             }
         }
         let mut timeline = Timeline::default();
-        let first =
-            |instances: &[TimedInstance]| instances.iter().map(|instance| instance.start).min();
+        let first = |instances: &[TimedInstance]| instances.iter().map(|instance| instance.start).min();
         let rows = self.threads.into_iter();
         let shown = rows.filter_map(|row| Some((row.thread?, row.instances)));
         let mut threads: Vec<(u32, Vec<TimedInstance>)> = shown.collect();
@@ -203,12 +196,7 @@ impl TimelineBuilder {
         }
         let mut locations = self.locations;
         locations.sort_by_key(|location| (location.key.position(&model.comms), location.sibling));
-        for Shown {
-            key,
-            sibling,
-            instances,
-        } in locations
-        {
+        for Shown { key, sibling, instances } in locations {
             let (messages, mut samples) = match sibling {
                 0 => (self.messages.remove(&key), self.samples.remove(&key)),
                 _ => (None, None),

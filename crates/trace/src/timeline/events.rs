@@ -37,13 +37,7 @@ impl TimelineEvent {
     /// Whether it completes a collective on this rank.
     #[must_use]
     pub const fn ends_collective(&self) -> bool {
-        matches!(
-            self.body,
-            EventBody::Message(Message {
-                role: Role::CollectiveEnd | Role::CollectiveComplete,
-                ..
-            })
-        )
+        matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
     }
 }
 
@@ -79,11 +73,7 @@ pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
 impl<'a, I: Iterator<Item = &'a TimedInstance>> Nested<'a, I> {
     /// Of instances that are in order. `cut` counts those that end earlier here.
     pub fn new(instances: I, cut: &'a mut u64) -> Self {
-        Self {
-            instances: instances.peekable(),
-            around: Vec::new(),
-            cut,
-        }
+        Self { instances: instances.peekable(), around: Vec::new(), cut }
     }
 }
 
@@ -105,10 +95,7 @@ impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for Nested<'a, I> {
             *self.cut += 1;
         }
         self.around.push(instance);
-        Some(TimelineEvent {
-            time: instance.start,
-            body: EventBody::Enter(instance.instance),
-        })
+        Some(TimelineEvent { time: instance.start, body: EventBody::Enter(instance.instance) })
     }
 }
 
@@ -122,16 +109,11 @@ pub struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = Tim
 impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Interleaved<I, J> {
     /// Both are in order.
     pub fn new(row: I, others: J) -> Self {
-        Self {
-            row: row.peekable(),
-            others: others.peekable(),
-        }
+        Self { row: row.peekable(), others: others.peekable() }
     }
 }
 
-impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Iterator
-    for Interleaved<I, J>
-{
+impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Iterator for Interleaved<I, J> {
     type Item = TimelineEvent;
 
     #[inline]
@@ -150,18 +132,12 @@ impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Itera
 impl Sample {
     /// As an event.
     pub(crate) const fn event(&self) -> TimelineEvent {
-        TimelineEvent {
-            time: self.time,
-            body: EventBody::Sample(self.metric, self.value),
-        }
+        TimelineEvent { time: self.time, body: EventBody::Sample(self.metric, self.value) }
     }
 }
 
 fn leave(instance: &TimedInstance) -> TimelineEvent {
-    TimelineEvent {
-        time: instance.end,
-        body: EventBody::Leave(instance.instance),
-    }
+    TimelineEvent { time: instance.end, body: EventBody::Leave(instance.instance) }
 }
 
 #[cfg(test)]
@@ -173,17 +149,8 @@ mod tests {
 
     fn instance(start: u64, end: u64, operation: u32) -> TimedInstance {
         let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
-        let instance = RegionInstance::new(
-            Source::CommCall(operation),
-            operation,
-            InstanceKind::Call,
-            region,
-        );
-        TimedInstance {
-            start,
-            end,
-            instance,
-        }
+        let instance = RegionInstance::new(Source::CommCall(operation), operation, InstanceKind::Call, region);
+        TimedInstance { start, end, instance }
     }
 
     fn nested(instances: &mut [TimedInstance]) -> (Vec<TimelineEvent>, u64) {
@@ -195,11 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_woven_in_comes_first() {
-        let sample = |time, value| Sample {
-            time,
-            metric: Metric::BytesInFlight,
-            value,
-        };
+        let sample = |time, value| Sample { time, metric: Metric::BytesInFlight, value };
         let instances = &mut [instance(1, 5, 0)];
         let (row, _) = nested(instances);
         let samples = [sample(0, 7), sample(1, 8), sample(5, 9), sample(6, 10)];
@@ -208,14 +171,7 @@ mod tests {
             let is_sample = matches!(event.body, EventBody::Sample(..));
             (event.time, is_sample)
         });
-        let expected = [
-            (0, true),
-            (1, true),
-            (1, false),
-            (5, true),
-            (5, false),
-            (6, true),
-        ];
+        let expected = [(0, true), (1, true), (1, false), (5, true), (5, false), (6, true)];
         assert_eq!(times.collect::<Vec<_>>(), expected);
     }
 
@@ -223,39 +179,25 @@ mod tests {
         let name = |body| match body {
             EventBody::Enter(instance) => format!("+{}", instance.order),
             EventBody::Leave(instance) => format!("-{}", instance.order),
-            EventBody::Message(_) | EventBody::Sample(..) | EventBody::Measurement(_) => {
-                "?".to_owned()
-            }
+            EventBody::Message(_) | EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
         };
         let shown = events.iter();
-        shown
-            .map(|h| format!("{}@{}", name(h.body), h.time))
-            .collect()
+        shown.map(|h| format!("{}@{}", name(h.body), h.time)).collect()
     }
 
     #[test]
     fn a_call_that_outlives_the_one_around_it_is_cut() {
         let (out, cut) = nested(&mut [instance(0, 10, 0), instance(4, 12, 1), instance(12, 13, 2)]);
         assert_eq!(cut, 1);
-        assert_eq!(
-            shown(&out),
-            ["+0@0", "+1@4", "-1@10", "-0@10", "+2@12", "-2@13"]
-        );
+        assert_eq!(shown(&out), ["+0@0", "+1@4", "-1@10", "-0@10", "+2@12", "-2@13"]);
     }
 
     #[test]
     fn ties_come_out_in_a_valid_order() {
-        let instances = &mut [
-            instance(5, 5, 1),
-            instance(5, 9, 2),
-            instance(0, 5, 0),
-            instance(9, 9, 3),
-        ];
+        let instances = &mut [instance(5, 5, 1), instance(5, 9, 2), instance(0, 5, 0), instance(9, 9, 3)];
         let (out, cut) = nested(instances);
         assert_eq!(cut, 0);
-        let expected = [
-            "+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9",
-        ];
+        let expected = ["+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9"];
         assert_eq!(shown(&out), expected);
     }
 

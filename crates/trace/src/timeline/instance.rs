@@ -50,24 +50,13 @@ impl RegionInstance {
     /// What is no part of several.
     #[must_use]
     pub const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
-        Self {
-            source,
-            order,
-            region,
-            kind,
-            is_last: false,
-        }
+        Self { source, order, region, kind, is_last: false }
     }
 
     /// The same of an event.
     #[must_use]
     #[inline]
-    pub fn of<F: InTable>(
-        row: Row<F>,
-        order: u32,
-        kind: InstanceKind,
-        region: RegionNumber,
-    ) -> Self {
+    pub fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self::new(Source::Event(F::any(row)), order, kind, region)
     }
 

@@ -85,19 +85,13 @@ impl LocationKey {
             Self::Thread(number) => (0, (0, 0, u64::from(number)), 0, false, 0, 0),
             Self::Proxy(thread) => (0, (1, 0, u64::from(thread)), 0, false, 0, 0),
             Self::Communicator(context) => (1, whose(Owner::Context(context)), 0, false, 0, 0),
-            Self::Stream(GpuStream {
-                ordinal,
-                context,
-                stream,
-            }) => (2, (ordinal, context, stream.into()), 0, false, 0, 0),
+            Self::Stream(GpuStream { ordinal, context, stream }) => {
+                (2, (ordinal, context, stream.into()), 0, false, 0, 0)
+            }
             Self::Channel(owner, channel) => (3, whose(owner), channel, false, 0, 0),
             Self::Net(owner, channel, send, peer) => (4, whose(owner), channel, send, peer, 0),
-            Self::Step(owner, channel, send, peer, slot) => {
-                (4, whose(owner), channel, send, peer, 2 * slot + 1)
-            }
-            Self::Plugin(owner, channel, send, peer, slot) => {
-                (4, whose(owner), channel, send, peer, 2 * slot + 2)
-            }
+            Self::Step(owner, channel, send, peer, slot) => (4, whose(owner), channel, send, peer, 2 * slot + 1),
+            Self::Plugin(owner, channel, send, peer, slot) => (4, whose(owner), channel, send, peer, 2 * slot + 2),
         }
     }
 }

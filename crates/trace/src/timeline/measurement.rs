@@ -9,16 +9,12 @@ use crate::timeline::location::LocationKey;
 /// The switches that a row shows, in order.
 #[must_use]
 pub fn of_row(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
-    let shows =
-        sibling == 0 && matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
+    let shows = sibling == 0 && matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
     if !shows || tables.switches.is_empty() {
         return Vec::new();
     }
     let turns = turns(key, tables).into_iter();
-    let turns = turns.map(|(time, is_on)| TimelineEvent {
-        time,
-        body: EventBody::Measurement(is_on),
-    });
+    let turns = turns.map(|(time, is_on)| TimelineEvent { time, body: EventBody::Measurement(is_on) });
     turns.collect()
 }
 

@@ -37,20 +37,11 @@ impl Messages {
     /// None yet, with room for those of so many operations.
     #[must_use]
     pub fn for_operations(count: usize) -> Self {
-        Self {
-            all: Vec::with_capacity(2 * count),
-            ..Self::default()
-        }
+        Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
 
     /// Adds the records of the next operation; the order of its instance is the index of its activity.
-    pub fn add(
-        &mut self,
-        instance: RegionInstance,
-        kind: Exchange,
-        span: (u64, u64),
-        at_home: bool,
-    ) {
+    pub fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), at_home: bool) {
         let activity = instance.order;
         self.position += 1;
         let (mut start, mut end) = span;
@@ -89,18 +80,13 @@ impl Messages {
 
     /// Puts the records in the order of time.
     pub fn sort(&mut self) {
-        self.all
-            .sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
+        self.all.sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
     }
 
     /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside
     /// their operation where it is shown there.
     pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
-        Merged {
-            shown: shown.peekable(),
-            records: self.all.iter(),
-            begun: None,
-        }
+        Merged { shown: shown.peekable(), records: self.all.iter(), begun: None }
     }
 }
 
@@ -142,10 +128,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
             return self.record();
         }
         let next = self.shown.next();
-        if let Some(TimelineEvent {
-            time,
-            body: EventBody::Enter(instance),
-        }) = next
+        if let Some(TimelineEvent { time, body: EventBody::Enter(instance) }) = next
             && instance.kind == InstanceKind::Derived
         {
             self.begun = Some((time, instance));
@@ -157,10 +140,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
 impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
     fn record(&mut self) -> Option<TimelineEvent> {
         let timed = self.records.next()?;
-        Some(TimelineEvent {
-            time: timed.time,
-            body: EventBody::Message(timed.message),
-        })
+        Some(TimelineEvent { time: timed.time, body: EventBody::Message(timed.message) })
     }
 }
 
@@ -198,11 +178,7 @@ mod tests {
 
     fn timed(start: u64, end: u64, activity: u32) -> TimedInstance {
         let instance = instance(activity);
-        TimedInstance {
-            start,
-            end,
-            instance,
-        }
+        TimedInstance { start, end, instance }
     }
 
     fn merged(mut messages: Messages, instances: &mut [TimedInstance]) -> Vec<String> {
@@ -218,9 +194,7 @@ mod tests {
             EventBody::Measurement(is_on) => format!("measurement {is_on}"),
         };
         let shown = messages.merge(shown);
-        shown
-            .map(|h| format!("{} {}", h.time, name(h.body)))
-            .collect()
+        shown.map(|h| format!("{} {}", h.time, name(h.body))).collect()
     }
 
     #[test]
@@ -250,24 +224,10 @@ mod tests {
     #[test]
     fn a_collective_of_messages_begins_before_and_ends_after_them() {
         let around = of(0, InstanceKind::Derived);
-        let mut instances = [
-            timed(0, 9, 0),
-            TimedInstance {
-                start: 0,
-                end: 9,
-                instance: around,
-            },
-        ];
+        let mut instances = [timed(0, 9, 0), TimedInstance { start: 0, end: 9, instance: around }];
         let mut messages = Messages::default();
         messages.add(around, Exchange::Collective, (0, 9), true);
-        let expected = [
-            "0 enter 0",
-            "0 CollectiveBegin 0",
-            "0 enter 0",
-            "9 leave 0",
-            "9 CollectiveEnd 0",
-            "9 leave 0",
-        ];
+        let expected = ["0 enter 0", "0 CollectiveBegin 0", "0 enter 0", "9 leave 0", "9 CollectiveEnd 0", "9 leave 0"];
         assert_eq!(merged(messages, &mut instances), expected);
     }
 

@@ -53,11 +53,7 @@ impl Load {
         let samples = changes.map(|(&time, &change)| {
             sum += change;
             let value = u64::try_from(sum).unwrap_or(u64::MAX);
-            Sample {
-                time,
-                metric,
-                value,
-            }
+            Sample { time, metric, value }
         });
         samples.collect()
     }

@@ -44,12 +44,7 @@ impl<'a> ProcessModel<'a> {
     /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already; `remote` is what other
     /// processes did for this one.
     #[must_use]
-    pub fn of(
-        tables: &'a Tables,
-        symbols: &'a Symbols,
-        remote: &[RemoteTransfers],
-        options: ArchiveOptions,
-    ) -> Self {
+    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
         let links = Links::of(tables, symbols, remote);
         let comms = Comms::of(tables, &links.gpu.devices);
         let gpu_clocks = gpu_clocks(tables, &links, &comms);
@@ -77,9 +72,7 @@ impl<'a> ProcessModel<'a> {
     #[must_use]
     #[inline]
     pub fn end(&self, event: &Head) -> u64 {
-        event
-            .stop()
-            .unwrap_or_else(|| self.tables.span.1.max(event.start))
+        event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
     }
 
     /// When a step ended, as far as anything tells.
@@ -110,11 +103,7 @@ impl<'a> ProcessModel<'a> {
         Some(CommunicatorMember {
             comm: member.comm,
             rank: member.rank,
-            ranks: if comm.ranks > 0 {
-                comm.ranks
-            } else {
-                comm.ranks_seen
-            },
+            ranks: if comm.ranks > 0 { comm.ranks } else { comm.ranks_seen },
             knows_ranks: comm.ranks > 0,
         })
     }

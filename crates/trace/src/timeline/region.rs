@@ -39,11 +39,7 @@ impl RegionKey {
     /// A region that shows no event.
     #[must_use]
     pub const fn new(class: RegionClass, name: RegionName) -> Self {
-        Self {
-            class,
-            kind: None,
-            name,
-        }
+        Self { class, kind: None, name }
     }
 
     /// A region with a name that does not depend on the journal.
@@ -75,9 +71,6 @@ impl RegionKey {
     /// The same region, which shows events of this kind.
     #[must_use]
     pub const fn showing(self, kind: Kind) -> Self {
-        Self {
-            kind: Some(kind),
-            ..self
-        }
+        Self { kind: Some(kind), ..self }
     }
 }

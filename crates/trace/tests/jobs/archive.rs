@@ -10,21 +10,14 @@ use std::process::Command;
 use crate::job::{contents, record_two_ranks};
 use journal::testing::{Process, Who};
 use nccl_events::Kind;
-use otf2::{
-    Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType,
-    LocationRef,
-};
+use otf2::{Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType, LocationRef};
 use trace::progress::Silent;
 use trace::{ANCHOR, unify};
 use trace::{FinalizeOptions, PartState, finalize};
 use trace::{WriteOptions, write_part};
 
-pub(crate) const KEEP: WriteOptions = WriteOptions {
-    deadline: None,
-    keep_journal: true,
-    provisional: false,
-    archive: None,
-};
+pub(crate) const KEEP: WriteOptions =
+    WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };
 
 fn written(out: &Path) -> Archive {
     let parts = record_two_ranks(out);
@@ -50,10 +43,7 @@ pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
 
 /// otf2-print takes every warning for an error; the Python package and `nccl-otf2 print` read the same as it.
 pub(crate) fn print(out: &Path) -> String {
-    let output = Command::new("otf2-print")
-        .args(["-Werror", "-G"])
-        .arg(out.join(ANCHOR))
-        .output();
+    let output = Command::new("otf2-print").args(["-Werror", "-G"]).arg(out.join(ANCHOR)).output();
     match output {
         Ok(output) => {
             let error = String::from_utf8_lossy(&output.stderr);
@@ -65,11 +55,7 @@ pub(crate) fn print(out: &Path) -> String {
         }
         Err(error) => panic!("otf2-print: {error}"),
     }
-    let output = Command::new("otf2-print")
-        .arg("-Werror")
-        .arg(out.join(ANCHOR))
-        .output()
-        .expect("it ran before");
+    let output = Command::new("otf2-print").arg("-Werror").arg(out.join(ANCHOR)).output().expect("it ran before");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && error.is_empty(), "{error}");
     if let Some(python) = whole_plugin::machine::python() {
@@ -91,11 +77,8 @@ fn two_parts_become_one_archive() {
     assert_eq!(text(comms[0].name), "0xabcdef0123456789");
     let group = &definitions.groups[&comms[0].group];
     assert_eq!(group.group_type, GroupType::CommGroup);
-    let all = definitions
-        .groups
-        .values()
-        .find(|group| group.group_type == GroupType::CommLocations)
-        .expect("there is one");
+    let all =
+        definitions.groups.values().find(|group| group.group_type == GroupType::CommLocations).expect("there is one");
     let members: Vec<String> = group
         .members
         .iter()
@@ -104,13 +87,7 @@ fn two_parts_become_one_archive() {
             text(definitions.locations[&LocationRef::new(location)].name)
         })
         .collect();
-    assert_eq!(
-        members,
-        [
-            "NCCL 0xabcdef0123456789 rank 0/2",
-            "NCCL 0xabcdef0123456789 rank 1/2"
-        ]
-    );
+    assert_eq!(members, ["NCCL 0xabcdef0123456789 rank 0/2", "NCCL 0xabcdef0123456789 rank 1/2"]);
 
     // No CUDA ordinal is known: GPUs are called after ranks.
     let gpus: Vec<String> = definitions
@@ -186,10 +163,7 @@ fn lanes_of_a_gpu_state_its_clock() {
             number("BOUNDS_BELOW"),
             number("BOUNDS_ABOVE")
         );
-        assert!(
-            clock.starts_with("BOUNDED") && clock.ends_with("bounds 6 + 12"),
-            "{clock}"
-        );
+        assert!(clock.starts_with("BOUNDED") && clock.ends_with("bounds 6 + 12"), "{clock}");
         assert_eq!(number("LINES"), 1);
         assert!(listed.contains(&clock), "no {clock} in {listed}");
         stated += 1;
@@ -197,10 +171,7 @@ fn lanes_of_a_gpu_state_its_clock() {
     // The communicator's location and two channels of each rank, and siblings.
     assert!(stated >= 6, "{stated}");
     if !print(directory.path()).is_empty() {
-        let printed = Command::new("otf2-print")
-            .arg("-G")
-            .arg(directory.path().join(ANCHOR))
-            .output();
+        let printed = Command::new("otf2-print").arg("-G").arg(directory.path().join(ANCHOR)).output();
         let printed = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
         let residuals = printed.matches("NCCL::GPU_CLOCK::RESIDUAL_NS").count();
         assert!(residuals > stated, "{printed}");
@@ -215,11 +186,7 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let mut parts = record_two_ranks(out);
-    let again = Who {
-        rank: 0,
-        ranks: 2,
-        in_environment: false,
-    };
+    let again = Who { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(out, again);
     process.all_reduce(0);
     parts.push(process.end());
@@ -230,11 +197,8 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
 
     let archive = Archive::open(&out.join(ANCHOR)).expect("the archive opens");
     let definitions = archive.definitions().expect("definitions");
-    let names: Vec<&str> = definitions
-        .comms
-        .values()
-        .map(|comm| definitions.string(comm.name).expect("defined"))
-        .collect();
+    let names: Vec<&str> =
+        definitions.comms.values().map(|comm| definitions.string(comm.name).expect("defined")).collect();
     let part = parts[2].file_name().expect("a name").to_string_lossy();
     let own = format!("{part} 0xabcdef0123456789");
     assert_eq!(names, ["0xabcdef0123456789", own.as_str()]);
@@ -253,16 +217,10 @@ fn every_lane_is_ordered_and_nested_inside_the_clock() {
     let end = clock.global_offset + clock.trace_length;
     let all = events(&archive);
     let now = u64::try_from(
-        std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .expect("after 1970")
-            .as_nanos(),
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos(),
     )
     .expect("before 2554");
-    assert!(
-        now - clock.global_offset < 3_600_000_000_000,
-        "it is wall clock time"
-    );
+    assert!(now - clock.global_offset < 3_600_000_000_000, "it is wall clock time");
     for (location, events) in &all {
         let mut open = Vec::new();
         let mut last = clock.global_offset;
@@ -318,25 +276,15 @@ fn operations_carry_what_nccl_said() {
         ("nccl.channels", "2"),
         ("nccl.timing", "kernelch"),
     ] {
-        assert_eq!(
-            first.get(attribute).map(String::as_str),
-            Some(value),
-            "{attribute}"
-        );
+        assert_eq!(first.get(attribute).map(String::as_str), Some(value), "{attribute}");
     }
     let EventKind::Enter(region) = on_location[0].kind else {
         panic!("the first event enters a region");
     };
     assert_eq!(name(definitions.regions[&region].name), "ncclAllReduce");
-    let leave = on_location
-        .iter()
-        .find(|event| matches!(event.kind, EventKind::Leave(_)))
-        .expect("it is left");
+    let leave = on_location.iter().find(|event| matches!(event.kind, EventKind::Leave(_))).expect("it is left");
     let late = attributes(leave);
-    assert_eq!(
-        late.get("nccl.wire_bytes_sent").map(String::as_str),
-        Some("4000")
-    );
+    assert_eq!(late.get("nccl.wire_bytes_sent").map(String::as_str), Some("4000"));
     assert!(late.contains_key("nccl.busbw"));
     assert!(!late.contains_key("nccl.unfinished"));
 }
@@ -385,31 +333,20 @@ fn writing_twice_gives_the_same_bytes() {
     write_part(&part, &WriteOptions::default(), &Silent).expect("written again");
     assert!(first == contents(&part), "the files differ");
     assert!(!part.join("journal").exists(), "the journal is removed");
-    let left: Vec<_> = std::fs::read_dir(&part)
-        .expect("readable")
-        .map(|entry| entry.expect("readable").file_name())
-        .collect();
-    assert_eq!(
-        left.len(),
-        5,
-        "process.json, definitions, collectives, done, traces: {left:?}"
-    );
+    let left: Vec<_> =
+        std::fs::read_dir(&part).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
+    assert_eq!(left.len(), 5, "process.json, definitions, collectives, done, traces: {left:?}");
 }
 
 #[test]
 fn a_deadline_leaves_the_part_as_it_was() {
     let directory = tempfile::tempdir().expect("a directory");
     let part = record_two_ranks(directory.path()).remove(0);
-    let options = WriteOptions {
-        deadline: Some(std::time::Instant::now()),
-        ..WriteOptions::default()
-    };
+    let options = WriteOptions { deadline: Some(std::time::Instant::now()), ..WriteOptions::default() };
     let error = write_part(&part, &options, &Silent).expect_err("no time");
     assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
-    let left: Vec<_> = std::fs::read_dir(&part)
-        .expect("readable")
-        .map(|entry| entry.expect("readable").file_name())
-        .collect();
+    let left: Vec<_> =
+        std::fs::read_dir(&part).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
     assert_eq!(left.len(), 2, "process.json, journal: {left:?}");
 }
 
@@ -427,30 +364,18 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
     let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
     assert!(summary.complete);
     let states: Vec<&PartState> = summary.parts.iter().map(|part| &part.state).collect();
-    assert!(matches!(
-        states[..],
-        [PartState::Done, PartState::Written(_)]
-    ));
+    assert!(matches!(states[..], [PartState::Done, PartState::Written(_)]));
     let size = summary.archive.expect("a new archive").size;
-    assert_eq!(
-        (size.comms, size.ranks_missing, size.collectives_unmatched),
-        (1, 0, 0)
-    );
+    assert_eq!((size.comms, size.ranks_missing, size.collectives_unmatched), (1, 0, 0));
 
     let anchor = std::fs::read(out.join(ANCHOR)).expect("readable");
     let again = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
     assert_eq!(again.archive, None);
     assert!(again.complete);
     assert!(anchor == std::fs::read(out.join(ANCHOR)).expect("readable"));
-    let left: Vec<_> = std::fs::read_dir(out)
-        .expect("readable")
-        .map(|entry| entry.expect("readable").file_name())
-        .collect();
-    assert_eq!(
-        left.len(),
-        4,
-        "parts, traces, traces.def, traces.otf2: {left:?}"
-    );
+    let left: Vec<_> =
+        std::fs::read_dir(out).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
+    assert_eq!(left.len(), 4, "parts, traces, traces.def, traces.otf2: {left:?}");
 }
 
 #[test]
@@ -461,13 +386,7 @@ fn an_archive_that_lost_files_is_made_again() {
     let finalized = || finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
     assert!(finalized().archive.is_some());
     assert!(finalized().archive.is_none());
-    for lost in [
-        "traces/0.evt",
-        "traces/0.def",
-        "traces.def",
-        "traces",
-        ANCHOR,
-    ] {
+    for lost in ["traces/0.evt", "traces/0.def", "traces.def", "traces", ANCHOR] {
         let path = out.join(lost);
         let removed = match path.is_dir() {
             true => std::fs::remove_dir_all(&path),
@@ -484,11 +403,7 @@ fn an_archive_that_lost_files_is_made_again() {
 fn a_killed_process_still_gives_its_part() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    let who = Who {
-        rank: 0,
-        ranks: 2,
-        in_environment: false,
-    };
+    let who = Who { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
     let context = process.context;
@@ -496,10 +411,7 @@ fn a_killed_process_still_gives_its_part() {
         context,
         0,
         0,
-        nccl_events::Body::GroupApi(event::GroupApi {
-            graph_captured: false,
-            depth: 1,
-        }),
+        nccl_events::Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 }),
     ));
     let part = process.leave();
     std::fs::remove_file(part.join("process.json")).expect("it was there");
@@ -509,10 +421,7 @@ fn a_killed_process_still_gives_its_part() {
     assert_eq!(archive.size.ranks_missing, 1);
     let printed = print(out);
     if !printed.is_empty() {
-        assert!(
-            printed.contains("nccl.unfinished"),
-            "the hanging call is marked"
-        );
+        assert!(printed.contains("nccl.unfinished"), "the hanging call is marked");
     }
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     let problems = archive.property("NCCL::PROBLEM_LIST").expect("it is said");
@@ -537,17 +446,10 @@ fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
 fn what_was_written_of_a_running_process_is_written_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    let who = Who {
-        rank: 0,
-        ranks: 1,
-        in_environment: true,
-    };
+    let who = Who { rank: 0, ranks: 1, in_environment: true };
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
-    let provisional = WriteOptions {
-        provisional: true,
-        ..WriteOptions::default()
-    };
+    let provisional = WriteOptions { provisional: true, ..WriteOptions::default() };
     let first = write_part(&process.part, &provisional, &Silent).expect("written while it runs");
     assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
     process.all_reduce(1);

@@ -9,9 +9,7 @@ use crate::archive::{KEEP, events, print};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
-use otf2::{
-    Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef,
-};
+use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef};
 use trace::progress::Silent;
 use trace::vocabulary::{LOCATION_KIND, RANK_LOCATION, SIBLING};
 use trace::write_part;
@@ -19,11 +17,7 @@ use trace::{ANCHOR, unify};
 
 /// A rank that does everything once; its transfers have this peer and size.
 fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
-    let who = Who {
-        rank: 0,
-        ranks: 2,
-        in_environment: true,
-    };
+    let who = Who { rank: 0, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let coll = calls(&mut process);
     copy_engine(&mut process);
@@ -39,13 +33,7 @@ fn calls(process: &mut Process) -> EventId {
     let main = &mut process.main;
     let event = |parent: u64, body| start(context, parent, 0, body);
     let none = StateArgs::None;
-    let group = main.start(&event(
-        0,
-        Body::GroupApi(event::GroupApi {
-            graph_captured: true,
-            depth: 2,
-        }),
-    ));
+    let group = main.start(&event(0, Body::GroupApi(event::GroupApi { graph_captured: true, depth: 2 })));
     main.state(&state(group, number::GROUP_START_API_STOP, none));
     let broadcast = main.start(&event(
         group.get(),
@@ -73,10 +61,7 @@ fn calls(process: &mut Process) -> EventId {
     ));
     main.stop(send.get());
     main.state(&state(group, number::GROUP_END_API_START, none));
-    let launch = main.start(&event(
-        group.get(),
-        Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }),
-    ));
+    let launch = main.start(&event(group.get(), Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 })));
     main.stop(launch.get());
     let plan = main.start(&event(0, Body::Group(event::Group {})));
     let coll = main.start(&event(
@@ -146,15 +131,8 @@ fn copy_engine(process: &mut Process) {
         }),
     ));
     for body in [
-        Body::CeSync(event::CeSync {
-            complete: true,
-            ranks: 2,
-        }),
-        Body::CeBatch(event::CeBatch {
-            operations: 5,
-            bytes: 600,
-            intra_sync: true,
-        }),
+        Body::CeSync(event::CeSync { complete: true, ranks: 2 }),
+        Body::CeBatch(event::CeBatch { operations: 5, bytes: 600, intra_sync: true }),
     ] {
         let part = main.start(&start(context, coll.get(), 0, body));
         main.stop(part.get());
@@ -168,26 +146,10 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
     let proxy = &mut process.proxy;
     let plugins = |is_send| match is_send {
         true => vec![
-            (
-                0x20001,
-                NetData::IbQueuePair {
-                    device: 3,
-                    work_request: 0xabc,
-                    opcode: 1,
-                    queue_pair: 77,
-                    bytes: 4096,
-                },
-            ),
+            (0x20001, NetData::IbQueuePair { device: 3, work_request: 0xabc, opcode: 1, queue_pair: 77, bytes: 4096 }),
             (0x990_001, NetData::Opaque),
         ],
-        false => vec![(
-            0x30001,
-            NetData::Socket {
-                descriptor: 12,
-                operation: 2,
-                bytes: 4097,
-            },
-        )],
+        false => vec![(0x30001, NetData::Socket { descriptor: 12, operation: 2, bytes: 4097 })],
     };
     for is_send in [true, false] {
         let body = Body::ProxyOp(event::ProxyOp {
@@ -204,22 +166,13 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
         let body = Body::ProxyStep(event::ProxyStep { step: 10 });
         let step = proxy.start(&start(context, operation.get(), 0, body));
         let states = match is_send {
-            true => [
-                number::PROXY_STEP_SEND_GPU_WAIT,
-                number::PROXY_STEP_SEND_PEER_WAIT,
-                number::PROXY_STEP_SEND_WAIT,
-            ],
-            false => [
-                number::PROXY_STEP_RECV_WAIT,
-                number::PROXY_STEP_RECV_FLUSH_WAIT,
-                number::PROXY_STEP_RECV_GPU_WAIT,
-            ],
+            true => [number::PROXY_STEP_SEND_GPU_WAIT, number::PROXY_STEP_SEND_PEER_WAIT, number::PROXY_STEP_SEND_WAIT],
+            false => {
+                [number::PROXY_STEP_RECV_WAIT, number::PROXY_STEP_RECV_FLUSH_WAIT, number::PROXY_STEP_RECV_GPU_WAIT]
+            }
         };
         for told in states {
-            let has_size = matches!(
-                told,
-                number::PROXY_STEP_SEND_WAIT | number::PROXY_STEP_RECV_FLUSH_WAIT
-            );
+            let has_size = matches!(told, number::PROXY_STEP_SEND_WAIT | number::PROXY_STEP_RECV_FLUSH_WAIT);
             let bytes = if has_size { size } else { 0 };
             proxy.state(&state(step, told, StateArgs::ProxyStep { bytes }));
         }
@@ -238,10 +191,7 @@ fn kernel(process: &mut Process, coll: EventId) {
     let context = process.context;
     let proxy = &mut process.proxy;
     let now = || journal::clock::monotonic_ns() - 1000;
-    let body = Body::KernelCh(event::KernelCh {
-        channel: 1,
-        gpu_ns: now(),
-    });
+    let body = Body::KernelCh(event::KernelCh { channel: 1, gpu_ns: now() });
     let channel = proxy.start(&start(context, coll.get(), 0, body));
     let body = Body::KernelPhase(event::KernelPhase {
         channel: 1,
@@ -250,10 +200,7 @@ fn kernel(process: &mut Process, coll: EventId) {
         gpu_ns: now(),
     });
     let phase = proxy.start(&start(context, channel.get(), 0, body));
-    for (event, stop) in [
-        (phase, number::KERNEL_PHASE_STOP),
-        (channel, number::KERNEL_CH_STOP),
-    ] {
+    for (event, stop) in [(phase, number::KERNEL_PHASE_STOP), (channel, number::KERNEL_CH_STOP)] {
         let gpu_ns = now();
         proxy.state(&state(event, stop, StateArgs::GpuTime { gpu_ns }));
         proxy.stop(event.get());
@@ -267,14 +214,8 @@ fn proxy_thread(process: &mut Process) {
     let told: [&[(u32, i32)]; 4] = [
         &[(number::PROXY_CTRL_IDLE, 0)],
         &[(number::PROXY_CTRL_ACTIVE, 0)],
-        &[
-            (number::PROXY_CTRL_SLEEP, 0),
-            (number::PROXY_CTRL_WAKEUP, 0),
-        ],
-        &[
-            (number::PROXY_CTRL_APPEND, 0),
-            (number::PROXY_CTRL_APPEND_END, 3),
-        ],
+        &[(number::PROXY_CTRL_SLEEP, 0), (number::PROXY_CTRL_WAKEUP, 0)],
+        &[(number::PROXY_CTRL_APPEND, 0), (number::PROXY_CTRL_APPEND_END, 3)],
     ];
     for states in told {
         let control = proxy.start(&start(context, 0, 0, Body::ProxyCtrl(event::ProxyCtrl {})));
@@ -433,14 +374,7 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
         assert_eq!(matching, None, "all puts complete");
     }
     let comm = "0xabcdef0123456789";
-    assert_eq!(
-        seen,
-        [(
-            format!("net {comm} r0 ch01 send→1 s2"),
-            format!("NCCL {comm} rank 1/2 (not recorded)"),
-            4000
-        )]
-    );
+    assert_eq!(seen, [(format!("net {comm} r0 ch01 send→1 s2"), format!("NCCL {comm} rank 1/2 (not recorded)"), 4000)]);
 }
 
 #[test]
@@ -500,11 +434,8 @@ fn locations_and_regions_say_what_they_stand_for() {
         "net-plugin of 0",
     ];
     assert_eq!(locations.collect::<Vec<_>>(), expected);
-    let regions: BTreeSet<String> = definitions
-        .regions
-        .values()
-        .map(|region| text(&definitions, region.canonical_name))
-        .collect();
+    let regions: BTreeSet<String> =
+        definitions.regions.values().map(|region| text(&definitions, region.canonical_name)).collect();
     for canonical in [
         "nccl::call::ncclCommInit",
         "nccl::call::CollApi::ncclBroadcast",

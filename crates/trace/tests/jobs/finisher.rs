@@ -24,11 +24,7 @@ fn the_launchers_size_says_when_all_are_there() {
     let out = directory.path();
     for rank in 0..3 {
         assert!(rank == 0 || !last(out), "{rank} of 3 parts are not all");
-        let who = Who {
-            rank,
-            ranks: 3,
-            in_environment: true,
-        };
+        let who = Who { rank, ranks: 3, in_environment: true };
         finish(out, who);
     }
     assert!(last(out));
@@ -39,11 +35,7 @@ fn the_launchers_size_says_when_all_are_there() {
 fn without_a_launcher_the_communicators_say_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    let who = |rank| Who {
-        rank,
-        ranks: 2,
-        in_environment: false,
-    };
+    let who = |rank| Who { rank, ranks: 2, in_environment: false };
     finish(out, who(0));
     assert!(!last(out), "rank 1 is missing");
     let still_running = Process::begin(out, who(7));

@@ -8,22 +8,18 @@ use journal::clock;
 use journal::testing::{Process, Who, start};
 use nccl_events::event;
 use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{
-    ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel,
-};
+use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel};
 use nccl_events::{Body, Name};
 use otf2::{
-    Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef,
-    LocationType, Paradigm, RegionRole, StringRef, SystemTreeDomain,
+    Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm,
+    RegionRole, StringRef, SystemTreeDomain,
 };
 use trace::progress::Silent;
 use trace::write_part;
 use trace::{ANCHOR, unify};
 
-const MANGLED: &std::ffi::CStr =
-    c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-const DEMANGLED: &str =
-    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
+const MANGLED: &std::ffi::CStr = c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+const DEMANGLED: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
 /// CUPTI's clock is ahead of CLOCK_MONOTONIC by so much.
 const AHEAD_NS: u64 = 5_000_000_000;
@@ -83,11 +79,7 @@ fn copied(process: &mut Process) -> u64 {
 
 /// A rank with a device, and a kernel for each of three collectives. Without kernels it is what there was without GPUs.
 fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBuf {
-    let who = Who {
-        rank,
-        ranks: 2,
-        in_environment: true,
-    };
+    let who = Who { rank, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let context = process.context.get();
     let backend = Backend::Cupti;
@@ -95,11 +87,7 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
     gpu(&mut process, 0, &GpuRecord::Notice { backend, text });
     gpu(&mut process, 0, &GpuRecord::Device(device(number)));
     let ordinal = 0;
-    gpu(
-        &mut process,
-        context,
-        &GpuRecord::DeviceOfCommunicator { ordinal },
-    );
+    gpu(&mut process, context, &GpuRecord::DeviceOfCommunicator { ordinal });
     sample(&mut process);
     for sequence in 0..3 {
         let start = clock::monotonic_ns();
@@ -193,13 +181,8 @@ type Region = (String, BTreeMap<String, String>, (u64, u64));
 fn row(archive: &Archive, name: &str) -> Vec<Region> {
     let definitions = archive.definitions().expect("definitions");
     let events = events(archive);
-    let of_name = |location: &LocationRef| {
-        text(&definitions, definitions.locations[location].name).contains(name)
-    };
-    let (_, on_row) = events
-        .iter()
-        .find(|(location, _)| of_name(location))
-        .expect("a row");
+    let of_name = |location: &LocationRef| text(&definitions, definitions.locations[location].name).contains(name);
+    let (_, on_row) = events.iter().find(|(location, _)| of_name(location)).expect("a row");
     let mut regions = Vec::new();
     let mut open = Vec::new();
     for event in on_row {
@@ -240,33 +223,21 @@ fn kernels_are_on_the_streams_of_their_gpus() {
     ];
     let mut sorted = streams;
     sorted.sort();
-    assert_eq!(
-        sorted,
-        expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned()))
-    );
+    assert_eq!(sorted, expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned())));
 
     let region = definitions
         .regions
         .values()
         .find(|region| text(&definitions, region.name) == DEMANGLED)
         .expect("the kernel's region");
-    assert_eq!(
-        text(&definitions, region.canonical_name),
-        MANGLED.to_str().expect("ASCII")
-    );
-    assert_eq!(
-        (region.role, region.paradigm),
-        (RegionRole::Function, Paradigm::Cuda)
-    );
+    assert_eq!(text(&definitions, region.canonical_name), MANGLED.to_str().expect("ASCII"));
+    assert_eq!((region.role, region.paradigm), (RegionRole::Function, Paradigm::Cuda));
 
     let kernels = row(&archive, "CUDA stream 7");
     let operations = row(&archive, "rank 0/2");
     assert_eq!((kernels.len(), operations.len()), (3, 4));
     let launches = row(&archive, "API thread");
-    let launches: Vec<_> = launches
-        .iter()
-        .filter(|row| row.0 == "ncclKernelLaunch")
-        .collect();
+    let launches: Vec<_> = launches.iter().filter(|row| row.0 == "ncclKernelLaunch").collect();
     let rows = kernels.iter().zip(&operations).zip(launches);
     for (((region, kernel, span), (_, operation, ran)), (_, launch, _)) in rows {
         assert_eq!((region.as_str(), span), (DEMANGLED, ran));
@@ -311,11 +282,7 @@ fn kernels_are_on_the_streams_of_their_gpus() {
     let archive = whole_plugin::archive::Archive::open(directory.path());
     archive.validate();
     let report = archive.check();
-    assert_eq!(
-        (&report["faults"], &report["remarks"]),
-        (&0.into(), &0.into()),
-        "{report:#}"
-    );
+    assert_eq!((&report["faults"], &report["remarks"]), (&0.into(), &0.into()), "{report:#}");
 }
 
 #[test]
@@ -373,10 +340,7 @@ fn the_archive_says_what_was_found_out_about_gpus() {
     let archive = written(directory.path(), [1, 2], true);
     for (name, value) in [
         ("BACKEND", Some("cupti")),
-        (
-            "NOTICES",
-            Some("cupti: libcupti 13.5 by its newer interface"),
-        ),
+        ("NOTICES", Some("cupti: libcupti 13.5 by its newer interface")),
         ("DEVICES", Some("2")),
         ("LAUNCHES", Some("8")),
         ("LAUNCHES_TIMED", Some("8")),
@@ -387,20 +351,10 @@ fn the_archive_says_what_was_found_out_about_gpus() {
         ("UNMATCHED", None),
         ("NOT_PLACED", None),
     ] {
-        assert_eq!(
-            archive.property(&format!("NCCL::GPU::{name}")),
-            value,
-            "{name}"
-        );
+        assert_eq!(archive.property(&format!("NCCL::GPU::{name}")), value, "{name}");
     }
-    let clocks = archive
-        .property("NCCL::GPU::CLOCKS::LIST")
-        .expect("two clocks");
-    assert_eq!(
-        clocks.matches(": cupti: 2 samples, residual 0 ns").count(),
-        2,
-        "{clocks}"
-    );
+    let clocks = archive.property("NCCL::GPU::CLOCKS::LIST").expect("two clocks");
+    assert_eq!(clocks.matches(": cupti: 2 samples, residual 0 ns").count(), 2, "{clocks}");
 }
 
 /// What `nccl-otf2 print` says of a part's journal.
@@ -418,10 +372,7 @@ fn a_journal_is_printed_with_what_it_says_of_gpus() {
     let lines = printed(&part, &["--kind", "Gpu"]);
     let has = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
     for (words, times) in [
-        (
-            "GPU notice way=cupti text=libcupti 13.5 by its newer interface",
-            1,
-        ),
+        ("GPU notice way=cupti text=libcupti 13.5 by its newer interface", 1),
         ("GPU device ordinal=0 name=NVIDIA H100 uuid=01010101", 1),
         ("GPU communicatorDevice ordinal=0", 1),
         ("GPU kernel name=_Z39ncclDevKernel_AllReduce", 3),
@@ -431,35 +382,21 @@ fn a_journal_is_printed_with_what_it_says_of_gpus() {
     ] {
         assert_eq!(has(words), times, "{words}: {lines:#?}");
     }
-    let copy = lines
-        .iter()
-        .find(|line| line.contains("GPU copy"))
-        .expect("a copy");
+    let copy = lines.iter().find(|line| line.contains("GPU copy")).expect("a copy");
     // Its two ends are rounded to the host's nanoseconds alone.
     let lengths = [" 999 ns ", " 1.0 µs ", " 1.00 µs "];
     assert!(lengths.iter().any(|length| copy.contains(length)), "{copy}");
 
-    let json: Vec<serde_json::Value> = printed(&part, &["--json"])
-        .iter()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    let of = |kind: &str| -> Vec<&serde_json::Value> {
-        json.iter().filter(|line| line["type"] == kind).collect()
-    };
-    let launches: Vec<_> = of("ncclProfileKernelLaunch")
-        .iter()
-        .map(|launch| launch["eventAddr"].clone())
-        .collect();
+    let json: Vec<serde_json::Value> =
+        printed(&part, &["--json"]).iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str| -> Vec<&serde_json::Value> { json.iter().filter(|line| line["type"] == kind).collect() };
+    let launches: Vec<_> = of("ncclProfileKernelLaunch").iter().map(|launch| launch["eventAddr"].clone()).collect();
     let kernels = of("kernel");
-    let ids: Vec<_> = kernels
-        .iter()
-        .map(|kernel| kernel["eventAddr"].clone())
-        .collect();
+    let ids: Vec<_> = kernels.iter().map(|kernel| kernel["eventAddr"].clone()).collect();
     assert_eq!(ids, launches);
     for kernel in kernels {
         let details = &kernel["details"];
-        let took =
-            details["endNs"].as_u64().expect("ns") - details["startNs"].as_u64().expect("ns");
+        let took = details["endNs"].as_u64().expect("ns") - details["startNs"].as_u64().expect("ns");
         let shown = kernel["duration"].as_f64().expect("µs") * 1000.0;
         #[expect(clippy::cast_precision_loss, reason = "some µs")]
         let took = took as f64;
@@ -475,14 +412,8 @@ fn copy_engines_are_no_blind_spot_where_cupti_saw_them() {
     for kernels in [false, true] {
         let directory = tempfile::tempdir().expect("a directory");
         let archive = written(directory.path(), [1, 2], kernels);
-        let spots = archive
-            .property("NCCL::BLIND_SPOTS")
-            .expect("there are others");
-        assert_eq!(
-            spots.contains("when copy engines worked"),
-            !kernels,
-            "{spots}"
-        );
+        let spots = archive.property("NCCL::BLIND_SPOTS").expect("there are others");
+        assert_eq!(spots.contains("when copy engines worked"), !kernels, "{spots}");
     }
 }
 
@@ -490,11 +421,7 @@ fn copy_engines_are_no_blind_spot_where_cupti_saw_them() {
 fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
     let directory = tempfile::tempdir().expect("a directory");
     for (rank, device) in (0..).zip(devices) {
-        let who = Who {
-            rank,
-            ranks: 2,
-            in_environment: true,
-        };
+        let who = Who { rank, ranks: 2, in_environment: true };
         let mut process = Process::begin(directory.path(), who);
         if let Some(device) = device {
             let ordinal = device.ordinal;
@@ -514,11 +441,7 @@ fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
 
 #[test]
 fn which_gpu_a_rank_uses_is_a_blind_spot_only_where_cuda_does_not_say() {
-    let nameless = Device {
-        uuid: [0; 16],
-        pci_bus: 0,
-        ..device(1)
-    };
+    let nameless = Device { uuid: [0; 16], pci_bus: 0, ..device(1) };
     for (devices, is_unknown) in [
         ([Some(device(1)), Some(device(2))], false),
         ([Some(device(1)), None], true),
@@ -537,12 +460,10 @@ fn bounds_by_kernels_are_told_from_those_by_callbacks() {
     for kernels in [false, true] {
         let directory = tempfile::tempdir().expect("a directory");
         let archive = written(directory.path(), [1, 2], kernels);
-        let clocks = archive
-            .property("NCCL::GPU_CLOCK::LIST")
-            .expect("two clocks");
+        let clocks = archive.property("NCCL::GPU_CLOCK::LIST").expect("two clocks");
         // Three kernels of two channels, a bound below and one above of each.
-        let of_kernels = clocks.matches("BOUNDED").count() == 2
-            && clocks.matches("bounds 12 + 18, 12 of kernels").count() == 2;
+        let of_kernels =
+            clocks.matches("BOUNDED").count() == 2 && clocks.matches("bounds 12 + 18, 12 of kernels").count() == 2;
         let without = clocks.matches("bounds 6 + 12").count() == 2;
         assert_eq!((of_kernels, without), (kernels, !kernels), "{clocks}");
     }

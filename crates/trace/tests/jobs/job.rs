@@ -8,11 +8,7 @@ use journal::testing::{Process, Who};
 /// A job of two ranks on one host, recorded and not written.
 pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {
     let parts = [0, 1].map(|rank| {
-        let who = Who {
-            rank,
-            ranks: 2,
-            in_environment: true,
-        };
+        let who = Who { rank, ranks: 2, in_environment: true };
         let mut process = Process::begin(out, who);
         for sequence in 0..3 {
             process.all_reduce(sequence);

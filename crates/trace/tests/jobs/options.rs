@@ -7,9 +7,7 @@ use std::process::Command;
 use crate::archive::{KEEP, events, print};
 use crate::job::{contents, record_two_ranks};
 use journal::part::metrics::MetricSet;
-use journal::part::options::{
-    ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLocations, Level,
-};
+use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLocations, Level};
 use journal::part::process::ProcessInfo;
 use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
@@ -27,18 +25,12 @@ fn open(out: &Path) -> Archive {
 }
 
 fn wanted(out: &Path, wishes: ArchiveWishes) -> FinalizeSummary {
-    let options = FinalizeOptions {
-        wishes,
-        ..FinalizeOptions::default()
-    };
+    let options = FinalizeOptions { wishes, ..FinalizeOptions::default() };
     finalize(out, &options, &Silent).expect("finalized")
 }
 
 fn level(level: Level) -> ArchiveWishes {
-    ArchiveWishes {
-        level: Some(level),
-        ..ArchiveWishes::default()
-    }
+    ArchiveWishes { level: Some(level), ..ArchiveWishes::default() }
 }
 
 /// Two parts, written with their own options, with their journals.
@@ -54,9 +46,7 @@ fn kept(out: &Path, options: [ArchiveOptions; 2]) -> Vec<PathBuf> {
 
 fn written_now(summary: &FinalizeSummary) -> usize {
     let parts = summary.parts.iter();
-    parts
-        .filter(|part| matches!(part.state, PartState::Written(_)))
-        .count()
+    parts.filter(|part| matches!(part.state, PartState::Written(_))).count()
 }
 
 fn locations(archive: &Archive) -> BTreeMap<String, LocationType> {
@@ -84,10 +74,7 @@ fn samples(archive: &Archive) -> Samples {
                 panic!("one unsigned value: {values:?}");
             };
             let member = definitions.metric_classes[&metric].members[0];
-            let key = (
-                text(definitions.locations[&location].name),
-                text(definitions.metric_members[&member].name),
-            );
+            let key = (text(definitions.locations[&location].name), text(definitions.metric_members[&member].name));
             samples.entry(key).or_default().push((event.time, value));
         }
     }
@@ -102,13 +89,8 @@ fn an_archive_is_written_anew_while_journals_are_kept() {
     let before: Vec<_> = parts.iter().map(|part| contents(part)).collect();
     assert_eq!(open(out).property("NCCL::LEVEL"), Some("full"));
 
-    let summary = wanted(
-        out,
-        ArchiveWishes {
-            collectives: Some(CollectiveRecords::Nonblocking),
-            ..level(Level::Light)
-        },
-    );
+    let summary =
+        wanted(out, ArchiveWishes { collectives: Some(CollectiveRecords::Nonblocking), ..level(Level::Light) });
     assert_eq!((written_now(&summary), summary.complete), (2, true));
     let counts = summary.archive.expect("a new archive").counts;
     let steps = counts.kinds.get(Kind::ProxyStep);
@@ -124,29 +106,16 @@ fn an_archive_is_written_anew_while_journals_are_kept() {
         assert_eq!(archive.property(name), value, "{name}");
     }
     let names = locations(&archive);
-    assert!(
-        !names
-            .keys()
-            .any(|name| name.starts_with("net") || name.contains(" ch0"))
-    );
+    assert!(!names.keys().any(|name| name.starts_with("net") || name.contains(" ch0")));
     let printed = print(out);
     if !printed.is_empty() {
-        assert_eq!(
-            printed.matches("NON_BLOCKING_COLLECTIVE_COMPLETE").count(),
-            6
-        );
+        assert_eq!(printed.matches("NON_BLOCKING_COLLECTIVE_COMPLETE").count(), 6);
         assert_eq!(printed.matches("MPI_COLLECTIVE_END").count(), 0);
     }
 
     let again = wanted(out, level(Level::Light));
     assert_eq!((written_now(&again), again.archive), (0, None));
-    let back = wanted(
-        out,
-        ArchiveWishes {
-            collectives: Some(CollectiveRecords::Blocking),
-            ..level(Level::Full)
-        },
-    );
+    let back = wanted(out, ArchiveWishes { collectives: Some(CollectiveRecords::Blocking), ..level(Level::Full) });
     assert_eq!(written_now(&back), 2);
     let after: Vec<_> = parts.iter().map(|part| contents(part)).collect();
     assert!(before == after, "nothing of the detour stays");
@@ -164,10 +133,7 @@ fn nothing_is_changed_where_one_journal_is_gone() {
         (anchor, contents(&parts[0]), contents(&parts[1]))
     };
     let before = everything();
-    let options = FinalizeOptions {
-        wishes: level(Level::Light),
-        ..FinalizeOptions::default()
-    };
+    let options = FinalizeOptions { wishes: level(Level::Light), ..FinalizeOptions::default() };
     let error = finalize(out, &options, &Silent).expect_err("refused");
     let error = error.to_string();
     assert!(error.starts_with("1 of the parts"), "{error}");
@@ -190,28 +156,18 @@ fn rows_of_communicators_become_threads_without_journals() {
         files[1..].to_vec()
     };
     let events_before = traces(&parts[0]);
-    for (comm_locations, expected) in [
-        (CommLocations::Cpu, LocationType::CpuThread),
-        (CommLocations::Stream, LocationType::AcceleratorStream),
-    ] {
-        let wishes = ArchiveWishes {
-            comm_locations: Some(comm_locations),
-            ..ArchiveWishes::default()
-        };
+    for (comm_locations, expected) in
+        [(CommLocations::Cpu, LocationType::CpuThread), (CommLocations::Stream, LocationType::AcceleratorStream)]
+    {
+        let wishes = ArchiveWishes { comm_locations: Some(comm_locations), ..ArchiveWishes::default() };
         let summary = wanted(out, wishes);
         assert!(summary.archive.is_some(), "there is a new archive");
         let locations = locations(&open(out));
-        let ranks: Vec<LocationType> = locations
-            .iter()
-            .filter(|(name, _)| name.contains(" rank "))
-            .map(|(_, location)| *location)
-            .collect();
+        let ranks: Vec<LocationType> =
+            locations.iter().filter(|(name, _)| name.contains(" rank ")).map(|(_, location)| *location).collect();
         assert_eq!(ranks, [expected; 2], "{locations:?}");
         let channels = locations.iter().find(|(name, _)| name.contains(" r0 ch0"));
-        assert_eq!(
-            channels.map(|(_, location)| *location),
-            Some(LocationType::AcceleratorStream)
-        );
+        assert_eq!(channels.map(|(_, location)| *location), Some(LocationType::AcceleratorStream));
         print(out);
     }
     assert!(events_before == traces(&parts[0]));
@@ -221,10 +177,7 @@ fn rows_of_communicators_become_threads_without_journals() {
 fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    let light = ArchiveOptions {
-        level: Level::Light,
-        ..ArchiveOptions::default()
-    };
+    let light = ArchiveOptions { level: Level::Light, ..ArchiveOptions::default() };
     let parts = kept(out, [light, ArchiveOptions::default()]);
     let left_out = || {
         let archive = open(out);
@@ -232,31 +185,15 @@ fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
         left_out.map(str::to_owned)
     };
     let said = left_out().expect("it is said");
-    let name = |part: &Path| {
-        part.file_name()
-            .expect("one")
-            .to_string_lossy()
-            .into_owned()
-    };
-    assert!(
-        said.starts_with(&name(&parts[1])) && said.contains("LEVEL full"),
-        "{said}"
-    );
+    let name = |part: &Path| part.file_name().expect("one").to_string_lossy().into_owned();
+    assert!(said.starts_with(&name(&parts[1])) && said.contains("LEVEL full"), "{said}");
     let summary = wanted(out, ArchiveWishes::default());
     assert_eq!((written_now(&summary), summary.complete), (1, true));
     assert_eq!(left_out(), None);
 
     // Without its journal a part stays as it is.
     wanted(out, level(Level::Full));
-    write_part(
-        &parts[1],
-        &WriteOptions {
-            archive: Some(light),
-            ..WriteOptions::default()
-        },
-        &Silent,
-    )
-    .expect("written");
+    write_part(&parts[1], &WriteOptions { archive: Some(light), ..WriteOptions::default() }, &Silent).expect("written");
     std::fs::remove_dir_all(parts[0].join("journal")).expect("removed");
     let summary = wanted(out, ArchiveWishes::default());
     assert!(!summary.complete, "{:?}", summary.parts);
@@ -282,10 +219,7 @@ fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
     std::fs::write(&path, json).expect("written");
     let options = WriteOptions::default();
     write_part(&parts[0], &options, &Silent).expect("written");
-    assert_eq!(
-        Manifest::read(&parts[0]).expect("there").options.level,
-        Level::Standard
-    );
+    assert_eq!(Manifest::read(&parts[0]).expect("there").options.level, Level::Standard);
     let summary = wanted(out, ArchiveWishes::default());
     assert_eq!(written_now(&summary), 1);
     assert_eq!(open(out).property("NCCL::LEVEL"), Some("standard"));
@@ -297,11 +231,8 @@ fn shards_write_anew_and_the_archive_follows() {
     let out = directory.path();
     kept(out, [ArchiveOptions::default(); 2]);
     for shard in 0..2 {
-        let options = FinalizeOptions {
-            shard: Some((shard, 2)),
-            wishes: level(Level::Light),
-            ..FinalizeOptions::default()
-        };
+        let options =
+            FinalizeOptions { shard: Some((shard, 2)), wishes: level(Level::Light), ..FinalizeOptions::default() };
         let summary = finalize(out, &options, &Silent).expect("a shard");
         assert_eq!(written_now(&summary), 1);
     }
@@ -335,10 +266,7 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
     let out = directory.path();
     let parts = record_two_ranks(out);
     for part in &parts {
-        let archive = Some(ArchiveOptions {
-            metrics: MetricSet::all(),
-            ..ArchiveOptions::default()
-        });
+        let archive = Some(ArchiveOptions { metrics: MetricSet::all(), ..ArchiveOptions::default() });
         write_part(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
     }
     unify(out, &Silent).expect("unified");
@@ -346,9 +274,9 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
     let samples = samples(&archive);
     for rank in 0..2 {
         let of_location = |metric: &str| {
-            let found = samples.iter().find(|((location, name), _)| {
-                location.ends_with(&format!("rank {rank}/2")) && name == metric
-            });
+            let found = samples
+                .iter()
+                .find(|((location, name), _)| location.ends_with(&format!("rank {rank}/2")) && name == metric);
             found.map_or(&[][..], |(_, samples)| samples.as_slice())
         };
         let operations = operations(&archive, rank);
@@ -364,9 +292,8 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
         assert_eq!(there[..6], flight);
         assert_eq!(there.last().map(|sample| sample.1), Some(0));
     }
-    let mut network = samples.keys().filter(|(location, name)| {
-        location.starts_with("net ") && name == "nccl.network_bandwidth"
-    });
+    let mut network =
+        samples.keys().filter(|(location, name)| location.starts_with("net ") && name == "nccl.network_bandwidth");
     // What was received is not told.
     assert!(network.all(|(location, _)| location.contains("send")));
     assert_eq!(samples.len(), 6, "{:?}", samples.keys());
@@ -401,11 +328,7 @@ fn operations(archive: &Archive, rank: u32) -> Vec<(u64, u64)> {
 fn python_sees(samples: &Samples, out: &Path) {
     let Some(python) = python() else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs/samples.py");
-    let output = Command::new(python)
-        .arg(script)
-        .arg(out.join(ANCHOR))
-        .output()
-        .expect("Python starts");
+    let output = Command::new(python).arg(script).arg(out.join(ANCHOR)).output().expect("Python starts");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     let mut seen = Samples::new();
@@ -414,11 +337,7 @@ fn python_sees(samples: &Samples, out: &Path) {
         let [location, metric, unit, time, value] = fields[..] else {
             panic!("{line}");
         };
-        let expected = if metric.ends_with("bandwidth") {
-            "bytes/s"
-        } else {
-            "bytes"
-        };
+        let expected = if metric.ends_with("bandwidth") { "bytes/s" } else { "bytes" };
         assert_eq!(unit, expected);
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let of_location = seen.entry((location.to_owned(), metric.to_owned()));

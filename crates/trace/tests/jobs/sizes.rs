@@ -20,26 +20,13 @@ const ROOT: i32 = 1;
 
 /// A process of one rank; nobody sees the others.
 fn record(out: &std::path::Path, rank: u32) {
-    let who = Who {
-        rank,
-        ranks: RANKS,
-        in_environment: true,
-    };
+    let who = Who { rank, ranks: RANKS, in_environment: true };
     let mut process = Process::begin(out, who);
     let tag = ProcessTag::new(u16::try_from(0x100 + rank).expect("few ranks"));
     let context = ContextId::new(tag, 2);
-    let nothing = CommInit {
-        table: 2,
-        comm_id: 0,
-        name: Name::NONE,
-        nodes: 0,
-        ranks: 0,
-        rank: -1,
-        nccl_version: 22403,
-    };
-    process
-        .main
-        .comm_init(context.get(), clock::ticks(), 0, &nothing);
+    let nothing =
+        CommInit { table: 2, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 22403 };
+    process.main.comm_init(context.get(), clock::ticks(), 0, &nothing);
     for (sequence, func) in (0..).zip([c"AllReduce", c"Broadcast", c"Reduce", c"AllGather"]) {
         let coll = Body::Coll(event::Coll {
             sequence,
@@ -91,10 +78,8 @@ fn ranks_that_do_not_know_each_other_agree_on_bytes() {
         (CollectiveOp::Bcast, [(0, 4000), (4000, 4000), (0, 4000)]),
         (CollectiveOp::Reduce, [(4000, 0), (4000, 4000), (4000, 0)]),
     ];
-    let expected: BTreeMap<String, Vec<(u64, u64)>> = expected
-        .into_iter()
-        .map(|(op, of)| (format!("{op:?}"), of.to_vec()))
-        .collect();
+    let expected: BTreeMap<String, Vec<(u64, u64)>> =
+        expected.into_iter().map(|(op, of)| (format!("{op:?}"), of.to_vec())).collect();
     assert_eq!(bytes, expected);
     let unknown = archive.property("NCCL::COUNT::SIZES_UNKNOWN");
     assert_eq!(unknown, Some("12"));

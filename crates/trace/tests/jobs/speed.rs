@@ -8,11 +8,7 @@ use trace::{WriteOptions, write_part};
 #[ignore = "half a minute in a debug build; run it by hand in a release build"]
 fn a_million_events() {
     let directory = tempfile::tempdir().expect("a directory");
-    let who = Who {
-        rank: 0,
-        ranks: 2,
-        in_environment: false,
-    };
+    let who = Who { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(directory.path(), who);
     // Ten events each.
     for sequence in 0..100_000 {
@@ -27,13 +23,7 @@ fn a_million_events() {
     println!("before writing: {}", peak_kib());
     let begin = std::time::Instant::now();
     let summary = write_part(&part, &WriteOptions::default(), &Silent).expect("written");
-    println!(
-        "{} records, {} events in {:?}; {}",
-        summary.records,
-        summary.events,
-        begin.elapsed(),
-        peak_kib()
-    );
+    println!("{} records, {} events in {:?}; {}", summary.records, summary.events, begin.elapsed(), peak_kib());
     assert!(summary.problems.is_empty(), "{:?}", summary.problems);
     assert!(summary.counts.kinds.iter().all(|(_, kind)| kind.adds_up()));
 }

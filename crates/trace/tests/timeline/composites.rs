@@ -16,10 +16,7 @@ const GROUP: u64 = 10;
 fn call(stream: &mut Stream, depth: i32, calls: &str) {
     stream.init(CONTEXT, 5, 3, 1);
     let graph_captured = false;
-    let group = Body::GroupApi(event::GroupApi {
-        graph_captured,
-        depth,
-    });
+    let group = Body::GroupApi(event::GroupApi { graph_captured, depth });
     stream.event(GROUP, 0, (100, Some(190)), group);
     for (id, func) in (GROUP + 1..).zip(calls.chars()) {
         let api = Body::P2pApi(event::P2pApi {
@@ -71,8 +68,7 @@ fn row(drawn: &Drawn, sibling: u32) -> &[Item] {
 fn patterns(drawn: &Drawn) -> Vec<(Pattern, u32)> {
     let derived = &drawn.model.links.derived;
     let all = derived.all.iter();
-    all.map(|one| (derived.call(one).expect("its call").pattern, one.missing))
-        .collect()
+    all.map(|one| (derived.call(one).expect("its call").pattern, one.missing)).collect()
 }
 
 #[test]
@@ -92,24 +88,10 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     let drawn = stream.draw();
     assert_eq!(patterns(&drawn), [(Pattern::AlltoAll, 0)]);
     // The first member is in it, the others are beside it.
-    assert_eq!(
-        *row(&drawn, 0),
-        [
-            (InstanceKind::Derived, 201, 330),
-            (InstanceKind::Operation, 201, 300)
-        ]
-    );
-    let beside = (1..).map_while(|sibling| {
-        drawn
-            .locations
-            .get(&(LocationKey::Communicator(0), sibling))
-    });
+    assert_eq!(*row(&drawn, 0), [(InstanceKind::Derived, 201, 330), (InstanceKind::Operation, 201, 300)]);
+    let beside = (1..).map_while(|sibling| drawn.locations.get(&(LocationKey::Communicator(0), sibling)));
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
-    assert_eq!(
-        roles(&drawn),
-        [Role::CollectiveBegin, Role::CollectiveEnd],
-        "the bytes are told once"
-    );
+    assert_eq!(roles(&drawn), [Role::CollectiveBegin, Role::CollectiveEnd], "the bytes are told once");
     let thread = &drawn.locations[&(LocationKey::Thread(0), 0)];
     assert!(thread.contains(&(InstanceKind::DerivedCall, 101, 107)));
 }
@@ -126,10 +108,7 @@ fn roots_keep_their_messages() {
         member(&mut stream, if func == 'R' { 14 } else { 13 }, func, 2, 310);
         let drawn = stream.draw();
         assert_eq!(patterns(&drawn), [(pattern, 0)]);
-        assert_eq!(
-            row(&drawn, 0).first().map(|item| item.0),
-            Some(InstanceKind::Derived)
-        );
+        assert_eq!(row(&drawn, 0).first().map(|item| item.0), Some(InstanceKind::Derived));
         assert_eq!(roles(&drawn).len(), 4, "two messages, no collective");
         assert!(!roles(&drawn).contains(&Role::CollectiveEnd));
     }
@@ -160,17 +139,9 @@ fn a_group_of_the_user_is_not_guessed_at() {
             member(&mut stream, id, func, peers[number / 2], 300);
         }
         let drawn = stream.draw();
-        assert_eq!(
-            patterns(&drawn),
-            [],
-            "{calls} at depth {depth} with {peers:?}"
-        );
+        assert_eq!(patterns(&drawn), [], "{calls} at depth {depth} with {peers:?}");
         assert_eq!(roles(&drawn).len(), 2 * calls.len());
         let thread = &drawn.locations[&(LocationKey::Thread(0), 0)];
-        assert!(
-            !thread
-                .iter()
-                .any(|item| item.0 == InstanceKind::DerivedCall)
-        );
+        assert!(!thread.iter().any(|item| item.0 == InstanceKind::DerivedCall));
     }
 }

@@ -16,12 +16,7 @@ fn draw(controls: &[Control<'_>]) -> Drawn {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     for &(slot, id, from, to, states) in controls {
-        let start = Start {
-            parent: 0,
-            context: CONTEXT,
-            rank: 0,
-            body: Body::ProxyCtrl(event::ProxyCtrl {}),
-        };
+        let start = Start { parent: 0, context: CONTEXT, rank: 0, body: Body::ProxyCtrl(event::ProxyCtrl {}) };
         stream.put(slot, from, id, RecordBody::Start(start));
         for &(number, time) in states {
             stream.state(id, time, number, StateArgs::ProxyCtrl { appended: 3 });
@@ -57,12 +52,7 @@ fn states_follow_each_other() {
     ];
     assert_eq!(row(&drawn), expected);
     let keys: Vec<LocationKey> = drawn.rows.iter().map(|(key, _)| *key).collect();
-    let [
-        LocationKey::Thread(0),
-        LocationKey::Proxy(_),
-        LocationKey::Communicator(0),
-    ] = keys[..]
-    else {
+    let [LocationKey::Thread(0), LocationKey::Proxy(_), LocationKey::Communicator(0)] = keys[..] else {
         panic!("threads that call, proxy threads, communicators: {keys:?}")
     };
 }

@@ -30,19 +30,14 @@ fn stream(end: Option<u64>) -> Stream {
         stream: 0x70,
         user_tag: 0,
     });
-    let sync = Body::CeSync(event::CeSync {
-        complete: false,
-        ranks: 2,
-    });
-    let batch = Body::CeBatch(event::CeBatch {
-        operations: 2,
-        bytes: 64,
-        intra_sync: false,
-    });
-    stream
-        .event(20, 0, (100, end), collective)
-        .event(21, 20, (102, Some(105)), sync)
-        .event(22, 20, (110, Some(120)), batch);
+    let sync = Body::CeSync(event::CeSync { complete: false, ranks: 2 });
+    let batch = Body::CeBatch(event::CeBatch { operations: 2, bytes: 64, intra_sync: false });
+    stream.event(20, 0, (100, end), collective).event(21, 20, (102, Some(105)), sync).event(
+        22,
+        20,
+        (110, Some(120)),
+        batch,
+    );
     stream
 }
 
@@ -51,18 +46,11 @@ fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
     let drawn = stream(Some(130)).draw();
     assert_eq!(drawn.operations(), [(100, 130, Timing::Enqueue, false)]);
     let rank = LocationKey::Communicator(0);
-    assert_eq!(
-        drawn.locations[&(rank, 0)],
-        [(InstanceKind::Operation, 100, 130)]
-    );
+    assert_eq!(drawn.locations[&(rank, 0)], [(InstanceKind::Operation, 100, 130)]);
     let roles: Vec<Role> = drawn.records[&rank].iter().map(|it| it.role).collect();
     assert_eq!(roles, [Role::CollectiveBegin, Role::CollectiveEnd]);
     let on_thread = &drawn.locations[&(LocationKey::Thread(0), 0)];
-    let parts = [
-        (InstanceKind::Enqueue, 100, 130),
-        (InstanceKind::Call, 102, 105),
-        (InstanceKind::Call, 110, 120),
-    ];
+    let parts = [(InstanceKind::Enqueue, 100, 130), (InstanceKind::Call, 102, 105), (InstanceKind::Call, 110, 120)];
     assert!(on_thread.ends_with(&parts), "{on_thread:?}");
     for kind in [Kind::CeColl, Kind::CeSync, Kind::CeBatch] {
         let counts = drawn.counts.kinds.get(kind);
@@ -74,8 +62,5 @@ fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
 fn one_that_never_stopped_is_not_said_to_be_a_transfer() {
     let mut stream = stream(None);
     stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
-    assert_eq!(
-        stream.draw().operations(),
-        [(100, 800, Timing::Enqueue, true)]
-    );
+    assert_eq!(stream.draw().operations(), [(100, 800, Timing::Enqueue, true)]);
 }

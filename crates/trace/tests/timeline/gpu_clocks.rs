@@ -31,10 +31,7 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
     for (number, of) in (1..).zip(kernels) {
         let base = 1000 * number;
         let [launched, coll_at, told, ended] = of.host_ns;
-        let group = Body::GroupApi(event::GroupApi {
-            graph_captured: of.captured,
-            depth: 1,
-        });
+        let group = Body::GroupApi(event::GroupApi { graph_captured: of.captured, depth: 1 });
         let call = Body::CollApi(event::CollApi {
             func: stream.symbols.intern("AllReduce"),
             count: 1,
@@ -44,9 +41,7 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
             graph_captured: of.captured,
             user_tag: 0,
         });
-        let launch = Body::KernelLaunch(event::KernelLaunch {
-            stream: of.cuda_stream,
-        });
+        let launch = Body::KernelLaunch(event::KernelLaunch { stream: of.cuda_stream });
         let coll = stream.coll(base + 100, 0);
         let context = CONTEXT + of.context;
         let call_at = (launched - 2, Some(launched - 1));
@@ -113,10 +108,7 @@ fn ranks_whose_bounds_contradict_are_not_on_one_gpu_after_all() {
     for (clock, ahead) in clocks.iter().zip([AHEAD_NS, 2 * AHEAD_NS]) {
         assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
         let off = clock.host_ns(100_000 + ahead).abs_diff(100_000);
-        assert!(
-            off <= clock.quality.residual_ns && off < 2_000,
-            "{clocks:?}"
-        );
+        assert!(off <= clock.quality.residual_ns && off < 2_000, "{clocks:?}");
     }
 }
 
@@ -137,12 +129,7 @@ fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
         context,
         cuda_stream,
         captured: false,
-        host_ns: [
-            host_ns - 5_000,
-            host_ns - 4_000,
-            host_ns + 5_000,
-            host_ns + 15_000,
-        ],
+        host_ns: [host_ns - 5_000, host_ns - 4_000, host_ns + 5_000, host_ns + 15_000],
         gpu_ns: (host_ns + ahead_ns, host_ns + 10_000 + ahead_ns),
     }
 }
@@ -151,12 +138,7 @@ fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
 fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
     (1..=40_u64).map(move |number| {
         let ahead_ns = 10_000 * number.min(40 - number);
-        at(
-            context,
-            cuda_stream,
-            number * 100_000_000,
-            AHEAD_NS + ahead_ns,
-        )
+        at(context, cuda_stream, number * 100_000_000, AHEAD_NS + ahead_ns)
     })
 }
 
@@ -169,10 +151,7 @@ fn a_timer_that_bends_has_several_lines() {
     for kernel in &kernels {
         let began = kernel.host_ns[0] + 5_000;
         let off = clock.host_ns(kernel.gpu_ns.0).abs_diff(began);
-        assert!(
-            off <= clock.quality.residual_ns && off < 30_000,
-            "{clock:?}"
-        );
+        assert!(off <= clock.quality.residual_ns && off < 30_000, "{clock:?}");
     }
 }
 
@@ -189,12 +168,7 @@ fn two_gpus_taken_for_one_do_not_bend() {
     let clocks = clocks(&kernels);
     for (clock, offset) in clocks.iter().zip([AHEAD_NS, AHEAD_NS + 15_000]) {
         assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
-        let off = clock
-            .host_ns(1_000_000_000 + offset)
-            .abs_diff(1_000_000_000);
-        assert!(
-            off <= clock.quality.residual_ns && off < 6_000,
-            "{clocks:?}"
-        );
+        let off = clock.host_ns(1_000_000_000 + offset).abs_diff(1_000_000_000);
+        assert!(off <= clock.quality.residual_ns && off < 6_000, "{clocks:?}");
     }
 }

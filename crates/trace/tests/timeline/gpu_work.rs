@@ -6,9 +6,7 @@ use journal::part::options::Level;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{
-    ALL_DEVICES, Backend, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime,
-};
+use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, GpuClock, GpuRecord, Kernel, LaunchTime};
 use nccl_events::{StateArgs, state};
 use trace::clocks::gpu::GpuCalibration;
 use trace::links::gpu_work::{Fates, GpuStream, Link};
@@ -23,20 +21,9 @@ const AHEAD: u64 = 1_000_000;
 fn stream() -> Stream {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
-    gpu(
-        &mut stream,
-        0,
-        CONTEXT,
-        GpuRecord::DeviceOfCommunicator { ordinal: 3 },
-    );
+    gpu(&mut stream, 0, CONTEXT, GpuRecord::DeviceOfCommunicator { ordinal: 3 });
     for time in [0, 10_000] {
-        sample(
-            &mut stream,
-            GpuClock::Cupti,
-            ALL_DEVICES,
-            time,
-            time + AHEAD,
-        );
+        sample(&mut stream, GpuClock::Cupti, ALL_DEVICES, time, time + AHEAD);
     }
     stream
 }
@@ -46,12 +33,7 @@ fn gpu(stream: &mut Stream, time: u64, id: u64, record: GpuRecord<Symbol>) {
 }
 
 fn sample(stream: &mut Stream, clock: GpuClock, ordinal: u32, time: u64, gpu_ns: u64) {
-    let sample = ClockSample {
-        clock,
-        ordinal,
-        gpu_ns,
-        uncertainty_ticks: 1,
-    };
+    let sample = ClockSample { clock, ordinal, gpu_ns, uncertainty_ticks: 1 };
     gpu(stream, time, 0, GpuRecord::Clock(sample));
 }
 
@@ -72,9 +54,7 @@ fn kernel(stream: &mut Stream, (start, end): (u64, u64)) -> Kernel<Symbol> {
         graph: 0,
         graph_node: 0,
         source_graph_node: 0,
-        name: stream
-            .symbols
-            .intern("_Z30ncclDevKernel_AllReduce_Sum_f32v"),
+        name: stream.symbols.intern("_Z30ncclDevKernel_AllReduce_Sum_f32v"),
     }
 }
 
@@ -83,11 +63,7 @@ fn add_kernel(stream: &mut Stream, id: u64, span: (u64, u64)) {
     gpu(stream, 9000, id, GpuRecord::Kernel(kernel));
 }
 
-const ROW: GpuStream = GpuStream {
-    ordinal: 3,
-    context: 1,
-    stream: 7,
-};
+const ROW: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
 
 fn fates(drawn: &Drawn) -> Fates {
     drawn.model.links.gpu.fates
@@ -95,8 +71,7 @@ fn fates(drawn: &Drawn) -> Fates {
 
 fn links(drawn: &Drawn) -> Vec<(Link, u64, u64)> {
     let all = drawn.model.links.gpu.all.iter();
-    all.map(|work| (work.link, work.external, work.parent))
-        .collect()
+    all.map(|work| (work.link, work.external, work.parent)).collect()
 }
 
 #[test]
@@ -107,10 +82,7 @@ fn a_kernel_tells_when_its_operation_ran() {
     stream.options.level = Level::Light;
     let drawn = stream.draw();
     assert_eq!(drawn.operations(), [(150, 400, Timing::Cupti, false)]);
-    assert_eq!(
-        drawn.locations[&(LocationKey::Stream(ROW), 0)],
-        [(InstanceKind::Work, 150, 400)]
-    );
+    assert_eq!(drawn.locations[&(LocationKey::Stream(ROW), 0)], [(InstanceKind::Work, 150, 400)]);
     assert_eq!(links(&drawn), [(Link::Launch, 12, 13)]);
     let fates = fates(&drawn);
     assert_eq!((fates.kernels_joined, fates.launches_timed), (1, 1));
@@ -118,11 +90,7 @@ fn a_kernel_tells_when_its_operation_ran() {
     let comms = &drawn.model.comms;
     assert_eq!(comms.gpus.len(), 1);
     assert_eq!((comms.gpu(3), comms.members[0].gpu), (Some(0), 0));
-    let rows = [
-        (LocationKey::Thread(0), 0),
-        (LocationKey::Communicator(0), 0),
-        (LocationKey::Stream(ROW), 0),
-    ];
+    let rows = [(LocationKey::Thread(0), 0), (LocationKey::Communicator(0), 0), (LocationKey::Stream(ROW), 0)];
     assert_eq!(drawn.rows, rows);
 }
 
@@ -141,13 +109,7 @@ fn kernels_outrank_events_and_events_kernel_channels() {
             add_kernel(&mut stream, 12, (106, 160));
         }
         if with_event {
-            let time = LaunchTime {
-                ordinal: 3,
-                uncertainty_ns: 2,
-                stream: 1,
-                start_ns: 104 + 500,
-                end_ns: 163 + 500,
-            };
+            let time = LaunchTime { ordinal: 3, uncertainty_ns: 2, stream: 1, start_ns: 104 + 500, end_ns: 163 + 500 };
             gpu(&mut stream, 9000, 12, GpuRecord::LaunchTime(time));
         }
         stream.draw().operations()[0]
@@ -173,23 +135,18 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
         user_tag: 0,
     });
     let coll = stream.coll(110, 0);
-    stream
-        .event(110, 0, (105, Some(109)), Body::Group(event::Group {}))
-        .event(14, 10, (102, Some(103)), call)
-        .event(15, 14, (107, Some(108)), coll);
+    stream.event(110, 0, (105, Some(109)), Body::Group(event::Group {})).event(14, 10, (102, Some(103)), call).event(
+        15,
+        14,
+        (107, Some(108)),
+        coll,
+    );
     add_kernel(&mut stream, 12, (150, 400));
     add_kernel(&mut stream, 12, (410, 500));
     let drawn = stream.draw();
     let both = (150, 500, Timing::Cupti, false);
     assert_eq!(drawn.operations(), [both, both]);
-    assert!(
-        drawn
-            .model
-            .intervals
-            .iter()
-            .flatten()
-            .all(|interval| interval.is_shared)
-    );
+    assert!(drawn.model.intervals.iter().flatten().all(|interval| interval.is_shared));
     // Both are the plan's.
     assert_eq!(links(&drawn), [(Link::Launch, 12, 110); 2]);
     assert_eq!(fates(&drawn).launches_timed, 1);
@@ -203,18 +160,9 @@ fn what_overlaps_on_a_stream_goes_to_a_sibling() {
     }
     let drawn = stream.draw();
     let location = |sibling| &drawn.locations[&(LocationKey::Stream(ROW), sibling)];
-    assert_eq!(
-        location(0)[..],
-        [
-            (InstanceKind::Work, 100, 300),
-            (InstanceKind::Work, 300, 310)
-        ]
-    );
+    assert_eq!(location(0)[..], [(InstanceKind::Work, 100, 300), (InstanceKind::Work, 300, 310)]);
     assert_eq!(location(1)[..], [(InstanceKind::Work, 200, 250)]);
-    assert_eq!(
-        (drawn.counts.overflowed, fates(&drawn).kernels_other),
-        (1, 3)
-    );
+    assert_eq!((drawn.counts.overflowed, fates(&drawn).kernels_other), (1, 3));
 }
 
 #[test]
@@ -238,25 +186,12 @@ fn times_that_cannot_be_placed_are_counted_and_not_shown() {
     sample(&mut stream, GpuClock::Cupti, ALL_DEVICES, 50, 50 + AHEAD);
     stream.collective(10, 100, false);
     add_kernel(&mut stream, 12, (150, 400));
-    let time = LaunchTime {
-        ordinal: 3,
-        uncertainty_ns: 2,
-        stream: 1,
-        start_ns: 5,
-        end_ns: 6,
-    };
+    let time = LaunchTime { ordinal: 3, uncertainty_ns: 2, stream: 1, start_ns: 5, end_ns: 6 };
     gpu(&mut stream, 9000, 12, GpuRecord::LaunchTime(time));
     let drawn = stream.draw();
     assert_eq!(drawn.operations()[0].2, Timing::Enqueue);
     let fates = fates(&drawn);
-    assert_eq!(
-        (
-            fates.not_placed,
-            fates.events_not_used,
-            fates.kernels_joined
-        ),
-        (1, 1, 0)
-    );
+    assert_eq!((fates.not_placed, fates.events_not_used, fates.kernels_joined), (1, 1, 0));
     let clocks = &drawn.model.links.gpu.clocks.all;
     assert_eq!(clocks[&(GpuClock::Cupti, ALL_DEVICES)].quality.samples, 1);
 }
@@ -268,10 +203,7 @@ fn a_kernel_that_still_ran_is_unfinished() {
     let mut running = kernel(&mut stream, (150, 400));
     running.end_ns = 0;
     gpu(&mut stream, 9000, 12, GpuRecord::Kernel(running));
-    assert_eq!(
-        stream.draw().operations(),
-        [(150, 10_000, Timing::Cupti, true)]
-    );
+    assert_eq!(stream.draw().operations(), [(150, 10_000, Timing::Cupti, true)]);
 }
 
 #[test]
@@ -323,11 +255,7 @@ fn a_copy_engine_collective_ran_while_its_copies_did() {
 
 /// A graph's kernel, the node's clone.
 fn add_node(stream: &mut Stream, graph: u32, node: u64, span: (u64, u64)) {
-    let kernel = Kernel {
-        graph,
-        graph_node: node,
-        ..kernel(stream, span)
-    };
+    let kernel = Kernel { graph, graph_node: node, ..kernel(stream, span) };
     gpu(stream, 9000, 0, GpuRecord::Kernel(kernel));
 }
 
@@ -336,12 +264,7 @@ fn captured(all_reported: bool) -> Stream {
     let mut stream = stream();
     stream.collective(10, 100, true);
     stream.collective(30, 120, true);
-    for (id, call, at) in [
-        (50, 11, 5000),
-        (60, 31, 5001),
-        (70, 11, 6000),
-        (80, 31, 6001),
-    ] {
+    for (id, call, at) in [(50, 11, 5000), (60, 31, 5001), (70, 11, 6000), (80, 31, 6001)] {
         if id == 80 && !all_reported {
             continue;
         }
@@ -354,24 +277,14 @@ fn captured(all_reported: bool) -> Stream {
 #[test]
 fn kernels_of_a_graph_are_tied_to_what_was_captured_by_their_order() {
     let mut stream = captured(true);
-    for (node, span) in [
-        (4, (5100, 5200)),
-        (9, (5010, 5090)),
-        (9, (6010, 6090)),
-        (4, (6100, 6200)),
-    ] {
+    for (node, span) in [(4, (5100, 5200)), (9, (5010, 5090)), (9, (6010, 6090)), (4, (6100, 6200))] {
         add_node(&mut stream, 1, node, span);
     }
     let drawn = stream.draw();
     // The first two were reported at capture.
     let spans: Vec<_> = drawn.operations().iter().map(|o| (o.0, o.1, o.2)).collect();
     let ran = |start, end| (start, end, Timing::Cupti);
-    let expected = [
-        ran(5010, 5090),
-        ran(5100, 5200),
-        ran(6010, 6090),
-        ran(6100, 6200),
-    ];
+    let expected = [ran(5010, 5090), ran(5100, 5200), ran(6010, 6090), ran(6100, 6200)];
     assert_eq!(spans[2..], expected);
     let expected = [50, 60, 70, 80].map(|id| (Link::CapturedLaunch, 0, id));
     assert_eq!(links(&drawn), expected);
@@ -381,12 +294,7 @@ fn kernels_of_a_graph_are_tied_to_what_was_captured_by_their_order() {
 #[test]
 fn where_replays_are_missing_kernels_are_tied_to_their_launch_only() {
     let mut stream = captured(false);
-    for (node, span) in [
-        (4, (5010, 5090)),
-        (7, (5100, 5200)),
-        (4, (6010, 6090)),
-        (7, (6100, 6200)),
-    ] {
+    for (node, span) in [(4, (5010, 5090)), (7, (5100, 5200)), (4, (6010, 6090)), (7, (6100, 6200))] {
         add_node(&mut stream, 1, node, span);
     }
     let drawn = stream.draw();
@@ -397,12 +305,7 @@ fn where_replays_are_missing_kernels_are_tied_to_their_launch_only() {
 #[test]
 fn a_kernel_that_ran_before_its_replay_was_reported_is_another_one() {
     let mut stream = captured(true);
-    for (node, span) in [
-        (4, (4010, 4090)),
-        (7, (5100, 5200)),
-        (4, (6010, 6090)),
-        (7, (6100, 6200)),
-    ] {
+    for (node, span) in [(4, (4010, 4090)), (7, (5100, 5200)), (4, (6010, 6090)), (7, (6100, 6200))] {
         add_node(&mut stream, 1, node, span);
     }
     let parents: Vec<u64> = links(&stream.draw()).iter().map(|link| link.2).collect();
@@ -471,45 +374,21 @@ fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
         stream.draw().model.gpu_clocks[0].clone()
     };
     let without = clock(None);
-    assert_eq!(
-        (without.quality.calibration, without.quality.kernel_bounds),
-        (GpuCalibration::Bounded, 0)
-    );
+    assert_eq!((without.quality.calibration, without.quality.kernel_bounds), (GpuCalibration::Bounded, 0));
     let with = clock(Some((1980, 3010)));
-    assert_eq!(
-        (with.quality.calibration, with.quality.kernel_bounds),
-        (GpuCalibration::Bounded, 2)
-    );
+    assert_eq!((with.quality.calibration, with.quality.kernel_bounds), (GpuCalibration::Bounded, 2));
     // Between 2000 − 20 and 3000 + 10, and one step of the timer (as far as two stamps show it: 1000), against
     // 103 … 60000.
-    assert!(
-        with.quality.residual_ns < 1600 && without.quality.residual_ns > 20_000,
-        "{with:?} {without:?}"
-    );
-    assert!(
-        with.host_ns(7000).abs_diff(2000) <= with.quality.residual_ns,
-        "{with:?}"
-    );
+    assert!(with.quality.residual_ns < 1600 && without.quality.residual_ns > 20_000, "{with:?} {without:?}");
+    assert!(with.host_ns(7000).abs_diff(2000) <= with.quality.residual_ns, "{with:?}");
     assert_eq!(with.quality.kernel_slack_ns, 0);
     // The host heard of it 11 µs before that: it is given some slack, and it is said.
     let late = clock(Some((70_000, 71_010)));
-    assert_eq!(
-        (late.quality.kernel_bounds, late.quality.kernel_slack_ns),
-        (2, 16_000)
-    );
-    assert!(
-        late.quality.residual_ns < without.quality.residual_ns,
-        "{late:?}"
-    );
+    assert_eq!((late.quality.kernel_bounds, late.quality.kernel_slack_ns), (2, 16_000));
+    assert!(late.quality.residual_ns < without.quality.residual_ns, "{late:?}");
     // Such as cannot be are not believed.
     let wrong = clock(Some((5_070_000, 5_071_010)));
-    assert_eq!(
-        (
-            wrong.quality.kernel_bounds,
-            wrong.quality.kernels_contradict
-        ),
-        (0, true)
-    );
+    assert_eq!((wrong.quality.kernel_bounds, wrong.quality.kernels_contradict), (0, true));
     assert_eq!(wrong.quality.residual_ns, without.quality.residual_ns);
 }
 
@@ -521,23 +400,14 @@ fn devices_decide_which_ranks_share_a_gpu() {
         stream.init(CONTEXT, 5, 2, 0).init(CONTEXT + 1, 5, 2, 1);
         stream.init(CONTEXT + 2, 6, 1, 0);
         for (context, ordinal) in (CONTEXT..).zip(ordinals) {
-            gpu(
-                &mut stream,
-                0,
-                context,
-                GpuRecord::DeviceOfCommunicator { ordinal },
-            );
+            gpu(&mut stream, 0, context, GpuRecord::DeviceOfCommunicator { ordinal });
         }
         for (context, handle) in [(0, 0x70), (1, 0x80), (2, 0x70)] {
             let launch = Body::KernelLaunch(event::KernelLaunch { stream: handle });
             stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch);
         }
         let comms = stream.draw().model.comms;
-        comms
-            .members
-            .iter()
-            .map(|member| member.gpu)
-            .collect::<Vec<u32>>()
+        comms.members.iter().map(|member| member.gpu).collect::<Vec<u32>>()
     };
     assert_eq!(gpus([0, 1, 0]), [0, 1, 0]);
     assert_eq!(gpus([0, 1, 1]), [0, 1, 1]);
@@ -575,27 +445,15 @@ fn where_devices_contradict_what_ran_there_is_believed() {
     for (number, device) in (0..).zip([3, 2]) {
         let context = CONTEXT + number;
         stream.init(context, 5, 2, i32::try_from(number).expect("small"));
-        gpu(
-            &mut stream,
-            0,
-            context,
-            GpuRecord::DeviceOfCommunicator { ordinal: 0 },
-        );
+        gpu(&mut stream, 0, context, GpuRecord::DeviceOfCommunicator { ordinal: 0 });
         let launch = Body::KernelLaunch(event::KernelLaunch { stream: 0x70 });
         stream.event_of(context, 10 + number, 0, (5, Some(6)), launch);
-        let kernel = Kernel {
-            device,
-            ..kernel(&mut stream, (100, 200))
-        };
+        let kernel = Kernel { device, ..kernel(&mut stream, (100, 200)) };
         gpu(&mut stream, 9000, 10 + number, GpuRecord::Kernel(kernel));
     }
     let drawn = stream.draw();
     let comms = &drawn.model.comms;
-    let gpus: Vec<_> = comms
-        .members
-        .iter()
-        .map(|member| comms.gpus[member.gpu as usize])
-        .collect();
+    let gpus: Vec<_> = comms.members.iter().map(|member| comms.gpus[member.gpu as usize]).collect();
     assert_eq!([gpus[0].ordinal, gpus[1].ordinal], [Some(3), Some(2)]);
     let said = drawn.model.links.gpu.definition(drawn.model.symbols);
     assert!(said.notices[0].contains("believed"), "{said:?}");
@@ -604,17 +462,9 @@ fn where_devices_contradict_what_ran_there_is_believed() {
 #[test]
 fn notices_and_totals_are_kept() {
     let mut stream = stream();
-    for (way, text) in [
-        (Backend::Cupti, "all is well"),
-        (Backend::Events, "it was taken"),
-    ] {
+    for (way, text) in [(Backend::Cupti, "all is well"), (Backend::Events, "it was taken")] {
         let text = stream.symbols.intern(text);
-        gpu(
-            &mut stream,
-            9000,
-            0,
-            GpuRecord::Notice { backend: way, text },
-        );
+        gpu(&mut stream, 9000, 0, GpuRecord::Notice { backend: way, text });
     }
     for launches in [3, 7] {
         let mut counts = [0; GpuCount::COUNT];

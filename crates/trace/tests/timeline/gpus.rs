@@ -14,11 +14,7 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
     }
     // One thread made them all, and nothing says that the repetition is where the first was.
     let comms = stream.draw().model.comms;
-    assert_eq!(
-        comms.comms.len(),
-        2,
-        "the last is the same communicator again"
-    );
+    assert_eq!(comms.comms.len(), 2, "the last is the same communicator again");
     let gpus: Vec<u32> = comms.members.iter().map(|member| member.gpu).collect();
     assert_eq!(gpus, [2, 0, 1, 3]);
     assert_eq!(comms.comms[1].repetition, 1);
@@ -49,9 +45,7 @@ fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
         parent: 0,
         context: CONTEXT + context,
         rank: 0,
-        body: Body::KernelLaunch(event::KernelLaunch {
-            stream: cuda_stream,
-        }),
+        body: Body::KernelLaunch(event::KernelLaunch { stream: cuda_stream }),
     };
     stream.put(slot, 50 + context, 50 + context, RecordBody::Start(start));
 }

@@ -7,10 +7,7 @@ use nccl_events::event;
 
 /// A group.
 fn group(stream: &mut Stream, id: u64, span: (u64, u64)) {
-    let group = Body::GroupApi(event::GroupApi {
-        graph_captured: false,
-        depth: 2,
-    });
+    let group = Body::GroupApi(event::GroupApi { graph_captured: false, depth: 2 });
     stream.event(id, 0, (span.0, Some(span.1)), group);
 }
 
@@ -42,8 +39,7 @@ fn coll_of(stream: &mut Stream, context: u64, id: u64, call: u64, plan: u64, at:
 fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
     let drawn = stream.draw();
     let activities = drawn.model.links.activities.all.iter();
-    let launches =
-        activities.map(|activity| activity.launch.map(|row| drawn.model.tables[row].start));
+    let launches = activities.map(|activity| activity.launch.map(|row| drawn.model.tables[row].start));
     launches.collect()
 }
 

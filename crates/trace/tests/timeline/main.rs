@@ -39,32 +39,20 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     stream.event(20, 13, (110, Some(150)), proxy_op(true));
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
     let proxy = stream.draw().operations();
-    assert_eq!(
-        proxy,
-        [(105, 160, Timing::Proxy, false)],
-        "launch stop to last transfer"
-    );
+    assert_eq!(proxy, [(105, 160, Timing::Proxy, false)], "launch stop to last transfer");
 
     stream.init(CONTEXT, 5, 2, 0);
     stream.collective(10, 100, false);
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
     stream.event(22, 13, (115, Some(170)), kernel(1110));
-    stream.state(
-        22,
-        165,
-        state::KERNEL_CH_STOP,
-        StateArgs::GpuTime { gpu_ns: 1150 },
-    );
+    stream.state(22, 165, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: 1150 });
     let drawn = stream.draw();
     // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
     // the step of the timer, which may be 40 for all one knows.
     let clock = &drawn.model.gpu_clocks[0];
     assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
     assert_eq!((clock.host_ns(1110), clock.quality.residual_ns), (89, 69));
-    assert_eq!(
-        drawn.operations(),
-        [(89, 129, Timing::KernelChannel, false)]
-    );
+    assert_eq!(drawn.operations(), [(89, 129, Timing::KernelChannel, false)]);
 }
 
 #[test]
@@ -97,19 +85,10 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
     let coll = stream.coll(91, 0);
     stream.event(30, 0, (120, Some(121)), coll);
     let drawn = stream.draw();
-    let expected = [
-        (100, 200, Timing::Proxy, false),
-        (100, 200, Timing::Kernel, false),
-        (200, 200, Timing::Enqueue, false),
-    ];
+    let expected =
+        [(100, 200, Timing::Proxy, false), (100, 200, Timing::Kernel, false), (200, 200, Timing::Enqueue, false)];
     assert_eq!(drawn.operations(), expected);
-    let moved: Vec<u64> = drawn
-        .model
-        .intervals
-        .iter()
-        .flatten()
-        .map(|i| i.moved_ns)
-        .collect();
+    let moved: Vec<u64> = drawn.model.intervals.iter().flatten().map(|i| i.moved_ns).collect();
     assert_eq!(moved, [0, 0, 80]);
     assert_eq!((drawn.counts.starts_moved, drawn.counts.overflowed), (1, 1));
 }
@@ -132,13 +111,9 @@ fn enqueueings_that_are_told_together_follow_each_other() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     // Started one after the other, then stopped in the same order; then one after the other.
-    for (id, plan, start, stop) in [
-        (10, 90, 100, 150),
-        (11, 90, 102, 151),
-        (12, 90, 104, 152),
-        (13, 91, 200, 210),
-        (14, 91, 220, 230),
-    ] {
+    for (id, plan, start, stop) in
+        [(10, 90, 100, 150), (11, 90, 102, 151), (12, 90, 104, 152), (13, 91, 200, 210), (14, 91, 220, 230)]
+    {
         let coll = stream.coll(plan, 0);
         stream.event(id, 0, (start, Some(stop)), coll);
     }
@@ -213,10 +188,7 @@ fn replays_of_a_graph_do_not_take_the_launch_of_the_capture() {
         stream.event(id, 11, (at, Some(at + 1)), coll);
         stream.event(id + 1, id, (at + 2, Some(at + 80)), proxy_op(true));
     }
-    let spans: Vec<_> = stream.draw().operations()[1..]
-        .iter()
-        .map(|o| (o.0, o.1))
-        .collect();
+    let spans: Vec<_> = stream.draw().operations()[1..].iter().map(|o| (o.0, o.1)).collect();
     assert_eq!(spans, [(5000, 5080), (6000, 6080)]);
 }
 
@@ -225,19 +197,11 @@ fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     stream.event(22, 0, (115, Some(170)), kernel(1110));
-    stream.state(
-        22,
-        165,
-        state::KERNEL_CH_STOP,
-        StateArgs::GpuTime { gpu_ns: 1000 },
-    );
+    stream.state(22, 165, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: 1000 });
     let drawn = stream.draw();
     assert_eq!(drawn.counts.gpu_times_suspicious, 1);
     let location = LocationKey::Channel(Owner::Context(0), 0);
-    assert_eq!(
-        drawn.locations[&(location, 0)][..],
-        [(InstanceKind::Channel, 115, 170)]
-    );
+    assert_eq!(drawn.locations[&(location, 0)][..], [(InstanceKind::Channel, 115, 170)]);
 }
 
 #[test]
@@ -344,11 +308,7 @@ fn operations_of_one_plan_go_to_sibling_lanes() {
     let drawn = stream.draw();
     for sibling in [0, 1] {
         let location = &drawn.locations[&(LocationKey::Communicator(0), sibling)];
-        assert_eq!(
-            location[..],
-            [(InstanceKind::Operation, 100, 150)],
-            "location {sibling}"
-        );
+        assert_eq!(location[..], [(InstanceKind::Operation, 100, 150)], "location {sibling}");
     }
     assert_eq!(drawn.counts.overflowed, 1);
 }

@@ -8,28 +8,17 @@ use nccl_events::{Kind, NetData};
 use trace::timeline::instance::InstanceKind;
 use trace::timeline::location::{LocationKey, Owner};
 
-const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin {
-    id: 1 << 16 | 1,
-    data: NetData::Opaque,
-});
+const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin { id: 1 << 16 | 1, data: NetData::Opaque });
 
 #[test]
 fn parts_of_a_message_are_under_the_slot_of_their_step() {
-    for (is_send, shape) in [
-        (true, InstanceKind::PluginSend),
-        (false, InstanceKind::PluginReceive),
-    ] {
+    for (is_send, shape) in [(true, InstanceKind::PluginSend), (false, InstanceKind::PluginReceive)] {
         let mut stream = Stream::default();
         stream.init(CONTEXT, 5, 2, 0);
         stream.event(20, 0, (100, Some(200)), proxy_op(is_send));
         for step in [1_i32, 2] {
             let id = 30 + step.unsigned_abs();
-            stream.event(
-                id.into(),
-                20,
-                (110, Some(190)),
-                Body::ProxyStep(event::ProxyStep { step }),
-            );
+            stream.event(id.into(), 20, (110, Some(190)), Body::ProxyStep(event::ProxyStep { step }));
         }
         stream.event(40, 31, (120, Some(150)), PLUGIN);
         stream.event(41, 31, (121, Some(140)), PLUGIN);
@@ -42,13 +31,7 @@ fn parts_of_a_message_are_under_the_slot_of_their_step() {
         let net = LocationKey::Net(owner, 0, is_send, 0);
         let step = |slot| LocationKey::Step(owner, 0, is_send, 0, slot);
         let plugin = LocationKey::Plugin(owner, 0, is_send, 0, 1);
-        let rows = [
-            (net, 0),
-            (step(1), 0),
-            (plugin, 0),
-            (plugin, 1),
-            (step(2), 0),
-        ];
+        let rows = [(net, 0), (step(1), 0), (plugin, 0), (plugin, 1), (step(2), 0)];
         assert!(drawn.rows.ends_with(&rows), "{:?}", drawn.rows);
         let first = [(shape, 120, 150), (shape, 160, 170)];
         assert_eq!(drawn.locations[&(plugin, 0)], first);

@@ -17,12 +17,7 @@ fn stream() -> Stream {
     stream.collective(10, 100, false);
     stream.event(20, 13, (110, Some(150)), proxy_op(true));
     for (id, step, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {
-        stream.event(
-            id,
-            20,
-            (112, Some(begin + 10)),
-            Body::ProxyStep(event::ProxyStep { step }),
-        );
+        stream.event(id, 20, (112, Some(begin + 10)), Body::ProxyStep(event::ProxyStep { step }));
         let args = StateArgs::ProxyStep { bytes };
         stream.state(id, begin, state::PROXY_STEP_SEND_WAIT, args);
     }
@@ -31,11 +26,7 @@ fn stream() -> Stream {
 
 #[test]
 fn a_level_leaves_out_lanes_and_counts_but_knows_when_operations_ran() {
-    for (level, operations, steps) in [
-        (Level::Light, 0, 0),
-        (Level::Standard, 1, 0),
-        (Level::Full, 1, 2),
-    ] {
+    for (level, operations, steps) in [(Level::Light, 0, 0), (Level::Standard, 1, 0), (Level::Full, 1, 2)] {
         let mut stream = stream();
         stream.options.level = level;
         let drawn = stream.draw();
@@ -60,12 +51,7 @@ fn metrics_add_up_what_overlaps() {
     let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
     let sample = |time, value| (time, Metric::NetworkBandwidth, value);
     let giga = 1_000_000_000;
-    let expected = [
-        sample(120, 100 * giga),
-        sample(125, 150 * giga),
-        sample(130, 50 * giga),
-        sample(135, 0),
-    ];
+    let expected = [sample(120, 100 * giga), sample(125, 150 * giga), sample(130, 50 * giga), sample(135, 0)];
     assert_eq!(drawn.samples[&net], expected);
 }
 
@@ -73,10 +59,7 @@ fn metrics_add_up_what_overlaps() {
 fn nonblocking_collectives_are_requested_when_enqueued() {
     for (records, expected) in [
         (CollectiveRecords::None, vec![]),
-        (
-            CollectiveRecords::Nonblocking,
-            vec![Role::CollectiveRequest, Role::CollectiveComplete],
-        ),
+        (CollectiveRecords::Nonblocking, vec![Role::CollectiveRequest, Role::CollectiveComplete]),
     ] {
         let mut stream = stream();
         stream.options.collectives = records;

@@ -14,9 +14,7 @@ fn draw(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Drawn {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     stream.event(CHANNEL, 0, (100, Some(200)), kernel(1100));
-    let args = StateArgs::GpuTime {
-        gpu_ns: stop_gpu_ns,
-    };
+    let args = StateArgs::GpuTime { gpu_ns: stop_gpu_ns };
     stream.state(CHANNEL, 190, state::KERNEL_CH_STOP, args);
     for (number, &(gpu_ns, stop)) in (0_u8..).zip(phases) {
         let id = 30 + u64::from(number);

@@ -21,23 +21,13 @@ fn replays_are_numbered_and_what_was_captured_did_not_run() {
     }
     let drawn = stream.draw();
     let replays = &drawn.model.links.replays;
-    let numbers: Vec<Option<u64>> = drawn
-        .model
-        .links
-        .activities
-        .all
-        .iter()
-        .map(|activity| activity.replay)
-        .collect();
+    let numbers: Vec<Option<u64>> = drawn.model.links.activities.all.iter().map(|activity| activity.replay).collect();
     assert_eq!(numbers, [None, Some(2), Some(1)], "by time, not by arrival");
     let mut calls = drawn.model.tables.rows::<CollApi>();
     let (call, _) = calls.next().expect("one call");
     assert_eq!(replays.of_call(EventRow::CollApi(call)), 2);
     let location = &drawn.locations[&(LocationKey::Communicator(0), 0)];
-    let expected = [
-        (InstanceKind::Operation, 5000, 5080),
-        (InstanceKind::Operation, 6000, 6080),
-    ];
+    let expected = [(InstanceKind::Operation, 5000, 5080), (InstanceKind::Operation, 6000, 6080)];
     assert_eq!(location[..], expected);
     assert_eq!(drawn.records[&LocationKey::Communicator(0)].len(), 4);
     assert_eq!(drawn.counts.foreign, 0);
@@ -48,10 +38,7 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     let graph_captured = true;
-    let group = Body::GroupApi(event::GroupApi {
-        graph_captured,
-        depth: 1,
-    });
+    let group = Body::GroupApi(event::GroupApi { graph_captured, depth: 1 });
     let call = Body::CollApi(event::CollApi {
         func: stream.symbols.intern("AllReduce"),
         count: 1,
@@ -77,13 +64,7 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
         }
     }
     let drawn = stream.draw();
-    let numbers: Vec<(bool, Option<u64>)> = drawn
-        .model
-        .links
-        .activities
-        .all
-        .iter()
-        .map(|activity| (activity.is_at_capture, activity.replay))
-        .collect();
+    let numbers: Vec<(bool, Option<u64>)> =
+        drawn.model.links.activities.all.iter().map(|activity| (activity.is_at_capture, activity.replay)).collect();
     assert_eq!(numbers, [(true, None), (false, Some(1))]);
 }

@@ -61,10 +61,7 @@ fn only_kernel_2_is_suspicious(drawn: &Drawn) {
             assert_eq!((operation.0, operation.1), channel, "kernel {number}");
             assert_eq!(operation.2, Timing::KernelChannel, "kernel {number}");
             let off = channel.0.abs_diff(truth(number).0 - AHEAD_NS);
-            assert!(
-                off <= residual,
-                "kernel {number} is {off} ns off, {clock:?}"
-            );
+            assert!(off <= residual, "kernel {number} is {off} ns off, {clock:?}");
         }
     }
     assert_eq!(operations.len(), 5);
@@ -126,11 +123,7 @@ fn stamps_that_were_never_written_are_not_used() {
 fn stamps_that_no_timer_shows_are_not_used() {
     for impossible in [(truth(2).0, u64::MAX), (1 << 63, (1 << 63) + 7)] {
         let stamps = |number| {
-            if number == 2 {
-                impossible
-            } else {
-                truth(number)
-            }
+            if number == 2 { impossible } else { truth(number) }
         };
         let drawn = kernels(5, stamps);
         assert_eq!(drawn.counts.gpu_times_impossible, 1);
@@ -142,13 +135,7 @@ fn stamps_that_no_timer_shows_are_not_used() {
 fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
     // Kernels 20 to 39 were read when the GPU was a ring of 64 further.
     let is_overrun = |number| (20..40).contains(&number);
-    let drawn = kernels(200, |number| {
-        truth(if is_overrun(number) {
-            number + 64
-        } else {
-            number
-        })
-    });
+    let drawn = kernels(200, |number| truth(if is_overrun(number) { number + 64 } else { number }));
     assert_eq!(drawn.counts.gpu_times_repeated, 20);
     assert_eq!(drawn.counts.gpu_times_suspicious, 20);
     let clock = &drawn.model.gpu_clocks[0];
@@ -157,10 +144,7 @@ fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
         let on_gpu = operation.2 == Timing::KernelChannel;
         assert_eq!(on_gpu, !is_overrun(number), "kernel {number}");
         let off = operation.0.abs_diff(truth(number).0 - AHEAD_NS);
-        assert!(
-            !on_gpu || off <= clock.quality.residual_ns,
-            "kernel {number}: {off} ns off"
-        );
+        assert!(!on_gpu || off <= clock.quality.residual_ns, "kernel {number}: {off} ns off");
     }
 }
 

@@ -49,14 +49,7 @@ fn what_a_step_waits_for_is_a_chain() {
                 (InstanceKind::SendWait, 120, 150),
             ],
         ),
-        (
-            true,
-            &[(8, 101), (9, 120)],
-            &[
-                (InstanceKind::SendGpuWait, 100, 120),
-                (InstanceKind::SendWait, 120, 150),
-            ],
-        ),
+        (true, &[(8, 101), (9, 120)], &[(InstanceKind::SendGpuWait, 100, 120), (InstanceKind::SendWait, 120, 150)]),
         (
             false,
             &[(10, 100), (11, 120), (12, 130)],
@@ -67,14 +60,7 @@ fn what_a_step_waits_for_is_a_chain() {
             ],
         ),
         // The first state was lost.
-        (
-            false,
-            &[(12, 130)],
-            &[
-                (InstanceKind::RecvWait, 100, 130),
-                (InstanceKind::RecvGpuWait, 130, 150),
-            ],
-        ),
+        (false, &[(12, 130)], &[(InstanceKind::RecvWait, 100, 130), (InstanceKind::RecvGpuWait, 130, 150)]),
         (true, &[], &[(InstanceKind::Step, 100, 150)]),
     ];
     for (is_send, told, expected) in cases {
@@ -109,10 +95,7 @@ fn a_step_without_stop_ends_when_its_slot_is_used_again_or_its_operation_stops()
     stream.event(30, OP, (100, None), step(0));
     stream.event(31, OP, (140, None), step(8));
     let drawn = stream.draw();
-    let expected = [
-        (InstanceKind::Step, 100, 140),
-        (InstanceKind::Step, 140, 190),
-    ];
+    let expected = [(InstanceKind::Step, 100, 140), (InstanceKind::Step, 140, 190)];
     assert_eq!(drawn.locations[&location(false, 0)], expected);
     assert_eq!((drawn.counts.closed, drawn.counts.overflowed), (2, 0));
     assert_eq!(drawn.counts.kinds.get(Kind::ProxyStep).unfinished, 2);
@@ -126,10 +109,7 @@ fn a_step_of_a_transfer_that_hangs_is_shown_to_the_end() {
     states(&mut stream, 30, &[(8, 103), (20, 104)]);
     stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
     let drawn = stream.draw();
-    let expected = [
-        (InstanceKind::SendGpuWait, 102, 104),
-        (InstanceKind::SendPeerWait, 104, 800),
-    ];
+    let expected = [(InstanceKind::SendGpuWait, 102, 104), (InstanceKind::SendPeerWait, 104, 800)];
     assert_eq!(drawn.locations[&location(true, 0)], expected);
     assert_eq!(drawn.counts.closed, 0);
 }

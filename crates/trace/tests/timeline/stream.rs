@@ -54,12 +54,7 @@ pub(crate) struct Drawn {
 
 impl Stream {
     pub(crate) fn put(&mut self, slot: u16, ticks: u64, id: u64, body: RecordBody) -> &mut Self {
-        let record = Record {
-            slot,
-            ticks,
-            id,
-            body,
-        };
+        let record = Record { slot, ticks, id, body };
         self.records.push(record);
         self
     }
@@ -80,13 +75,7 @@ impl Stream {
     }
 
     /// A started event that stops at `end`, if it does.
-    pub(crate) fn event(
-        &mut self,
-        id: u64,
-        parent: u64,
-        span: (u64, Option<u64>),
-        fields: Body<Symbol>,
-    ) -> &mut Self {
+    pub(crate) fn event(&mut self, id: u64, parent: u64, span: (u64, Option<u64>), fields: Body<Symbol>) -> &mut Self {
         self.event_of(CONTEXT, id, parent, span, fields)
     }
 
@@ -98,12 +87,7 @@ impl Stream {
         span: (u64, Option<u64>),
         fields: Body<Symbol>,
     ) -> &mut Self {
-        let start = Start {
-            parent,
-            context,
-            rank: 1,
-            body: fields,
-        };
+        let start = Start { parent, context, rank: 1, body: fields };
         self.put(0, span.0, id, RecordBody::Start(start));
         if let Some(end) = span.1 {
             self.put(0, end, id, RecordBody::Stop);
@@ -117,10 +101,7 @@ impl Stream {
 
     /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
     pub(crate) fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
-        let group = Body::GroupApi(event::GroupApi {
-            graph_captured: captured,
-            depth: 1,
-        });
+        let group = Body::GroupApi(event::GroupApi { graph_captured: captured, depth: 1 });
         let call = Body::CollApi(event::CollApi {
             func: self.symbols.intern("AllReduce"),
             count: 1,
@@ -133,12 +114,7 @@ impl Stream {
         let coll = self.coll(base + 100, 0);
         self.event(base, 0, (at, Some(at + 9)), group)
             .event(base + 1, base, (at + 1, Some(at + 2)), call)
-            .event(
-                base + 2,
-                base,
-                (at + 3, Some(at + 5)),
-                Body::KernelLaunch(event::KernelLaunch { stream: 1 }),
-            )
+            .event(base + 2, base, (at + 3, Some(at + 5)), Body::KernelLaunch(event::KernelLaunch { stream: 1 }))
             .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
     }
 
@@ -191,10 +167,7 @@ impl Stream {
             tables.threads[at].name.clone()
         });
         let threads = threads.collect();
-        let rows = timeline
-            .locations
-            .iter()
-            .map(|location| (location.key, location.sibling));
+        let rows = timeline.locations.iter().map(|location| (location.key, location.sibling));
         let rows = rows.collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let mut locations = BTreeMap::new();
@@ -206,9 +179,7 @@ impl Stream {
             locations.insert((key, location.sibling), items.collect());
             location.sort();
             let mut cut = 0;
-            let events: Vec<TimelineEvent> = location
-                .events(location.instances.iter(), &mut cut)
-                .collect();
+            let events: Vec<TimelineEvent> = location.events(location.instances.iter(), &mut cut).collect();
             let messages = events.iter().filter_map(|event| match event.body {
                 EventBody::Message(message) => Some(message),
                 _ => None,
@@ -221,15 +192,7 @@ impl Stream {
                 }
             }
         }
-        Drawn {
-            rows,
-            threads,
-            locations,
-            records,
-            samples,
-            model,
-            counts,
-        }
+        Drawn { rows, threads, locations, records, samples, model, counts }
     }
 }
 
@@ -246,14 +209,7 @@ impl Drawn {
 }
 
 pub(crate) fn proxy_op(is_send: bool) -> Body<Symbol> {
-    Body::ProxyOp(event::ProxyOp {
-        pid: 1,
-        channel: 0,
-        peer: 0,
-        steps: 1,
-        chunk_bytes: 1,
-        is_send,
-    })
+    Body::ProxyOp(event::ProxyOp { pid: 1, channel: 0, peer: 0, steps: 1, chunk_bytes: 1, is_send })
 }
 
 pub(crate) const fn kernel(gpu_ns: u64) -> Body<Symbol> {

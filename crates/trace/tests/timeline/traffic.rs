@@ -81,12 +81,7 @@ fn of_several_launches_the_first_is_not_too_late() {
     let mut stream = on_hosts(2);
     stream.collective(10, 100, false);
     // Another plan of the group, launched before the first was reported.
-    stream.event(
-        19,
-        10,
-        (105, Some(106)),
-        Body::KernelLaunch(event::KernelLaunch { stream: 1 }),
-    );
+    stream.event(19, 10, (105, Some(106)), Body::KernelLaunch(event::KernelLaunch { stream: 1 }));
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
     assert_eq!(times(&said(&mut stream).passages), [(103, 160)]);
 }
@@ -94,12 +89,9 @@ fn of_several_launches_the_first_is_not_too_late() {
 #[test]
 fn a_root_waits_or_is_waited_for() {
     // Rank 1: as the root, and as another.
-    for (func, root, expected) in [
-        ("Broadcast", 1, (103, 0)),
-        ("Broadcast", 0, (0, 160)),
-        ("Reduce", 1, (0, 160)),
-        ("Reduce", 0, (103, 0)),
-    ] {
+    for (func, root, expected) in
+        [("Broadcast", 1, (103, 0)), ("Broadcast", 0, (0, 160)), ("Reduce", 1, (0, 160)), ("Reduce", 0, (103, 0))]
+    {
         let mut stream = on_hosts(2);
         stream.collective(10, 100, false);
         stream.event(21, 13, (110, Some(160)), proxy_op(false));
@@ -111,11 +103,7 @@ fn a_root_waits_or_is_waited_for() {
                 (*func, *of) = (name, root);
             }
         }
-        assert_eq!(
-            times(&said(&mut stream).passages),
-            [expected],
-            "{func} {root}"
-        );
+        assert_eq!(times(&said(&mut stream).passages), [expected], "{func} {root}");
     }
 }
 
@@ -134,18 +122,8 @@ fn message(stream: &mut Stream, is_send: bool) {
     });
     stream.event(30, 0, (106, Some(107)), p2p);
     stream.event(31, 30, (110, Some(160)), proxy_op(is_send));
-    stream.event(
-        32,
-        31,
-        (111, Some(150)),
-        Body::ProxyStep(event::ProxyStep { step: 0 }),
-    );
-    stream.event(
-        33,
-        31,
-        (112, Some(151)),
-        Body::ProxyStep(event::ProxyStep { step: 1 }),
-    );
+    stream.event(32, 31, (111, Some(150)), Body::ProxyStep(event::ProxyStep { step: 0 }));
+    stream.event(33, 31, (112, Some(151)), Body::ProxyStep(event::ProxyStep { step: 1 }));
 }
 
 /// From, to, channel and step, whether it is the sender's, when.
@@ -153,8 +131,7 @@ type Seen = (u32, u32, (i32, i32), bool, u64);
 
 fn ends(traffic: &Traffic) -> Vec<Seen> {
     let ends = traffic.ends.iter();
-    ends.map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns))
-        .collect()
+    ends.map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns)).collect()
 }
 
 #[test]
@@ -197,9 +174,7 @@ fn a_long_run_has_a_bounded_sample_that_is_the_same_elsewhere() {
             stream.collective(base, 100 + number * pace, false);
             for record in &mut stream.records {
                 if let RecordBody::Start(start) = &mut record.body
-                    && let Body::Coll(event::Coll {
-                        sequence, count, ..
-                    }) = &mut start.body
+                    && let Body::Coll(event::Coll { sequence, count, .. }) = &mut start.body
                     && record.id == base + 3
                 {
                     (*sequence, *count) = (number, 1 + number * 7919 % 64);
@@ -209,17 +184,7 @@ fn a_long_run_has_a_bounded_sample_that_is_the_same_elsewhere() {
         said(&mut stream)
     };
     let (one, other) = (sample(20), sample(33));
-    let keys = |traffic: &Traffic| {
-        traffic
-            .passages
-            .iter()
-            .map(|one| one.key)
-            .collect::<Vec<_>>()
-    };
+    let keys = |traffic: &Traffic| traffic.passages.iter().map(|one| one.key).collect::<Vec<_>>();
     assert_eq!(keys(&one), keys(&other));
-    assert!(
-        (32..=64).contains(&one.passages.len()),
-        "{}",
-        one.passages.len()
-    );
+    assert!((32..=64).contains(&one.passages.len()), "{}", one.passages.len());
 }

@@ -31,12 +31,7 @@ pub(super) fn sample(timestamp_ns: impl Fn() -> Option<u64>) -> Option<Sample> {
         if is_better {
             best = Some(Sample {
                 ticks: before + half,
-                sample: ClockSample {
-                    clock: GpuClock::Cupti,
-                    ordinal: ALL_DEVICES,
-                    gpu_ns,
-                    uncertainty_ticks: half,
-                },
+                sample: ClockSample { clock: GpuClock::Cupti, ordinal: ALL_DEVICES, gpu_ns, uncertainty_ticks: half },
             });
         }
     }
@@ -85,9 +80,7 @@ mod tests {
 
     fn foreign_at(readings: &[(u64, u64)]) -> Vec<usize> {
         let mut rate = Rate::default();
-        (0..readings.len())
-            .filter(|at| rate.is_foreign(readings[*at].0, readings[*at].1))
-            .collect()
+        (0..readings.len()).filter(|at| rate.is_foreign(readings[*at].0, readings[*at].1)).collect()
     }
 
     #[test]
@@ -106,9 +99,7 @@ mod tests {
     #[test]
     fn a_slewed_clock_is_not_reported() {
         // NTP slews by at most 500 ppm.
-        let readings: Vec<_> = (0..8)
-            .map(|n| (n * SECOND, n * SECOND * 10_005 / 10_000))
-            .collect();
+        let readings: Vec<_> = (0..8).map(|n| (n * SECOND, n * SECOND * 10_005 / 10_000)).collect();
         assert_eq!(foreign_at(&readings), [0_usize; 0]);
     }
 

@@ -1,8 +1,7 @@
 //! Converts CUPTI's records, by fixed offsets.
 
 use cupti_sys::constants::{
-    EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY,
-    KIND_MEMCPY2,
+    EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_MEMCPY2,
 };
 use cupti_sys::record::{self, api, copy, external, kernel, peer_copy};
 
@@ -34,15 +33,9 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Decoded> {
             if external::EXTERNAL_KIND.of(bytes)? != EXTERNAL_CUSTOM2 {
                 return Some(Decoded::Other);
             }
-            Decoded::External {
-                correlation: external::CORRELATION.of(bytes)?,
-                id: external::EXTERNAL.of(bytes)?,
-            }
+            Decoded::External { correlation: external::CORRELATION.of(bytes)?, id: external::EXTERNAL.of(bytes)? }
         }
-        KIND_DRIVER => Decoded::DriverCall {
-            correlation: api::CORRELATION.of(bytes)?,
-            cbid: api::CBID.of(bytes)?,
-        },
+        KIND_DRIVER => Decoded::DriverCall { correlation: api::CORRELATION.of(bytes)?, cbid: api::CBID.of(bytes)? },
         KIND_CONCURRENT_KERNEL => Decoded::Kernel(kernel_of(bytes)?),
         KIND_MEMCPY => Decoded::Copy(copy_of(bytes)?),
         KIND_MEMCPY2 => Decoded::Copy(peer_copy_of(bytes)?),
@@ -58,16 +51,8 @@ fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
         stream: kernel::STREAM.of(bytes)?,
         start_ns: kernel::START.of(bytes)?,
         end_ns: kernel::END.of(bytes)?,
-        grid: [
-            kernel::GRID_X.of(bytes)?,
-            kernel::GRID_Y.of(bytes)?,
-            kernel::GRID_Z.of(bytes)?,
-        ],
-        block: [
-            kernel::BLOCK_X.of(bytes)?,
-            kernel::BLOCK_Y.of(bytes)?,
-            kernel::BLOCK_Z.of(bytes)?,
-        ],
+        grid: [kernel::GRID_X.of(bytes)?, kernel::GRID_Y.of(bytes)?, kernel::GRID_Z.of(bytes)?],
+        block: [kernel::BLOCK_X.of(bytes)?, kernel::BLOCK_Y.of(bytes)?, kernel::BLOCK_Z.of(bytes)?],
         static_shared_bytes: kernel::STATIC_SHARED_BYTES.of(bytes)?,
         dynamic_shared_bytes: kernel::DYNAMIC_SHARED_BYTES.of(bytes)?,
         registers_per_thread: kernel::REGISTERS_PER_THREAD.of(bytes)?,
@@ -125,9 +110,7 @@ mod tests {
 
     /// A record of this kind, whose bytes are their own offsets.
     fn record(kind: u32, size: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> = (0..size)
-            .map(|at| u8::try_from(at % 251).unwrap())
-            .collect();
+        let mut bytes: Vec<u8> = (0..size).map(|at| u8::try_from(at % 251).unwrap()).collect();
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());
         bytes
     }
@@ -145,8 +128,7 @@ mod tests {
     fn kernels_of_all_sizes_are_read_alike() {
         // CUDA 11.8, 12, 13.0, 13.1, 13.3, 13.4, and one to come.
         for size in [200, 208, 216, 224, 232, 248, 320] {
-            let Some(Decoded::Kernel(kernel)) = decode(&record(KIND_CONCURRENT_KERNEL, size))
-            else {
+            let Some(Decoded::Kernel(kernel)) = decode(&record(KIND_CONCURRENT_KERNEL, size)) else {
                 panic!("{size}");
             };
             let source_graph_node = if size >= 248 { long(240) } else { 0 };
@@ -178,20 +160,14 @@ mod tests {
                 panic!("{size}");
             };
             let count = if size >= 96 { u32::MAX } else { 1 };
-            assert_eq!(
-                (copy.correlation, copy.bytes, copy.count, copy.kind),
-                (word(44), long(8), count, 4)
-            );
+            assert_eq!((copy.correlation, copy.bytes, copy.count, copy.kind), (word(44), long(8), count, 4));
             assert_eq!((copy.source_device, copy.graph_node), (word(32), long(64)));
         }
         let Some(Decoded::Copy(copy)) = decode(&record(KIND_MEMCPY2, 96)) else {
             panic!();
         };
         assert_eq!((copy.correlation, copy.graph_node), (word(60), long(72)));
-        assert_eq!(
-            (copy.source_device, copy.destination_device),
-            (word(44), word(52))
-        );
+        assert_eq!((copy.source_device, copy.destination_device), (word(44), word(52)));
     }
 
     #[test]
@@ -200,10 +176,7 @@ mod tests {
         bytes[4..8].copy_from_slice(&3_u32.to_ne_bytes());
         assert_eq!(decode(&bytes), Some(Decoded::Other));
         bytes[4..8].copy_from_slice(&5_u32.to_ne_bytes());
-        let ours = Decoded::External {
-            correlation: word(16),
-            id: long(8),
-        };
+        let ours = Decoded::External { correlation: word(16), id: long(8) };
         assert_eq!(decode(&bytes), Some(ours));
     }
 

@@ -120,10 +120,7 @@ impl<W: Work> Join<W> {
     /// The number of launches whose work has not come.
     #[cfg(test)]
     fn open(&self) -> usize {
-        self.launches
-            .values()
-            .filter(|launch| !launch.matched)
-            .count()
+        self.launches.values().filter(|launch| !launch.matched).count()
     }
 
     /// Extends a correlation id, which has 32 bits and overflows: ids close to the newest have its overflow count.
@@ -148,31 +145,14 @@ impl<W: Work> Join<W> {
     }
 
     /// A call was made under `id`, at `now`; `has_many`: for a collective with several pieces of work.
-    pub(super) fn call(
-        &mut self,
-        now: Duration,
-        correlation: u32,
-        id: u64,
-        has_many: bool,
-        out: &mut Vec<Joined<W>>,
-    ) {
+    pub(super) fn call(&mut self, now: Duration, correlation: u32, id: u64, has_many: bool, out: &mut Vec<Joined<W>>) {
         self.expects_ids = true;
         let key = self.key(correlation);
         self.calls.insert(key, id);
-        self.launches.entry(id).or_insert(Launch {
-            matched: false,
-            has_many,
-        });
-        self.young.push_back(Call {
-            since: now,
-            key,
-            id,
-        });
+        self.launches.entry(id).or_insert(Launch { matched: false, has_many });
+        self.young.push_back(Call { since: now, key, id });
         if let Some(waited) = self.waiting.remove(&key) {
-            out.extend(waited.into_iter().map(|work| Joined {
-                owner: Owner::Launch(id),
-                work,
-            }));
+            out.extend(waited.into_iter().map(|work| Joined { owner: Owner::Launch(id), work }));
             self.has_matched(key, id);
         }
     }
@@ -189,28 +169,15 @@ impl<W: Work> Join<W> {
     }
 
     /// GPU work ran.
-    pub(super) fn work(
-        &mut self,
-        now: Duration,
-        correlation: u32,
-        work: W,
-        out: &mut Vec<Joined<W>>,
-    ) {
+    pub(super) fn work(&mut self, now: Duration, correlation: u32, work: W, out: &mut Vec<Joined<W>>) {
         let key = self.key(correlation);
         if let Some(&id) = self.calls.get(&key) {
             self.has_matched(key, id);
-            out.push(Joined {
-                owner: Owner::Launch(id),
-                work,
-            });
+            out.push(Joined { owner: Owner::Launch(id), work });
         } else if work.is_of_graph() || !self.expects_ids {
             out.push(owned_by_name(work));
         } else {
-            let waits = if work.is_nccl_by_name() {
-                &mut self.nccl_waits
-            } else {
-                &mut self.other_waits
-            };
+            let waits = if work.is_nccl_by_name() { &mut self.nccl_waits } else { &mut self.other_waits };
             waits.push_back(Waiting { since: now, key });
             self.waiting.entry(key).or_default().push(work);
         }
@@ -237,10 +204,7 @@ impl<W: Work> Join<W> {
     }
 
     fn sweep_calls(&mut self, now: Duration) {
-        while let Some(call) = self
-            .young
-            .pop_front_if(|call| has_passed(now, call.since, KEEP_MATCHED))
-        {
+        while let Some(call) = self.young.pop_front_if(|call| has_passed(now, call.since, KEEP_MATCHED)) {
             match self.launches.get(&call.id) {
                 Some(launch) if launch.matched && !launch.has_many => {
                     self.launches.remove(&call.id);
@@ -252,30 +216,20 @@ impl<W: Work> Join<W> {
                 }
             }
         }
-        while let Some(call) = self
-            .old
-            .pop_front_if(|call| has_passed(now, call.since, KEEP))
-        {
+        while let Some(call) = self.old.pop_front_if(|call| has_passed(now, call.since, KEEP)) {
             self.give_up(call);
         }
     }
 
     fn give_up(&mut self, call: Call) {
         self.calls.remove(&call.key);
-        if self
-            .launches
-            .remove(&call.id)
-            .is_some_and(|launch| !launch.matched)
-        {
+        if self.launches.remove(&call.id).is_some_and(|launch| !launch.matched) {
             self.unmatched += 1;
         }
     }
 
     fn sweep_work(&mut self, now: Duration, out: &mut Vec<Joined<W>>) {
-        for (waits, keep) in [
-            (&mut self.nccl_waits, KEEP),
-            (&mut self.other_waits, KEEP_OTHERS),
-        ] {
+        for (waits, keep) in [(&mut self.nccl_waits, KEEP), (&mut self.other_waits, KEEP_OTHERS)] {
             while let Some(entry) = {
                 let is_full = self.waiting.len() > MOST_WAITING;
                 waits.pop_front_if(|entry| is_full || has_passed(now, entry.since, keep))
@@ -292,10 +246,7 @@ impl<W: Work> Join<W> {
             let waited = self.waiting.remove(&entry.key).unwrap_or_default();
             out.extend(waited.into_iter().map(owned_by_name));
         }
-        for call in std::mem::take(&mut self.young)
-            .into_iter()
-            .chain(std::mem::take(&mut self.old))
-        {
+        for call in std::mem::take(&mut self.young).into_iter().chain(std::mem::take(&mut self.old)) {
             self.give_up(call);
         }
     }
@@ -306,11 +257,7 @@ fn has_passed(now: Duration, since: Duration, time: Duration) -> bool {
 }
 
 fn owned_by_name<W: Work>(work: W) -> Joined<W> {
-    let owner = if work.is_nccl_by_name() {
-        Owner::Nccl
-    } else {
-        Owner::Foreign
-    };
+    let owner = if work.is_nccl_by_name() { Owner::Nccl } else { Owner::Foreign };
     Joined { owner, work }
 }
 

@@ -217,8 +217,7 @@ impl Reading {
                     copy.count = 1;
                 }
                 let joined = &mut self.joined;
-                self.join
-                    .work(now, copy.correlation, Piece::Copy(copy), joined);
+                self.join.work(now, copy.correlation, Piece::Copy(copy), joined);
             }
             Decoded::Other => {}
         }
@@ -305,10 +304,7 @@ impl Reading {
         self.join.end(&mut self.joined);
         self.write(out);
         // Including launches without any record.
-        out.count(
-            GpuCount::Unfinished,
-            self.pushed.saturating_sub(self.settled),
-        );
+        out.count(GpuCount::Unfinished, self.pushed.saturating_sub(self.settled));
     }
 
     fn bad_record(&mut self, what: &str, out: &mut dyn Output) {

@@ -38,10 +38,7 @@ impl Names {
     /// # Safety
     /// The address is 0, or that of a string in CUPTI's memory: of a record whose buffer is being read.
     pub(super) unsafe fn of_record(&mut self, address: NameAddress) -> NameId {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "an address: pointers have 64 bits where CUDA is"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits where CUDA is")]
         let pointer = ptr::with_exposed_provenance::<std::ffi::c_char>(address.0 as usize);
         if pointer.is_null() {
             return Self::NONE;
@@ -60,10 +57,7 @@ impl Names {
         }
         let id = NameId(self.all.len());
         let is_nccl = is_nccl(text.to_bytes());
-        self.all.push(Known {
-            text: text.to_owned(),
-            is_nccl,
-        });
+        self.all.push(Known { text: text.to_owned(), is_nccl });
         self.ids.insert(text.to_owned(), id);
         id
     }
@@ -81,9 +75,7 @@ impl Names {
 }
 
 fn is_nccl(name: &[u8]) -> bool {
-    OF_NCCL
-        .iter()
-        .any(|part| name.windows(part.len()).any(|window| window == *part))
+    OF_NCCL.iter().any(|part| name.windows(part.len()).any(|window| window == *part))
 }
 
 #[cfg(test)]

@@ -53,9 +53,7 @@ impl Reports {
         if !code.is_success() {
             self.once(Fault::FlushFailed, out, || {
                 let remedy = remedy(code);
-                format!(
-                    "CUPTI does not give its records back, {code}{remedy}; kernels may be missing"
-                )
+                format!("CUPTI does not give its records back, {code}{remedy}; kernels may be missing")
             });
         }
     }
@@ -87,30 +85,24 @@ impl Reports {
 
     /// CUPTI dropped records.
     pub(super) fn dropped(&mut self, records: u64, out: &mut dyn Output) {
-        self.once(Fault::Dropped, out, || {
-            format!("CUPTI dropped {records} records: kernels are missing")
-        });
+        self.once(Fault::Dropped, out, || format!("CUPTI dropped {records} records: kernels are missing"));
     }
 
     /// A buffer cannot be read to its end.
     pub(super) fn bad_record(&mut self, what: &str, out: &mut dyn Output) {
         self.once(Fault::BadRecord, out, || {
-            format!(
-                "CUPTI gave a buffer that cannot be read to its end: {what}; kernels may be missing"
-            )
+            format!("CUPTI gave a buffer that cannot be read to its end: {what}; kernels may be missing")
         });
     }
 
     /// Work has no times.
     pub(super) fn no_times(&mut self, out: &mut dyn Output) {
         self.once(Fault::NoTimes, out, || {
-            "CUPTI gave kernels or copies without times: they are counted and not recorded"
-                .to_owned()
+            "CUPTI gave kernels or copies without times: they are counted and not recorded".to_owned()
         });
     }
 }
 
 fn remedy(code: Code) -> String {
-    code.remedy()
-        .map_or(String::new(), |remedy| format!(": {remedy}"))
+    code.remedy().map_or(String::new(), |remedy| format!(": {remedy}"))
 }

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{
-    NCCL, OTHER, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings,
-};
+use super::rig::{NCCL, OTHER, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings};
 use crate::gpu::backend::Backend as _;
 use crate::gpu::cupti::Settings;
 use nccl_events::Kind;
@@ -13,93 +11,75 @@ use nccl_events::gpu::GpuCount;
 #[test]
 fn sessions_follow_each_other() {
     for level in ["24", "130500"] {
-        scenario(
-            "lives::sessions_follow_each_other",
-            &[("FAKECUPTI_API", level)],
-            || {
-                for session in 1..=3 {
-                    let mut rig = Rig::open();
-                    let launched = [rig.launch(652, 0), rig.launch(307, 1)];
-                    rig.finish();
-                    rig.all_are_joined(&launched);
-                    assert_eq!(rig.output.faults, [""; 0]);
-                    assert_eq!(rig.double.count(c"unsubscribed"), session);
-                    // After the end the plugin does not call CUPTI.
-                    rig.launch(652, 0);
-                    assert_eq!(rig.double.count(c"pushes"), session * 2);
-                }
-            },
-        );
+        scenario("lives::sessions_follow_each_other", &[("FAKECUPTI_API", level)], || {
+            for session in 1..=3 {
+                let mut rig = Rig::open();
+                let launched = [rig.launch(652, 0), rig.launch(307, 1)];
+                rig.finish();
+                rig.all_are_joined(&launched);
+                assert_eq!(rig.output.faults, [""; 0]);
+                assert_eq!(rig.double.count(c"unsubscribed"), session);
+                // After the end the plugin does not call CUPTI.
+                rig.launch(652, 0);
+                assert_eq!(rig.double.count(c"pushes"), session * 2);
+            }
+        });
     }
 }
 
 #[test]
 fn kernels_that_still_run_at_the_end_are_counted() {
     for level in ["24", "130500"] {
-        scenario(
-            "lives::kernels_that_still_run_at_the_end_are_counted",
-            &[("FAKECUPTI_API", level)],
-            || {
-                let mut rig = Rig::open();
-                let done = rig.launch(652, 0);
-                rig.double.drain();
-                let id = next_id(Kind::KernelLaunch);
-                let now = journal::clock::realtime_ns();
-                rig.backend.begins(launch_of(id));
-                rig.double.launch_at(3, NCCL, now, now + 3_600_000_000_000);
-                rig.backend.ends(id);
-                let began = Instant::now();
-                rig.finish_at_once();
-                assert!(began.elapsed() < Duration::from_secs(5));
-                rig.all_are_joined(&[done]);
-                let lost = rig.output.get(GpuCount::KernelsWithoutTimes)
-                    + rig.output.get(GpuCount::Unmatched)
-                    + rig.output.get(GpuCount::Unfinished);
-                assert_eq!(lost, 1, "{:?}", rig.output.counts);
-            },
-        );
+        scenario("lives::kernels_that_still_run_at_the_end_are_counted", &[("FAKECUPTI_API", level)], || {
+            let mut rig = Rig::open();
+            let done = rig.launch(652, 0);
+            rig.double.drain();
+            let id = next_id(Kind::KernelLaunch);
+            let now = journal::clock::realtime_ns();
+            rig.backend.begins(launch_of(id));
+            rig.double.launch_at(3, NCCL, now, now + 3_600_000_000_000);
+            rig.backend.ends(id);
+            let began = Instant::now();
+            rig.finish_at_once();
+            assert!(began.elapsed() < Duration::from_secs(5));
+            rig.all_are_joined(&[done]);
+            let lost = rig.output.get(GpuCount::KernelsWithoutTimes)
+                + rig.output.get(GpuCount::Unmatched)
+                + rig.output.get(GpuCount::Unfinished);
+            assert_eq!(lost, 1, "{:?}", rig.output.counts);
+        });
     }
 }
 
 #[test]
 fn a_stop_on_another_thread_does_nothing_there() {
-    scenario(
-        "lives::a_stop_on_another_thread_does_nothing_there",
-        &[],
-        || {
-            let mut rig = Rig::open();
+    scenario("lives::a_stop_on_another_thread_does_nothing_there", &[], || {
+        let mut rig = Rig::open();
+        let id = next_id(Kind::KernelLaunch);
+        rig.backend.begins(launch_of(id));
+        let correlation = rig.double.launch(652, 0, NCCL);
+        std::thread::scope(|scope| {
+            scope.spawn(|| rig.backend.ends(id));
+        });
+        assert_eq!(rig.double.count(c"pops"), 0);
+        // Later launches have their own ids, and the stack does not grow without limit.
+        let mut launched = vec![super::rig::Launched { id: id.get(), correlation }];
+        launched.push(rig.launch(652, 0));
+        for _ in 0..20 {
             let id = next_id(Kind::KernelLaunch);
             rig.backend.begins(launch_of(id));
             let correlation = rig.double.launch(652, 0, NCCL);
+            launched.push(super::rig::Launched { id: id.get(), correlation });
             std::thread::scope(|scope| {
                 scope.spawn(|| rig.backend.ends(id));
             });
-            assert_eq!(rig.double.count(c"pops"), 0);
-            // Later launches have their own ids, and the stack does not grow without limit.
-            let mut launched = vec![super::rig::Launched {
-                id: id.get(),
-                correlation,
-            }];
-            launched.push(rig.launch(652, 0));
-            for _ in 0..20 {
-                let id = next_id(Kind::KernelLaunch);
-                rig.backend.begins(launch_of(id));
-                let correlation = rig.double.launch(652, 0, NCCL);
-                launched.push(super::rig::Launched {
-                    id: id.get(),
-                    correlation,
-                });
-                std::thread::scope(|scope| {
-                    scope.spawn(|| rig.backend.ends(id));
-                });
-            }
-            rig.finish();
-            rig.all_are_joined(&launched);
-            assert_eq!(rig.double.count(c"pushes"), 22);
-            assert!(rig.double.count(c"pops") >= 14);
-            assert_eq!(rig.double.count(c"pops_of_nothing"), 0);
-        },
-    );
+        }
+        rig.finish();
+        rig.all_are_joined(&launched);
+        assert_eq!(rig.double.count(c"pushes"), 22);
+        assert!(rig.double.count(c"pops") >= 14);
+        assert_eq!(rig.double.count(c"pops_of_nothing"), 0);
+    });
 }
 
 #[test]
@@ -120,10 +100,7 @@ fn a_forked_child_does_not_call_cupti() {
         let mut status = 0;
         // SAFETY: the child of this test, and a variable of its own.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
-        assert!(
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7,
-            "{status}"
-        );
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status}");
         rig.finish();
         rig.all_are_joined(&[launched]);
     });
@@ -154,36 +131,23 @@ fn without_a_driver_cupti_is_not_loaded() {
 
 #[test]
 fn with_a_stub_driver_cupti_is_not_loaded() {
-    scenario(
-        "lives::with_a_stub_driver_cupti_is_not_loaded",
-        &[("FAKEGPU_DRIVER", "stub")],
-        || {
-            let refused = refusal(&settings());
-            assert!(refused.contains("stub of a CUDA toolkit"), "{refused}");
-            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-            assert!(!maps.contains("fake_cupti"));
-        },
-    );
+    scenario("lives::with_a_stub_driver_cupti_is_not_loaded", &[("FAKEGPU_DRIVER", "stub")], || {
+        let refused = refusal(&settings());
+        assert!(refused.contains("stub of a CUDA toolkit"), "{refused}");
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(!maps.contains("fake_cupti"));
+    });
 }
 
 #[test]
 fn a_missing_library_is_named() {
     scenario("lives::a_missing_library_is_named", &[], || {
-        let named = Settings {
-            library: Some("/nowhere/libcupti.so.12".into()),
-            ..Settings::default()
-        };
+        let named = Settings { library: Some("/nowhere/libcupti.so.12".into()), ..Settings::default() };
         let refused = refusal(&named);
         assert!(refused.contains("/nowhere/libcupti.so.12"), "{refused}");
         let refused = refusal(&Settings::default());
-        assert!(
-            refused.contains("libcupti was not found") && refused.contains("libcupti.so.12"),
-            "{refused}"
-        );
-        let none = Settings {
-            library: Some("libm.so.6".into()),
-            ..Settings::default()
-        };
+        assert!(refused.contains("libcupti was not found") && refused.contains("libcupti.so.12"), "{refused}");
+        let none = Settings { library: Some("libm.so.6".into()), ..Settings::default() };
         let refused = refusal(&none);
         assert!(refused.contains("is not CUPTI"), "{refused}");
     });

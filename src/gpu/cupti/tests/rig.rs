@@ -25,8 +25,7 @@ const INNER: &str = "CUPTI_SCENARIO";
 pub(super) const LEVELS: [u32; 9] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500];
 
 /// The name of a kernel of NCCL.
-pub(super) const NCCL: &CStr =
-    c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+pub(super) const NCCL: &CStr = c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 /// The name of another library's kernel.
 pub(super) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
 
@@ -63,26 +62,17 @@ fn scenario_in(name: &str, variables: &[(&str, &str)], has_driver: bool, body: i
     if has_driver {
         command.env("LD_PRELOAD", built::fake_gpu());
     }
-    command
-        .env(INNER, own)
-        .envs(variables.iter().copied())
-        .env_remove("CUDA_HOME");
+    command.env(INNER, own).envs(variables.iter().copied()).env_remove("CUDA_HOME");
     let output = command.output().unwrap();
     let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     let text = String::from_utf8_lossy(&both);
     assert!(output.status.success(), "{name} {variables:?}: {text}");
-    assert!(
-        text.contains("1 passed"),
-        "no test is called {name}: {text}"
-    );
+    assert!(text.contains("1 passed"), "no test is called {name}: {text}");
 }
 
 /// Settings that name the double.
 pub(super) fn settings() -> Settings {
-    Settings {
-        library: Some(built::fake_cupti()),
-        ..Settings::default()
-    }
+    Settings { library: Some(built::fake_cupti()), ..Settings::default() }
 }
 
 /// Why CUPTI is not used.
@@ -132,11 +122,7 @@ impl Output for Recorded {
 
 /// The line, which the archive must not cut.
 fn whole(text: &str) -> String {
-    assert!(
-        text.len() <= Name::MAX_BYTES,
-        "{} bytes: {text}",
-        text.len()
-    );
+    assert!(text.len() <= Name::MAX_BYTES, "{} bytes: {text}", text.len());
     text.to_owned()
 }
 
@@ -147,10 +133,7 @@ impl Recorded {
 
     /// All counters that are not 0.
     pub(super) fn all(&self) -> Vec<(GpuCount, u64)> {
-        self.counts
-            .iter()
-            .map(|(count, number)| (*count, *number))
-            .collect()
+        self.counts.iter().map(|(count, number)| (*count, *number)).collect()
     }
 
     /// Fails unless there was one fault, with these words.
@@ -282,10 +265,7 @@ impl Rig {
         self.double.call(371);
         let correlation = self.double.launch(cbid, stream, NCCL);
         self.backend.ends(id);
-        Launched {
-            id: id.get(),
-            correlation,
-        }
+        Launched { id: id.get(), correlation }
     }
 
     pub(super) fn collect(&mut self) {
@@ -308,12 +288,8 @@ impl Rig {
         let mut expected: Vec<_> = launched.to_vec();
         expected.sort();
         let of_launches = self.output.kernels.iter().filter(|(id, _)| *id != 0);
-        let mut found: Vec<_> = of_launches
-            .map(|(id, kernel)| Launched {
-                id: *id,
-                correlation: kernel.correlation,
-            })
-            .collect();
+        let mut found: Vec<_> =
+            of_launches.map(|(id, kernel)| Launched { id: *id, correlation: kernel.correlation }).collect();
         found.sort();
         assert_eq!(found.len(), expected.len(), "{:?}", self.output.counts);
         assert!(found == expected);

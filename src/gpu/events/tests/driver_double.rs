@@ -62,14 +62,10 @@ unsafe extern "C" fn pop(context: *mut u64) -> c_int {
     answer("pop", |_| give(context, CONTEXT))
 }
 unsafe extern "C" fn primary(_device: c_int, _flags: *mut c_uint, active: *mut c_int) -> c_int {
-    answer("primary", |double| {
-        give(active, (!double.primary_is_gone).into())
-    })
+    answer("primary", |double| give(active, (!double.primary_is_gone).into()))
 }
 unsafe extern "C" fn capturing(stream: u64, status: *mut c_int) -> c_int {
-    answer("capturing", |double| {
-        give(status, double.capturing.contains(&stream).into())
-    })
+    answer("capturing", |double| give(status, double.capturing.contains(&stream).into()))
 }
 unsafe extern "C" fn stream_create(stream: *mut u64, flags: c_uint) -> c_int {
     assert_eq!(flags, 1, "it must not wait for the legacy default stream");
@@ -88,16 +84,10 @@ unsafe extern "C" fn event_create(event: *mut u64, flags: c_uint) -> c_int {
 }
 unsafe extern "C" fn event_record(event: u64, stream: u64) -> c_int {
     answer("event_record", |double| {
-        assert!(
-            !double.capturing.contains(&stream),
-            "it would become part of the graph"
-        );
+        assert!(!double.capturing.contains(&stream), "it would become part of the graph");
         let is_through = !(double.is_stuck && stream == STREAM);
         let at = is_through.then_some(double.now_ns);
-        *double
-            .events
-            .get_mut(&event)
-            .expect("an event that is there") = at;
+        *double.events.get_mut(&event).expect("an event that is there") = at;
         0
     })
 }
@@ -110,21 +100,14 @@ unsafe extern "C" fn event_query(event: u64) -> c_int {
 unsafe extern "C" fn event_elapsed(elapsed: *mut f32, from: u64, to: u64) -> c_int {
     answer("event_elapsed", |double| {
         let at = |event| double.events[&event].expect("asked for too early");
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            reason = "as the driver does"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "as the driver does")]
         let ms = ((at(to) - at(from)) as f64 / 1e6) as f32;
         give(elapsed, ms)
     })
 }
 unsafe extern "C" fn event_destroy(event: u64) -> c_int {
     answer("event_destroy", |double| {
-        double
-            .events
-            .remove(&event)
-            .expect("an event that is there");
+        double.events.remove(&event).expect("an event that is there");
         double.destroyed += 1;
         0
     })

@@ -44,10 +44,7 @@ impl Output for Recorded {
     }
 }
 
-const DEVICE: DeviceContext = DeviceContext {
-    context: CudaContext(CONTEXT),
-    ordinal: 3,
-};
+const DEVICE: DeviceContext = DeviceContext { context: CudaContext(CONTEXT), ordinal: 3 };
 
 /// The backend, with a communicator.
 fn begun(recorded: &mut Recorded) -> Events {
@@ -61,10 +58,7 @@ fn id(sequence: u64) -> EventId {
 }
 
 fn begin(events: &Events, sequence: u64) {
-    events.begins(Launch {
-        id: id(sequence),
-        stream: STREAM,
-    });
+    events.begins(Launch { id: id(sequence), stream: STREAM });
 }
 
 fn launch(events: &Events, sequence: u64, lasts_ns: i64) {
@@ -98,16 +92,10 @@ fn a_launch_has_its_time_on_the_devices_clock() {
     for (id, (start_ns, lasts_ns)) in expected {
         let time = recorded.launches[&id];
         let off_ns = time.start_ns.abs_diff(u64::try_from(start_ns).unwrap());
-        assert!(
-            off_ns <= u64::from(time.uncertainty_ns),
-            "{off_ns}: {time:?}"
-        );
+        assert!(off_ns <= u64::from(time.uncertainty_ns), "{off_ns}: {time:?}");
         assert!(time.uncertainty_ns < 600, "{time:?}");
         let off_ns = (time.end_ns - time.start_ns).abs_diff(u64::try_from(lasts_ns).unwrap());
-        assert!(
-            off_ns <= 1,
-            "a duration is told to the nanosecond: {off_ns}"
-        );
+        assert!(off_ns <= 1, "a duration is told to the nanosecond: {off_ns}");
         assert_eq!((time.ordinal, time.stream), (3, STREAM));
     }
     events.finish(&mut recorded, soon());
@@ -130,11 +118,7 @@ fn times_are_measured_from_the_nearest_reference() {
     let time = recorded.launches[&id(1).get()];
     assert!(time.uncertainty_ns <= 501, "{time:?}");
     assert_eq!((time.start_ns, time.end_ns), (0, 1000));
-    let shown: Vec<u64> = recorded
-        .samples
-        .iter()
-        .map(|sample| sample.gpu_ns)
-        .collect();
+    let shown: Vec<u64> = recorded.samples.iter().map(|sample| sample.gpu_ns).collect();
     assert!(shown.is_sorted() && shown.len() == 9, "{shown:?}");
     assert!(shown[8].abs_diff(8_000_001_000) < 9 * 40, "{shown:?}");
 }
@@ -151,10 +135,7 @@ fn launches_beyond_the_events_are_counted() {
     events.collect(&mut recorded);
     assert_eq!(recorded.counts[&GpuCount::NoEventLeft], 88);
     let queries = double(|double| double.calls["event_query"]);
-    assert!(
-        queries < 20,
-        "of what waits in one stream only the first is asked for: {queries}"
-    );
+    assert!(queries < 20, "of what waits in one stream only the first is asked for: {queries}");
     for sequence in 601..=1000 {
         launch(&events, sequence, 10);
     }
@@ -166,13 +147,7 @@ fn launches_beyond_the_events_are_counted() {
 
 #[test]
 fn an_error_of_the_driver_is_reported_once_and_not_tried_again() {
-    for function in [
-        "event_record",
-        "capturing",
-        "event_query",
-        "event_elapsed",
-        "push",
-    ] {
+    for function in ["event_record", "capturing", "event_query", "event_elapsed", "push"] {
         let mut recorded = Recorded::default();
         let events = begun(&mut recorded);
         launch(&events, 1, 10);
@@ -194,16 +169,10 @@ fn an_error_of_the_driver_is_reported_once_and_not_tried_again() {
             "{function}: {:?}",
             recorded.faults
         );
-        let not_timed: u64 = [GpuCount::Refused, GpuCount::Unfinished]
-            .iter()
-            .filter_map(|count| recorded.counts.get(count))
-            .sum();
+        let not_timed: u64 =
+            [GpuCount::Refused, GpuCount::Unfinished].iter().filter_map(|count| recorded.counts.get(count)).sum();
         assert_eq!(recorded.counts[&GpuCount::Launches], 6, "{function}");
-        assert_eq!(
-            u64::try_from(recorded.launches.len()).unwrap() + not_timed,
-            6,
-            "{function}"
-        );
+        assert_eq!(u64::try_from(recorded.launches.len()).unwrap() + not_timed, 6, "{function}");
         double(|double| double.failing.clear());
     }
 }
@@ -214,13 +183,7 @@ fn nothing_is_called_once_the_driver_has_shut_down() {
     let events = begun(&mut recorded);
     launch(&events, 1, 10);
     double(|double| {
-        for function in [
-            "push",
-            "event_query",
-            "event_record",
-            "capturing",
-            "current",
-        ] {
+        for function in ["push", "event_query", "event_record", "capturing", "current"] {
             double.failing.insert(function, 4);
         }
     });
@@ -231,11 +194,7 @@ fn nothing_is_called_once_the_driver_has_shut_down() {
     events.communicator_ends(7, &mut recorded, soon());
     events.finish(&mut recorded, soon());
     assert_eq!(double(|double| double.calls.clone()), calls);
-    assert!(
-        recorded.faults.is_empty(),
-        "an exit is no fault: {:?}",
-        recorded.faults
-    );
+    assert!(recorded.faults.is_empty(), "an exit is no fault: {:?}", recorded.faults);
     assert_eq!(recorded.counts[&GpuCount::Launches], 2);
 }
 
@@ -275,10 +234,7 @@ fn everything_is_destroyed_with_the_last_communicator() {
     assert_eq!(double(|double| double.events.len()), 0, "all events");
     assert_eq!(double(|double| double.calls["stream_destroy"]), 1);
     // The same device in a context that is made anew, whose events know nothing of the earlier ones.
-    let again = DeviceContext {
-        context: CudaContext(0xc1),
-        ..DEVICE
-    };
+    let again = DeviceContext { context: CudaContext(0xc1), ..DEVICE };
     double(|double| {
         double.current = 0xc1;
         double.now_ns = 5;
@@ -287,10 +243,7 @@ fn everything_is_destroyed_with_the_last_communicator() {
     launch(&events, 3, 10);
     events.communicator_ends(9, &mut recorded, soon());
     assert_eq!(recorded.launches.len(), 3);
-    assert!(
-        recorded.launches[&id(3).get()].start_ns > shown_ns,
-        "the clock goes on"
-    );
+    assert!(recorded.launches[&id(3).get()].start_ns > shown_ns, "the clock goes on");
     events.finish(&mut recorded, soon());
     assert!(recorded.counts[&GpuCount::Unfinished] == 0);
 }

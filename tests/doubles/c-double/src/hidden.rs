@@ -21,14 +21,8 @@ pub fn hide(name: &str, function: usize) -> Result<(), String> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     let mut entry: *mut c_void = null_mut();
     // SAFETY: takes any address; there is room for both answers.
-    let found = unsafe {
-        libc::dladdr1(
-            with_exposed_provenance(function),
-            info.as_mut_ptr(),
-            &raw mut entry,
-            RTLD_DL_SYMENT,
-        )
-    };
+    let found =
+        unsafe { libc::dladdr1(with_exposed_provenance(function), info.as_mut_ptr(), &raw mut entry, RTLD_DL_SYMENT) };
     // SAFETY: all zeroes are valid (pointers that are NULL), whether or not dladdr1 wrote.
     let info = unsafe { info.assume_init() };
     if found == 0 || info.dli_sname.is_null() || entry.is_null() {
@@ -44,13 +38,7 @@ pub fn hide(name: &str, function: usize) -> Result<(), String> {
     let into_page = entry.addr() & (usize::try_from(page_len).unwrap_or(4096) - 1);
     let page = entry.wrapping_byte_sub(into_page);
     // SAFETY: pages of the library's own symbol table, private to the process; they become writable besides.
-    let refused = unsafe {
-        libc::mprotect(
-            page,
-            into_page + SYMBOL_LEN,
-            libc::PROT_READ | libc::PROT_WRITE,
-        )
-    };
+    let refused = unsafe { libc::mprotect(page, into_page + SYMBOL_LEN, libc::PROT_READ | libc::PROT_WRITE) };
     if refused != 0 {
         return Err("the library's symbol table cannot be written to".to_owned());
     }

@@ -7,11 +7,7 @@ use crate::variables::{self, Order};
 pub(crate) fn record_len(kind: u32) -> Option<usize> {
     let variables = variables::get();
     let len = level::record_len(variables.level, kind);
-    if kind == kind::CONCURRENT_KERNEL {
-        variables.kernel_len.or(len)
-    } else {
-        len
-    }
+    if kind == kind::CONCURRENT_KERNEL { variables.kernel_len.or(len) } else { len }
 }
 
 /// Memory that a tool gave.
@@ -33,19 +29,11 @@ impl Buffer {
     /// # Safety
     /// There are `len` bytes at `start`, which nobody else uses until the buffer is completed.
     pub(crate) unsafe fn new(start: *mut u8, len: usize, thread: i32) -> Buffer {
-        Buffer {
-            start,
-            len,
-            valid: 0,
-            thread,
-        }
+        Buffer { start, len, valid: 0, thread }
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
-        assert!(
-            offset + bytes.len() <= self.len,
-            "beyond the end of a buffer"
-        );
+        assert!(offset + bytes.len() <= self.len, "beyond the end of a buffer");
         let to = self.start.wrapping_add(offset);
         // SAFETY: inside the buffer (the line above), which is this library's (the contract of `new`).
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }

@@ -63,14 +63,8 @@ pub(crate) struct Call {
 impl Client {
     pub(crate) fn new(name: &str) -> Arc<Client> {
         let per_thread = variables::get().level >= level::PER_THREAD_DEFAULT;
-        let state = State {
-            per_thread,
-            ..State::default()
-        };
-        Arc::new(Client {
-            name: name.to_owned(),
-            state: Mutex::new(state),
-        })
+        let state = State { per_thread, ..State::default() };
+        Arc::new(Client { name: name.to_owned(), state: Mutex::new(state) })
     }
 
     pub(crate) fn wants(&self, kind: u32) -> bool {
@@ -94,18 +88,8 @@ impl Client {
 
     pub(crate) fn pop_id(&self, kind: u32) -> Result<u64, Code> {
         let mut state = self.state.lock();
-        let popped = state
-            .stacks
-            .get_mut(&(this_thread(), kind))
-            .and_then(Vec::pop);
-        COUNTS.add(
-            if popped.is_some() {
-                "pops"
-            } else {
-                "pops_of_nothing"
-            },
-            1,
-        );
+        let popped = state.stacks.get_mut(&(this_thread(), kind)).and_then(Vec::pop);
+        COUNTS.add(if popped.is_some() { "pops" } else { "pops_of_nothing" }, 1);
         popped.ok_or(QUEUE_EMPTY)
     }
 
@@ -115,14 +99,11 @@ impl Client {
         let mut records = Vec::new();
         let (key, wants_buffer) = {
             let state = self.state.lock();
-            if state.kinds.contains(&call.kind) || state.functions.contains(&(call.kind, call.cbid))
-            {
+            if state.kinds.contains(&call.kind) || state.functions.contains(&(call.kind, call.cbid)) {
                 if state.kinds.contains(&kind::EXTERNAL_CORRELATION) {
                     let top = |kind| Some((kind, *state.stacks.get(&(thread, kind))?.last()?));
                     let tops = (1..6).filter_map(top);
-                    records.extend(
-                        tops.map(|(kind, id)| records::external(kind, id, call.correlation)),
-                    );
+                    records.extend(tops.map(|(kind, id)| records::external(kind, id, call.correlation)));
                 }
                 records.push(records::api(&Api {
                     kind: call.kind,
@@ -146,25 +127,16 @@ impl Client {
     /// Writes down what ran, launched by this thread.
     pub(crate) fn note_work(self: &Arc<Self>, thread: i32, record: &[u8]) {
         let per_thread = self.state.lock().per_thread;
-        self.write(
-            (if per_thread { thread } else { 0 }, variables::get().split),
-            record,
-        );
+        self.write((if per_thread { thread } else { 0 }, variables::get().split), record);
     }
 
     /// Takes the buffers away, to be completed: those of `busy` threads are not complete. All of them if `forced`, also
     /// the empty ones.
     pub(crate) fn take_buffers(&self, forced: bool, busy: &BTreeSet<i32>) -> Vec<Buffer> {
         let current = &mut self.state.lock().current;
-        let is_complete =
-            |thread: &i32| !busy.contains(thread) && (*thread != 0 || busy.is_empty());
-        let is_due = |(thread, _): &Key, buffer: &mut Buffer| {
-            forced || (buffer.valid > 0 && is_complete(thread))
-        };
-        current
-            .extract_if(.., is_due)
-            .map(|(_, buffer)| buffer)
-            .collect()
+        let is_complete = |thread: &i32| !busy.contains(thread) && (*thread != 0 || busy.is_empty());
+        let is_due = |(thread, _): &Key, buffer: &mut Buffer| forced || (buffer.valid > 0 && is_complete(thread));
+        current.extract_if(.., is_due).map(|(_, buffer)| buffer).collect()
     }
 
     /// Sees to it that there is a buffer; false if none can be had.
@@ -187,21 +159,14 @@ impl Client {
         loop {
             let full = {
                 let current = &mut self.state.lock().current;
-                if current
-                    .get_mut(&key)
-                    .is_some_and(|buffer| buffer.push(record))
-                {
+                if current.get_mut(&key).is_some_and(|buffer| buffer.push(record)) {
                     return;
                 }
                 current.remove(&key)
             };
             if let Some(full) = full {
                 if full.valid == 0 {
-                    misuse(&format!(
-                        "a buffer of {} bytes for a record of {}",
-                        full.len,
-                        record.len()
-                    ));
+                    misuse(&format!("a buffer of {} bytes for a record of {}", full.len, record.len()));
                 }
                 self.complete_soon(full);
             }
@@ -260,27 +225,15 @@ impl Client {
         }
     }
 
-    fn give(
-        &self,
-        Buffer {
-            start,
-            len,
-            valid,
-            thread,
-        }: Buffer,
-    ) {
+    fn give(&self, Buffer { start, len, valid, thread }: Buffer) {
         let callbacks = self.state.lock().callbacks;
         let mut info: Info = [32, u64::try_from(thread).unwrap_or(0), 0, 0];
         in_callback(|| match callbacks {
             None => {}
             // SAFETY: the tool's function, of this type by the call that registered it; the buffer is the tool's again.
-            Some(Callbacks::V1(_, complete)) => unsafe {
-                complete(null_mut(), 0, start, len, valid)
-            },
+            Some(Callbacks::V1(_, complete)) => unsafe { complete(null_mut(), 0, start, len, valid) },
             // SAFETY: as above.
-            Some(Callbacks::V2(_, complete)) => unsafe {
-                complete(start, len, valid, &raw mut info)
-            },
+            Some(Callbacks::V2(_, complete)) => unsafe { complete(start, len, valid, &raw mut info) },
         });
     }
 }
@@ -288,19 +241,13 @@ impl Client {
 /// A buffer that the tool never gave, with a kernel in it. Who writes to it crashes, and who frees it too.
 fn foreign_buffer(thread: i32) -> Buffer {
     const LEN: usize = 4096;
-    let (access, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new private mapping at an address that the kernel chooses touches no existing memory.
     let mapped = unsafe { libc::mmap(null_mut(), LEN, access, flags, -1, 0) };
     assert!(mapped != libc::MAP_FAILED, "no memory for a foreign buffer");
     // SAFETY: the mapping above, which nobody else knows yet.
     let mut buffer = unsafe { Buffer::new(mapped.cast(), LEN, thread) };
-    let work = records::Work {
-        name: Some(c"foreign_kernel"),
-        ..records::Work::default()
-    };
+    let work = records::Work { name: Some(c"foreign_kernel"), ..records::Work::default() };
     let len = record_len(kind::CONCURRENT_KERNEL).unwrap_or(0);
     buffer.push(&records::kernel(len, &work, 1, 2));
     // SAFETY: the whole of the mapping above.

@@ -18,9 +18,7 @@ const GRAPH_LAUNCH: u32 = 514;
 /// The same text always has the same address, and for ever: CUPTI owns the names.
 fn intern(name: Text) -> Option<&'static CStr> {
     static NAMES: Mutex<BTreeSet<&'static CStr>> = Mutex::new(BTreeSet::new());
-    let name = CString::new(name.get().as_ref())
-        .ok()
-        .filter(|name| !name.is_empty())?;
+    let name = CString::new(name.get().as_ref()).ok().filter(|name| !name.is_empty())?;
     let mut names = NAMES.lock();
     if let Some(known) = names.get(name.as_c_str()) {
         return Some(known);
@@ -55,15 +53,8 @@ fn api_call(kind: u32, cbid: u32) -> u32 {
     if variables::get().takeover_after == u64::from(correlation) {
         take_over();
     }
-    let call = Call {
-        kind,
-        cbid,
-        correlation,
-        start: clock::now(),
-    };
-    registry::clients()
-        .iter()
-        .for_each(|client| client.note_call(&call));
+    let call = Call { kind, cbid, correlation, start: clock::now() };
+    registry::clients().iter().for_each(|client| client.note_call(&call));
     correlation
 }
 
@@ -86,14 +77,7 @@ extern "C" fn fake_cupti_launch(
     let correlation = api_call(kind::DRIVER, cbid);
     if graph_node == 0 {
         let name = intern(name);
-        let kernel = Work {
-            correlation,
-            device,
-            context,
-            stream,
-            name,
-            ..Work::default()
-        };
+        let kernel = Work { correlation, device, context, stream, name, ..Work::default() };
         work::run(kernel, start_ns, end_ns);
     }
     correlation
@@ -111,15 +95,7 @@ extern "C" fn fake_cupti_memcpy(
     end_ns: u64,
 ) -> u32 {
     let correlation = api_call(kind::RUNTIME, cbid);
-    let copy = Work {
-        correlation,
-        device,
-        context,
-        stream,
-        copy_kind,
-        copied,
-        ..Work::default()
-    };
+    let copy = Work { correlation, device, context, stream, copy_kind, copied, ..Work::default() };
     work::run(copy, start_ns, end_ns);
     correlation
 }
@@ -140,24 +116,8 @@ extern "C" fn fake_cupti_graph_launch(
             break;
         };
         let name = intern(name);
-        let own = Work {
-            correlation,
-            device,
-            context,
-            stream,
-            name,
-            ..Work::default()
-        };
-        work::run(
-            Work {
-                graph,
-                node,
-                source_node: node,
-                ..own
-            },
-            0,
-            0,
-        );
+        let own = Work { correlation, device, context, stream, name, ..Work::default() };
+        work::run(Work { graph, node, source_node: node, ..own }, 0, 0);
     }
     correlation
 }

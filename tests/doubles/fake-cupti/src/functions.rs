@@ -3,8 +3,8 @@
 use crate::buffer::record_len;
 use crate::client::{Callbacks, Client, CompleteV1, CompleteV2, RequestV1, RequestV2};
 use crate::guard::{
-    Code, INVALID_KIND, INVALID_OPERATION, INVALID_PARAMETER, MAX_LIMIT_REACHED, NOT_SUPPORTED,
-    Outcome, SIZE_NOT_SUFFICIENT, misuse,
+    Code, INVALID_KIND, INVALID_OPERATION, INVALID_PARAMETER, MAX_LIMIT_REACHED, NOT_SUPPORTED, Outcome,
+    SIZE_NOT_SUFFICIENT, misuse,
 };
 use crate::level::{self, kind};
 use crate::registry::{self, Handle, use_v1, use_v2};
@@ -105,9 +105,7 @@ fn next_record(start: In<u8>, valid: usize, record: Out<usize>) -> Outcome {
     let offset = if before == 0 {
         0
     } else {
-        let offset = before
-            .checked_sub(start.address())
-            .filter(|offset| *offset < valid);
+        let offset = before.checked_sub(start.address()).filter(|offset| *offset < valid);
         let offset = offset.ok_or(INVALID_PARAMETER)?;
         offset + len_at(offset).ok_or(INVALID_KIND)?
     };
@@ -127,17 +125,13 @@ fn subscribe_v2(handle: Out<Handle>, params: In<usize>) -> Outcome {
     const OLD_NAME_MIN: usize = 64;
     let share = match params.get() {
         Some(32) => false,
-        Some(40) if variables::get().level >= level::V2_BEGUN => params
-            .cast::<u8>()
-            .element(32)
-            .is_some_and(|share| share != 0),
+        Some(40) if variables::get().level >= level::V2_BEGUN => {
+            params.cast::<u8>().element(32).is_some_and(|share| share != 0)
+        }
         _ => return Err(INVALID_PARAMETER),
     };
     let name = params.cast::<Text>().element(1).ok_or(INVALID_PARAMETER)?;
-    let old_name = params
-        .cast::<Out<u8>>()
-        .element(2)
-        .ok_or(INVALID_PARAMETER)?;
+    let old_name = params.cast::<Out<u8>>().element(2).ok_or(INVALID_PARAMETER)?;
     let room = params.element(3).unwrap_or(0);
     if name.get().is_empty() || handle.is_null() {
         return Err(INVALID_PARAMETER);

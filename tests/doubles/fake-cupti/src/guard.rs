@@ -46,8 +46,7 @@ fn libcuda_is_mapped() -> bool {
         return true;
     }
     // SAFETY: a constant name; nothing is mapped that is not yet.
-    let handle =
-        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     SEEN.store(!handle.is_null(), Ordering::Relaxed);
     !handle.is_null()
 }
@@ -59,8 +58,7 @@ fn in_host_callback() -> bool {
     static ASK: OnceLock<Option<InHostCallback>> = OnceLock::new();
     let ask = ASK.get_or_init(|| {
         // SAFETY: a constant name, looked up in what the process has mapped for everybody.
-        let found =
-            unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fakegpu_in_host_callback".as_ptr()) };
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fakegpu_in_host_callback".as_ptr()) };
         // SAFETY: NULL is None, and anything else is the stand-in's function, of this type.
         unsafe { std::mem::transmute::<*mut c_void, Option<InHostCallback>>(found) }
     });
@@ -88,9 +86,7 @@ pub(crate) fn ask(function: &str) -> Outcome {
         misuse(&format!("{function} from within a host callback of CUDA"));
     }
     if !libcuda_is_mapped() {
-        misuse(&format!(
-            "{function} in a process without libcuda: some releases crash there"
-        ));
+        misuse(&format!("{function} in a process without libcuda: some releases crash there"));
     }
     Ok(())
 }

@@ -12,10 +12,7 @@ struct Queue {
     next: u64,
 }
 
-static QUEUE: Mutex<Queue> = Mutex::new(Queue {
-    tasks: BTreeMap::new(),
-    next: 0,
-});
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { tasks: BTreeMap::new(), next: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 /// Does this at this time, or as soon as the thread comes to it.

@@ -93,9 +93,7 @@ pub(crate) fn kernel(len: usize, work: &Work, start: u64, end: u64) -> Vec<u8> {
     }
     bytes.u32(92, work.correlation);
     bytes.u64(96, u64::from(work.correlation));
-    let name = work
-        .name
-        .map_or(0, |name| name.as_ptr().expose_provenance());
+    let name = work.name.map_or(0, |name| name.as_ptr().expose_provenance());
     bytes.u64(104, name as u64);
     bytes.u64(144, work.node);
     bytes.u32(156, work.graph);

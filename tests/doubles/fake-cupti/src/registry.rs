@@ -49,13 +49,7 @@ impl Registry {
             }
         }
         let shared = by == Holder::V2Shared;
-        Registry {
-            family,
-            global: Client::new("everybody"),
-            v1,
-            v2,
-            shared,
-        }
+        Registry { family, global: Client::new("everybody"), v1, v2, shared }
     }
 
     fn subscribers(&self) -> impl Iterator<Item = &Arc<Client>> {
@@ -167,8 +161,5 @@ pub(crate) fn unsubscribe(handle: Handle) -> Outcome {
 /// Whether anybody traces.
 pub(crate) fn is_running() -> bool {
     let is_subscribed = with(|registry| registry.holder().is_some());
-    is_subscribed
-        || clients()
-            .iter()
-            .any(|client| !client.state.lock().kinds.is_empty())
+    is_subscribed || clients().iter().any(|client| !client.state.lock().kinds.is_empty())
 }

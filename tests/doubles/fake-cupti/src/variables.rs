@@ -63,8 +63,7 @@ impl Given {
     }
 
     fn number(&mut self, name: &str, default: u64) -> u64 {
-        self.parsed(name, |text| text.parse().ok())
-            .unwrap_or(default)
+        self.parsed(name, |text| text.parse().ok()).unwrap_or(default)
     }
 
     fn is_on(&mut self, name: &str) -> bool {
@@ -74,19 +73,14 @@ impl Given {
     /// One of these words, the first of which is the default.
     fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> T {
         let of = |text: &str| words.iter().find(|(word, _)| *word == text);
-        self.parsed(name, |text| of(text).map(|(_, value)| *value))
-            .unwrap_or(words[0].1)
+        self.parsed(name, |text| of(text).map(|(_, value)| *value)).unwrap_or(words[0].1)
     }
 }
 
 fn order(text: &str) -> Option<Order> {
     match text {
         "reversed" => Some(Order::Reversed),
-        _ => text
-            .strip_prefix("shuffled:")?
-            .parse()
-            .ok()
-            .map(Order::Shuffled),
+        _ => text.strip_prefix("shuffled:")?.parse().ok().map(Order::Shuffled),
     }
 }
 
@@ -98,11 +92,7 @@ pub(crate) fn get() -> &'static Variables {
         let mut given = Given(ours.collect());
         // For the end of the process.
         let _ = given.text("REPORT");
-        let holders = [
-            ("v1", Holder::V1),
-            ("v2", Holder::V2),
-            ("v2-shared", Holder::V2Shared),
-        ];
+        let holders = [("v1", Holder::V1), ("v2", Holder::V2), ("v2-shared", Holder::V2Shared)];
         let known_level = |text: &str| text.parse().ok().filter(|level| level::is_known(*level));
         let variables = Variables {
             level: given.parsed("API", known_level).unwrap_or(130_500),

@@ -48,11 +48,7 @@ const LAUNCH_NS: u64 = 8_000;
 const LAG: Duration = Duration::from_millis(1);
 
 fn kind_of(work: &Work) -> u32 {
-    if work.copy_kind == 0 {
-        kind::CONCURRENT_KERNEL
-    } else {
-        kind::MEMCPY
-    }
+    if work.copy_kind == 0 { kind::CONCURRENT_KERNEL } else { kind::MEMCPY }
 }
 
 /// Something has begun; its end comes later. `thread` launched it, 0 is the calling one.
@@ -61,13 +57,7 @@ pub(crate) fn begin(work: Work, thread: i32, start: u64, end: Option<u64>) -> Ti
     let mut clients = registry::clients();
     clients.retain(|client| client.wants(kind_of(&work)));
     let thread = if thread == 0 { this_thread() } else { thread };
-    let running = Running {
-        work,
-        thread,
-        clients,
-        start,
-        end,
-    };
+    let running = Running { work, thread, clients, start, end };
     with(|gpu| {
         gpu.next += 1;
         gpu.running.insert(gpu.next, running);
@@ -136,10 +126,7 @@ fn write(running: &Running, end: Option<u64>) {
     } else {
         records::copy(len, &work, start, end)
     };
-    running
-        .clients
-        .iter()
-        .for_each(|client| client.note_work(running.thread, &record));
+    running.clients.iter().for_each(|client| client.note_work(running.thread, &record));
 }
 
 /// Makes the records of all that has ended; if `forced`, also of what runs, without an end. Gives the threads that
@@ -147,14 +134,10 @@ fn write(running: &Running, end: Option<u64>) {
 fn settle(forced: bool) -> BTreeSet<i32> {
     let now = clock::realtime_ns();
     let has_ended = |running: &Running| running.end.is_some_and(|end| end <= now);
-    let is_due =
-        |_: &Ticket, running: &mut Running| has_ended(running) || (forced && running.start <= now);
+    let is_due = |_: &Ticket, running: &mut Running| has_ended(running) || (forced && running.start <= now);
     let (due, busy): (Vec<_>, _) = with(|gpu| {
         let due = gpu.running.extract_if(.., is_due).collect();
-        (
-            due,
-            gpu.running.values().map(|running| running.thread).collect(),
-        )
+        (due, gpu.running.values().map(|running| running.thread).collect())
     });
     for (_, running) in due {
         write(&running, running.end.filter(|end| *end <= now));

@@ -30,14 +30,8 @@ fn scenario(name: &str, variables: &[(&str, &str)], dies: Option<&str>, body: im
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     match dies {
-        Some(why) => assert!(
-            !output.status.success() && text.contains(why),
-            "{why}: {text}"
-        ),
-        None => assert!(
-            output.status.success() && text.contains("1 passed"),
-            "{text}"
-        ),
+        Some(why) => assert!(!output.status.success() && text.contains(why), "{why}: {text}"),
+        None => assert!(output.status.success() && text.contains("1 passed"), "{text}"),
     }
 }
 
@@ -56,8 +50,7 @@ macro_rules! call {
 extern "C" fn no_callback(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
 
 /// Two pages for one buffer after the other; none is asked for while one is out.
-static BUFFER: [std::sync::atomic::AtomicU64; 1024] =
-    [const { std::sync::atomic::AtomicU64::new(0) }; 1024];
+static BUFFER: [std::sync::atomic::AtomicU64; 1024] = [const { std::sync::atomic::AtomicU64::new(0) }; 1024];
 static VALID: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 extern "C" fn request(buffer: *mut *mut u8, len: *mut usize, _records: *mut usize) {
@@ -75,9 +68,7 @@ extern "C" fn complete(_: *mut c_void, _: u32, _buffer: *mut u8, _len: usize, va
 
 impl Double {
     fn open() -> Double {
-        let path = std::env::current_exe()
-            .unwrap()
-            .with_file_name("libfake_cupti.so");
+        let path = std::env::current_exe().unwrap().with_file_name("libfake_cupti.so");
         // SAFETY: its constructor only reads variables and hides names.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.unwrap();
         let symbol = |name: &CStr| {
@@ -111,14 +102,7 @@ impl Double {
             allow_multiple_subscribers: u8::from(share),
             padding: [0; 7],
         };
-        let code = call!(
-            self,
-            subscribe_v2,
-            &raw mut own,
-            no_callback,
-            null_mut(),
-            &raw mut params
-        );
+        let code = call!(self, subscribe_v2, &raw mut own, no_callback, null_mut(), &raw mut params);
         let holder = CStr::from_bytes_until_nul(&holder).unwrap();
         (code, holder.to_str().unwrap().to_owned())
     }
@@ -155,10 +139,7 @@ fn each_release_has_its_functions() {
             let mut version = 0;
             assert_eq!(call!(double, get_version, &raw mut version), 0);
             let has = &double.1;
-            assert_eq!(
-                (version.to_string().as_str(), has.push.is_some()),
-                (level, true)
-            );
+            assert_eq!((version.to_string().as_str(), has.push.is_some()), (level, true));
             assert_eq!(
                 [
                     has.subscribe_v2.is_some(),
@@ -180,70 +161,44 @@ fn whoever_comes_first_excludes_the_other_family() {
         assert_eq!(double.subscribe_v2(true).0, 0);
         assert_eq!((double.subscribe(), call!(double, enable, 10)), (39, 14));
         assert_eq!(double.subscribe_v2(true).0, 0, "others are allowed");
-        assert_eq!(
-            double.subscribe_v2(false),
-            (39, "CUPTI for the test".to_owned())
-        );
+        assert_eq!(double.subscribe_v2(false), (39, "CUPTI for the test".to_owned()));
     });
     scenario(name, &[("FAKECUPTI_API", "130202")], None, || {
         let double = Double::open();
-        assert_eq!(
-            (double.subscribe_v2(true).0, call!(double, enable, 10)),
-            (0, 0)
-        );
+        assert_eq!((double.subscribe_v2(true).0, call!(double, enable, 10)), (0, 0));
     });
 }
 
 #[test]
 fn a_launch_makes_records_of_id_call_and_kernel() {
-    for (level, kernel_len) in [
-        ("18", 208),
-        ("130001", 216),
-        ("130301", 232),
-        ("140000", 248),
-    ] {
+    for (level, kernel_len) in [("18", 208), ("130001", 216), ("130301", 232), ("140000", 248)] {
         let variables = [("FAKECUPTI_API", level)];
-        scenario(
-            "a_launch_makes_records_of_id_call_and_kernel",
-            &variables,
-            None,
-            || {
-                let double = Double::open();
-                double.begin();
-                assert_eq!(call!(double, push, 5, 4711), 0);
-                let correlation = double.launch(1_000, 2_000);
-                let mut last = 0;
-                assert_eq!((call!(double, pop, 5, &raw mut last), last), (0, 4711));
-                assert_eq!(call!(double, pop, 5, &raw mut last), 18, "nothing is left");
-                assert_eq!(call!(double, flush_all, 0), 0);
-                let valid = VALID.load(std::sync::atomic::Ordering::Acquire);
-                // SAFETY: the double has given the buffer back with so many bytes.
-                let bytes =
-                    unsafe { std::slice::from_raw_parts(BUFFER.as_ptr().cast::<u8>(), valid) };
-                assert_eq!(valid, 24 + 40 + kernel_len);
-                assert_eq!(KIND.of(bytes), Some(39));
-                assert_eq!(external::EXTERNAL.of(bytes), Some(4711));
-                assert_eq!(external::CORRELATION.of(bytes), Some(correlation));
-                let record = &bytes[64..];
-                assert_eq!(
-                    (KIND.of(record), kernel::DEVICE.of(record)),
-                    (Some(10), Some(2))
-                );
-                assert_eq!(
-                    (kernel::START.of(record), kernel::END.of(record)),
-                    (Some(1_000), Some(2_000))
-                );
-                assert_eq!(kernel::CORRELATION.of(record), Some(correlation));
-                let mut at = null_mut();
-                for expected in [0, 0, 0, 12] {
-                    let buffer = BUFFER.as_ptr().cast_mut().cast();
-                    assert_eq!(
-                        call!(double, get_next_record, buffer, valid, &raw mut at),
-                        expected
-                    );
-                }
-            },
-        );
+        scenario("a_launch_makes_records_of_id_call_and_kernel", &variables, None, || {
+            let double = Double::open();
+            double.begin();
+            assert_eq!(call!(double, push, 5, 4711), 0);
+            let correlation = double.launch(1_000, 2_000);
+            let mut last = 0;
+            assert_eq!((call!(double, pop, 5, &raw mut last), last), (0, 4711));
+            assert_eq!(call!(double, pop, 5, &raw mut last), 18, "nothing is left");
+            assert_eq!(call!(double, flush_all, 0), 0);
+            let valid = VALID.load(std::sync::atomic::Ordering::Acquire);
+            // SAFETY: the double has given the buffer back with so many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(BUFFER.as_ptr().cast::<u8>(), valid) };
+            assert_eq!(valid, 24 + 40 + kernel_len);
+            assert_eq!(KIND.of(bytes), Some(39));
+            assert_eq!(external::EXTERNAL.of(bytes), Some(4711));
+            assert_eq!(external::CORRELATION.of(bytes), Some(correlation));
+            let record = &bytes[64..];
+            assert_eq!((KIND.of(record), kernel::DEVICE.of(record)), (Some(10), Some(2)));
+            assert_eq!((kernel::START.of(record), kernel::END.of(record)), (Some(1_000), Some(2_000)));
+            assert_eq!(kernel::CORRELATION.of(record), Some(correlation));
+            let mut at = null_mut();
+            for expected in [0, 0, 0, 12] {
+                let buffer = BUFFER.as_ptr().cast_mut().cast();
+                assert_eq!(call!(double, get_next_record, buffer, valid, &raw mut at), expected);
+            }
+        });
     }
 }
 
@@ -251,33 +206,18 @@ fn a_launch_makes_records_of_id_call_and_kernel() {
 fn wrong_use_ends_the_process() {
     let name = "wrong_use_ends_the_process";
     let level = [("FAKECUPTI_API", "26")];
-    scenario(
-        name,
-        &[("FAKECUPTI_API", "24")],
-        Some("NULL for a buffer"),
-        || {
-            let double = Double::open();
-            double.begin();
-            call!(double, register_callbacks, refuse, complete);
-            double.launch(0, 0);
-        },
-    );
-    scenario(
-        name,
-        &[("FAKECUPTI_LATE", "1")],
-        Some("no variable FAKECUPTI_LATE"),
-        || {
-            Double::open();
-        },
-    );
-    scenario(
-        name,
-        &[("FAKEGPU_DRIVER", "absent")],
-        Some("without libcuda"),
-        || {
-            Double::open().subscribe();
-        },
-    );
+    scenario(name, &[("FAKECUPTI_API", "24")], Some("NULL for a buffer"), || {
+        let double = Double::open();
+        double.begin();
+        call!(double, register_callbacks, refuse, complete);
+        double.launch(0, 0);
+    });
+    scenario(name, &[("FAKECUPTI_LATE", "1")], Some("no variable FAKECUPTI_LATE"), || {
+        Double::open();
+    });
+    scenario(name, &[("FAKEGPU_DRIVER", "absent")], Some("without libcuda"), || {
+        Double::open().subscribe();
+    });
     scenario(name, &level, Some("in a forked child"), || {
         let double = Double::open();
         // SAFETY: the child only calls the double, which ends it.

@@ -29,25 +29,13 @@ pub(crate) fn alloc(size: usize, kind: Kind, device: i32) -> Option<usize> {
     let size = size.max(1).checked_next_multiple_of(PAGE)?;
     // SAFETY: a new private mapping at an address that the kernel chooses touches no existing memory.
     let mapped = unsafe {
-        libc::mmap(
-            null_mut(),
-            size,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
+        libc::mmap(null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     };
     if mapped == libc::MAP_FAILED {
         return None;
     }
     let base = mapped.expose_provenance();
-    let block = Block {
-        base,
-        size,
-        kind,
-        device,
-    };
+    let block = Block { base, size, kind, device };
     BLOCKS.lock().insert(base, block);
     Some(base)
 }

@@ -7,9 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Wall clock of the host, in nanoseconds.
 pub(crate) fn host_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// A clock that started with the host's and has run by itself since.
@@ -31,10 +29,7 @@ impl Own {
 pub(crate) fn device_ns() -> u64 {
     static OWN: OnceLock<Option<Own>> = OnceLock::new();
     let own = OWN.get_or_init(|| {
-        let (ppm, offset) = (
-            number("FAKEGPU_CLOCK_PPM"),
-            number("FAKEGPU_CLOCK_OFFSET_NS"),
-        );
+        let (ppm, offset) = (number("FAKEGPU_CLOCK_PPM"), number("FAKEGPU_CLOCK_OFFSET_NS"));
         (ppm.is_some() || offset.is_some()).then(|| Own {
             start: Instant::now(),
             at_start_ns: host_ns() as i64 + offset.unwrap_or(0),

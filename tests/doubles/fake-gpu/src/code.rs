@@ -30,18 +30,9 @@ pub(crate) unsafe fn redirect(at: usize, to: usize) {
     let len = (at + JUMP_LEN - from).next_multiple_of(PAGE);
     let pages: *mut c_void = with_exposed_provenance_mut(from);
     // SAFETY: whole pages of the mapped library; its code stays executable.
-    let writable = unsafe {
-        libc::mprotect(
-            pages,
-            len,
-            libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-        )
-    };
+    let writable = unsafe { libc::mprotect(pages, len, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) };
     if writable != 0 {
-        warning!(
-            "cannot write to the code at {at:#x}: {}",
-            std::io::Error::last_os_error()
-        );
+        warning!("cannot write to the code at {at:#x}: {}", std::io::Error::last_os_error());
         return;
     }
     // SAFETY: writable since the line above, and there is room for the jump (promised by the caller).
@@ -59,11 +50,7 @@ struct Stubs {
     known: Option<HashMap<String, usize>>,
 }
 
-static STUBS: Mutex<Stubs> = Mutex::new(Stubs {
-    next: 0,
-    end: 0,
-    known: None,
-});
+static STUBS: Mutex<Stubs> = Mutex::new(Stubs { next: 0, end: 0, known: None });
 
 /// Code that reports the call of a function that is not implemented and returns an error ("not supported", in
 /// both the runtime and the driver).
@@ -85,20 +72,13 @@ pub(crate) fn missing(name: &str) -> usize {
                 0,
             )
         };
-        assert!(
-            mapped != libc::MAP_FAILED,
-            "no executable memory: {}",
-            std::io::Error::last_os_error()
-        );
+        assert!(mapped != libc::MAP_FAILED, "no executable memory: {}", std::io::Error::last_os_error());
         stubs.next = mapped.expose_provenance();
         stubs.end = stubs.next + size;
     }
     let at = stubs.next;
     // mov rdi, name; then a jump to `report`, which returns to the caller of the stub.
-    let text = CString::new(name)
-        .unwrap_or_default()
-        .into_raw()
-        .expose_provenance();
+    let text = CString::new(name).unwrap_or_default().into_raw().expose_provenance();
     let mut code = [0x90_u8; STUB_LEN];
     code[0..2].copy_from_slice(&[0x48, 0xbf]);
     code[2..10].copy_from_slice(&(text as u64).to_le_bytes());
@@ -106,10 +86,7 @@ pub(crate) fn missing(name: &str) -> usize {
     // SAFETY: `at` is in the mapping above, with room for a stub, and given to nobody yet.
     unsafe { with_exposed_provenance_mut::<[u8; STUB_LEN]>(at).write_unaligned(code) };
     stubs.next += STUB_LEN;
-    stubs
-        .known
-        .get_or_insert_default()
-        .insert(name.to_owned(), at);
+    stubs.known.get_or_insert_default().insert(name.to_owned(), at);
     at
 }
 

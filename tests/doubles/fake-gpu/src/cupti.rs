@@ -141,9 +141,5 @@ pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
 /// The number that CUPTI gives a stream; not the driver's.
 fn stream_number(id: u64) -> u32 {
     const DEFAULT_STREAM: u32 = 7;
-    if id == 0 {
-        DEFAULT_STREAM
-    } else {
-        (id as u32).saturating_sub(4)
-    }
+    if id == 0 { DEFAULT_STREAM } else { (id as u32).saturating_sub(4) }
 }

@@ -25,11 +25,7 @@ pub(crate) fn mapped(name: &str) -> Mapped {
     let mut found: Mapped = Vec::new();
     // SAFETY: `each` is of the type that is asked for, and the pointer is to a vector that outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
-    found.retain(|(_, path)| {
-        path.rsplit('/')
-            .next()
-            .is_some_and(|file| file.starts_with(name))
-    });
+    found.retain(|(_, path)| path.rsplit('/').next().is_some_and(|file| file.starts_with(name)));
     found
 }
 

@@ -128,11 +128,7 @@ impl<const MANTISSA: u32, const BIAS: i32> F8<MANTISSA, BIAS> {
         } else {
             (1.0 + fraction) * 2_f32.powi(exponent - BIAS)
         };
-        if self.0 & 0x80 != 0 {
-            -magnitude
-        } else {
-            magnitude
-        }
+        if self.0 & 0x80 != 0 { -magnitude } else { magnitude }
     }
 
     /// The nearest value there is: slow, but exact enough for a test rig.

@@ -4,9 +4,7 @@ use crate::log::warning;
 
 /// The number that a variable has.
 pub(crate) fn number(name: &str) -> Option<i64> {
-    std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok())
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
 /// Which of these words a variable has; the first if it is not set, and, with a warning, if it has another.

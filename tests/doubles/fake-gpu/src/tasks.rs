@@ -45,8 +45,7 @@ impl Future for JoinAll<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.0
-            .retain_mut(|task| task.as_mut().poll(context).is_pending());
+        self.0.retain_mut(|task| task.as_mut().poll(context).is_pending());
         if self.0.is_empty() {
             progress();
             Poll::Ready(())

@@ -23,15 +23,10 @@ fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     let test = std::env::current_exe().unwrap();
     let mut command = Command::new(&test);
     command.args([name, "--exact", "--nocapture"]);
-    command
-        .env(INNER, own)
-        .env("LD_PRELOAD", test.with_file_name("libfakegpu.so"));
+    command.env(INNER, own).env("LD_PRELOAD", test.with_file_name("libfakegpu.so"));
     let output = command.envs(variables.iter().copied()).output().unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{variables:?}: {text}"
-    );
+    assert!(output.status.success() && text.contains("1 passed"), "{variables:?}: {text}");
 }
 
 /// The driver, which the process has already, and the runtime that the stand-in preloads.
@@ -58,19 +53,13 @@ fn driver() -> Result<Cuda, libloading::Error> {
 impl Cuda {
     fn stream(&self) -> usize {
         let mut stream = 0;
-        assert_eq!(
-            call!(self, "cuStreamCreate", (*mut usize, u32) -> c_int, &raw mut stream, 1),
-            0
-        );
+        assert_eq!(call!(self, "cuStreamCreate", (*mut usize, u32) -> c_int, &raw mut stream, 1), 0);
         stream
     }
 
     fn event(&self) -> (c_int, usize) {
         let mut event = 0;
-        (
-            call!(self, "cuEventCreate", (*mut usize, u32) -> c_int, &raw mut event, 0),
-            event,
-        )
+        (call!(self, "cuEventCreate", (*mut usize, u32) -> c_int, &raw mut event, 0), event)
     }
 
     fn record(&self, event: usize, stream: usize) -> c_int {
@@ -96,10 +85,7 @@ impl Cuda {
     }
 
     fn begin_capture(&self, stream: usize, mode: c_int) {
-        assert_eq!(
-            call!(self, "cudaStreamBeginCapture", (usize, c_int) -> c_int, stream, mode),
-            0
-        );
+        assert_eq!(call!(self, "cudaStreamBeginCapture", (usize, c_int) -> c_int, stream, mode), 0);
     }
 
     fn end_capture(&self, stream: usize) -> c_int {
@@ -128,41 +114,28 @@ unsafe extern "C" fn until_go(_: *mut c_void) {
 fn an_event_is_done_when_its_stream_has_come_to_it() {
     // A tenth faster than the host.
     let variables = [("FAKEGPU_CLOCK_PPM", "100000")];
-    scenario(
-        "an_event_is_done_when_its_stream_has_come_to_it",
-        &variables,
-        || {
-            let cuda = driver().unwrap();
-            let (stream, before, after) = (cuda.stream(), cuda.event().1, cuda.event().1);
-            assert_eq!(cuda.query(before), 0, "never recorded");
-            assert_eq!(cuda.record(before, stream), 0);
-            let began = Instant::now();
-            cuda.host(stream, until_go);
-            assert_eq!(cuda.record(after, stream), 0);
-            std::thread::sleep(Duration::from_millis(100));
-            assert_eq!((cuda.query(before), cuda.query(after)), (0, 600));
-            assert_eq!(cuda.elapsed(before, after).0, 600);
-            GO.store(true, Ordering::Release);
-            assert_eq!(
-                call!(cuda, "cudaStreamSynchronize", (usize) -> c_int, stream),
-                0
-            );
-            let longest = began.elapsed().as_secs_f32() * 1100.0 + 1.0;
-            let (code, ms) = cuda.elapsed(before, after);
-            assert!(
-                code == 0 && (109.0..longest).contains(&ms),
-                "{ms} ms, at most {longest}"
-            );
-            assert!(
-                cuda.elapsed(after, before).1 < -109.0,
-                "backwards it is negative"
-            );
-            assert_eq!(cuda.count(c"in_host_callback"), 1);
-            // An event belongs to the device of its thread.
-            assert_eq!(call!(cuda, "cudaSetDevice", (c_int) -> c_int, 1), 0);
-            assert_eq!(cuda.record(after, cuda.stream()), 400);
-        },
-    );
+    scenario("an_event_is_done_when_its_stream_has_come_to_it", &variables, || {
+        let cuda = driver().unwrap();
+        let (stream, before, after) = (cuda.stream(), cuda.event().1, cuda.event().1);
+        assert_eq!(cuda.query(before), 0, "never recorded");
+        assert_eq!(cuda.record(before, stream), 0);
+        let began = Instant::now();
+        cuda.host(stream, until_go);
+        assert_eq!(cuda.record(after, stream), 0);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!((cuda.query(before), cuda.query(after)), (0, 600));
+        assert_eq!(cuda.elapsed(before, after).0, 600);
+        GO.store(true, Ordering::Release);
+        assert_eq!(call!(cuda, "cudaStreamSynchronize", (usize) -> c_int, stream), 0);
+        let longest = began.elapsed().as_secs_f32() * 1100.0 + 1.0;
+        let (code, ms) = cuda.elapsed(before, after);
+        assert!(code == 0 && (109.0..longest).contains(&ms), "{ms} ms, at most {longest}");
+        assert!(cuda.elapsed(after, before).1 < -109.0, "backwards it is negative");
+        assert_eq!(cuda.count(c"in_host_callback"), 1);
+        // An event belongs to the device of its thread.
+        assert_eq!(call!(cuda, "cudaSetDevice", (c_int) -> c_int, 1), 0);
+        assert_eq!(cuda.record(after, cuda.stream()), 400);
+    });
 }
 
 /// What a thread gets that asks for an event while a capture goes on, and what becomes of the capture.
@@ -195,65 +168,42 @@ fn a_capture_is_spoiled_by_what_it_forbids() {
         let (stream, event) = (cuda.stream(), cuda.event().1);
         cuda.begin_capture(stream, RELAXED);
         assert_eq!((cuda.record(event, stream), cuda.query(event)), (0, 907));
-        assert_eq!(
-            (cuda.count(c"recorded_in_capture"), cuda.end_capture(stream)),
-            (1, 0)
-        );
+        assert_eq!((cuda.count(c"recorded_in_capture"), cuda.end_capture(stream)), (1, 0));
     });
     scenario(name, &[("FAKEGPU_EVENTS", "spoil-captures")], || {
         let cuda = driver().unwrap();
         let (stream, event) = (cuda.stream(), cuda.event().1);
         cuda.begin_capture(stream, RELAXED);
-        assert_eq!(
-            (cuda.record(event, stream), cuda.end_capture(stream)),
-            (900, 901)
-        );
+        assert_eq!((cuda.record(event, stream), cuda.end_capture(stream)), (900, 901));
     });
 }
 
 #[test]
 fn a_thread_has_the_context_that_it_was_given() {
     let variables = [("FAKEGPU_CONTEXTS", "own")];
-    scenario(
-        "a_thread_has_the_context_that_it_was_given",
-        &variables,
-        || {
-            let cuda = driver().unwrap();
-            let current = || {
-                let mut context = 7;
-                assert_eq!(
-                    call!(cuda, "cuCtxGetCurrent", (*mut usize) -> c_int, &raw mut context),
-                    0
-                );
-                context
-            };
-            assert_eq!((current(), cuda.event().0), (0, 201));
-            let (mut context, mut popped) = (0, 0);
-            call!(cuda, "cuDevicePrimaryCtxRetain", (*mut usize, c_int) -> c_int, &raw mut context, 2);
-            assert_eq!(
-                call!(cuda, "cuCtxPushCurrent_v2", (usize) -> c_int, context),
-                0
-            );
-            assert_eq!((current(), cuda.event().0), (context, 0));
-            assert_eq!(
-                call!(cuda, "cuCtxPopCurrent_v2", (*mut usize) -> c_int, &raw mut popped),
-                0
-            );
-            assert_eq!((popped, current()), (context, 0));
-            // The runtime gives a thread the context of the device that it chooses.
-            assert_eq!(call!(cuda, "cudaSetDevice", (c_int) -> c_int, 2), 0);
-            assert_eq!(current(), context);
-        },
-    );
+    scenario("a_thread_has_the_context_that_it_was_given", &variables, || {
+        let cuda = driver().unwrap();
+        let current = || {
+            let mut context = 7;
+            assert_eq!(call!(cuda, "cuCtxGetCurrent", (*mut usize) -> c_int, &raw mut context), 0);
+            context
+        };
+        assert_eq!((current(), cuda.event().0), (0, 201));
+        let (mut context, mut popped) = (0, 0);
+        call!(cuda, "cuDevicePrimaryCtxRetain", (*mut usize, c_int) -> c_int, &raw mut context, 2);
+        assert_eq!(call!(cuda, "cuCtxPushCurrent_v2", (usize) -> c_int, context), 0);
+        assert_eq!((current(), cuda.event().0), (context, 0));
+        assert_eq!(call!(cuda, "cuCtxPopCurrent_v2", (*mut usize) -> c_int, &raw mut popped), 0);
+        assert_eq!((popped, current()), (context, 0));
+        // The runtime gives a thread the context of the device that it chooses.
+        assert_eq!(call!(cuda, "cudaSetDevice", (c_int) -> c_int, 2), 0);
+        assert_eq!(current(), context);
+    });
 }
 
 #[test]
 fn the_driver_can_be_absent() {
-    scenario(
-        "the_driver_can_be_absent",
-        &[("FAKEGPU_DRIVER", "absent")],
-        || {
-            assert!(driver().is_err());
-        },
-    );
+    scenario("the_driver_can_be_absent", &[("FAKEGPU_DRIVER", "absent")], || {
+        assert!(driver().is_err());
+    });
 }

@@ -38,11 +38,7 @@ pub struct Variant {
 
 impl Variant {
     /// Score-P 8.4 as its compiler wrapper links it.
-    pub const USUAL: Self = Self {
-        version: 8,
-        threads: Threads::Pthread,
-        user: false,
-    };
+    pub const USUAL: Self = Self { version: 8, threads: Threads::Pthread, user: false };
 
     /// Makes the libraries in a directory and says how to preload them: the value of `LD_PRELOAD`.
     ///
@@ -60,25 +56,15 @@ impl Variant {
             8 => 11,
             _ => 13,
         };
-        let mut libraries = vec![
-            (
-                format!("libscorep_measurement.so.{number}"),
-                "measurement.c",
-            ),
-            (name.to_owned(), "threads.c"),
-        ];
+        let mut libraries =
+            vec![(format!("libscorep_measurement.so.{number}"), "measurement.c"), (name.to_owned(), "threads.c")];
         if self.user {
-            libraries.push((
-                format!("libscorep_adapter_user_event.so.{number}"),
-                "user.c",
-            ));
+            libraries.push((format!("libscorep_adapter_user_event.so.{number}"), "user.c"));
         }
         let made = libraries.iter().map(|(name, source)| {
             let library = directory.join(name);
             let mut compiler = Command::new("cc");
-            compiler.args([
-                "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror",
-            ]);
+            compiler.args(["-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
             compiler.arg(format!("-DMODEL={model}"));
             compiler.arg(format!("-DFAKE_SCOREP_VERSION={}", self.version));
             compiler.arg("-o").arg(&library).arg(sources().join(source));

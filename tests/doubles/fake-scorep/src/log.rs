@@ -53,23 +53,16 @@ impl Log {
         let entries = std::fs::read_dir(directory).expect("the directory of the logs");
         let paths = entries.map(|entry| entry.expect("an entry").path());
         let mut paths: Vec<_> = paths
-            .filter(|path| {
-                path.file_name()
-                    .is_some_and(|file| file.to_string_lossy().starts_with(&format!("{name}.")))
-            })
+            .filter(|path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&format!("{name}."))))
             .collect();
         paths.sort();
-        let texts = paths
-            .iter()
-            .map(|path| std::fs::read_to_string(path).expect("a log"));
+        let texts = paths.iter().map(|path| std::fs::read_to_string(path).expect("a log"));
         texts.map(|text| Self::parse(&text)).collect()
     }
 
     /// Intervals on a location.
     pub fn on<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a Interval> {
-        self.intervals
-            .iter()
-            .filter(move |interval| interval.location == location)
+        self.intervals.iter().filter(move |interval| interval.location == location)
     }
 
     fn parse(text: &str) -> Self {
@@ -87,22 +80,18 @@ impl Log {
                 }
                 ["region", _, "role", role, "paradigm", paradigm, name @ ..] => {
                     assert_eq!(*paradigm, "1", "the user's paradigm: {line}");
-                    log.roles
-                        .insert(name.join(" "), role.parse().expect("a role"));
+                    log.roles.insert(name.join(" "), role.parse().expect("a role"));
                 }
                 ["enter", location, time, rest @ ..] => {
                     let (location, time) = place(location, time);
                     assert!(time >= last[location], "time goes back: {line}");
                     last[location] = time;
-                    let (attributes, name): (Vec<&str>, Vec<&str>) =
-                        rest.iter().partition(|word| word.contains('='));
+                    let (attributes, name): (Vec<&str>, Vec<&str>) = rest.iter().partition(|word| word.contains('='));
                     let attributes = attributes.iter().filter_map(|word| word.split_once('='));
                     stacks[location].push(Open {
                         region: name.join(" "),
                         begin: time,
-                        attributes: attributes
-                            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                            .collect(),
+                        attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
                     });
                 }
                 ["exit", location, time, name @ ..] => {
@@ -131,8 +120,5 @@ impl Log {
 }
 
 fn place(location: &str, time: &str) -> (usize, u64) {
-    (
-        location.parse().expect("a location"),
-        time.parse().expect("a time"),
-    )
+    (location.parse().expect("a location"), time.parse().expect("a time"))
 }

@@ -26,11 +26,8 @@ impl CallLog {
         let mut path = prefix.as_os_str().to_owned();
         path.push(format!(".{process}.jsonl"));
         let path = PathBuf::from(path);
-        let file = File::create(&path)
-            .with_context(|| format!("--log: cannot create {}", path.display()))?;
-        Ok(CallLog {
-            file: Some((path, Mutex::new(file))),
-        })
+        let file = File::create(&path).with_context(|| format!("--log: cannot create {}", path.display()))?;
+        Ok(CallLog { file: Some((path, Mutex::new(file))) })
     }
 
     /// Writes a line of this kind; every line has the process and the time, too.

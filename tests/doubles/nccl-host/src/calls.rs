@@ -48,10 +48,9 @@ impl Call {
 
     pub(crate) fn root(self) -> Option<usize> {
         match self {
-            Call::Broadcast { root }
-            | Call::Reduce(_, root)
-            | Call::Gather { root }
-            | Call::Scatter { root } => Some(root),
+            Call::Broadcast { root } | Call::Reduce(_, root) | Call::Gather { root } | Call::Scatter { root } => {
+                Some(root)
+            }
             _ => None,
         }
     }
@@ -148,14 +147,7 @@ impl Communicator {
             Call::Gather { root } => {
                 made!(entry.gather.with_context(newer)?, s, r, n, kind, int(root)?)
             }
-            Call::Scatter { root } => made!(
-                entry.scatter.with_context(newer)?,
-                s,
-                r,
-                n,
-                kind,
-                int(root)?
-            ),
+            Call::Scatter { root } => made!(entry.scatter.with_context(newer)?, s, r, n, kind, int(root)?),
         };
         self.settle(name, code)
     }
@@ -169,11 +161,7 @@ mod tests {
     fn every_send_has_its_receive() {
         for n in 1..6 {
             for root in 0..n {
-                for call in [
-                    Call::Broadcast { root },
-                    Call::Reduce(Reduction::Sum, root),
-                    Call::Gather { root },
-                ] {
+                for call in [Call::Broadcast { root }, Call::Reduce(Reduction::Sum, root), Call::Gather { root }] {
                     let total: u64 = (0..n).map(|me| call.proxy_ops(me, n)).sum();
                     assert_eq!(total, 2 * (n as u64 - 1), "{call:?} on {n} ranks");
                 }

@@ -32,7 +32,5 @@ pub(crate) const FAKE_GPU: &[(&str, &str)] = &[
 
 /// Whether the environment of this process fixes the number of proxy operations.
 pub(crate) fn in_force(var: impl Fn(&str) -> Option<String>) -> bool {
-    EXACT
-        .iter()
-        .all(|(name, value)| var(name).is_some_and(|set| set.eq_ignore_ascii_case(value)))
+    EXACT.iter().all(|(name, value)| var(name).is_some_and(|set| set.eq_ignore_ascii_case(value)))
 }

@@ -32,22 +32,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         .tempdir()
         .context("cannot create a temporary directory (TMPDIR)")?;
     let started = Instant::now();
-    let mut job = Job {
-        options,
-        rendezvous: Rendezvous::at(dir.path()),
-        workers: Vec::new(),
-        killed: false,
-    };
+    let mut job = Job { options, rendezvous: Rendezvous::at(dir.path()), workers: Vec::new(), killed: false };
     let output = Output::new()?;
     for process in 0..options.procs {
         let mut command = command(options, process, dir.path())?;
         output.of(&mut command)?;
         let child = command.spawn().context("cannot start a worker process")?;
-        job.workers.push(Worker {
-            process,
-            child,
-            status: None,
-        });
+        job.workers.push(Worker { process, child, status: None });
     }
     let ended = job.watch(started)?;
     output.end();
@@ -57,25 +48,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 fn validate(options: &Options) -> anyhow::Result<()> {
     ops::check_names(&options.ops)?;
     let ranks = options.world_ranks();
-    anyhow::ensure!(
-        ranks <= pattern::MAX_RANKS,
-        "{ranks} ranks are too many: at most {}",
-        pattern::MAX_RANKS
-    );
+    anyhow::ensure!(ranks <= pattern::MAX_RANKS, "{ranks} ranks are too many: at most {}", pattern::MAX_RANKS);
     anyhow::ensure!(
         !options.init_all || options.procs == 1,
         "--init-all needs all ranks in one process: leave --procs at 1"
     );
-    for (option, rank) in [
-        ("--skip-last", options.skip_last),
-        ("--kill-rank", options.kill_rank),
-    ] {
+    for (option, rank) in [("--skip-last", options.skip_last), ("--kill-rank", options.kill_rank)] {
         if let Some(rank) = rank {
-            anyhow::ensure!(
-                usize::from(rank) < ranks,
-                "{option} {rank}: the ranks are 0 to {}",
-                ranks - 1
-            );
+            anyhow::ensure!(usize::from(rank) < ranks, "{option} {rank}: the ranks are 0 to {}", ranks - 1);
         }
     }
     anyhow::ensure!(
@@ -88,11 +68,7 @@ fn validate(options: &Options) -> anyhow::Result<()> {
 fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Command> {
     let me = std::env::current_exe().context("cannot find the own program")?;
     let mut command = Command::new(&me);
-    command
-        .args(std::env::args_os().skip(1))
-        .args(["--worker", &process.to_string()])
-        .arg("--rendezvous")
-        .arg(dir);
+    command.args(std::env::args_os().skip(1)).args(["--worker", &process.to_string()]).arg("--rendezvous").arg(dir);
     let mut set_where_unset = |variables: &[(&str, &str)]| {
         for (name, value) in variables {
             if std::env::var_os(name).is_none() {
@@ -143,10 +119,7 @@ fn die_with_parent() {
 fn preload(given: Option<&Path>, me: &Path) -> anyhow::Result<OsString> {
     let path = given.map_or_else(|| me.with_file_name("libfakegpu.so"), Path::to_owned);
     let path: PathBuf = path.canonicalize().with_context(|| {
-        format!(
-            "--fake-gpu: no {} (build it with `cargo build -p fake-gpu`, or give its path)",
-            path.display()
-        )
+        format!("--fake-gpu: no {} (build it with `cargo build -p fake-gpu`, or give its path)", path.display())
     })?;
     let mut value = path.into_os_string();
     if let Some(more) = std::env::var_os("LD_PRELOAD").filter(|more| !more.is_empty()) {
@@ -165,10 +138,7 @@ struct Worker {
 impl Worker {
     fn poll(&mut self) -> anyhow::Result<()> {
         if self.status.is_none() {
-            self.status = self
-                .child
-                .try_wait()
-                .context("cannot wait for a worker process")?;
+            self.status = self.child.try_wait().context("cannot wait for a worker process")?;
         }
         Ok(())
     }
@@ -208,10 +178,7 @@ impl Job<'_> {
             for worker in &mut self.workers {
                 worker.poll()?;
             }
-            let failed = self
-                .workers
-                .iter()
-                .any(|w| w.status.is_some_and(|s| !s.success()));
+            let failed = self.workers.iter().any(|w| w.status.is_some_and(|s| !s.success()));
             if self.workers.iter().all(|w| w.status.is_some()) {
                 return Ok(match (self.killed, failed) {
                     (true, _) => Ended::Killed,
@@ -226,11 +193,7 @@ impl Job<'_> {
                     return Ok(Ended::Failed);
                 }
             }
-            if all_ready.is_none()
-                && self
-                    .workers
-                    .iter()
-                    .all(|w| self.rendezvous.has_reached(Point::Ready, w.process))
+            if all_ready.is_none() && self.workers.iter().all(|w| self.rendezvous.has_reached(Point::Ready, w.process))
             {
                 all_ready = Some(Instant::now());
             }
@@ -238,11 +201,7 @@ impl Job<'_> {
             if limit.is_some_and(|limit| started.elapsed() > limit) {
                 self.say_who_is_late();
                 self.kill_all();
-                return Ok(if self.killed {
-                    Ended::Killed
-                } else {
-                    Ended::TimedOut
-                });
+                return Ok(if self.killed { Ended::Killed } else { Ended::TimedOut });
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -290,17 +249,10 @@ impl Job<'_> {
     fn report(&self, ended: Ended, took: Duration) -> ExitCode {
         for worker in &self.workers {
             if let (Some(signal), Ended::Failed) = (worker.status.and_then(|s| s.signal()), ended) {
-                eprintln!(
-                    "nccl-host: process {} ended by signal {signal}",
-                    worker.process
-                );
+                eprintln!("nccl-host: process {} ended by signal {signal}", worker.process);
             }
         }
-        let outcomes: Vec<Outcome> = self
-            .workers
-            .iter()
-            .filter_map(|w| self.rendezvous.outcome(w.process))
-            .collect();
+        let outcomes: Vec<Outcome> = self.workers.iter().filter_map(|w| self.rendezvous.outcome(w.process)).collect();
         let sum = |of: fn(&Outcome) -> u64| -> u64 { outcomes.iter().map(of).sum() };
         let wrong = sum(|o| o.results_wrong);
         let whole = outcomes.len() == self.workers.len();
@@ -312,11 +264,7 @@ impl Job<'_> {
             Ended::Killed => "killed as asked".to_owned(),
             Ended::TimedOut => "killed at the time limit".to_owned(),
             _ if !whole => "FAILED".to_owned(),
-            _ => format!(
-                "{} calls, {} results checked, {wrong} wrong",
-                sum(|o| o.calls),
-                sum(|o| o.results_checked)
-            ),
+            _ => format!("{} calls, {} results checked, {wrong} wrong", sum(|o| o.calls), sum(|o| o.results_checked)),
         };
         println!(
             "nccl-host: {nccl}, {} ranks ({} processes × {} threads), {came_out}, {:.1} s",

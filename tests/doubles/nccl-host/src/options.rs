@@ -28,12 +28,7 @@ pub(crate) struct Options {
     pub(crate) init_all: bool,
 
     /// Operations, by name and in this order of the list below; `all` is every one that this release runs safely
-    #[arg(
-        long,
-        value_name = "LIST",
-        default_value = "all",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     pub(crate) ops: Vec<String>,
 
     /// Elements per operation (some use a multiple or a part)
@@ -66,13 +61,7 @@ pub(crate) struct Options {
 
     /// Let the processes play so many hosts with clocks of their own: `offset_ns,drift_ppb` for each, separated by
     /// `;` (sets NCCL_HOSTID and NCCL_OTF2_TEST_CLOCK)
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ';',
-        conflicts_with = "hosts",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ';', conflicts_with = "hosts", allow_hyphen_values = true)]
     pub(crate) host_clocks: Vec<String>,
 
     /// Write each call to PREFIX.PROCESS.jsonl, one file per worker process
@@ -87,10 +76,7 @@ pub(crate) struct Options {
     ///
     /// Without a path, libfakegpu.so from the directory of this program.
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
-    #[expect(
-        clippy::option_option,
-        reason = "clap's form of an option whose value may be left out"
-    )]
+    #[expect(clippy::option_option, reason = "clap's form of an option whose value may be left out")]
     pub(crate) fake_gpu: Option<Option<PathBuf>>,
 
     /// The CUDA runtime to use (default: the preloaded one, else libcudart.so.13, .12 or .11)

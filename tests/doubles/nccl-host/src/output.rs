@@ -28,10 +28,7 @@ struct Stream {
 
 impl Output {
     pub(crate) fn new() -> anyhow::Result<Output> {
-        Ok(Output {
-            out: Stream::to(std::io::stdout)?,
-            err: Stream::to(std::io::stderr)?,
-        })
+        Ok(Output { out: Stream::to(std::io::stdout)?, err: Stream::to(std::io::stderr)? })
     }
 
     /// Makes a command write here.

@@ -88,17 +88,8 @@ impl Seat {
 }
 
 impl<'r> Rank<'r> {
-    pub(crate) fn new(
-        shared: &'static Shared,
-        world: &'r Communicator,
-        stream: &'r Stream,
-    ) -> Rank<'r> {
-        let seat = Seat {
-            shared,
-            rank: world.rank,
-            round: Cell::new(0),
-            groups: Arc::default(),
-        };
+    pub(crate) fn new(shared: &'static Shared, world: &'r Communicator, stream: &'r Stream) -> Rank<'r> {
+        let seat = Seat { shared, rank: world.rank, round: Cell::new(0), groups: Arc::default() };
         seat.on(world, stream)
     }
 
@@ -146,11 +137,7 @@ impl<'r> Rank<'r> {
     }
 
     /// Device memory with these elements.
-    pub(crate) fn fill<T: Element>(
-        &self,
-        len: usize,
-        value: impl Fn(usize) -> T,
-    ) -> anyhow::Result<Buffer<'r, T>> {
+    pub(crate) fn fill<T: Element>(&self, len: usize, value: impl Fn(usize) -> T) -> anyhow::Result<Buffer<'r, T>> {
         Buffer::fill(self.stream, len, value)
     }
 
@@ -180,8 +167,7 @@ impl<'r> Rank<'r> {
 
     /// Calls in one ncclGroupStart…ncclGroupEnd.
     pub(crate) fn group(&self, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        self.group
-            .set(Some(self.seat.groups.fetch_add(1, Ordering::Relaxed)));
+        self.group.set(Some(self.seat.groups.fetch_add(1, Ordering::Relaxed)));
         self.shared.nccl.group_start()?;
         calls()?;
         self.shared.nccl.group_end(self.world)?;
@@ -190,10 +176,7 @@ impl<'r> Rank<'r> {
     }
 
     /// Captures calls into a graph that will be launched [`GRAPH_LAUNCHES`] times.
-    pub(crate) fn capture(
-        &self,
-        calls: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<Graph<'r>> {
+    pub(crate) fn capture(&self, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Graph<'r>> {
         self.captured.set(true);
         let graph = self.stream.capture(calls)?;
         self.captured.set(false);
@@ -210,19 +193,10 @@ impl<'r> Rank<'r> {
     /// A communicator exists.
     pub(crate) fn log_communicator(&self, comm: &Communicator) -> anyhow::Result<()> {
         let (rank, ranks) = (comm.rank, comm.ranks);
-        self.log(
-            "communicator",
-            json!({"comm": comm.name, "comm_rank": rank, "comm_ranks": ranks}),
-        )
+        self.log("communicator", json!({"comm": comm.name, "comm_rank": rank, "comm_ranks": ranks}))
     }
 
-    fn log_call<T: Element>(
-        &self,
-        comm: &Communicator,
-        call: Call,
-        count: usize,
-        exact: bool,
-    ) -> anyhow::Result<()> {
+    fn log_call<T: Element>(&self, comm: &Communicator, call: Call, count: usize, exact: bool) -> anyhow::Result<()> {
         let captured = self.captured.get();
         let launches = if captured { GRAPH_LAUNCHES } else { 1 };
         let proxy_ops = exact.then(|| launches * call.proxy_ops(comm.rank, comm.ranks));
@@ -272,11 +246,7 @@ impl<'r> Rank<'r> {
     }
 
     /// A call that no other rank joins: how many proxy operations it comes to is open.
-    pub(crate) fn call_alone<T: Element>(
-        &self,
-        call: Call,
-        data: &DeviceSlice<'_, T>,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn call_alone<T: Element>(&self, call: Call, data: &DeviceSlice<'_, T>) -> anyhow::Result<()> {
         self.log_call::<T>(self.world, call, data.len(), false)?;
         self.world.call(call, data, data, self.stream)
     }

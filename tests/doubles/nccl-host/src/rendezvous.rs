@@ -43,9 +43,7 @@ pub(crate) struct Rendezvous {
 
 impl Rendezvous {
     pub(crate) fn at(dir: &Path) -> Rendezvous {
-        Rendezvous {
-            dir: dir.to_owned(),
-        }
+        Rendezvous { dir: dir.to_owned() }
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
@@ -64,10 +62,7 @@ impl Rendezvous {
     /// Waits for the unique id; the launcher's time limit ends the wait.
     pub(crate) fn wait_for_id(&self) -> UniqueId {
         loop {
-            if let Some(id) = std::fs::read(self.dir.join("id"))
-                .ok()
-                .and_then(|bytes| UniqueId::from_bytes(&bytes))
-            {
+            if let Some(id) = std::fs::read(self.dir.join("id")).ok().and_then(|bytes| UniqueId::from_bytes(&bytes)) {
                 return id;
             }
             std::thread::sleep(POLL);

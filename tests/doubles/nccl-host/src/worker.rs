@@ -17,10 +17,7 @@ use std::time::Duration;
 
 /// Runs the ranks of this process.
 pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
-    let dir = options
-        .rendezvous
-        .as_deref()
-        .context("--worker needs --rendezvous")?;
+    let dir = options.rendezvous.as_deref().context("--worker needs --rendezvous")?;
     let meeting = Rendezvous::at(dir);
     // They live as long as the process: NCCL's threads and CUDA's may outlive every scope here.
     let mut cuda = Cuda::find(options.cudart.as_deref())?;
@@ -129,11 +126,7 @@ impl Process {
                 results_wrong: total.results_wrong,
             },
         )?;
-        Ok(if ok {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(EXIT_WRONG)
-        })
+        Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(EXIT_WRONG) })
     }
 
     fn device_of(&self, rank: usize) -> usize {
@@ -144,8 +137,7 @@ impl Process {
     fn starts(&self) -> anyhow::Result<Vec<Start>> {
         let ranks = self.options.ranks_of(self.process);
         if self.options.init_all {
-            let comms =
-                comm_init_all(self.shared.nccl, ranks.len()).with_context(|| self.hint())?;
+            let comms = comm_init_all(self.shared.nccl, ranks.len()).with_context(|| self.hint())?;
             return Ok(comms.into_iter().map(Start::Ready).collect());
         }
         let id = if ranks.start == 0 {
@@ -172,22 +164,15 @@ impl Process {
     }
 
     fn run_rank(&'static self, rank: usize, start: Start) -> anyhow::Result<Tally> {
-        let device = Device {
-            cuda: self.cuda,
-            number: self.device_of(rank),
-        };
+        let device = Device { cuda: self.cuda, number: self.device_of(rank) };
         // Also makes the device this thread's, which NCCL needs from here on.
         let stream = device.stream()?;
         let world = match start {
             Start::Ready(comm) => comm,
             Start::Join(id) => {
-                let wanted = Wanted {
-                    name: self.options.name.as_deref(),
-                    nonblocking: self.options.nonblocking,
-                };
+                let wanted = Wanted { name: self.options.name.as_deref(), nonblocking: self.options.nonblocking };
                 let ranks = self.options.world_ranks();
-                Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted)
-                    .with_context(|| self.hint())?
+                Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted).with_context(|| self.hint())?
             }
         };
         let me = Rank::new(self.shared, &world, &stream);

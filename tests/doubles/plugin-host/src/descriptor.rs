@@ -66,15 +66,12 @@ impl Fields {
         let Some((name, _, kind)) = layout::names().find(|(known, ..)| *known == name) else {
             let names: BTreeSet<&str> = layout::names().map(|(name, ..)| *name).collect();
             let names = Vec::from_iter(names);
-            return Err(format!(
-                "there is no field {name:?}; the fields are: {}",
-                names.join(", ")
-            ));
+            return Err(format!("there is no field {name:?}; the fields are: {}", names.join(", ")));
         };
         let value = match kind {
-            Type::Bytes(width) => number(text, *width).map(Value::Number).ok_or_else(|| {
-                format!("{text:?} is no value for the field {name}, a number of {width} bytes")
-            })?,
+            Type::Bytes(width) => number(text, *width)
+                .map(Value::Number)
+                .ok_or_else(|| format!("{text:?} is no value for the field {name}, a number of {width} bytes"))?,
             Type::Text | Type::Number(_) if text == "NULL" => Value::Text(None),
             Type::Text | Type::Number(_) => Value::from(text),
         };
@@ -95,8 +92,7 @@ fn number(text: &str, width: usize) -> Option<u64> {
     let most = 1_i128 << (8 * width);
     let fits = number < most && number >= -most / 2;
     // The two's complement of as many bytes as the member has.
-    fits.then(|| u64::try_from(number.rem_euclid(most)).ok())
-        .flatten()
+    fits.then(|| u64::try_from(number.rem_euclid(most)).ok()).flatten()
 }
 
 /// A descriptor of any version. Behind its end, where NCCL has whatever is on its stack, lies a pattern, so that a
@@ -107,13 +103,7 @@ pub(crate) struct Descriptor([u8; BYTES]);
 
 impl Descriptor {
     /// As in NCCL it is zeroed and then filled with the member of its kind.
-    pub(crate) fn new(
-        version: Version,
-        kind: Kind,
-        parent: u64,
-        rank: i32,
-        fields: &Fields,
-    ) -> Self {
+    pub(crate) fn new(version: Version, kind: Kind, parent: u64, rank: i32, fields: &Fields) -> Self {
         let mut new = Self([0xa5; BYTES]);
         new.0[..layout::size(version)].fill(0);
         // Up to v4 the type is one byte: NCCL's shims keep wider types from such a plugin.
@@ -204,11 +194,7 @@ impl StateArgs {
 
 /// What NCCL's own net plugins hand over with a NetPlugin event, as a recording has it.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum NetData {
     #[serde(rename = "ibQueuePair")]
     Ib {
@@ -236,28 +222,12 @@ impl NetData {
 
     /// The structure: a byte that says which, and from the second word on its members.
     pub(crate) fn block(self) -> Box<[u64; 5]> {
-        let pair = |low: i32, high: i32| {
-            u64::from(low.cast_unsigned()) | u64::from(high.cast_unsigned()) << 32
-        };
+        let pair = |low: i32, high: i32| u64::from(low.cast_unsigned()) | u64::from(high.cast_unsigned()) << 32;
         Box::new(match self {
-            Self::Ib {
-                device,
-                work_request,
-                opcode,
-                queue_pair,
-                bytes,
-            } => [
-                1,
-                pair(device, 0),
-                work_request,
-                pair(opcode, queue_pair),
-                bytes,
-            ],
-            Self::Socket {
-                descriptor,
-                operation,
-                bytes,
-            } => [1, pair(descriptor, operation), bytes, 0, 0],
+            Self::Ib { device, work_request, opcode, queue_pair, bytes } => {
+                [1, pair(device, 0), work_request, pair(opcode, queue_pair), bytes]
+            }
+            Self::Socket { descriptor, operation, bytes } => [1, pair(descriptor, operation), bytes, 0, 0],
         })
     }
 }

@@ -109,12 +109,8 @@ fn work(plugin: &Plugin, ledger: &Ledger, arguments: &Arguments, number: u8) {
         mask: true,
         logger: true,
     });
-    let shape = Shape {
-        channels: 1,
-        steps: 2,
-        rank: arguments.rank,
-        peer: (arguments.rank + 1) % arguments.ranks.max(1),
-    };
+    let shape =
+        Shape { channels: 1, steps: 2, rank: arguments.rank, peer: (arguments.rank + 1) % arguments.ranks.max(1) };
     let mut program = Program::new(plugin.version, nccl::mask_now(), shape);
     let calls = program.calls.clone();
     let mut handles = vec![0; program.slots];
@@ -156,31 +152,16 @@ unsafe impl Sync for Ledger {}
 impl Ledger {
     fn create(path: &Path) -> io::Result<Self> {
         let bytes = WORDS * size_of::<u64>();
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
         file.set_len(bytes as u64)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of a file at an address of the kernel's choice.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                access,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let words = NonNull::new(address.cast::<AtomicU64>());
-        Ok(Self {
-            words: words.ok_or_else(|| io::Error::other("mmap gave address zero"))?,
-        })
+        Ok(Self { words: words.ok_or_else(|| io::Error::other("mmap gave address zero"))? })
     }
 
     /// A callback of this thread has returned.

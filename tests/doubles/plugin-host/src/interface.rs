@@ -49,13 +49,8 @@ impl Kind {
     /// By name, with or without `ncclProfile`, or by number.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let name = text.strip_prefix("ncclProfile").unwrap_or(text);
-        let place = KINDS
-            .iter()
-            .position(|known| known.eq_ignore_ascii_case(name));
-        place
-            .map(|place| 1 << place)
-            .or_else(|| parse_number(text))
-            .map(Self)
+        let place = KINDS.iter().position(|known| known.eq_ignore_ascii_case(name));
+        place.map(|place| 1 << place).or_else(|| parse_number(text)).map(Self)
     }
 
     /// The place in [`KINDS`]; `None` for a type that NCCL does not define.
@@ -77,10 +72,7 @@ impl Kind {
 
     /// Whether it lies below a task.
     pub(crate) fn is_below_task(self) -> bool {
-        matches!(
-            self,
-            Self::PROXY_OP | Self::PROXY_STEP | Self::KERNEL_CH | Self::NET_PLUGIN
-        )
+        matches!(self, Self::PROXY_OP | Self::PROXY_STEP | Self::KERNEL_CH | Self::NET_PLUGIN)
     }
 
     /// Whether NCCL 2.28 says the rank in its descriptor; in others it is 0.
@@ -93,12 +85,8 @@ impl Kind {
 pub(crate) fn parse_state(text: &str) -> Option<u32> {
     let name = text.strip_prefix("ncclProfiler").unwrap_or(text);
     let name = name.strip_suffix("_v4").unwrap_or(name);
-    let place = STATES
-        .iter()
-        .position(|known| known.eq_ignore_ascii_case(name));
-    place
-        .and_then(|place| u32::try_from(place).ok())
-        .or_else(|| text.parse().ok())
+    let place = STATES.iter().position(|known| known.eq_ignore_ascii_case(name));
+    place.and_then(|place| u32::try_from(place).ok()).or_else(|| text.parse().ok())
 }
 
 /// A state's name, or its number.
@@ -121,15 +109,7 @@ pub(crate) struct Version(u8);
 
 impl Version {
     /// All versions in the order in which NCCL looks for them.
-    pub(crate) const HIGHEST_FIRST: [Self; 7] = [
-        Self(7),
-        Self(6),
-        Self(5),
-        Self(4),
-        Self(3),
-        Self(2),
-        Self(1),
-    ];
+    pub(crate) const HIGHEST_FIRST: [Self; 7] = [Self(7), Self(6), Self(5), Self(4), Self(3), Self(2), Self(1)];
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let number = text.trim_start_matches('v').parse().ok();

@@ -114,18 +114,14 @@ pub(crate) fn size(version: Version) -> usize {
 
 /// The members of a kind in a version; none for types that it does not define.
 pub(crate) fn members(version: Version, kind: Kind) -> impl Iterator<Item = &'static Member> {
-    let is_of = move |layout: &&Layout| {
-        layout.0 == kind && (layout.1..=layout.2).contains(&version.number())
-    };
+    let is_of = move |layout: &&Layout| layout.0 == kind && (layout.1..=layout.2).contains(&version.number());
     LAYOUTS.iter().filter(is_of).flat_map(|layout| layout.3)
 }
 
 /// Where a number lies that this kind has in this version.
 pub(crate) fn offset(version: Version, kind: Kind, name: &str) -> Option<usize> {
     let mut members = members(version, kind);
-    members
-        .find(|(known, ..)| *known == name)
-        .map(|(_, at, _)| *at)
+    members.find(|(known, ..)| *known == name).map(|(_, at, _)| *at)
 }
 
 /// The names of all members, and what they are in the newest version that has them.
@@ -137,35 +133,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static Member> {
 // algorithm PAT, protocol SIMPLE, datatype Float64 (also `ncclUint8`, which the shim forgets).
 
 fn func(name: &str) -> u8 {
-    number(
-        name,
-        &[
-            "Broadcast",
-            "Reduce",
-            "AllGather",
-            "ReduceScatter",
-            "AllReduce",
-            "SendRecv",
-            "",
-            "Recv",
-        ],
-        6,
-    )
+    number(name, &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "", "Recv"], 6)
 }
 
 fn algorithm(name: &str) -> u8 {
-    number(
-        name,
-        &[
-            "TREE",
-            "RING",
-            "COLLNET_DIRECT",
-            "COLLNET_CHAIN",
-            "NVLS",
-            "NVLS_TREE",
-        ],
-        6,
-    )
+    number(name, &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE"], 6)
 }
 
 fn protocol(name: &str) -> u8 {
@@ -193,10 +165,6 @@ fn number(text: &str, names: &[&str], other: u8) -> u8 {
     if let Some(digits) = text.strip_prefix('#') {
         return digits.parse().unwrap_or(other);
     }
-    let place = names
-        .iter()
-        .position(|name| !text.is_empty() && *name == text);
-    place
-        .and_then(|place| u8::try_from(place).ok())
-        .unwrap_or(other)
+    let place = names.iter().position(|name| !text.is_empty() && *name == text);
+    place.and_then(|place| u8::try_from(place).ok()).unwrap_or(other)
 }

@@ -37,16 +37,9 @@ impl Libnccl {
         type Begin = unsafe extern "C" fn(c_int, Printer);
         // Beside the program, or where Cargo puts the libraries of a test.
         let program = std::env::current_exe()?;
-        let mut places = [
-            program.with_file_name(FILE),
-            program.with_file_name("deps").join(FILE),
-        ]
-        .into_iter();
+        let mut places = [program.with_file_name(FILE), program.with_file_name("deps").join(FILE)].into_iter();
         let path = places.find(|path| path.exists()).with_context(|| {
-            format!(
-                "there is no {FILE} beside {}: cargo build -p nccl-stand-in makes it",
-                program.display()
-            )
+            format!("there is no {FILE} beside {}: cargo build -p nccl-stand-in makes it", program.display())
         })?;
         // SAFETY: the stand-in runs no code of its own when it is loaded.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }?;
@@ -94,11 +87,7 @@ pub(crate) fn mask_now() -> u32 {
 /// integer arguments in the registers of a plain call, and `log` has six, which fit.
 pub(crate) fn logger() -> *const c_void {
     let lent = LENT_LOGGER.load(Ordering::Acquire);
-    if lent.is_null() {
-        log as *const c_void
-    } else {
-        lent
-    }
+    if lent.is_null() { log as *const c_void } else { lent }
 }
 
 /// A communicator exists: from before its init to after its finalize the logger may be called.
@@ -114,10 +103,7 @@ pub(crate) fn communicator_ends() {
 
 /// How many lines were logged, and how many of them without a communicator, when libnccl may be gone.
 pub(crate) fn lines() -> (u64, u64) {
-    (
-        LINES.load(Ordering::Relaxed),
-        LATE_LINES.load(Ordering::Relaxed),
-    )
+    (LINES.load(Ordering::Relaxed), LATE_LINES.load(Ordering::Relaxed))
 }
 
 /// The logger of this program, for plugins that find no libnccl.
@@ -156,10 +142,6 @@ unsafe extern "C" fn print(level: c_int, format: *const c_char, argument: *const
         3 => "INFO",
         _ => "LOG",
     };
-    let late = if late {
-        " (without a communicator!)"
-    } else {
-        ""
-    };
+    let late = if late { " (without a communicator!)" } else { "" };
     eprintln!("NCCL {level} {}{late}", text.to_string_lossy());
 }

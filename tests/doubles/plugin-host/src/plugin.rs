@@ -35,26 +35,10 @@ pub(crate) struct InitArguments<'a> {
 
 type Pointer = *mut c_void;
 type InitV1 = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> c_int;
-type InitV4 = unsafe extern "C" fn(
-    *mut Pointer,
-    *mut c_int,
-    *const c_char,
-    u64,
-    c_int,
-    c_int,
-    c_int,
-    *const c_void,
-) -> c_int;
-type InitV5 = unsafe extern "C" fn(
-    *mut Pointer,
-    u64,
-    *mut c_int,
-    *const c_char,
-    c_int,
-    c_int,
-    c_int,
-    *const c_void,
-) -> c_int;
+type InitV4 =
+    unsafe extern "C" fn(*mut Pointer, *mut c_int, *const c_char, u64, c_int, c_int, c_int, *const c_void) -> c_int;
+type InitV5 =
+    unsafe extern "C" fn(*mut Pointer, u64, *mut c_int, *const c_char, c_int, c_int, c_int, *const c_void) -> c_int;
 type Start = unsafe extern "C" fn(Pointer, *mut Pointer, *mut Descriptor) -> c_int;
 type State = unsafe extern "C" fn(Pointer, u32, *mut [u64; 4]) -> c_int;
 type Plain = unsafe extern "C" fn(Pointer) -> c_int;
@@ -110,40 +94,21 @@ impl Plugin {
             .filter_map(|version| Some((version, find(&library, version)?)))
             .collect();
         let is_wanted = |found: Version| version.is_none_or(|wanted| wanted == found);
-        let &(version, symbol) = all
-            .iter()
-            .find(|(found, _)| is_wanted(*found))
-            .with_context(|| {
-                let wanted = version.map_or("ncclProfiler_v1 … v7".into(), |wanted| {
-                    format!("ncclProfiler_{wanted}")
-                });
-                let found: Vec<String> = all
-                    .iter()
-                    .map(|(found, _)| format!("ncclProfiler_{found}"))
-                    .collect();
-                format!(
-                    "{} exports no {wanted}: is it an NCCL profiler plugin? It exports: {}",
-                    path.display(),
-                    if found.is_empty() {
-                        "no table at all".to_owned()
-                    } else {
-                        found.join(", ")
-                    }
-                )
-            })?;
+        let &(version, symbol) = all.iter().find(|(found, _)| is_wanted(*found)).with_context(|| {
+            let wanted = version.map_or("ncclProfiler_v1 … v7".into(), |wanted| format!("ncclProfiler_{wanted}"));
+            let found: Vec<String> = all.iter().map(|(found, _)| format!("ncclProfiler_{found}")).collect();
+            format!(
+                "{} exports no {wanted}: is it an NCCL profiler plugin? It exports: {}",
+                path.display(),
+                if found.is_empty() { "no table at all".to_owned() } else { found.join(", ") }
+            )
+        })?;
         // SAFETY: the symbol `ncclProfiler_vN` is such a table (this function's contract), and the library is open.
         let table = unsafe { symbol.read() };
-        let missing = |member: &str| {
-            format!(
-                "{} has no {member} in ncclProfiler_{version}",
-                path.display()
-            )
-        };
+        let missing = |member: &str| format!("{} has no {member} in ncclProfiler_{version}", path.display());
         ensure!(!table.name.is_null(), missing("name"));
         // SAFETY: not NULL, so a C string of the library (this function's contract), which is open.
-        let name = unsafe { CStr::from_ptr(table.name) }
-            .to_string_lossy()
-            .into_owned();
+        let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy().into_owned();
         Ok(Self {
             path: path.to_owned(),
             name,
@@ -160,29 +125,11 @@ impl Plugin {
     /// `init`. `context` is where the plugin writes its context; `None` for NULL.
     pub(crate) fn init(&self, context: Option<&mut u64>, arguments: &InitArguments<'_>) -> c_int {
         let mut slot = address(UNWRITTEN);
-        let out = if context.is_some() {
-            &raw mut slot
-        } else {
-            ptr::null_mut()
-        };
-        let mask = if arguments.mask {
-            nccl::mask().as_ptr()
-        } else {
-            ptr::null_mut()
-        };
+        let out = if context.is_some() { &raw mut slot } else { ptr::null_mut() };
+        let mask = if arguments.mask { nccl::mask().as_ptr() } else { ptr::null_mut() };
         let name = arguments.comm_name.map_or(ptr::null(), CStr::as_ptr);
-        let logger = if arguments.logger {
-            nccl::logger()
-        } else {
-            ptr::null()
-        };
-        let InitArguments {
-            comm_id,
-            nodes,
-            ranks,
-            rank,
-            ..
-        } = *arguments;
+        let logger = if arguments.logger { nccl::logger() } else { ptr::null() };
+        let InitArguments { comm_id, nodes, ranks, rank, .. } = *arguments;
         let result = match self.version.number() {
             // SAFETY: the plugin keeps to the interface (`load`'s contract); `out` and `name` are NULL or live during
             // the call, the mask is NULL or lives for ever, as NCCL's does.
@@ -216,18 +163,9 @@ impl Plugin {
 
     /// `startEvent`. `handle` is where the plugin writes its handle; `None` for NULL in either place.
     #[inline]
-    pub(crate) fn start(
-        &self,
-        context: u64,
-        handle: Option<&mut u64>,
-        descriptor: Option<&mut Descriptor>,
-    ) -> c_int {
+    pub(crate) fn start(&self, context: u64, handle: Option<&mut u64>, descriptor: Option<&mut Descriptor>) -> c_int {
         let mut slot = address(UNWRITTEN);
-        let out = if handle.is_some() {
-            &raw mut slot
-        } else {
-            ptr::null_mut()
-        };
+        let out = if handle.is_some() { &raw mut slot } else { ptr::null_mut() };
         let descriptor: *mut Descriptor = descriptor.map_or(ptr::null_mut(), ptr::from_mut);
         // SAFETY: the plugin keeps to the interface (`load`'s contract); the pointers are NULL or live during the
         // call, and the bytes begin with this version's descriptor.

@@ -12,11 +12,7 @@ use parking_lot::Mutex;
 
 const PAGE_BYTES: usize = 64 << 10;
 
-static PAGES: Mutex<Pages> = Mutex::new(Pages {
-    starts: Vec::new(),
-    used: PAGE_BYTES,
-    known: BTreeMap::new(),
-});
+static PAGES: Mutex<Pages> = Mutex::new(Pages { starts: Vec::new(), used: PAGE_BYTES, known: BTreeMap::new() });
 
 struct Pages {
     starts: Vec<usize>,
@@ -47,9 +43,7 @@ pub(crate) fn keep(text: &str) -> Option<&'static CStr> {
     // SAFETY: `needed` bytes of a page of ours that nobody has been given; it is never unmapped. While it is hidden
     // (`hide`) nobody in this program reads what is there.
     let bytes = unsafe { slice::from_raw_parts_mut(place, needed) };
-    bytes
-        .get_mut(..length)?
-        .copy_from_slice(text.as_bytes().get(..length)?);
+    bytes.get_mut(..length)?.copy_from_slice(text.as_bytes().get(..length)?);
     let kept = CStr::from_bytes_until_nul(bytes).ok()?;
     pages.known.insert(text.to_owned(), kept);
     Some(kept)
@@ -66,10 +60,7 @@ pub(crate) fn show() {
 }
 
 fn map() -> Option<*mut u8> {
-    let (access, kind) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: new pages, at no address in use.
     let page = unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind, -1, 0) };
     (page != libc::MAP_FAILED).then(|| page.cast())

@@ -32,18 +32,13 @@ pub(crate) fn callback_cost(context: &Context<'_>) -> Outcome {
 
 /// GPU work: the events recorded are the same.
 pub(crate) fn cupti_cost(context: &Context<'_>) -> Outcome {
-    let variants =
-        ["off", "events", "cupti"].map(|way| (way, Listener::Recording, "NCCL_OTF2_GPU"));
+    let variants = ["off", "events", "cupti"].map(|way| (way, Listener::Recording, "NCCL_OTF2_GPU"));
     whichever(compare(context, &variants))
 }
 
 fn compare(context: &Context<'_>, variants: &[Variant]) -> Result<Outcome, Outcome> {
     let shape = context.shape()?;
-    let (first, turns) = if context.is_fake {
-        (64, 1)
-    } else {
-        (2048, TURNS)
-    };
+    let (first, turns) = if context.is_fake { (64, 1) } else { (2048, TURNS) };
     let iterations = if context.is_fake {
         first
     } else {
@@ -51,12 +46,9 @@ fn compare(context: &Context<'_>, variants: &[Variant]) -> Result<Outcome, Outco
         let each_ns = pace(context, shape, variants[0], first, "pace")?.each_ns;
         let runs = u32::try_from(variants.len()).unwrap_or(1) * turns;
         let fit = context.left().as_nanos() / u128::from(2 * runs) / u128::from(each_ns.max(1));
-        u64::try_from(fit)
-            .unwrap_or(u64::MAX)
-            .clamp(64, MOST_ITERATIONS)
+        u64::try_from(fit).unwrap_or(u64::MAX).clamp(64, MOST_ITERATIONS)
     };
-    let mut facts =
-        json!({ "shape": shape.words, "bytes": ELEMENTS * 4, "iterations": iterations });
+    let mut facts = json!({ "shape": shape.words, "bytes": ELEMENTS * 4, "iterations": iterations });
     let mut seen: Vec<Vec<Pace>> = variants.iter().map(|_| Vec::new()).collect();
     for turn in 0..turns {
         for (variant, paces) in variants.iter().zip(&mut seen) {

@@ -13,18 +13,9 @@ use crate::process::{self, Ran};
 /// A bare machine may have no other network.
 const LOOPBACK: (&str, &str) = ("NCCL_SOCKET_IFNAME", "lo");
 /// One rank.
-pub(super) const ALONE: Shape = Shape {
-    processes: 1,
-    threads: 1,
-    variables: &[LOOPBACK],
-    words: "one rank",
-};
+pub(super) const ALONE: Shape = Shape { processes: 1, threads: 1, variables: &[LOOPBACK], words: "one rank" };
 /// Two ranks as threads, one of them on each GPU, or both on the stand-in's.
-const PAIR: Shape = Shape {
-    threads: 2,
-    words: "two ranks, each with a GPU",
-    ..ALONE
-};
+const PAIR: Shape = Shape { threads: 2, words: "two ranks, each with a GPU", ..ALONE };
 const TOGETHER: Shape = Shape {
     variables: &[LOOPBACK, ("NCCL_MULTI_RANK_GPU_ENABLE", "1")],
     words: "two ranks of one process on one GPU (NCCL_MULTI_RANK_GPU_ENABLE)",
@@ -42,20 +33,14 @@ impl Context<'_> {
     pub(crate) fn shape(&self) -> Result<&Shape, Outcome> {
         let shape = self.shape.get_or_init(|| find_shape(self)).as_ref();
         shape.ok_or_else(|| {
-            Outcome::not_here(
-                "NCCL lets only one rank use this machine's GPU, and launches nothing for one",
-            )
+            Outcome::not_here("NCCL lets only one rank use this machine's GPU, and launches nothing for one")
         })
     }
 }
 
 /// The first shape of several ranks that works, with the operations that checks use.
 fn find_shape(context: &Context<'_>) -> Option<Shape> {
-    let shapes: &[Shape] = if context.is_fake || context.machine.gpus > 1 {
-        &[PAIR]
-    } else {
-        &[TOGETHER, APART]
-    };
+    let shapes: &[Shape] = if context.is_fake || context.machine.gpus > 1 { &[PAIR] } else { &[TOGETHER, APART] };
     let works = |shape: &&Shape| {
         // The stand-in runs what it is told to; a GPU that ranks share may hang with some operations.
         let all = "allreduce,sendrecv,group,graph";
@@ -92,16 +77,8 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     pub(super) fn new(shape: &'a Shape, operations: &str, listener: Listener) -> Self {
         let (arguments, variables) = (Vec::new(), Vec::new());
-        let job = Self {
-            shape,
-            listener,
-            arguments,
-            variables,
-            limit: Duration::MAX,
-        };
-        job.argument("--procs", shape.processes)
-            .argument("--threads", shape.threads)
-            .argument("--ops", operations)
+        let job = Self { shape, listener, arguments, variables, limit: Duration::MAX };
+        job.argument("--procs", shape.processes).argument("--threads", shape.threads).argument("--ops", operations)
     }
 
     /// Under the plugin, which times GPU work in this way.
@@ -132,11 +109,7 @@ impl<'a> Job<'a> {
         let mut command = Command::new(&bundle.host);
         if self.listener == Listener::Archive {
             command = Command::new(&bundle.tool);
-            command
-                .args(["run", "--out"])
-                .arg(&archive)
-                .arg("--")
-                .arg(&bundle.host);
+            command.args(["run", "--out"]).arg(&archive).arg("--").arg(&bundle.host);
         }
         let limit = self.limit.min(context.left());
         command.arg("--lib").arg(nccl).args(&self.arguments);
@@ -150,9 +123,7 @@ impl<'a> Job<'a> {
             command.arg("--cudart").arg(cudart);
         }
         command.env("LD_LIBRARY_PATH", machine.library_path());
-        command
-            .env("NCCL_DEBUG", "WARN")
-            .envs(self.shape.variables.iter().copied());
+        command.env("NCCL_DEBUG", "WARN").envs(self.shape.variables.iter().copied());
         match self.listener {
             Listener::Archive => {}
             Listener::Nobody => {
@@ -168,20 +139,14 @@ impl<'a> Job<'a> {
                 command.env("NCCL_OTF2_MAX_SIZE", "4G");
             }
         }
-        command
-            .env("NCCL_OTF2_VERBOSITY", "verbose")
-            .env("NCCL_OTF2_GPU", "off");
+        command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_OTF2_GPU", "off");
         if let Some(cupti) = &machine.cupti {
             command.env("NCCL_OTF2_CUPTI_LIB", cupti);
         }
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
         let limit = limit + Duration::from_secs(3);
-        process::run(
-            &mut command,
-            limit,
-            &context.work.join(format!("{name}.job")),
-        )
-        .map_err(|error| Outcome::failed(format!("cannot run {name}: {error}")))
+        process::run(&mut command, limit, &context.work.join(format!("{name}.job")))
+            .map_err(|error| Outcome::failed(format!("cannot run {name}: {error}")))
     }
 
     /// Runs it under the plugin and reads the archive; an error where that is not right.
@@ -196,30 +161,18 @@ impl<'a> Job<'a> {
         let is_sound = tool(context, &["check"], &folder)?.succeeded();
         Ok(Archive {
             info: read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?,
-            faults: if is_sound {
-                Vec::new()
-            } else {
-                vec![format!("{name}: nccl-otf2 check finds faults")]
-            },
+            faults: if is_sound { Vec::new() } else { vec![format!("{name}: nccl-otf2 check finds faults")] },
             folder,
         })
     }
 }
 
 /// Runs `nccl-otf2` on an archive.
-pub(super) fn tool(
-    context: &Context<'_>,
-    verb: &[&str],
-    archive: &PathBuf,
-) -> Result<Ran, Outcome> {
+pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &PathBuf) -> Result<Ran, Outcome> {
     let mut command = Command::new(&context.bundle.tool);
     command.args(verb).arg(archive);
-    process::run(
-        &mut command,
-        Duration::from_secs(60),
-        &context.work.join(verb.join("")),
-    )
-    .map_err(|error| Outcome::failed(format!("cannot run nccl-otf2: {error}")))
+    process::run(&mut command, Duration::from_secs(60), &context.work.join(verb.join("")))
+        .map_err(|error| Outcome::failed(format!("cannot run nccl-otf2: {error}")))
 }
 
 /// What an archive says of itself.

@@ -13,10 +13,7 @@ const COUNT: u32 = 10_000;
 /// One rank: nothing is launched, and everything works.
 pub(crate) fn one_rank(context: &Context<'_>) -> Outcome {
     let job = Job::recorded(&ALONE, "allreduce,allgather", "off");
-    whichever(
-        job.archived(context, "one")
-            .map(|own| Outcome::of(&own.faults, own.facts())),
-    )
+    whichever(job.archived(context, "one").map(|own| Outcome::of(&own.faults, own.facts())))
 }
 
 /// Several ranks: all operations are right, whichever way NCCL lets them run.
@@ -24,11 +21,7 @@ pub(crate) fn several_ranks(context: &Context<'_>) -> Outcome {
     whichever((|| {
         let shape = context.shape()?;
         // The stand-in takes long for each operation.
-        let operations = if context.is_fake {
-            "allreduce,group"
-        } else {
-            "all"
-        };
+        let operations = if context.is_fake { "allreduce,group" } else { "all" };
         let job = Job::recorded(shape, operations, "off").argument("--count", COUNT);
         let archive = job.archived(context, "several")?;
         let facts = with(archive.facts(), json!({ "shape": shape.words }));
@@ -39,11 +32,7 @@ pub(crate) fn several_ranks(context: &Context<'_>) -> Outcome {
 /// One kernel and one id for each launch.
 pub(crate) fn nccl_kernels(context: &Context<'_>) -> Outcome {
     whichever((|| {
-        let job = Job::recorded(
-            context.shape()?,
-            "allreduce,allgather,sendrecv,group",
-            "cupti",
-        );
+        let job = Job::recorded(context.shape()?, "allreduce,allgather,sendrecv,group", "cupti");
         let job = job.argument("--rounds", 5).argument("--count", COUNT);
         let archive = job.archived(context, "kernels")?;
         let mut wrong = archive.faults.clone();
@@ -52,16 +41,9 @@ pub(crate) fn nccl_kernels(context: &Context<'_>) -> Outcome {
         }
         let (launches, joined) = (archive.number("launches"), archive.number("kernels_joined"));
         if launches == 0 || joined != launches - archive.number("captured") {
-            wrong.push(format!(
-                "{launches} launches, {joined} kernels joined to them"
-            ));
+            wrong.push(format!("{launches} launches, {joined} kernels joined to them"));
         }
-        for lost in [
-            "unmatched",
-            "dropped_by_cupti",
-            "bad_records",
-            "foreign_buffers",
-        ] {
+        for lost in ["unmatched", "dropped_by_cupti", "bad_records", "foreign_buffers"] {
             if archive.number(lost) > 0 {
                 wrong.push(format!("{lost}: {}", archive.number(lost)));
             }
@@ -70,17 +52,13 @@ pub(crate) fn nccl_kernels(context: &Context<'_>) -> Outcome {
         let region = |line: &str| {
             let record: Value = serde_json::from_str(line).ok()?;
             let region = record["region"].as_str()?;
-            let is_kernel =
-                region.contains("ncclDevKernel") || region.contains("ncclSymkDevKernel");
+            let is_kernel = region.contains("ncclDevKernel") || region.contains("ncclSymkDevKernel");
             is_kernel.then(|| region.to_owned())
         };
         let mut names: Vec<String> = printed.lines().filter_map(region).collect();
         names.sort();
         names.dedup();
-        Ok(Outcome::of(
-            &wrong,
-            with(archive.facts(), json!({ "kernel_names": names })),
-        ))
+        Ok(Outcome::of(&wrong, with(archive.facts(), json!({ "kernel_names": names }))))
     })())
 }
 
@@ -92,10 +70,7 @@ pub(crate) fn kernel_channels(context: &Context<'_>) -> Outcome {
         let job = job.argument("--rounds", 10).argument("--count", COUNT);
         let archive = job.archived(context, "channels")?;
         let (mut wrong, facts) = (archive.faults.clone(), archive.facts());
-        if facts["kinds"]["kernelch"]["seen"]
-            .as_u64()
-            .is_none_or(|seen| seen == 0)
-        {
+        if facts["kinds"]["kernelch"]["seen"].as_u64().is_none_or(|seen| seen == 0) {
             wrong.push("NCCL told of no kernel channel".to_owned());
         }
         Ok(Outcome::of(&wrong, facts))
@@ -112,9 +87,7 @@ pub(crate) fn events_way(context: &Context<'_>) -> Outcome {
         let launches = archive.number("launches");
         let timed = archive.number("launches_timed") + archive.number("captured");
         if !archive.is_by("events") || launches == 0 || timed != launches {
-            wrong.push(format!(
-                "{launches} launches, {timed} captured or timed by events"
-            ));
+            wrong.push(format!("{launches} launches, {timed} captured or timed by events"));
         }
         Ok(Outcome::of(&wrong, archive.facts()))
     })())
@@ -130,10 +103,7 @@ pub(crate) fn ends(context: &Context<'_>) -> Outcome {
         let (mut facts, mut wrong) = (json!({}), Vec::new());
         for end in ends {
             let job = Job::recorded(shape, "allreduce", "cupti");
-            let archived = job
-                .argument("--end", end)
-                .argument("--count", COUNT)
-                .archived(context, end);
+            let archived = job.argument("--end", end).argument("--count", COUNT).archived(context, end);
             match archived {
                 Ok(archive) => {
                     wrong.extend(archive.faults.clone());
@@ -157,10 +127,9 @@ pub(crate) fn nccl_graphs(context: &Context<'_>) -> Outcome {
         let job = Job::recorded(context.shape()?, "graph", "cupti").argument("--count", COUNT);
         let archive = job.archived(context, "graphs")?;
         let mut wrong = archive.faults.clone();
-        for (name, says) in [
-            ("captured", "no launch was captured"),
-            ("kernels_of_graphs", "no kernel of a replay was recognised"),
-        ] {
+        for (name, says) in
+            [("captured", "no launch was captured"), ("kernels_of_graphs", "no kernel of a replay was recognised")]
+        {
             if archive.number(name) == 0 {
                 wrong.push(says.to_owned());
             }
@@ -176,10 +145,7 @@ pub(crate) fn several_gpus(context: &Context<'_>) -> Outcome {
         return Outcome::not_here("this machine has one GPU");
     }
     whichever((|| {
-        let shape = Shape {
-            threads: gpus,
-            ..ALONE
-        };
+        let shape = Shape { threads: gpus, ..ALONE };
         let archive = Job::recorded(&shape, "all", "cupti").archived(context, "gpus")?;
         let (mut wrong, devices) = (archive.faults.clone(), archive.number("devices"));
         if devices != gpus as u64 {

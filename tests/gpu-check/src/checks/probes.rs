@@ -22,8 +22,7 @@ fn probe_with(context: &Context<'_>, name: &str, variables: &[(&str, &str)]) -> 
 }
 
 fn ask(context: &Context<'_>, name: &str, variables: &[(&str, &str)]) -> Result<Ran, Outcome> {
-    let me = std::env::current_exe()
-        .map_err(|error| Outcome::failed(format!("cannot find this program: {error}")))?;
+    let me = std::env::current_exe().map_err(|error| Outcome::failed(format!("cannot find this program: {error}")))?;
     let machine = context.machine;
     let mut command = Command::new(me);
     command.args(["--probe", name]);
@@ -35,9 +34,7 @@ fn ask(context: &Context<'_>, name: &str, variables: &[(&str, &str)]) -> Result<
     if context.is_fake {
         command.arg("--double");
     }
-    command
-        .env("LD_LIBRARY_PATH", machine.library_path())
-        .envs(variables.iter().copied());
+    command.env("LD_LIBRARY_PATH", machine.library_path()).envs(variables.iter().copied());
     process::run(&mut command, context.left(), &context.work.join(name))
         .map_err(|error| Outcome::failed(format!("cannot run the probe: {error}")))
 }
@@ -48,11 +45,7 @@ fn answer(ran: &Ran) -> Outcome {
         Ok(outcome) if ran.succeeded() => outcome,
         Ok(outcome) => {
             let why = format!("it answered, and then: {}", ran.how_it_ended());
-            Outcome {
-                verdict: Verdict::Failed,
-                why,
-                ..outcome
-            }
+            Outcome { verdict: Verdict::Failed, why, ..outcome }
         }
         Err(_) => Outcome::failed(ran.how_it_ended()),
     }
@@ -70,44 +63,30 @@ fn each(ways: &[&str], ask: impl Fn(&str) -> Outcome) -> Outcome {
         facts[*way] = json!(outcome);
     }
     let not_here = Outcome::not_here("in none of the ways");
-    if asked {
-        Outcome::of(&wrong, facts)
-    } else {
-        Outcome { facts, ..not_here }
-    }
+    if asked { Outcome::of(&wrong, facts) } else { Outcome { facts, ..not_here } }
 }
 
 /// External ids in both families, where the release has both.
 pub(crate) fn function_ids(context: &Context<'_>) -> Outcome {
-    each(&["global", "own"], |family| {
-        probe(context, &format!("ids:{family}"))
-    })
+    each(&["global", "own"], |family| probe(context, &format!("ids:{family}")))
 }
 
 /// Each order of two users in a process of its own: which family came first is settled for a process's life.
 pub(crate) fn two_tools(context: &Context<'_>) -> Outcome {
-    each(crate::probe::ORDERS, |order| {
-        probe(context, &format!("tools:{order}"))
-    })
+    each(crate::probe::ORDERS, |order| probe(context, &format!("tools:{order}")))
 }
 
 /// A crash is an answer here.
 pub(crate) fn refused_buffer(context: &Context<'_>) -> Outcome {
     whichever(ask(context, "refuse", &[]).map(|ran| {
-        let told = ran
-            .stdout
-            .lines()
-            .find_map(|line| line.strip_prefix("cupti ")?.parse().ok());
+        let told = ran.stdout.lines().find_map(|line| line.strip_prefix("cupti ")?.parse().ok());
         let Some(version): Option<u64> = told else {
             return answer(&ran);
         };
         let survived = ran.succeeded();
         let mut wrong = Vec::new();
         if version >= MAY_BE_REFUSED && !survived {
-            wrong.push(format!(
-                "this release was to take a refused buffer: {}",
-                ran.how_it_ended()
-            ));
+            wrong.push(format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
         }
         let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
         Outcome::of(&wrong, with(facts, answer(&ran).facts))

@@ -67,9 +67,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
                 command.env("NCCL_OTF2_GPU", way);
             }
             command.env("NCCL_OTF2_DIR", context.work.join(format!("{name}.trace")));
-            command
-                .env("NCCL_OTF2_VERBOSITY", "verbose")
-                .env("NCCL_SOCKET_IFNAME", "lo");
+            command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_SOCKET_IFNAME", "lo");
             let limit = Duration::from_secs(40).min(context.left());
             let ran = match process::run(&mut command, limit, &context.work.join(&name)) {
                 Ok(ran) => ran,
@@ -77,11 +75,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
             };
             let mut lines = ran.stdout.lines().rev();
             let seen = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
-            let notices: Vec<&str> = ran
-                .stderr
-                .lines()
-                .filter(|line| line.contains("GPU work"))
-                .collect();
+            let notices: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("GPU work")).collect();
             let events = seen.as_ref().and_then(|seen| seen["gpu_events"].as_u64());
             if way == "none" {
                 alone = events;
@@ -91,9 +85,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
             if !ran.succeeded() {
                 wrong.push(format!("{name}: {}", ran.how_it_ended()));
             } else if way != "cupti" && is_fewer {
-                wrong.push(format!(
-                    "{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"
-                ));
+                wrong.push(format!("{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"));
             }
             facts[name] = json!({ "seen": seen, "notices": notices, "ended": ran.how_it_ended() });
         }
@@ -107,12 +99,7 @@ pub(crate) fn nsys(context: &Context<'_>) -> Outcome {
         return Outcome::not_here("no nsys on PATH");
     };
     let mut command = Command::new(nsys);
-    command.args([
-        "profile",
-        "--trace=cuda,nvtx",
-        "--force-overwrite=true",
-        "-o",
-    ]);
+    command.args(["profile", "--trace=cuda,nvtx", "--force-overwrite=true", "-o"]);
     command.arg(context.work.join("profile")).arg("env");
     let ran = match process::run(&mut command, context.left(), &context.work.join("nsys")) {
         Ok(ran) => ran,
@@ -125,8 +112,5 @@ pub(crate) fn nsys(context: &Context<'_>) -> Outcome {
         0 => &["nsys set no variable that is known".to_owned()],
         _ => &[],
     };
-    Outcome::of(
-        wrong,
-        json!({ "variables": set, "ended": ran.how_it_ended() }),
-    )
+    Outcome::of(wrong, json!({ "variables": set, "ended": ran.how_it_ended() }))
 }

@@ -117,19 +117,9 @@ impl Driver {
         call!(self, context_retain, &raw mut context, device)?;
         call!(self, context_set, context)?;
         call!(self, module_load, &raw mut module, KERNELS.as_ptr().cast())?;
-        call!(
-            &self,
-            module_function,
-            &raw mut kernel,
-            module,
-            EMPTY.as_ptr()
-        )?;
+        call!(&self, module_function, &raw mut kernel, module, EMPTY.as_ptr())?;
         call!(self, stream_create, &raw mut stream, NON_BLOCKING)?;
-        Ok(Device {
-            driver: self,
-            kernel,
-            stream,
-        })
+        Ok(Device { driver: self, kernel, stream })
     }
 }
 
@@ -149,21 +139,7 @@ impl Device {
     /// Launches the kernel that does nothing.
     pub(super) fn launch(&self) -> Result<(), Outcome> {
         let none = null_mut();
-        call!(
-            &self.driver,
-            launch,
-            self.kernel,
-            1,
-            1,
-            1,
-            1,
-            1,
-            1,
-            0,
-            self.stream,
-            none,
-            none
-        )
+        call!(&self.driver, launch, self.kernel, 1, 1, 1, 1, 1, 1, 0, self.stream, none, none)
     }
 
     /// Bytes of device memory that are free.

@@ -32,11 +32,9 @@ fn first_tool(cupti: &Cupti) -> Result<Tool, Outcome> {
 }
 
 fn subscribed(cupti: &Cupti, family: Family) -> Result<Tool, Outcome> {
-    cupti.subscribe(family).map_err(|(code, holder)| {
-        Outcome::failed(format!(
-            "subscribing failed with {code}, held by \"{holder}\""
-        ))
-    })
+    cupti
+        .subscribe(family)
+        .map_err(|(code, holder)| Outcome::failed(format!("subscribing failed with {code}, held by \"{holder}\"")))
 }
 
 /// A GPU, CUPTI, and its first tool, which records kernels and the ids of their launches.
@@ -50,9 +48,7 @@ fn recording(options: &Options) -> Result<(Gpu, Cupti, Tool), Outcome> {
 
 /// The records, once there are so many kernels among them, or nothing more is to be expected.
 fn records(tool: &Tool, kernels: usize, patience: Duration) -> Result<Vec<Record>, Outcome> {
-    tool.records(patience, |records| {
-        of_kind(records, KIND_CONCURRENT_KERNEL).len() >= kernels
-    })
+    tool.records(patience, |records| of_kind(records, KIND_CONCURRENT_KERNEL).len() >= kernels)
 }
 
 fn outcome(wrong: &[String], facts: Value, cupti: &Cupti) -> Answer {
@@ -77,15 +73,9 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     let cupti = Cupti::load(options)?;
     let is_own = family == "own";
     if is_own && cupti.version < VERSION_SUBSCRIBER_FUNCTIONS {
-        return Ok(Outcome::not_here(
-            "this CUPTI has no family of a subscriber's own (CUDA 13.3)",
-        ));
+        return Ok(Outcome::not_here("this CUPTI has no family of a subscriber's own (CUDA 13.3)"));
     }
-    let family = if is_own {
-        Family::Own { shared: true }
-    } else {
-        Family::Global
-    };
+    let family = if is_own { Family::Own { shared: true } } else { Family::Global };
     let tool = subscribed(&cupti, family)?;
     let single = tool.turn_on(&KINDS)?;
     for id in 1..=u64::from(LAUNCHES) {
@@ -100,10 +90,7 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     let all = LAUNCHES as usize * 2;
     let records = records(&tool, all, PATIENCE)?;
     let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL);
-    let correlations: BTreeSet<Option<u32>> = kernels
-        .iter()
-        .map(|record| kernel::CORRELATION.of(&record.0))
-        .collect();
+    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.of(&record.0)).collect();
     let externals = of_kind(&records, KIND_EXTERNAL_CORRELATION);
     let is_joined = |record: &&&Record| correlations.contains(&external::CORRELATION.of(&record.0));
     let joined = externals.iter().filter(is_joined).count();
@@ -148,11 +135,7 @@ pub(super) fn fork(options: &Options) -> Answer {
     if kernels != 20 {
         wrong.push(format!("{kernels} kernel records of 20"));
     }
-    outcome(
-        &wrong,
-        json!({ "kernel_records": kernels, "child_ended_well": ended_well }),
-        &cupti,
-    )
+    outcome(&wrong, json!({ "kernel_records": kernels, "child_ended_well": ended_well }), &cupti)
 }
 
 /// No buffer at all; says first which release it is, for it may not come to an answer.
@@ -196,9 +179,7 @@ pub(crate) const ORDERS: &[&str] = &[
 fn family(word: &str) -> Family {
     match word {
         "global" => Family::Global,
-        word => Family::Own {
-            shared: word == "shared",
-        },
+        word => Family::Own { shared: word == "shared" },
     }
 }
 
@@ -220,11 +201,7 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
     };
     // 13.0 to 13.2 have subscribers without all of their functions.
     let turned_on = tool.turn_on(&KINDS);
-    facts["first"] = json!(
-        turned_on
-            .as_ref()
-            .map_or_else(|no| no.why.as_str(), |_| "subscribed")
-    );
+    facts["first"] = json!(turned_on.as_ref().map_or_else(|no| no.why.as_str(), |_| "subscribed"));
     facts["second"] = match cupti.subscribe(family(second)) {
         Ok(other) => json!({ "subscribed": true, "ends": other.unsubscribe().to_string() }),
         Err(why) => refused(why),

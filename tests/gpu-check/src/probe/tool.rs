@@ -46,23 +46,13 @@ macro_rules! call {
 impl Cupti {
     /// Loads it; the driver must be loaded.
     pub(super) fn load(options: &Options) -> Result<Self, Outcome> {
-        let search = Search {
-            explicit: options.cupti.clone(),
-            cuda_home: std::env::var_os("CUDA_HOME").map(Into::into),
-        };
-        let Library {
-            path, functions, ..
-        } = cupti_sys::load(&search).map_err(|error| Outcome::not_here(error.to_string()))?;
+        let search =
+            Search { explicit: options.cupti.clone(), cuda_home: std::env::var_os("CUDA_HOME").map(Into::into) };
+        let Library { path, functions, .. } =
+            cupti_sys::load(&search).map_err(|error| Outcome::not_here(error.to_string()))?;
         let mut version = 0;
-        succeeded(
-            "cuptiGetVersion",
-            call!(functions.get_version, &raw mut version),
-        )?;
-        Ok(Self {
-            functions,
-            version,
-            path: path.display().to_string(),
-        })
+        succeeded("cuptiGetVersion", call!(functions.get_version, &raw mut version))?;
+        Ok(Self { functions, version, path: path.display().to_string() })
     }
 
     /// What it is, as facts.
@@ -86,21 +76,11 @@ impl Cupti {
                     allow_multiple_subscribers: u8::from(shared),
                     padding: [0; 7],
                 };
-                call!(
-                    self.functions.subscribe_v2,
-                    own,
-                    no_callback,
-                    none,
-                    &raw mut params
-                )
+                call!(self.functions.subscribe_v2, own, no_callback, none, &raw mut params)
             }
         };
         if code.is_success() {
-            return Ok(Tool {
-                functions: self.functions,
-                family,
-                subscriber,
-            });
+            return Ok(Tool { functions: self.functions, family, subscriber });
         }
         let holder = CStr::from_bytes_until_nul(&holder).unwrap_or_default();
         Err((code, holder.to_string_lossy().into_owned()))
@@ -112,11 +92,7 @@ extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *
 
 /// A failure with the name of the call.
 fn succeeded(what: &str, code: Code) -> Result<(), Outcome> {
-    if code.is_success() {
-        Ok(())
-    } else {
-        Err(Outcome::failed(format!("{what}: {code}")))
-    }
+    if code.is_success() { Ok(()) } else { Err(Outcome::failed(format!("{what}: {code}"))) }
 }
 
 /// One subscriber.
@@ -142,21 +118,14 @@ impl Tool {
     /// Whether it could.
     pub(super) fn turn_on(&self, kinds: &[u32]) -> Result<bool, Outcome> {
         use buffers::{complete, complete_own, request, request_own};
-        let code = by_family!(
-            self,
-            register_callbacks(request, complete),
-            register_callbacks_v2(request_own, complete_own)
-        );
+        let code =
+            by_family!(self, register_callbacks(request, complete), register_callbacks_v2(request_own, complete_own));
         succeeded("registering buffers", code)?;
         for kind in kinds {
             self.enable(*kind)?;
         }
         for cbid in CBIDS_OF_LAUNCHES {
-            let code = by_family!(
-                self,
-                enable_driver_api(cbid, 1),
-                enable_driver_api_v2(cbid, 1)
-            );
+            let code = by_family!(self, enable_driver_api(cbid, 1), enable_driver_api_v2(cbid, 1));
             if !code.is_success() {
                 self.enable(KIND_DRIVER)?;
                 return Ok(false);
@@ -224,16 +193,9 @@ impl Tool {
             let (mut at, mut before) = (null_mut(), None);
             loop {
                 let next: *mut *mut u8 = &raw mut at;
-                let code = by_family!(
-                    self,
-                    get_next_record(start, valid, next),
-                    get_next_record_v2(start, valid, next)
-                );
-                let end = if code.is_success() {
-                    at.addr() - start.addr()
-                } else {
-                    valid
-                };
+                let code =
+                    by_family!(self, get_next_record(start, valid, next), get_next_record_v2(start, valid, next));
+                let end = if code.is_success() { at.addr() - start.addr() } else { valid };
                 if let Some(bytes) = before.and_then(|before| bytes.get(before..end)) {
                     records.push(Record(bytes.to_vec()));
                 }
@@ -254,8 +216,5 @@ pub(super) struct Record(pub(super) Vec<u8>);
 
 /// Those of one kind.
 pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<&Record> {
-    records
-        .iter()
-        .filter(|record| KIND.of(&record.0) == Some(kind))
-        .collect()
+    records.iter().filter(|record| KIND.of(&record.0) == Some(kind)).collect()
 }

@@ -37,10 +37,7 @@ pub(super) enum Devices {
     /// The emulation, and why.
     Fake(String),
     /// This many GPUs, and the CUDA runtime if it was found.
-    Real {
-        devices: usize,
-        runtime: Option<PathBuf>,
-    },
+    Real { devices: usize, runtime: Option<PathBuf> },
 }
 
 impl Devices {
@@ -82,9 +79,7 @@ impl Devices {
         match self {
             Self::Fake(why) => format!("{shape}, on emulated devices ({why})"),
             Self::Real { devices, .. } if ranks < RANKS => {
-                format!(
-                    "{shape}, one for each GPU that can be paired ({devices} here), not {RANKS} as without GPUs"
-                )
+                format!("{shape}, one for each GPU that can be paired ({devices} here), not {RANKS} as without GPUs")
             }
             Self::Real { .. } => format!("{shape}, on GPUs"),
         }
@@ -143,11 +138,7 @@ impl Job<'_> {
     /// The archive's anchor file; it is what makes the rest an archive.
     pub(super) fn anchor(&self) -> Result<PathBuf> {
         let anchor = self.archive_folder().join("traces.otf2");
-        ensure!(
-            anchor.is_file(),
-            "the job ended well and left no archive {}",
-            anchor.display()
-        );
+        ensure!(anchor.is_file(), "the job ended well and left no archive {}", anchor.display());
         Ok(anchor)
     }
 }

@@ -79,11 +79,7 @@ impl Bundle {
         // Under this name the stand-in is a driver.
         symlink("libfakegpu.so", folder.join("fake/libcuda.so.1")).context("link libcuda.so.1")?;
         let (bytes, glibc) = (size(folder)?, newest_glibc(folder)?);
-        let (version, commit, arch) = (
-            env!("CARGO_PKG_VERSION"),
-            cargo::commit("--dirty"),
-            std::env::consts::ARCH,
-        );
+        let (version, commit, arch) = (env!("CARGO_PKG_VERSION"), cargo::commit("--dirty"), std::env::consts::ARCH);
         let profile_name = profile.name();
         cache::write(
             &about,
@@ -92,20 +88,11 @@ impl Bundle {
             ),
         )?;
         let size = format!("{:.1} MiB", mebibytes(bytes));
-        println!(
-            "   {}: {size}, needs glibc {glibc} or later, {arch}",
-            folder.display()
-        );
+        println!("   {}: {size}, needs glibc {glibc} or later, {arch}", folder.display());
         // Programs that are not optimized are for trying it out; they do not travel.
         let small = bytes <= MOST_BYTES || profile == Profile::Debug;
-        ensure!(
-            small,
-            "the folder has {size}, more than {:.0}",
-            mebibytes(MOST_BYTES)
-        );
-        Ok(Self {
-            folder: folder.to_owned(),
-        })
+        ensure!(small, "the folder has {size}, more than {:.0}", mebibytes(MOST_BYTES));
+        Ok(Self { folder: folder.to_owned() })
     }
 
     pub(super) fn program(&self) -> PathBuf {
@@ -114,12 +101,8 @@ impl Bundle {
 }
 
 fn size(folder: &Path) -> Result<u64> {
-    let sizes = FILES
-        .iter()
-        .map(|(_, file)| Ok(folder.join(file).metadata()?.len()));
-    sizes
-        .sum::<std::io::Result<u64>>()
-        .context("look at the copies")
+    let sizes = FILES.iter().map(|(_, file)| Ok(folder.join(file).metadata()?.len()));
+    sizes.sum::<std::io::Result<u64>>().context("look at the copies")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for one digit behind the point")]
@@ -132,15 +115,12 @@ fn newest_glibc(folder: &Path) -> Result<String> {
     let mut readelf = Command::new("readelf");
     readelf.args(["--wide", "--version-info"]);
     readelf.args(FILES.iter().map(|(_, file)| folder.join(file)));
-    newest(&process::output(&mut readelf, "readelf")?)
-        .context("readelf names no version of the C library's symbols")
+    newest(&process::output(&mut readelf, "readelf")?).context("readelf names no version of the C library's symbols")
 }
 
 fn newest(text: &str) -> Option<String> {
     let versions = text.split("GLIBC_").skip(1).filter_map(|rest| {
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (major, minor) = rest.get(..end)?.split_once('.')?;
         let minor = minor.split('.').next()?;
         Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))

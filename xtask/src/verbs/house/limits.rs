@@ -45,12 +45,7 @@ pub(super) struct Exception {
 }
 
 const fn limit(rule: Rule, what: &'static str, most: usize, over: usize) -> Limit {
-    Limit {
-        rule,
-        what,
-        most,
-        over,
-    }
+    Limit { rule, what, most, over }
 }
 
 pub(super) const LIMITS: &[Limit] = &[
@@ -66,10 +61,7 @@ pub(super) const LIMITS: &[Limit] = &[
 ];
 
 /// Files that a program makes: nothing is measured in them.
-pub(super) const GENERATED: &[&str] = &[
-    "src/abi/bindings.rs",
-    "crates/otf2-sys/bindings/otf2_3_0.rs",
-];
+pub(super) const GENERATED: &[&str] = &["src/abi/bindings.rs", "crates/otf2-sys/bindings/otf2_3_0.rs"];
 
 pub(super) const EXCEPTIONS: &[Exception] = &[Exception {
     rule: Rule::PublicItems,

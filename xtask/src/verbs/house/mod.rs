@@ -61,11 +61,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = look(
-        args.root.as_deref().unwrap_or(cargo::root()),
-        LIMITS,
-        EXCEPTIONS,
-    )?;
+    let report = look(args.root.as_deref().unwrap_or(cargo::root()), LIMITS, EXCEPTIONS)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -80,15 +76,9 @@ fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Repor
     let tree = Tree::read(root)?;
     let mut found = Vec::new();
     let mut sources = Sources::new();
-    for file in tree
-        .files
-        .iter()
-        .filter(|file| !GENERATED.contains(&file.as_str()))
-    {
+    for file in tree.files.iter().filter(|file| !GENERATED.contains(&file.as_str())) {
         let text = match file.rsplit_once('.') {
-            Some((_, "md" | "rs" | "c" | "h" | "py" | "sh" | "toml" | "cmake" | "txt")) => {
-                tree.text(file)?
-            }
+            Some((_, "md" | "rs" | "c" | "h" | "py" | "sh" | "toml" | "cmake" | "txt")) => tree.text(file)?,
             _ if file == ".ci/run" => tree.text(file)?,
             _ => continue,
         };
@@ -103,49 +93,25 @@ fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Repor
     let mut rooms: BTreeMap<String, Room> = BTreeMap::new();
     for (file, source) in &sources {
         let room = rooms.entry(rooms::of(&tree, file)).or_default();
-        let test = if production.contains(file) {
-            source.test_lines
-        } else {
-            source.lines
-        };
+        let test = if production.contains(file) { source.test_lines } else { source.lines };
         room.files += 1;
         room.test += test;
         room.production += source.lines - test;
     }
     for (name, room) in &rooms {
-        found.push(Found {
-            rule: Rule::RoomLines,
-            what: name.clone(),
-            line: None,
-            is: room.production,
-        });
+        found.push(Found { rule: Rule::RoomLines, what: name.clone(), line: None, is: room.production });
     }
     Ok(Report::new(found, circles, rooms, limits, exceptions))
 }
 
 /// What each crate imports and offers; returns the files that are compiled into the product.
-fn crates(
-    tree: &Tree,
-    sources: &Sources,
-    found: &mut Vec<Found>,
-    circles: &mut Vec<Circle>,
-) -> BTreeSet<String> {
+fn crates(tree: &Tree, sources: &Sources, found: &mut Vec<Found>, circles: &mut Vec<Circle>) -> BTreeSet<String> {
     let table = tree.text(DESIGN).ok().and_then(|page| Table::read(&page));
-    let others: BTreeSet<&str> = tree
-        .packages
-        .iter()
-        .filter_map(|package| package.library())
-        .collect();
+    let others: BTreeSet<&str> = tree.packages.iter().filter_map(|package| package.library()).collect();
     let mut production = BTreeSet::new();
-    let mut wrong = table
-        .as_ref()
-        .map_or_else(Vec::new, |table| table.packages(tree));
+    let mut wrong = table.as_ref().map_or_else(Vec::new, |table| table.packages(tree));
     for package in &tree.packages {
-        for target in package
-            .targets
-            .iter()
-            .filter(|target| target.kind != Kind::Test)
-        {
+        for target in package.targets.iter().filter(|target| target.kind != Kind::Test) {
             let mut others = others.clone();
             if target.kind == Kind::Library {
                 others.remove(target.name.as_str());
@@ -167,12 +133,7 @@ fn crates(
             }
         }
     }
-    found.extend(wrong.into_iter().map(|what| Found {
-        rule: Rule::Imports,
-        what,
-        line: None,
-        is: 1,
-    }));
+    found.extend(wrong.into_iter().map(|what| Found { rule: Rule::Imports, what, line: None, is: 1 }));
     found.extend(circles.iter().map(|circle| Found {
         rule: Rule::Circles,
         what: format!("modules of {}", circle.inside),
@@ -185,20 +146,10 @@ fn crates(
 fn sizes(sources: &Sources, found: &mut Vec<Found>) {
     let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
     for (file, source) in sources {
-        found.push(Found {
-            rule: Rule::FileLines,
-            what: file.clone(),
-            line: None,
-            is: source.lines,
-        });
+        found.push(Found { rule: Rule::FileLines, what: file.clone(), line: None, is: source.lines });
         for function in &source.functions {
             let what = format!("{file}::{}", function.name);
-            found.push(Found {
-                rule: Rule::FunctionLines,
-                what,
-                line: Some(function.line),
-                is: function.lines,
-            });
+            found.push(Found { rule: Rule::FunctionLines, what, line: Some(function.line), is: function.lines });
         }
         let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
         if !matches!(name, "mod.rs" | "lib.rs" | "main.rs") {
@@ -206,37 +157,16 @@ fn sizes(sources: &Sources, found: &mut Vec<Found>) {
         }
     }
     for (folder, is) in folders {
-        found.push(Found {
-            rule: Rule::FolderFiles,
-            what: folder.to_owned(),
-            line: None,
-            is,
-        });
+        found.push(Found { rule: Rule::FolderFiles, what: folder.to_owned(), line: None, is });
     }
 }
 
 fn widths(file: &str, text: &str, found: &mut Vec<Found>) {
-    let most = |rule| {
-        LIMITS
-            .iter()
-            .find(|limit| limit.rule == rule)
-            .map_or(usize::MAX, |limit| limit.most)
-    };
+    let most = |rule| LIMITS.iter().find(|limit| limit.rule == rule).map_or(usize::MAX, |limit| limit.most);
     let (rule, wide) = if file.ends_with(".md") {
-        (
-            Rule::MarkdownColumns,
-            text::page(text, most(Rule::MarkdownColumns)),
-        )
+        (Rule::MarkdownColumns, text::page(text, most(Rule::MarkdownColumns)))
     } else {
-        (
-            Rule::CommentColumns,
-            text::comments(file, text, most(Rule::CommentColumns)),
-        )
+        (Rule::CommentColumns, text::comments(file, text, most(Rule::CommentColumns)))
     };
-    found.extend(wide.into_iter().map(|(line, is)| Found {
-        rule,
-        what: file.to_owned(),
-        line: Some(line),
-        is,
-    }));
+    found.extend(wide.into_iter().map(|(line, is)| Found { rule, what: file.to_owned(), line: Some(line), is }));
 }

@@ -59,21 +59,10 @@ const LONGEST_CHAIN: usize = 8;
 impl<'a> Crate<'a> {
     /// The modules below a root file that are compiled into the product.
     pub(super) fn read(sources: &'a Sources, root: &str, others: BTreeSet<&'a str>) -> Self {
-        let mut modules = Self {
-            modules: Vec::new(),
-            macros: BTreeMap::new(),
-            others,
-        };
+        let mut modules = Self { modules: Vec::new(), macros: BTreeMap::new(), others };
         let folder = root.rfind('/').map_or("", |end| root.split_at(end + 1).0);
         if let Some(source) = sources.get(root) {
-            let module = Module {
-                path: Vec::new(),
-                file: root.to_owned(),
-                source,
-                scope: 0,
-                parent: None,
-                home: 0,
-            };
+            let module = Module { path: Vec::new(), file: root.to_owned(), source, scope: 0, parent: None, home: 0 };
             modules.add(sources, module, folder);
         }
         modules
@@ -87,37 +76,20 @@ impl<'a> Crate<'a> {
         let Some(scope) = source.scopes.get(number) else {
             return;
         };
-        self.macros
-            .extend(scope.macros.iter().map(|name| (name.as_str(), home)));
-        for (name, definition) in scope
-            .items
-            .iter()
-            .flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
-        {
+        self.macros.extend(scope.macros.iter().map(|name| (name.as_str(), home)));
+        for (name, definition) in scope.items.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one))) {
             let path = path.iter().chain([name]).cloned().collect();
             let below = format!("{folder}{name}");
             let parent = Some(this);
             match &definition.what {
                 What::Inline(scope) => {
-                    let module = Module {
-                        path,
-                        file: file.clone(),
-                        source,
-                        scope: *scope,
-                        parent,
-                        home,
-                    };
+                    let module = Module { path, file: file.clone(), source, scope: *scope, parent, home };
                     self.add(sources, module, &format!("{below}/"));
                 }
                 What::File(named) => {
                     let named = named.as_ref().map(|named| beside(&file, named));
-                    let candidates = [
-                        named.unwrap_or_else(|| format!("{below}.rs")),
-                        format!("{below}/mod.rs"),
-                    ];
-                    let found = candidates
-                        .iter()
-                        .find_map(|file| Some((file, sources.get(file)?)));
+                    let candidates = [named.unwrap_or_else(|| format!("{below}.rs")), format!("{below}/mod.rs")];
+                    let found = candidates.iter().find_map(|file| Some((file, sources.get(file)?)));
                     let Some((file, source)) = found else {
                         continue;
                     };
@@ -125,14 +97,7 @@ impl<'a> Crate<'a> {
                         continue;
                     }
                     let home = self.modules.len();
-                    let module = Module {
-                        path,
-                        file: file.clone(),
-                        source,
-                        scope: 0,
-                        parent,
-                        home,
-                    };
+                    let module = Module { path, file: file.clone(), source, scope: 0, parent, home };
                     self.add(sources, module, &format!("{below}/"));
                 }
                 _ => {}
@@ -145,13 +110,7 @@ impl<'a> Crate<'a> {
         let mut seen = BTreeSet::new();
         let mut imports = Vec::new();
         for (number, module) in self.modules.iter().enumerate() {
-            for used in module
-                .source
-                .scopes
-                .get(module.scope)
-                .into_iter()
-                .flat_map(|scope| &scope.used)
-            {
+            for used in module.source.scopes.get(module.scope).into_iter().flat_map(|scope| &scope.used) {
                 let Some(to) = self.imported(number, used) else {
                     continue;
                 };
@@ -160,12 +119,7 @@ impl<'a> Crate<'a> {
                     Imported::Crate(name) => format!("::{name}"),
                 };
                 if seen.insert((module.home, key)) {
-                    imports.push(Import {
-                        from: module.home,
-                        to,
-                        path: used.path.join("::"),
-                        line: used.line,
-                    });
+                    imports.push(Import { from: module.home, to, path: used.path.join("::"), line: used.line });
                 }
             }
         }
@@ -174,9 +128,7 @@ impl<'a> Crate<'a> {
 
     fn imported(&self, from: usize, used: &Used) -> Option<Imported> {
         let place = match self.resolve(from, &used.path, 0) {
-            Place::Unknown if used.how == How::Macro => {
-                Place::Item(*self.macros.get(used.path.last()?.as_str())?)
-            }
+            Place::Unknown if used.how == How::Macro => Place::Item(*self.macros.get(used.path.last()?.as_str())?),
             place => place,
         };
         match place {
@@ -194,10 +146,7 @@ impl<'a> Crate<'a> {
     /// The module's path, as code writes it.
     pub(super) fn name(&self, module: usize) -> String {
         self.modules.get(module).map_or_else(String::new, |module| {
-            std::iter::once("crate")
-                .chain(module.path.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join("::")
+            std::iter::once("crate").chain(module.path.iter().map(String::as_str)).collect::<Vec<_>>().join("::")
         })
     }
 
@@ -215,11 +164,7 @@ impl<'a> Crate<'a> {
         let Some(scope) = module.source.scopes.get(module.scope) else {
             return;
         };
-        for (name, definition) in scope
-            .items
-            .iter()
-            .flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
-        {
+        for (name, definition) in scope.items.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one))) {
             if !definition.public {
                 continue;
             }
@@ -274,27 +219,16 @@ impl<'a> Crate<'a> {
     }
 
     fn parent(&self, module: usize) -> Place {
-        self.modules
-            .get(module)
-            .and_then(|module| module.parent)
-            .map_or(Place::Unknown, Place::Module)
+        self.modules.get(module).and_then(|module| module.parent).map_or(Place::Unknown, Place::Module)
     }
 
     fn other(&self, name: &str) -> Place {
-        if self.others.contains(name) {
-            Place::Crate(name.to_owned())
-        } else {
-            Place::Unknown
-        }
+        if self.others.contains(name) { Place::Crate(name.to_owned()) } else { Place::Unknown }
     }
 
     /// What a module has under a name.
     fn look(&self, module: usize, name: &str, last: bool, depth: usize) -> Place {
-        let Some(scope) = self
-            .modules
-            .get(module)
-            .and_then(|module| module.source.scopes.get(module.scope))
-        else {
+        let Some(scope) = self.modules.get(module).and_then(|module| module.source.scopes.get(module.scope)) else {
             return Place::Unknown;
         };
         if depth > LONGEST_CHAIN {
@@ -311,9 +245,7 @@ impl<'a> Crate<'a> {
                 // `use name::…` under the same name means a crate.
                 What::Import(path) if path.first().is_some_and(|first| first == name) => {
                     match self.child(module, name) {
-                        Place::Module(_) if path.len() > 1 => {
-                            self.resolve(module, &relative(path), depth + 1)
-                        }
+                        Place::Module(_) if path.len() > 1 => self.resolve(module, &relative(path), depth + 1),
                         Place::Unknown => self.other(name),
                         place => place,
                     }
@@ -338,20 +270,14 @@ impl<'a> Crate<'a> {
     }
 
     fn child(&self, module: usize, name: &str) -> Place {
-        let is_child = |child: &Module<'_>| {
-            child.parent == Some(module) && child.path.last().is_some_and(|n| n == name)
-        };
-        self.modules
-            .iter()
-            .position(is_child)
-            .map_or(Place::Unknown, Place::Module)
+        let is_child =
+            |child: &Module<'_>| child.parent == Some(module) && child.path.last().is_some_and(|n| n == name);
+        self.modules.iter().position(is_child).map_or(Place::Unknown, Place::Module)
     }
 }
 
 fn relative(path: &[String]) -> Vec<String> {
-    std::iter::once("self".to_owned())
-        .chain(path.iter().cloned())
-        .collect()
+    std::iter::once("self".to_owned()).chain(path.iter().cloned()).collect()
 }
 
 /// A file that `#[path]` names, seen from the file that declares it.

@@ -35,8 +35,7 @@ pub(super) fn in_tokens(tokens: TokenStream, found: &mut Vec<Used>) {
                 let line = word.span().start().line;
                 let before = if colons == 2 { open.take() } else { None };
                 found.extend(open.take());
-                let used =
-                    open.insert(before.unwrap_or_else(|| Used::new(Vec::new(), line, How::Code)));
+                let used = open.insert(before.unwrap_or_else(|| Used::new(Vec::new(), line, How::Code)));
                 used.path.push(word.to_string());
                 colons = 0;
             }

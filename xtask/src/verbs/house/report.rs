@@ -56,42 +56,26 @@ impl Report {
         exceptions: &[Exception],
     ) -> Self {
         let own = |found: &Found| {
-            exceptions
-                .iter()
-                .find(|exception| exception.rule == found.rule && exception.what == found.what)
+            exceptions.iter().find(|exception| exception.rule == found.rule && exception.what == found.what)
         };
         let is_over = |limit: &Limit, found: &Found| {
-            found.rule == limit.rule
-                && found.is > own(found).map_or(limit.most, |exception| exception.most)
+            found.rule == limit.rule && found.is > own(found).map_or(limit.most, |exception| exception.most)
         };
         let needed = |exception: &&Exception| {
-            let most = limits
-                .iter()
-                .find(|limit| limit.rule == exception.rule)
-                .map_or(0, |limit| limit.most);
-            let it = found
-                .iter()
-                .find(|found| own(found).is_some_and(|own| std::ptr::eq(own, *exception)));
+            let most = limits.iter().find(|limit| limit.rule == exception.rule).map_or(0, |limit| limit.most);
+            let it = found.iter().find(|found| own(found).is_some_and(|own| std::ptr::eq(own, *exception)));
             // A limit of its own that is tighter may wait for what it limits.
             exception.most < most || it.is_some_and(|found| found.is > most)
         };
         let unneeded = exceptions.iter().filter(|exception| !needed(exception));
-        let unneeded: Vec<String> = unneeded
-            .map(|one| format!("{} ({})", one.what, one.reason))
-            .collect();
+        let unneeded: Vec<String> = unneeded.map(|one| format!("{} ({})", one.what, one.reason)).collect();
         found.sort_by(|a, b| b.is.cmp(&a.is).then_with(|| a.what.cmp(&b.what)));
         let mut rules = Vec::new();
         for limit in limits {
-            let over: Vec<Found> = found
-                .extract_if(.., |found| is_over(limit, found))
-                .collect();
+            let over: Vec<Found> = found.extract_if(.., |found| is_over(limit, found)).collect();
             // A circle counts by its modules: who breaks up a large one has done something.
             let circles = limit.rule == Rule::Circles;
-            let exceed = if circles {
-                over.iter().map(|circle| circle.is).sum()
-            } else {
-                over.len()
-            };
+            let exceed = if circles { over.iter().map(|circle| circle.is).sum() } else { over.len() };
             let (failed, may_exceed) = (exceed > limit.over, limit.over);
             rules.push(Judged {
                 rule: limit.rule,
@@ -104,13 +88,7 @@ impl Report {
             });
         }
         let failed = !unneeded.is_empty() || rules.iter().any(|rule: &Judged| rule.failed);
-        Self {
-            failed,
-            rules,
-            unneeded,
-            circles,
-            rooms,
-        }
+        Self { failed, rules, unneeded, circles, rooms }
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -120,43 +98,24 @@ impl Report {
     /// The rules that are broken.
     #[cfg(test)]
     pub(super) fn broken(&self) -> Vec<Rule> {
-        self.rules
-            .iter()
-            .filter(|rule| rule.failed)
-            .map(|rule| rule.rule)
-            .collect()
+        self.rules.iter().filter(|rule| rule.failed).map(|rule| rule.rule).collect()
     }
 
     /// What fails first, then the rules, then the rooms.
     pub(super) fn text(&self, all: bool) -> String {
         let mut text = String::new();
-        for rule in self
-            .rules
-            .iter()
-            .filter(|rule| rule.failed || all && rule.exceed > 0)
-        {
+        for rule in self.rules.iter().filter(|rule| rule.failed || all && rule.exceed > 0) {
             rule.list(&mut text, all);
             if rule.rule == Rule::Circles {
                 list_circles(&mut text, &self.circles, all);
             }
         }
         for exception in &self.unneeded {
-            let _ = writeln!(
-                text,
-                "FAIL  an exception that is no longer needed: {exception}"
-            );
+            let _ = writeln!(text, "FAIL  an exception that is no longer needed: {exception}");
         }
-        let _ = writeln!(
-            text,
-            "\n{:<42}{:>7}{:>9}{:>9}",
-            "rule", "limit", "exceed", "may"
-        );
+        let _ = writeln!(text, "\n{:<42}{:>7}{:>9}{:>9}", "rule", "limit", "exceed", "may");
         for rule in &self.rules {
-            let _ = write!(
-                text,
-                "{:<42}{:>7}{:>9}{:>9}",
-                rule.what, rule.most, rule.exceed, rule.may_exceed
-            );
+            let _ = write!(text, "{:<42}{:>7}{:>9}{:>9}", rule.what, rule.most, rule.exceed, rule.may_exceed);
             match rule.exceed.cmp(&rule.may_exceed) {
                 std::cmp::Ordering::Greater => text.push_str("  FAIL"),
                 std::cmp::Ordering::Less => text.push_str("  can be lowered"),
@@ -169,18 +128,10 @@ impl Report {
     }
 
     fn list_rooms(&self, text: &mut String) {
-        let _ = writeln!(
-            text,
-            "\n{:<42}{:>7}{:>11}{:>9}",
-            "room", "files", "production", "test"
-        );
+        let _ = writeln!(text, "\n{:<42}{:>7}{:>11}{:>9}", "room", "files", "production", "test");
         let mut groups: BTreeMap<&str, Room> = BTreeMap::new();
         for (name, room) in &self.rooms {
-            let _ = writeln!(
-                text,
-                "{name:<42}{:>7}{:>11}{:>9}",
-                room.files, room.production, room.test
-            );
+            let _ = writeln!(text, "{name:<42}{:>7}{:>11}{:>9}", room.files, room.production, room.test);
             let group = rooms::group(name);
             // The tests of the product are tests.
             let tests = if group == "product" { "tests" } else { group };
@@ -199,52 +150,24 @@ impl Report {
 impl Judged {
     fn list(&self, text: &mut String, all: bool) {
         let word = if self.failed { "FAIL" } else { "over" };
-        let _ = writeln!(
-            text,
-            "{word}  {}: {} exceed {}, {} may",
-            self.what, self.exceed, self.most, self.may_exceed
-        );
+        let _ = writeln!(text, "{word}  {}: {} exceed {}, {} may", self.what, self.exceed, self.most, self.may_exceed);
         let shown = if all { self.over.len() } else { SHOWN };
         for found in self.over.iter().take(shown) {
-            let line = found
-                .line
-                .map_or_else(String::new, |line| format!(" (line {line})"));
+            let line = found.line.map_or_else(String::new, |line| format!(" (line {line})"));
             let _ = writeln!(text, "      {:>6}  {}{line}", found.is, found.what);
         }
         if self.over.len() > shown {
-            let _ = writeln!(
-                text,
-                "      and {} more: --all lists them",
-                self.over.len() - shown
-            );
+            let _ = writeln!(text, "      and {} more: --all lists them", self.over.len() - shown);
         }
     }
 }
 
 fn list_circles(text: &mut String, circles: &[Circle], all: bool) {
     for circle in circles.iter().take(if all { circles.len() } else { SHOWN }) {
-        let (shown, what) = if all {
-            (usize::MAX, "imports")
-        } else {
-            (SHOWN, "a way around")
-        };
-        let modules: Vec<&str> = circle
-            .modules
-            .iter()
-            .take(shown)
-            .map(String::as_str)
-            .collect();
-        let more = if circle.modules.len() > shown {
-            ", …"
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            text,
-            "      in {}: {}{more}; {what}:",
-            circle.inside,
-            modules.join(", ")
-        );
+        let (shown, what) = if all { (usize::MAX, "imports") } else { (SHOWN, "a way around") };
+        let modules: Vec<&str> = circle.modules.iter().take(shown).map(String::as_str).collect();
+        let more = if circle.modules.len() > shown { ", …" } else { "" };
+        let _ = writeln!(text, "      in {}: {}{more}; {what}:", circle.inside, modules.join(", "));
         for import in if all { &circle.imports } else { &circle.way } {
             let _ = writeln!(text, "        {import}");
         }

@@ -24,14 +24,10 @@ pub(super) struct Room {
 pub(super) fn of(tree: &Tree, file: &str) -> String {
     let package = tree.package(file);
     let folder = package.map_or("", |package| package.folder.as_str());
-    let inside = package
-        .and_then(|package| package.relative(file))
-        .unwrap_or(file);
+    let inside = package.and_then(|package| package.relative(file)).unwrap_or(file);
     let mut parts = inside.split('/');
     let top = parts.next().unwrap_or_default();
-    let second = parts
-        .next()
-        .map(|part| part.strip_suffix(".rs").unwrap_or(part));
+    let second = parts.next().map(|part| part.strip_suffix(".rs").unwrap_or(part));
     let module = second.filter(|part| top == "src" && !matches!(*part, "lib" | "main"));
     match (folder, module) {
         ("", Some(module)) => format!("src/{module}"),
@@ -61,11 +57,7 @@ impl Table {
     pub(super) fn read(page: &str) -> Option<Self> {
         let table = page.split_once(BEGIN)?.1.split_once(END)?.0;
         let rows = table.lines().filter_map(|line| {
-            let mut cells = line
-                .trim()
-                .strip_prefix('|')?
-                .split('|')
-                .map(|cell| cell.replace('`', " "));
+            let mut cells = line.trim().strip_prefix('|')?.split('|').map(|cell| cell.replace('`', " "));
             let room = plain(&cells.next()?);
             let rule = room.chars().all(|c| "-: ".contains(c));
             let list = cells.next()?;
@@ -75,29 +67,18 @@ impl Table {
                 .filter(|word| !matches!(word.as_str(), "" | "-" | "–" | "—" | "nothing"));
             (!rule && room != "room").then(|| (room, words.collect()))
         });
-        Some(Self {
-            rows: rows.collect(),
-        })
+        Some(Self { rows: rows.collect() })
     }
 
     /// Rows of packages against what cargo builds them with.
     pub(super) fn packages(&self, tree: &Tree) -> Vec<String> {
         let mut wrong = Vec::new();
         for package in &tree.packages {
-            let Some(allowed) = self
-                .rows
-                .get(short(package))
-                .or_else(|| self.rows.get(&package.name))
-            else {
+            let Some(allowed) = self.rows.get(short(package)).or_else(|| self.rows.get(&package.name)) else {
                 continue;
             };
-            let used = package
-                .uses
-                .iter()
-                .filter_map(|name| tree.packages.iter().find(|other| other.name == **name));
-            for other in used
-                .filter(|other| !allowed.contains(short(other)) && !allowed.contains(&other.name))
-            {
+            let used = package.uses.iter().filter_map(|name| tree.packages.iter().find(|other| other.name == **name));
+            for other in used.filter(|other| !allowed.contains(short(other)) && !allowed.contains(&other.name)) {
                 wrong.push(format!("{} depends on {}", short(package), short(other)));
             }
         }
@@ -105,40 +86,22 @@ impl Table {
     }
 
     /// Rows of a package's modules against the imports of its code; each pair of rooms once.
-    pub(super) fn modules(
-        &self,
-        tree: &Tree,
-        package: &Package,
-        code: &Crate<'_>,
-        imports: &[Import],
-    ) -> Vec<String> {
-        let folder = if package.folder.is_empty() {
-            String::new()
-        } else {
-            format!("{}/", short(package))
-        };
-        let room = |module: usize| {
-            Some(format!(
-                "{folder}{}",
-                code.modules.get(module)?.path.first()?
-            ))
-        };
+    pub(super) fn modules(&self, tree: &Tree, package: &Package, code: &Crate<'_>, imports: &[Import]) -> Vec<String> {
+        let folder = if package.folder.is_empty() { String::new() } else { format!("{}/", short(package)) };
+        let room = |module: usize| Some(format!("{folder}{}", code.modules.get(module)?.path.first()?));
         let rooms: BTreeSet<String> = (0..code.modules.len()).filter_map(room).collect();
         if !rooms.iter().any(|room| self.rows.contains_key(room)) {
             return Vec::new();
         }
         let without = rooms.iter().filter(|room| !self.rows.contains_key(*room));
-        let mut wrong: BTreeMap<String, String> = without
-            .map(|room| (format!("{room} has no row"), String::new()))
-            .collect();
+        let mut wrong: BTreeMap<String, String> =
+            without.map(|room| (format!("{room} has no row"), String::new())).collect();
         for import in imports {
             let to = match &import.to {
                 Imported::Module(to) => room(*to),
                 Imported::Crate(name) => {
                     let mut packages = tree.packages.iter();
-                    packages
-                        .find(|package| package.library() == Some(name))
-                        .map(|package| short(package).to_owned())
+                    packages.find(|package| package.library() == Some(name)).map(|package| short(package).to_owned())
                 }
             };
             let (Some(from), Some(to)) = (room(import.from), to) else {
@@ -150,36 +113,22 @@ impl Table {
             // In a row of the same crate the name of the module is enough.
             let own = to.strip_prefix(&folder).unwrap_or(&to);
             if from != to && !allowed.contains(&to) && !allowed.contains(own) {
-                let file = code
-                    .modules
-                    .get(import.from)
-                    .map_or("", |module| &module.file);
+                let file = code.modules.get(import.from).map_or("", |module| &module.file);
                 let first = format!(" ({file}:{} {})", import.line, import.path);
                 wrong.entry(format!("{from} imports {to}")).or_insert(first);
             }
         }
-        wrong
-            .into_iter()
-            .map(|(what, first)| what + &first)
-            .collect()
+        wrong.into_iter().map(|(what, first)| what + &first).collect()
     }
 }
 
 fn plain(word: &str) -> String {
     let word = word.trim().trim_end_matches('/');
-    let word = word
-        .strip_prefix("src/")
-        .or_else(|| word.strip_prefix("crates/"))
-        .unwrap_or(word);
+    let word = word.strip_prefix("src/").or_else(|| word.strip_prefix("crates/")).unwrap_or(word);
     word.replace("/src/", "/")
 }
 
 /// The last part of its folder; its name where it is in the root.
 fn short(package: &Package) -> &str {
-    package
-        .folder
-        .rsplit('/')
-        .next()
-        .filter(|name| !name.is_empty())
-        .unwrap_or(&package.name)
+    package.folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&package.name)
 }

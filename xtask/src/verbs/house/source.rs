@@ -88,20 +88,12 @@ struct Reader {
 
 impl Reader {
     fn scope(&mut self) -> Option<&mut Scope> {
-        if self.tests > 0 {
-            None
-        } else {
-            self.source.scopes.get_mut(self.scope)
-        }
+        if self.tests > 0 { None } else { self.source.scopes.get_mut(self.scope) }
     }
 
     fn define(&mut self, name: String, public: bool, what: What) {
         if let Some(scope) = self.scope() {
-            scope
-                .items
-                .entry(name)
-                .or_default()
-                .push(Definition { public, what });
+            scope.items.entry(name).or_default().push(Definition { public, what });
         }
     }
 
@@ -125,11 +117,7 @@ impl Reader {
     fn function(&mut self, signature: &syn::Signature, block: &syn::Block) {
         let line = signature.span().start().line;
         let lines = block.span().end().line + 1 - line;
-        self.source.functions.push(Function {
-            name: signature.ident.to_string(),
-            line,
-            lines,
-        });
+        self.source.functions.push(Function { name: signature.ident.to_string(), line, lines });
     }
 
     fn import(&mut self, tree: &UseTree, path: &mut Vec<String>, public: bool) {
@@ -141,9 +129,7 @@ impl Reader {
             }
             UseTree::Group(group) => {
                 let mut trees = group.items.iter();
-                trees
-                    .by_ref()
-                    .for_each(|tree| self.import(tree, path, public));
+                trees.by_ref().for_each(|tree| self.import(tree, path, public));
             }
             UseTree::Name(name) => self.import_one(path, &name.ident, &name.ident, public),
             UseTree::Rename(name) => self.import_one(path, &name.ident, &name.rename, public),
@@ -163,11 +149,7 @@ impl Reader {
             path.push(name.to_string());
         }
         self.used(path.clone(), name.span(), reexport(public));
-        let own = if rename == "self" {
-            path.last().cloned()
-        } else {
-            Some(rename.to_string())
-        };
+        let own = if rename == "self" { path.last().cloned() } else { Some(rename.to_string()) };
         if let Some(name) = own.filter(|name| name != "_") {
             self.define(name, public, What::Import(path));
         }
@@ -193,11 +175,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         let (name, public) = (module.ident.to_string(), is_public(&module.vis));
         let Some((_, items)) = &module.content else {
-            self.define(
-                name,
-                public,
-                What::File(module.attrs.iter().find_map(path_attribute)),
-            );
+            self.define(name, public, What::File(module.attrs.iter().find_map(path_attribute)));
             return;
         };
         let outer = self.scope;
@@ -305,11 +283,7 @@ fn path_attribute(attribute: &Attribute) -> Option<String> {
     let syn::Meta::NameValue(pair) = &attribute.meta else {
         return None;
     };
-    let syn::Expr::Lit(syn::ExprLit {
-        lit: syn::Lit::Str(text),
-        ..
-    }) = &pair.value
-    else {
+    let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else {
         return None;
     };
     pair.path.is_ident("path").then(|| text.value())
@@ -335,10 +309,7 @@ fn parts(item: &Item) -> Parts<'_> {
         Item::Macro(item) => {
             let is_exported = |one: &Attribute| one.path().is_ident("macro_export");
             let exported = item.attrs.iter().any(is_exported);
-            return (
-                &item.attrs,
-                item.ident.as_ref().map(|name| (name, exported)),
-            );
+            return (&item.attrs, item.ident.as_ref().map(|name| (name, exported)));
         }
         Item::ForeignMod(item) => return (&item.attrs, None),
         Item::Impl(item) => return (&item.attrs, None),

@@ -4,10 +4,7 @@
 //! as wide as they need.
 
 /// The numbers and widths of lines of Markdown wider than `most` columns.
-pub(super) fn markdown<'a>(
-    lines: impl Iterator<Item = (usize, &'a str, usize)>,
-    most: usize,
-) -> Vec<(usize, usize)> {
+pub(super) fn markdown<'a>(lines: impl Iterator<Item = (usize, &'a str, usize)>, most: usize) -> Vec<(usize, usize)> {
     let mut fenced = false;
     let mut wide = Vec::new();
     for (number, line, columns) in lines {
@@ -31,12 +28,7 @@ fn is_unbreakable(line: &str) -> bool {
 
 /// All lines of a page.
 pub(super) fn page(text: &str, most: usize) -> Vec<(usize, usize)> {
-    markdown(
-        text.lines()
-            .zip(1..)
-            .map(|(line, number)| (number, line, line.chars().count())),
-        most,
-    )
+    markdown(text.lines().zip(1..).map(|(line, number)| (number, line, line.chars().count())), most)
 }
 
 /// The lines of a file that are comments and nothing else.
@@ -46,11 +38,7 @@ pub(super) fn comments(file: &str, text: &str, most: usize) -> Vec<(usize, usize
     };
     let lines = text.lines().zip(1..).filter_map(|(line, number)| {
         let comment = line.trim_start().strip_prefix(mark)?;
-        Some((
-            number,
-            comment.trim_start_matches(['/', '!']),
-            line.chars().count(),
-        ))
+        Some((number, comment.trim_start_matches(['/', '!']), line.chars().count()))
     });
     markdown(lines, most)
 }

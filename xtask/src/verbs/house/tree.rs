@@ -71,17 +71,9 @@ struct MetadataDependency {
 impl Tree {
     /// Reads the workspace below `root`.
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let root = root
-            .canonicalize()
-            .with_context(|| format!("find {}", root.display()))?;
+        let root = root.canonicalize().with_context(|| format!("find {}", root.display()))?;
         let mut git = Command::new("git");
-        git.args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ]);
+        git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
         let mut files: Vec<String> = output(git.current_dir(&root), "git ls-files")?
             .split('\0')
             .filter(|file| root.join(file).is_file())
@@ -91,19 +83,10 @@ impl Tree {
         files.dedup();
         let mut cargo = crate::cargo::command("metadata");
         cargo.args(["--no-deps", "--offline", "--format-version", "1"]);
-        let metadata: Metadata =
-            serde_json::from_str(&output(cargo.current_dir(&root), "cargo metadata")?)
-                .context("understand cargo metadata")?;
-        let packages = metadata
-            .packages
-            .into_iter()
-            .map(|package| package.below(&root))
-            .collect();
-        Ok(Self {
-            root,
-            files,
-            packages,
-        })
+        let metadata: Metadata = serde_json::from_str(&output(cargo.current_dir(&root), "cargo metadata")?)
+            .context("understand cargo metadata")?;
+        let packages = metadata.packages.into_iter().map(|package| package.below(&root)).collect();
+        Ok(Self { root, files, packages })
     }
 
     pub(super) fn text(&self, file: &str) -> Result<String> {
@@ -122,19 +105,13 @@ impl Tree {
 impl Package {
     /// The path of a file inside the package's folder.
     pub(super) fn relative<'a>(&self, file: &'a str) -> Option<&'a str> {
-        if self.folder.is_empty() {
-            Some(file)
-        } else {
-            file.strip_prefix(&self.folder)?.strip_prefix('/')
-        }
+        if self.folder.is_empty() { Some(file) } else { file.strip_prefix(&self.folder)?.strip_prefix('/') }
     }
 
     /// The name of its library in Rust code, where it has one.
     pub(super) fn library(&self) -> Option<&str> {
         let mut targets = self.targets.iter();
-        targets
-            .find(|target| target.kind == Kind::Library)
-            .map(|target| target.name.as_str())
+        targets.find(|target| target.kind == Kind::Library).map(|target| target.name.as_str())
     }
 }
 
@@ -149,19 +126,12 @@ impl MetadataPackage {
         let mut uses: Vec<String> = self
             .dependencies
             .into_iter()
-            .filter(|dependency| {
-                dependency.path.is_some() && dependency.kind.as_deref() != Some("dev")
-            })
+            .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"))
             .map(|dependency| dependency.name)
             .collect();
         uses.sort();
         uses.dedup();
-        Package {
-            name: self.name,
-            folder,
-            targets: self.targets.into_iter().map(target).collect(),
-            uses,
-        }
+        Package { name: self.name, folder, targets: self.targets.into_iter().map(target).collect(), uses }
     }
 }
 
@@ -174,8 +144,5 @@ fn kind(words: &[String]) -> Kind {
 }
 
 fn relative(path: &Path, root: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .to_string_lossy()
-        .into_owned()
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }

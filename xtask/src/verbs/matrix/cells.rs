@@ -39,9 +39,7 @@ impl Cell {
     pub(super) fn exception(&self, release: &str) -> Option<&'static Exception> {
         let mut numbers = release.split('.').skip(1).map(|word| word.parse().ok());
         let release: (u32, u32) = (numbers.next()??, numbers.next()??);
-        self.except
-            .iter()
-            .find(|exception| (exception.from..=exception.to).contains(&release))
+        self.except.iter().find(|exception| (exception.from..=exception.to).contains(&release))
     }
 
     /// Whether the number of proxy operations is known beforehand.
@@ -149,12 +147,7 @@ pub(super) const CELLS: &[Cell] = &[
         arguments: "--procs 2 --threads 2 --exact",
         settings: &[("NCCL_NET_PLUGIN", "probe"), ("NCCL_NET", "Probe")],
         except: &[
-            Exception {
-                from: (23, 0),
-                to: (25, 99),
-                why: "network plugins have no events before 2.26",
-                instead: None,
-            },
+            Exception { from: (23, 0), to: (25, 99), why: "network plugins have no events before 2.26", instead: None },
             Exception {
                 from: (27, 0),
                 to: (27, 99),
@@ -249,11 +242,7 @@ mod tests {
     fn names_are_names() {
         for (number, cell) in CELLS.iter().enumerate() {
             assert!(CELLS[..number].iter().all(|other| other.name != cell.name));
-            assert!(
-                cell.name
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '-')
-            );
+            assert!(cell.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'));
         }
     }
 }

@@ -64,24 +64,14 @@ impl Bench {
     pub(super) fn judge(&self, run: &Run<'_>) -> Result<(Verdict, Duration)> {
         let exception = run.cell.exception(run.release);
         if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {
-            return Ok((
-                Verdict::Impossible {
-                    why: exception.why.to_owned(),
-                },
-                Duration::ZERO,
-            ));
+            return Ok((Verdict::Impossible { why: exception.why.to_owned() }, Duration::ZERO));
         }
         cache::remove(&run.folder)?;
         cache::create(&run.folder)?;
         let started = Instant::now();
         let verdict = match self.run(run).and_then(|()| self.compare(run)) {
-            Ok(remarks) => Verdict::Good {
-                remarks,
-                around: exception.map(|exception| exception.why.to_owned()),
-            },
-            Err(error) => Verdict::Failed {
-                why: format!("{error:#}"),
-            },
+            Ok(remarks) => Verdict::Good { remarks, around: exception.map(|exception| exception.why.to_owned()) },
+            Err(error) => Verdict::Failed { why: format!("{error:#}") },
         };
         Ok((verdict, started.elapsed()))
     }
@@ -121,10 +111,7 @@ impl Bench {
             .env("RELAY_PLUGIN", &self.plugin)
             .env("RELAY_OUT", run.relay());
         let said = process::capture(&mut command)?;
-        cache::write(
-            &run.folder.join("said"),
-            format!("{}{}", said.out, said.err),
-        )?;
+        cache::write(&run.folder.join("said"), format!("{}{}", said.out, said.err))?;
         match said.status.code() {
             Some(0) => Ok(()),
             Some(1) => bail!("the program got wrong results from NCCL"),
@@ -144,16 +131,9 @@ impl Bench {
             let found = memcheck::found(&run.folder)?;
             let (ours, others) = (found.ours.len(), found.others);
             let first = found.ours.first().map_or("", String::as_str);
-            ensure!(
-                ours == 0,
-                "memcheck: {ours} errors of the plugin ({others} of others): {first}"
-            );
+            ensure!(ours == 0, "memcheck: {ours} errors of the plugin ({others} of others): {first}");
         }
-        let check = process::capture(
-            Command::new(&self.nccl_otf2)
-                .args(["check", "--json"])
-                .arg(&anchor),
-        )?;
+        let check = process::capture(Command::new(&self.nccl_otf2).args(["check", "--json"]).arg(&anchor))?;
         ensure!(check.status.success(), "check: {}", fault(&check));
         let mut counts = self.python.script("compare_counts.py");
         if !run.cell.is_exact() {
@@ -191,11 +171,7 @@ impl Run<'_> {
 /// What `otf2-print` prints, without a complaint.
 fn print(anchor: &Path) -> Result<String> {
     let printed = process::capture(Command::new("otf2-print").arg(anchor))?;
-    ensure!(
-        printed.status.success() && printed.err.is_empty(),
-        "otf2-print: {}",
-        printed.last()
-    );
+    ensure!(printed.status.success() && printed.err.is_empty(), "otf2-print: {}", printed.last());
     Ok(printed.out)
 }
 
@@ -210,15 +186,8 @@ fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
             continue;
         };
         // The definition of the attribute itself has no value.
-        if part
-            .split('"')
-            .next()
-            .is_some_and(|head| head.contains("STRING;"))
-        {
-            ensure!(
-                value == wanted,
-                "{attribute}: {wanted} was asked for, the archive says {value}"
-            );
+        if part.split('"').next().is_some_and(|head| head.contains("STRING;")) {
+            ensure!(value == wanted, "{attribute}: {wanted} was asked for, the archive says {value}");
             seen = true;
         }
     }
@@ -230,17 +199,8 @@ fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
 fn succeeds(what: &str, command: &mut Command) -> Result<()> {
     let said = process::capture(command)?;
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let wrong: Vec<String> = said
-        .out
-        .lines()
-        .filter(|line| line.contains("WRONG"))
-        .map(words)
-        .collect();
-    let reason = if wrong.is_empty() {
-        said.last().to_owned()
-    } else {
-        wrong.join("; ")
-    };
+    let wrong: Vec<String> = said.out.lines().filter(|line| line.contains("WRONG")).map(words).collect();
+    let reason = if wrong.is_empty() { said.last().to_owned() } else { wrong.join("; ") };
     ensure!(said.status.success(), "{what}: {reason}");
     Ok(())
 }
@@ -257,9 +217,7 @@ fn fault(said: &Said) -> String {
 /// The rules that `check --json` remarked on: the keys of its list of rules.
 fn rules(said: &Said) -> Vec<String> {
     let json: Value = serde_json::from_str(&said.out).unwrap_or_default();
-    json["rules"]
-        .as_object()
-        .map_or_else(Vec::new, |rules| rules.keys().cloned().collect())
+    json["rules"].as_object().map_or_else(Vec::new, |rules| rules.keys().cloned().collect())
 }
 
 #[cfg(test)]

@@ -21,13 +21,10 @@ pub(super) fn last(folder: &Path, release: &str, cell: &Cell) -> Outcome {
     let exception = cell.exception(release);
     let impossible = exception.filter(|exception| exception.instead.is_none());
     if let Some(exception) = impossible {
-        return Outcome::not_run(Verdict::Impossible {
-            why: exception.why.to_owned(),
-        });
+        return Outcome::not_run(Verdict::Impossible { why: exception.why.to_owned() });
     }
     let text = std::fs::read(file(folder, release, cell)).unwrap_or_default();
-    let mut outcome: Outcome =
-        serde_json::from_slice(&text).unwrap_or_else(|_| Outcome::not_run(Verdict::NotRun));
+    let mut outcome: Outcome = serde_json::from_slice(&text).unwrap_or_else(|_| Outcome::not_run(Verdict::NotRun));
     if let Verdict::Good { around, .. } = &mut outcome.verdict {
         *around = exception.map(|exception| exception.why.to_owned());
     }
@@ -46,21 +43,9 @@ mod tests {
     #[test]
     fn a_verdict_comes_back_as_it_was() {
         let (folder, cell) = (tempfile::tempdir().unwrap(), &CELLS[0]);
-        let good = Verdict::Good {
-            remarks: vec!["A06".into(), "T06".into()],
-            around: None,
-        };
-        for verdict in [
-            good,
-            Verdict::Failed {
-                why: "check: two\nlines".into(),
-            },
-        ] {
-            let outcome = Outcome {
-                verdict,
-                seconds: 1.5,
-                tree: "abc".into(),
-            };
+        let good = Verdict::Good { remarks: vec!["A06".into(), "T06".into()], around: None };
+        for verdict in [good, Verdict::Failed { why: "check: two\nlines".into() }] {
+            let outcome = Outcome { verdict, seconds: 1.5, tree: "abc".into() };
             keep(folder.path(), "2.23.4", cell, &outcome).unwrap();
             assert_eq!(last(folder.path(), "2.23.4", cell), outcome);
         }

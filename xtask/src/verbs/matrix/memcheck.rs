@@ -37,30 +37,20 @@ pub(super) fn in_front(command: &mut Command, folder: &Path) {
             "--leak-check=full",
             "--xml=yes",
         ])
-        .arg(format!(
-            "--suppressions={}",
-            cargo::root().join("tests/valgrind.supp").display()
-        ))
-        .arg(format!(
-            "--xml-file={}",
-            folder.join("memcheck.%p").display()
-        ));
+        .arg(format!("--suppressions={}", cargo::root().join("tests/valgrind.supp").display()))
+        .arg(format!("--xml-file={}", folder.join("memcheck.%p").display()));
 }
 
 /// Reads the findings of all processes.
 pub(super) fn found(folder: &Path) -> Result<Found> {
-    let mut found = Found {
-        ours: Vec::new(),
-        others: 0,
-    };
+    let mut found = Found { ours: Vec::new(), others: 0 };
     let mut workers = 0;
     let is_finding = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "memcheck");
     for path in cache::list(folder)?.into_iter().filter(is_finding) {
         let text = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         let text = String::from_utf8_lossy(&text);
         // A worker that came to its end has the rank's words there; the launcher never loads NCCL.
-        workers +=
-            usize::from(text.contains("--worker") && text.contains("<state>FINISHED</state>"));
+        workers += usize::from(text.contains("--worker") && text.contains("<state>FINISHED</state>"));
         sort(&text, &mut found);
     }
     ensure!(workers > 0, "memcheck saw no worker come to its end");
@@ -82,10 +72,7 @@ fn sort(text: &str, found: &mut Found) {
 /// What it is, and the first function of the plugin on the stack.
 fn first_line(error: &str) -> String {
     let what = tag(error, "what").or_else(|| tag(error, "text"));
-    let place = error
-        .split("<frame>")
-        .find(|frame| frame.contains(PLUGIN))
-        .and_then(|frame| tag(frame, "fn"));
+    let place = error.split("<frame>").find(|frame| frame.contains(PLUGIN)).and_then(|frame| tag(frame, "fn"));
     format!(
         "{}: {} in {}",
         tag(error, "kind").unwrap_or_default(),
@@ -111,15 +98,9 @@ mod tests {
 
     #[test]
     fn only_what_has_the_plugin_on_its_stack_is_ours() {
-        let mut found = Found {
-            ours: Vec::new(),
-            others: 0,
-        };
+        let mut found = Found { ours: Vec::new(), others: 0 };
         sort(REPORT, &mut found);
-        assert_eq!(
-            found.ours,
-            ["Leak_DefinitelyLost: 8 bytes are lost in start"]
-        );
+        assert_eq!(found.ours, ["Leak_DefinitelyLost: 8 bytes are lost in start"]);
         assert_eq!(found.others, 1);
     }
 }

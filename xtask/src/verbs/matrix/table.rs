@@ -48,11 +48,7 @@ pub(super) enum Verdict {
 
 impl Outcome {
     pub(super) fn not_run(verdict: Verdict) -> Self {
-        Self {
-            verdict,
-            seconds: 0.0,
-            tree: String::new(),
-        }
+        Self { verdict, seconds: 0.0, tree: String::new() }
     }
 }
 
@@ -95,9 +91,7 @@ impl Table<'_> {
                 let _ = write!(text, "{:>8}", short(&outcome.verdict));
             }
         }
-        text.push_str(
-            "\n   ok/2: check remarked on two rules; *: steered around a defect of NCCL\n",
-        );
+        text.push_str("\n   ok/2: check remarked on two rules; *: steered around a defect of NCCL\n");
         for note in self.notes() {
             let _ = writeln!(text, "   {note}");
         }
@@ -123,17 +117,9 @@ impl Table<'_> {
         }
         text.push_str("\nThe cells:\n\n| cell | what | `nccl-host` | NCCL's settings |\n| --- | --- | --- | --- |\n");
         for (cell, _) in &self.rows {
-            let settings: Vec<String> = cell
-                .settings
-                .iter()
-                .map(|(name, value)| format!("`{name}={value}`"))
-                .collect();
+            let settings: Vec<String> = cell.settings.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
             let (name, about, arguments) = (cell.name, cell.about, cell.arguments);
-            let _ = writeln!(
-                text,
-                "| `{name}` | {about} | `{arguments}` | {} |",
-                settings.join(" ")
-            );
+            let _ = writeln!(text, "| `{name}` | {about} | `{arguments}` | {} |", settings.join(" "));
         }
         text
     }
@@ -144,9 +130,7 @@ impl Table<'_> {
         for (cell, row) in &self.rows {
             for (release, outcome) in self.releases.iter().zip(row) {
                 let (verdict, remarks, why): (_, &[String], _) = match &outcome.verdict {
-                    Verdict::Good { remarks, around } => {
-                        ("good", remarks, around.as_deref().unwrap_or(""))
-                    }
+                    Verdict::Good { remarks, around } => ("good", remarks, around.as_deref().unwrap_or("")),
                     Verdict::Impossible { why } => ("impossible", &[], why.as_str()),
                     Verdict::Failed { why } => ("failed", &[], why.as_str()),
                     Verdict::NotRun => ("not run", &[], ""),
@@ -184,9 +168,7 @@ impl Table<'_> {
             for (release, outcome) in self.releases.iter().zip(row) {
                 let note = match &outcome.verdict {
                     Verdict::Good { around: None, .. } => continue,
-                    Verdict::Good {
-                        around: Some(why), ..
-                    } => {
+                    Verdict::Good { around: Some(why), .. } => {
                         let exception = cell.exception(release);
                         let instead = exception.and_then(|exception| exception.instead);
                         let instead = instead.unwrap_or_default();
@@ -202,10 +184,7 @@ impl Table<'_> {
                 }
             }
         }
-        notes
-            .into_iter()
-            .map(|(note, releases)| format!("{note} ({})", releases.join(", ")))
-            .collect()
+        notes.into_iter().map(|(note, releases)| format!("{note} ({})", releases.join(", "))).collect()
     }
 }
 
@@ -229,11 +208,7 @@ fn short(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Good { remarks, around } => {
             let star = if around.is_some() { "*" } else { "" };
-            if remarks.is_empty() {
-                format!("ok{star}")
-            } else {
-                format!("ok/{}{star}", remarks.len())
-            }
+            if remarks.is_empty() { format!("ok{star}") } else { format!("ok/{}{star}", remarks.len()) }
         }
         Verdict::Impossible { .. } => "—".to_owned(),
         Verdict::Failed { .. } => "FAIL".to_owned(),
@@ -262,26 +237,12 @@ mod tests {
     fn what_failed_is_in_the_table_with_its_reason() {
         let releases = ["1.0.0".to_owned(), "1.1.0".to_owned(), "1.2.0".to_owned()];
         let row = [
-            Verdict::Good {
-                remarks: vec!["A06".into(), "T06".into()],
-                around: Some("slow".into()),
-            },
+            Verdict::Good { remarks: vec!["A06".into(), "T06".into()], around: Some("slow".into()) },
             Verdict::Failed { why: "so".into() },
-            Verdict::Impossible {
-                why: "never".into(),
-            },
+            Verdict::Impossible { why: "never".into() },
         ];
-        let row = row
-            .map(|verdict| Outcome {
-                verdict,
-                seconds: 1.26,
-                tree: "abc".into(),
-            })
-            .into();
-        let table = Table {
-            releases: &releases,
-            rows: vec![(&CELLS[0], row)],
-        };
+        let row = row.map(|verdict| Outcome { verdict, seconds: 1.26, tree: "abc".into() }).into();
+        let table = Table { releases: &releases, rows: vec![(&CELLS[0], row)] };
         assert_eq!(table.sums(), (1, 1, 1));
         for text in [table.text(), table.markdown()] {
             for wanted in ["FAIL", "FAIL: so (1.1.0)", "never (1.2.0)", "slow (1.0.0)"] {
@@ -289,20 +250,11 @@ mod tests {
             }
         }
         assert!(table.text().contains(" ok/2*"), "{}", table.text());
-        assert!(
-            table.markdown().contains("| ok\\* A06 T06 |"),
-            "{}",
-            table.markdown()
-        );
+        assert!(table.markdown().contains("| ok\\* A06 T06 |"), "{}", table.markdown());
         let note = wrapped(&"word ".repeat(30));
-        assert!(
-            note.lines().all(|line| line.chars().count() <= 120) && note.contains("word\n  word")
-        );
+        assert!(note.lines().all(|line| line.chars().count() <= 120) && note.contains("word\n  word"));
         let json: serde_json::Value = serde_json::from_str(&table.json()).unwrap();
         let run = &json["runs"][1];
-        assert_eq!(
-            (&run["verdict"], &run["why"], &run["seconds"]),
-            (&json!("failed"), &json!("so"), &json!(1.3))
-        );
+        assert_eq!((&run["verdict"], &run["why"], &run["seconds"]), (&json!("failed"), &json!("so"), &json!(1.3)));
     }
 }

@@ -8,18 +8,11 @@ use crate::check::rules::Rule;
 use crate::units::plural;
 
 /// Why launches are not timed.
-const NOT_TIMED: [&str; 5] = [
-    "NO_EVENT_LEFT",
-    "REFUSED",
-    "ON_CALLBACK_THREAD",
-    "UNFINISHED",
-    "UNMATCHED",
-];
+const NOT_TIMED: [&str; 5] = ["NO_EVENT_LEFT", "REFUSED", "ON_CALLBACK_THREAD", "UNFINISHED", "UNMATCHED"];
 
 /// Repeats what the archive admits of GPU work.
 pub(super) fn check(archive: &Archive, findings: &mut Findings) {
-    let number =
-        |name: &str| statement::number(archive, &format!("NCCL::GPU::{name}")).unwrap_or(0);
+    let number = |name: &str| statement::number(archive, &format!("NCCL::GPU::{name}")).unwrap_or(0);
     // What was launched into a graph did not run.
     let launches = number("LAUNCHES").saturating_sub(number("CAPTURED"));
     let untimed = launches.saturating_sub(number("LAUNCHES_TIMED"));
@@ -38,9 +31,7 @@ pub(super) fn check(archive: &Archive, findings: &mut Findings) {
         ];
         let reasons = NOT_TIMED.into_iter().zip(what);
         let reasons = reasons.filter(|(name, _)| number(name) > 0);
-        let reasons: Vec<String> = reasons
-            .map(|(name, what)| format!("{what} {}", number(name)))
-            .collect();
+        let reasons: Vec<String> = reasons.map(|(name, what)| format!("{what} {}", number(name))).collect();
         let because = match reasons.is_empty() {
             true => String::new(),
             false => format!(": {}", reasons.join(", ")),

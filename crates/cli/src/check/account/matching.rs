@@ -24,11 +24,7 @@ pub(super) fn check(matching: &Matching, findings: &mut Findings) {
     }
     repeat(Rule::EquallyFar, &matching.ranks_behind, findings);
     repeat(Rule::MatchingKnown, &matching.unknown, findings);
-    complete(
-        "communicators that cannot be matched",
-        &matching.unknown,
-        findings,
-    );
+    complete("communicators that cannot be matched", &matching.unknown, findings);
 }
 
 fn repeat(rule: Rule, statement: &Statement, findings: &mut Findings) {

@@ -30,14 +30,8 @@ pub(super) fn check(archive: &Archive, account: &Completeness, findings: &mut Fi
             statement::number(archive, "NCCL::RANKS_CLAIMED_TWICE").unwrap_or(0),
             "ranks are claimed by two processes each; the first has them",
         ),
-        (
-            account.number("contexts_twice"),
-            "contexts of communicators came twice",
-        ),
-        (
-            account.sum("duplicate"),
-            "events came twice; the first counts",
-        ),
+        (account.number("contexts_twice"), "contexts of communicators came twice"),
+        (account.sum("duplicate"), "events came twice; the first counts"),
     ] {
         if number > 0 {
             findings.general(Rule::Twice, format!("{number} {what}"));
@@ -58,8 +52,7 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
             || name.starts_with("NCCL::GPU::")
                 && !matches!(name.as_str(), "NCCL::GPU::BACKEND" | "NCCL::GPU::NOTICES")
                 && !name.ends_with("::LIST")
-            || name.starts_with("NCCL::GPU_CLOCK::")
-                && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
+            || name.starts_with("NCCL::GPU_CLOCK::") && (name.ends_with("::RANKS") || name.ends_with("::RESIDUAL_NS"))
             || matches!(
                 name.as_str(),
                 "NCCL::PROBLEMS"
@@ -71,10 +64,7 @@ fn statements(archive: &Archive, account: &Completeness, findings: &mut Findings
                     | "NCCL::RECORDS"
             );
         if is_number && value.trim().parse::<u64>().is_err() {
-            findings.general(
-                Rule::Statement,
-                format!("{name} is {value:?}, which is no number"),
-            );
+            findings.general(Rule::Statement, format!("{name} is {value:?}, which is no number"));
         }
     }
     let (said, listed) = (account.problem_count, account.problems.len() as u64);
@@ -97,15 +87,9 @@ fn sums(account: &Completeness, findings: &mut Findings) {
             let number = plural(count("unfinished"), "operation", "operations");
             findings.general(Rule::Unfinished, format!("{kind}: {number} had not ended"));
         }
-        let lost = [
-            ("lost", "start", "starts"),
-            ("stops_lost", "stop", "stops"),
-            ("states_lost", "state", "states"),
-        ];
+        let lost = [("lost", "start", "starts"), ("stops_lost", "stop", "stops"), ("states_lost", "state", "states")];
         let lost = lost.iter().filter(|(name, ..)| count(name) > 0);
-        let lost: Vec<String> = lost
-            .map(|(name, one, many)| plural(count(name), one, many))
-            .collect();
+        let lost: Vec<String> = lost.map(|(name, one, many)| plural(count(name), one, many)).collect();
         if !lost.is_empty() {
             let message = format!("{kind}: {} could not be recorded", lost.join(", "));
             findings.general(Rule::Lost, message);
@@ -131,9 +115,7 @@ fn losses(account: &Completeness, findings: &mut Findings) {
     }
     let started = account.number("started");
     // Empty turns of the proxy are seen and have no number of their own.
-    let seen = account
-        .sum("seen")
-        .saturating_sub(account.number("controls_counted_only"));
+    let seen = account.sum("seen").saturating_sub(account.number("controls_counted_only"));
     // Of a flight recording only the end is there.
     let removed = account.number("removed");
     let known = seen + account.sum("lost") + removed;
@@ -141,17 +123,13 @@ fn losses(account: &Completeness, findings: &mut Findings) {
     let missing_for_a_reason = account.problem_count > 0 && known < started;
     if started > 0 && known != started && !missing_for_a_reason {
         let lost = account.sum("lost");
-        let message = format!(
-            "{started} events began, but {seen} were seen, {lost} lost and {removed} not kept"
-        );
+        let message = format!("{started} events began, but {seen} were seen, {lost} lost and {removed} not kept");
         findings.general(Rule::Started, message);
     }
 }
 
 fn clocks(archive: &Archive, account: &Completeness, findings: &mut Findings) {
-    let calibration = archive
-        .property("NCCL::CLOCK::CALIBRATION")
-        .unwrap_or_default();
+    let calibration = archive.property("NCCL::CLOCK::CALIBRATION").unwrap_or_default();
     if calibration.lines().any(|line| line == "assumed") {
         let message = "ticks of at least one process were taken for nanoseconds: its times and durations are wrong";
         findings.general(Rule::ClockAssumed, message);
@@ -172,9 +150,6 @@ fn clocks(archive: &Archive, account: &Completeness, findings: &mut Findings) {
     let suspicious = account.number("gpu_times_suspicious");
     if suspicious > 0 {
         let number = plural(suspicious, "channel or phase", "channels and phases");
-        findings.general(
-            Rule::Suspicious,
-            format!("{number} have GPU times that make no sense"),
-        );
+        findings.general(Rule::Suspicious, format!("{number} have GPU times that make no sense"));
     }
 }

@@ -7,10 +7,7 @@
 use std::collections::BTreeMap;
 
 use analysis::{Open, Step, Trace, statement};
-use otf2::{
-    Archive, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message,
-    SystemTreeNodeRef,
-};
+use otf2::{Archive, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;
@@ -67,9 +64,7 @@ pub(super) fn gpu_residual_ns(archive: &Archive) -> u64 {
 /// When an operation began that was just entered; none where that was not measured.
 fn begin(entered: &Open<'_>) -> Option<u64> {
     match entered.fields.timing? {
-        "kernelch" | "kernelch-host" | "proxy" => {
-            Some(entered.start.saturating_sub(entered.fields.start_moved_ns))
-        }
+        "kernelch" | "kernelch-host" | "proxy" => Some(entered.start.saturating_sub(entered.fields.start_moved_ns)),
         _ => None,
     }
 }
@@ -92,9 +87,7 @@ impl<'a> Causes<'a> {
             trace,
             hosts,
             // Each of two clocks, and each of two GPUs' clocks.
-            uncertainty_ns: said(archive, "UNCERTAINTY_NS")
-                .saturating_add(gpu_residual_ns(archive))
-                .saturating_mul(2),
+            uncertainty_ns: said(archive, "UNCERTAINTY_NS").saturating_add(gpu_residual_ns(archive)).saturating_mul(2),
             is_admitted: said(archive, "VIOLATIONS") > 0 || said(archive, "GROUPS") > 1,
             began: 0,
             received: Vec::new(),
@@ -110,20 +103,9 @@ impl<'a> Causes<'a> {
     }
 
     /// Takes in an event, with the region that it is in.
-    pub(super) fn event(
-        &mut self,
-        location: LocationRef,
-        event: &Event,
-        step: &Step<'_>,
-        around: Option<&Open<'_>>,
-    ) {
+    pub(super) fn event(&mut self, location: LocationRef, event: &Event, step: &Step<'_>, around: Option<&Open<'_>>) {
         if let Step::Left(left) = step {
-            let entered = Open {
-                region: left.region,
-                shows: left.shows,
-                start: left.start,
-                fields: left.fields,
-            };
+            let entered = Open { region: left.region, shows: left.shows, start: left.start, fields: left.fields };
             self.settle(begin(&entered).is_some());
         }
         // When the operation around began, if that is what happens just now.
@@ -209,17 +191,12 @@ impl<'a> Causes<'a> {
     pub(super) fn end(&mut self, findings: &mut Findings) {
         self.settle(false);
         let rule = |rule| {
-            if self.is_admitted {
-                Rule::ClocksAdmitted
-            } else {
-                rule
-            }
+            if self.is_admitted { Rule::ClocksAdmitted } else { rule }
         };
         for (comm, passages) in &self.collectives {
             // Counted from 1, as in all that is said of collectives.
             for (at, passage) in (1..).zip(passages) {
-                let Some(early) = passage.early().filter(|early| *early > self.uncertainty_ns)
-                else {
+                let Some(early) = passage.early().filter(|early| *early > self.uncertainty_ns) else {
                     continue;
                 };
                 let message = format!(
@@ -235,9 +212,8 @@ impl<'a> Causes<'a> {
             let pairs = times.sent.iter().zip(&times.received);
             let early = pairs.map(|(sent, received)| sent.saturating_sub(*received));
             let early = early.filter(|early| *early > self.uncertainty_ns);
-            let (number, worst) = early.fold((0, 0), |(number, worst): (u64, u64), early| {
-                (number + 1, worst.max(early))
-            });
+            let (number, worst) =
+                early.fold((0, 0), |(number, worst): (u64, u64), early| (number + 1, worst.max(early)));
             if number > 0 && times.sent.len() == times.received.len() {
                 let message = format!(
                     "{}: {} from rank {from} to rank {to} received before sent, by up to {worst} ns",
@@ -256,15 +232,11 @@ fn keep(
     new: (u64, SystemTreeNodeRef),
     is_better: impl Fn(u64, u64) -> bool,
 ) {
-    let better =
-        |old: Option<(u64, SystemTreeNodeRef)>| old.is_none_or(|old| is_better(new.0, old.0));
+    let better = |old: Option<(u64, SystemTreeNodeRef)>| old.is_none_or(|old| is_better(new.0, old.0));
     let [first, second] = *best;
     if better(first) {
         let other_host = first.filter(|first| first.1 != new.1);
-        *best = [
-            Some(new),
-            other_host.or(second.filter(|second| second.1 != new.1)),
-        ];
+        *best = [Some(new), other_host.or(second.filter(|second| second.1 != new.1))];
     } else if first.is_some_and(|first| first.1 != new.1) && better(second) {
         *best = [first, Some(new)];
     }
@@ -275,8 +247,7 @@ impl Passage {
     fn early(&self) -> Option<u64> {
         let pairs = self.entered.iter().flatten().flat_map(|entered| {
             let left = self.left.iter().flatten();
-            left.filter(|left| left.1 != entered.1)
-                .map(|left| entered.0.saturating_sub(left.0))
+            left.filter(|left| left.1 != entered.1).map(|left| entered.0.saturating_sub(left.0))
         });
         pairs.max()
     }
@@ -296,9 +267,8 @@ pub(in crate::check) fn statements(archive: &Archive, findings: &mut Findings) {
     }
     let groups = said(archive, "GROUPS");
     if groups > 1 {
-        let message = format!(
-            "nothing tells how the clocks of {groups} groups of hosts differ: the system clocks are used"
-        );
+        let message =
+            format!("nothing tells how the clocks of {groups} groups of hosts differ: the system clocks are used");
         findings.general(Rule::ClocksAdmitted, message);
     }
 }

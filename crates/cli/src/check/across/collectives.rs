@@ -28,13 +28,7 @@ struct Part {
 
 impl Collectives {
     /// Takes in a collective of a rank.
-    pub(super) fn add(
-        &mut self,
-        subject: Subject<'_>,
-        rank: u32,
-        collective: &Collective,
-        findings: &mut Findings,
-    ) {
+    pub(super) fn add(&mut self, subject: Subject<'_>, rank: u32, collective: &Collective, findings: &mut Findings) {
         let comm = collective.comm;
         let part = Part {
             op: collective.op,
@@ -56,8 +50,7 @@ impl Collectives {
         let name = trace.comm_name(comm);
         // Where something is missing in the middle, places in the order mean nothing; what the archive states the
         // program did, and the archive is as it should be.
-        let is_admitted =
-            account.lost() > 0 || account.problem_count > 0 || account.matching.is_stated(&name);
+        let is_admitted = account.lost() > 0 || account.problem_count > 0 || account.matching.is_stated(&name);
         // Counted from 1, as in the archive's list of mismatches and in `hang`.
         let (at, other) = (other.place + 1, other.rank);
         let message = format!("{name}: collective {at}: rank {other} and rank {rank} {difference}");
@@ -76,12 +69,7 @@ impl Collectives {
     }
 
     /// No more events: the members of each communicator have equally many.
-    pub(super) fn end(
-        &self,
-        subject: Subject<'_>,
-        unreadable: &BTreeSet<LocationRef>,
-        findings: &mut Findings,
-    ) {
+    pub(super) fn end(&self, subject: Subject<'_>, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
         let Subject { trace, account } = subject;
         for (comm, sequence) in &self.sequences {
             let Some((longest, most)) = sequence.longest() else {
@@ -94,9 +82,7 @@ impl Collectives {
                 }
                 let name = trace.comm_name(*comm);
                 let is_admitted = account.is_partial() || account.matching.is_stated(&name);
-                let message = format!(
-                    "{name}: rank {rank} takes part in {here} collectives, rank {longest} in {most}"
-                );
+                let message = format!("{name}: rank {rank} takes part in {here} collectives, rank {longest} in {most}");
                 findings.general(subject.rule(Rule::CollectiveRank, is_admitted), message);
             }
         }
@@ -134,10 +120,7 @@ fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, Str
         _ => same_sent && same_received,
     };
     (!fits).then(|| {
-        let text = format!(
-            "send {} and {} bytes, receive {} and {}",
-            a.sent, b.sent, a.received, b.received
-        );
+        let text = format!("send {} and {} bytes, receive {} and {}", a.sent, b.sent, a.received, b.received);
         (Rule::CollectiveBytes, text)
     })
 }

@@ -66,12 +66,7 @@ impl<'a> GpuWork<'a> {
         let Fields { event, timing, .. } = instance.fields;
         match (instance.shows, event) {
             (Some(Shows::Operation(_)), Some(id)) => {
-                let operation = Operation {
-                    start: instance.start,
-                    end: instance.end,
-                    gpu: self.gpu(location),
-                    timing,
-                };
+                let operation = Operation { start: instance.start, end: instance.end, gpu: self.gpu(location), timing };
                 self.operations.insert(id, operation);
             }
             // One with times that make no sense is shown by the host's.
@@ -100,8 +95,7 @@ impl<'a> GpuWork<'a> {
 
     fn channel(&mut self, location: LocationRef, channel: &Instance<'_>, findings: &mut Findings) {
         let operation = self.operation(channel);
-        let Some(Operation { start, end, .. }) =
-            operation.filter(|operation| operation.timing == Some("kernelch"))
+        let Some(Operation { start, end, .. }) = operation.filter(|operation| operation.timing == Some("kernelch"))
         else {
             return;
         };
@@ -149,20 +143,15 @@ impl<'a> GpuWork<'a> {
             && gpu != expected
         {
             let [gpu, expected] = [gpu, expected].map(|group| self.trace.group_name(group));
-            find(
-                Rule::KernelGpu,
-                format!("it is on {gpu}, its operation on {expected}"),
-            );
+            find(Rule::KernelGpu, format!("it is on {gpu}, its operation on {expected}"));
         }
     }
 
     /// Compares with what the archive says. What could not be read cannot be counted.
     pub(super) fn end(&self, is_all_read: bool, findings: &mut Findings) {
         if self.channels > 0 && self.residual_ns.is_none() {
-            let message = format!(
-                "{} kernel channels are on GPU times, and nothing is said of GPU clocks",
-                self.channels
-            );
+            let message =
+                format!("{} kernel channels are on GPU times, and nothing is said of GPU clocks", self.channels);
             findings.general(Rule::GpuResidual, message);
         }
         if !is_all_read {
@@ -182,11 +171,7 @@ impl<'a> GpuWork<'a> {
         for (what, found, said) in [
             ("kernels", self.kernels, kernels.map(said).iter().sum()),
             ("copies", self.copies, said("COPIES_SHOWN")),
-            (
-                "kernels whose launch is not there",
-                self.without_launch,
-                said("KERNELS_WITHOUT_LAUNCH"),
-            ),
+            ("kernels whose launch is not there", self.without_launch, said("KERNELS_WITHOUT_LAUNCH")),
         ] {
             if found != said {
                 let message = format!("{said} {what} were written, {found} are in the archive");

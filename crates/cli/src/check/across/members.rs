@@ -12,8 +12,7 @@ use crate::check::subject::Subject;
 /// Who is missing, and whether the archive counts them.
 pub(super) fn check(subject: Subject<'_>, collectives: &Collectives, findings: &mut Findings) {
     let Subject { trace, account } = subject;
-    let is_recorded =
-        |location: LocationRef| trace.location_kind(location) != Some(LocationKind::NotRecorded);
+    let is_recorded = |location: LocationRef| trace.location_kind(location) != Some(LocationKind::NotRecorded);
     let (mut missing, mut unmatched) = (0_u64, 0_u64);
     for comm in trace.definitions.comms.keys().copied() {
         let ranks = || (0_u32..).zip(trace.members(comm).iter().copied());
@@ -34,11 +33,7 @@ pub(super) fn check(subject: Subject<'_>, collectives: &Collectives, findings: &
     }
     for (said, there, what) in [
         (account.ranks_missing, missing, "ranks that nobody recorded"),
-        (
-            account.collectives_unmatched,
-            unmatched,
-            "collectives that some recorded ranks do not have",
-        ),
+        (account.collectives_unmatched, unmatched, "collectives that some recorded ranks do not have"),
     ] {
         if said != there {
             let message = format!("the archive counts {said} {what}, there are {there}");

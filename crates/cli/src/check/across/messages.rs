@@ -27,15 +27,8 @@ struct Pair {
 impl Messages {
     /// Takes in a message that a rank sends or receives.
     pub(super) fn add(&mut self, rank: u32, message: &Message, is_send: bool) {
-        let (from, to) = if is_send {
-            (rank, message.peer)
-        } else {
-            (message.peer, rank)
-        };
-        let pair = self
-            .pairs
-            .entry((message.comm, from, to, message.tag))
-            .or_default();
+        let (from, to) = if is_send { (rank, message.peer) } else { (message.peer, rank) };
+        let pair = self.pairs.entry((message.comm, from, to, message.tag)).or_default();
         let open = pair.open.entry(message.bytes).or_insert(0);
         if is_send {
             pair.sent += 1;
@@ -50,12 +43,7 @@ impl Messages {
     }
 
     /// No more events.
-    pub(super) fn end(
-        &self,
-        subject: Subject<'_>,
-        unreadable: &BTreeSet<LocationRef>,
-        findings: &mut Findings,
-    ) {
+    pub(super) fn end(&self, subject: Subject<'_>, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
         let Subject { trace, account } = subject;
         for ((comm, from, to, _), pair) in &self.pairs {
             let is_known = |rank: u32| {

@@ -85,11 +85,9 @@ impl<'a> Across<'a> {
         // A location that is no member was found when its own events were checked.
         let rank = |comm| self.subject.trace.rank(location, comm);
         match &event.kind {
-            EventKind::MpiCollectiveEnd(collective)
-            | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
+            EventKind::MpiCollectiveEnd(collective) | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
                 if let Some(rank) = rank(collective.comm) {
-                    self.collectives
-                        .add(self.subject, rank, collective, findings);
+                    self.collectives.add(self.subject, rank, collective, findings);
                 }
             }
             EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {

@@ -26,12 +26,7 @@ impl Written {
             Shows::Call(kind) => Some(kind),
             _ => None,
         });
-        Self {
-            by_calls: calls.collect(),
-            counts: BTreeMap::new(),
-            unfinished: 0,
-            last: BTreeMap::new(),
-        }
+        Self { by_calls: calls.collect(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
     }
 
     /// The events of the next location follow.

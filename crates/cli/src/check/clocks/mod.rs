@@ -60,11 +60,7 @@ impl<'a> ClockOffsets<'a> {
     /// The events of this location follow.
     pub(super) fn next_location(&mut self, location: LocationRef, findings: &mut Findings) {
         self.settle(findings);
-        self.current = self.read(location, findings).map(|clock| Current {
-            location,
-            clock,
-            span: None,
-        });
+        self.current = self.read(location, findings).map(|clock| Current { location, clock, span: None });
     }
 
     /// Takes in the time of an event.
@@ -80,9 +76,7 @@ impl<'a> ClockOffsets<'a> {
         self.settle(findings);
         if self.is_ours {
             let processes = self.processes.iter();
-            let clocks: Clocks<'_> = processes
-                .map(|(process, (_, clock))| (*process, &**clock))
-                .collect();
+            let clocks: Clocks<'_> = processes.map(|(process, (_, clock))| (*process, &**clock)).collect();
             statements::check(self.trace, &clocks, findings);
         }
     }
@@ -115,10 +109,8 @@ impl<'a> ClockOffsets<'a> {
         let mut is_clock = true;
         for (from, to) in pieces(&clock) {
             if corrected(to) < corrected(from) {
-                let message = format!(
-                    "the clock offsets {} and {} from {} on turn time back",
-                    from.offset, to.offset, from.time
-                );
+                let message =
+                    format!("the clock offsets {} and {} from {} on turn time back", from.offset, to.offset, from.time);
                 find(Rule::ClockForward, to.time, message);
                 is_clock = false;
             } else if self.is_ours && is_too_fast(from, to) {
@@ -147,22 +139,14 @@ impl<'a> ClockOffsets<'a> {
             // What is before the first offset is not corrected, what is after the last goes on with its line.
             let (begin, end) = (corrected(begin), corrected(end));
             if i128::from(first) < begin || i128::from(last) > end {
-                let message = format!(
-                    "its events are from {first} to {last}, its clock offsets from {begin} to {end}"
-                );
+                let message = format!("its events are from {first} to {last}, its clock offsets from {begin} to {end}");
                 findings.at(place, None, Rule::ClockSpan, message);
             }
         }
         let process = self.trace.process(self.trace.group(location));
-        let (of, clock) = self
-            .processes
-            .entry(process)
-            .or_insert_with(|| (location, Rc::clone(&current.clock)));
+        let (of, clock) = self.processes.entry(process).or_insert_with(|| (location, Rc::clone(&current.clock)));
         if !is_same(clock, &current.clock) {
-            let message = format!(
-                "its clock offsets are not those of location {} of the same process",
-                of.get()
-            );
+            let message = format!("its clock offsets are not those of location {} of the same process", of.get());
             findings.at(place, None, Rule::ClockShared, message);
         }
     }

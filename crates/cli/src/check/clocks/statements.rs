@@ -105,9 +105,7 @@ fn wall_clock(of_boot: &[&Process<'_>]) -> Vec<i128> {
     let read: Option<Vec<(u64, i128)>> = of_boot.iter().map(|process| process.read).collect();
     let read = read.unwrap_or_default();
     let first = read.iter().map(|(monotonic, _)| *monotonic).min();
-    let first = read
-        .iter()
-        .filter(|(monotonic, _)| Some(*monotonic) == first);
+    let first = read.iter().filter(|(monotonic, _)| Some(*monotonic) == first);
     first.map(|(_, ahead)| *ahead).collect()
 }
 
@@ -123,8 +121,7 @@ fn shared(of_boot: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings
     };
     for (name, clock) in with_clock {
         if !is_same(clock, expected) {
-            let message =
-                format!("{name}: its clock offsets are not those of {first} on the same host");
+            let message = format!("{name}: its clock offsets are not those of {first} on the same host");
             findings.general(Rule::ClockShared, message);
         }
     }
@@ -137,9 +134,7 @@ impl Process<'_> {
         let mut wrong = Vec::new();
         let Some(first) = clock.first() else {
             if said.relation.is_some() || self.read.is_some() {
-                wrong.push(
-                    "no clock offsets bring it onto the clock that the archive states".to_owned(),
-                );
+                wrong.push("no clock offsets bring it onto the clock that the archive states".to_owned());
             }
             return wrong;
         };
@@ -155,10 +150,8 @@ impl Process<'_> {
             ));
         }
         match said.relation {
-            None if !is_same(clock, &[*first]) => wrong.push(
-                "its clock offsets differ, and the archive does not say that clocks were corrected"
-                    .to_owned(),
-            ),
+            None if !is_same(clock, &[*first]) => wrong
+                .push("its clock offsets differ, and the archive does not say that clocks were corrected".to_owned()),
             None => {}
             Some(_) => wrong.extend(drift(clock, said.drift_ppb)),
         }
@@ -169,19 +162,16 @@ impl Process<'_> {
 
 /// The stated mean drift is among those of the pieces.
 fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
-    let is_long =
-        |(from, to): &(&ClockOffset, &ClockOffset)| to.time.abs_diff(from.time) >= SHORT_NS;
+    let is_long = |(from, to): &(&ClockOffset, &ClockOffset)| to.time.abs_diff(from.time) >= SHORT_NS;
     let has_long = pieces(clock).any(|piece| is_long(&piece));
-    let limits = pieces(clock)
-        .filter(|piece| is_long(piece) || !has_long)
-        .map(|(from, to)| {
-            let run = i128::from(to.time.abs_diff(from.time).max(1));
-            let rise = i128::from(to.offset) - i128::from(from.offset);
-            let ppb = rise * 1_000_000_000 / run;
-            // Offsets are whole ns, and drifts are stated by the common clock, not by this one.
-            let room = 2_000_000_000 / run + ppb.abs() * 3 / 2000 + 1;
-            (ppb - room, ppb + room)
-        });
+    let limits = pieces(clock).filter(|piece| is_long(piece) || !has_long).map(|(from, to)| {
+        let run = i128::from(to.time.abs_diff(from.time).max(1));
+        let rise = i128::from(to.offset) - i128::from(from.offset);
+        let ppb = rise * 1_000_000_000 / run;
+        // Offsets are whole ns, and drifts are stated by the common clock, not by this one.
+        let room = 2_000_000_000 / run + ppb.abs() * 3 / 2000 + 1;
+        (ppb - room, ppb + room)
+    });
     let limits = limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
     let is_among = (limits.0..=limits.1).contains(&i128::from(stated_ppb));
     (!is_among).then(|| {
@@ -194,10 +184,7 @@ fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
 
 impl Statement<'_> {
     /// The deviations of offsets are those of the stated uncertainty, which has that of the process's own clock, too.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "an uncertainty does not need 64 bits of its ns"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "an uncertainty does not need 64 bits of its ns")]
     fn deviation(&self, clock: &[ClockOffset]) -> Option<String> {
         let most = clock.iter().map(|offset| offset.standard_deviation);
         let most = most.fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
@@ -214,14 +201,11 @@ impl Statement<'_> {
 
 /// What is said of all clocks is the sum of what is said of each.
 fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings: &mut Findings) {
-    let stated =
-        |name: &str| statement::number(&trace.archive, &format!("NCCL::CLOCK::ALIGNMENT::{name}"));
+    let stated = |name: &str| statement::number(&trace.archive, &format!("NCCL::CLOCK::ALIGNMENT::{name}"));
     let mut hosts: Vec<&Statement<'_>> = Vec::new();
     let mut uncertainty_ns = 0;
     for of_boot in boots.values() {
-        let related = of_boot
-            .iter()
-            .filter(|process| process.said.relation.is_some());
+        let related = of_boot.iter().filter(|process| process.said.relation.is_some());
         let mut related = related.inspect(|process| {
             uncertainty_ns = uncertainty_ns.max(process.said.uncertainty_ns.unwrap_or(0));
         });
@@ -232,15 +216,8 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
         for other in related {
             // That of its own ticks is its own.
             let uncertainty_ns = first.said.uncertainty_ns;
-            if (Statement {
-                uncertainty_ns,
-                ..other.said
-            }) != first.said
-            {
-                let message = format!(
-                    "{} and {} share a clock, but not what is said of it",
-                    first.name, other.name
-                );
+            if (Statement { uncertainty_ns, ..other.said }) != first.said {
+                let message = format!("{} and {} share a clock, but not what is said of it", first.name, other.name);
                 findings.general(Rule::ClockSums, message);
             }
         }
@@ -263,9 +240,8 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
             (_, stated) => stated.unwrap_or(0),
         };
         if stated != found {
-            let message = format!(
-                "NCCL::CLOCK::ALIGNMENT::{name} is {stated}, by what is said of each process {found}"
-            );
+            let message =
+                format!("NCCL::CLOCK::ALIGNMENT::{name} is {stated}, by what is said of each process {found}");
             findings.general(Rule::ClockSums, message);
         }
     }

@@ -17,16 +17,8 @@ pub(super) fn check(trace: &Trace, findings: &mut Findings) {
     let definitions = &trace.definitions;
     let archive = &trace.archive;
     for (promised, there, what) in [
-        (
-            archive.number_of_locations(),
-            definitions.locations.len() as u64,
-            "locations",
-        ),
-        (
-            archive.number_of_global_definitions(),
-            definitions.records,
-            "global definitions",
-        ),
+        (archive.number_of_locations(), definitions.locations.len() as u64, "locations"),
+        (archive.number_of_global_definitions(), definitions.records, "global definitions"),
     ] {
         if promised != there {
             let message = format!("the anchor counts {promised} {what}, {there} are there");
@@ -85,35 +77,25 @@ fn tree(definitions: &Definitions, findings: &mut Findings) {
     for (reference, node) in &definitions.system_tree_nodes {
         let parent = node.parent;
         if parent.is_defined() && !definitions.system_tree_nodes.contains_key(&parent) {
-            wrong(format!(
-                "{reference:?} is in {parent:?}, which is not defined"
-            ));
+            wrong(format!("{reference:?} is in {parent:?}, which is not defined"));
         } else if parent.is_defined() && parent >= *reference {
-            wrong(format!(
-                "{reference:?} is in {parent:?}, which is defined later"
-            ));
+            wrong(format!("{reference:?} is in {parent:?}, which is defined later"));
         }
     }
     for (reference, group) in &definitions.location_groups {
         let parent = group.system_tree_parent;
         if !definitions.system_tree_nodes.contains_key(&parent) {
-            wrong(format!(
-                "{reference:?} is in {parent:?}, which is not defined"
-            ));
+            wrong(format!("{reference:?} is in {parent:?}, which is not defined"));
         }
         let creator = group.creator;
         if creator.is_defined() && !definitions.location_groups.contains_key(&creator) {
-            wrong(format!(
-                "{reference:?} was created by {creator:?}, which is not defined"
-            ));
+            wrong(format!("{reference:?} was created by {creator:?}, which is not defined"));
         }
     }
     for (reference, location) in &definitions.locations {
         let group = location.group;
         if !definitions.location_groups.contains_key(&group) {
-            wrong(format!(
-                "{reference:?} is in {group:?}, which is not defined"
-            ));
+            wrong(format!("{reference:?} is in {group:?}, which is not defined"));
         }
     }
 }
@@ -167,20 +149,13 @@ fn communicators(definitions: &Definitions, findings: &mut Findings) {
             findings.general(Rule::Communicator, message);
         }
         if comm.parent.is_defined() && comm.parent >= *reference {
-            let message = format!(
-                "{reference:?} has the parent {:?}, defined later",
-                comm.parent
-            );
+            let message = format!("{reference:?} has the parent {:?}, defined later", comm.parent);
             findings.general(Rule::Communicator, message);
         }
     }
 }
 
-fn members(
-    definitions: &Definitions,
-    reference: CommRef,
-    lists: &BTreeMap<Paradigm, &Group>,
-) -> Result<(), String> {
+fn members(definitions: &Definitions, reference: CommRef, lists: &BTreeMap<Paradigm, &Group>) -> Result<(), String> {
     let comm = definitions.comms.get(&reference).ok_or("not defined")?;
     let group = definitions.groups.get(&comm.group);
     let group = group.ok_or_else(|| format!("its group {:?} is not defined", comm.group))?;
@@ -197,10 +172,7 @@ fn members(
     let mut seen = BTreeSet::new();
     for (rank, index) in group.members.iter().enumerate() {
         if *index >= list.members.len() as u64 {
-            return Err(format!(
-                "rank {rank} is member {index} of a list of {}",
-                list.members.len()
-            ));
+            return Err(format!("rank {rank} is member {index} of a list of {}", list.members.len()));
         }
         if !seen.insert(index) {
             return Err(format!("rank {rank} is on the location of another rank"));
@@ -230,10 +202,7 @@ mod tests {
             };
             definitions.locations.insert(LocationRef::new(id), location);
         }
-        for (number, group_type, members) in [
-            (0, GroupType::CommLocations, listed),
-            (1, group_type, members),
-        ] {
+        for (number, group_type, members) in [(0, GroupType::CommLocations, listed), (1, group_type, members)] {
             let group = Group {
                 name: StringRef::UNDEFINED,
                 group_type,
@@ -243,12 +212,7 @@ mod tests {
             };
             definitions.groups.insert(GroupRef::new(number), group);
         }
-        let comm = Comm {
-            name: StringRef::UNDEFINED,
-            group: GroupRef::new(1),
-            parent: CommRef::UNDEFINED,
-            flags: 0,
-        };
+        let comm = Comm { name: StringRef::UNDEFINED, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
         definitions.comms.insert(CommRef::new(0), comm);
         let mut findings = Findings::default();
         communicators(&definitions, &mut findings);
@@ -268,10 +232,7 @@ mod tests {
             (&[0, 1], &[0, 1], GroupType::Regions, "of the type Regions"),
         ] {
             let found = found(listed, members, group_type);
-            assert!(
-                found.len() == 1 && found[0].contains(word),
-                "{word}: {found:?}"
-            );
+            assert!(found.len() == 1 && found[0].contains(word), "{word}: {found:?}");
         }
     }
 }

@@ -12,18 +12,13 @@ pub(super) fn check(definitions: &Definitions, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::DefinitionReference, message);
     for (reference, win) in &definitions.rma_wins {
         if !definitions.comms.contains_key(&win.comm) {
-            wrong(format!(
-                "{reference:?} is of {:?}, which is not defined",
-                win.comm
-            ));
+            wrong(format!("{reference:?} is of {:?}, which is not defined", win.comm));
         }
     }
     for (reference, class) in &definitions.metric_classes {
         for member in &class.members {
             if !definitions.metric_members.contains_key(member) {
-                wrong(format!(
-                    "{reference:?} has {member:?}, which is not defined"
-                ));
+                wrong(format!("{reference:?} has {member:?}, which is not defined"));
             }
         }
     }
@@ -34,10 +29,8 @@ fn names(definitions: &Definitions, findings: &mut Findings) {
     let mut named = |what: String, role: &str, name: StringRef, is_needed: bool| {
         let is_there = definitions.strings.contains_key(&name);
         if !is_there && (is_needed || name.is_defined()) {
-            findings.general(
-                Rule::DefinitionReference,
-                format!("{what} has the {role} {name:?}, which is not defined"),
-            );
+            findings
+                .general(Rule::DefinitionReference, format!("{what} has the {role} {name:?}, which is not defined"));
         }
     };
     macro_rules! names {
@@ -72,8 +65,7 @@ fn properties(definitions: &Definitions, findings: &mut Findings) {
             };
             for string in [*name, text] {
                 if !definitions.strings.contains_key(&string) {
-                    let message =
-                        format!("a property of {what} has {string:?}, which is not defined");
+                    let message = format!("a property of {what} has {string:?}, which is not defined");
                     findings.general(Rule::DefinitionReference, message);
                 }
             }

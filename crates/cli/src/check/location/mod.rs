@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use analysis::Trace;
 use otf2::{
-    AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event,
-    EventKind, LocationRef, Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess,
-    RmaWinRef,
+    AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef,
+    Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess, RmaWinRef,
 };
 
 use super::findings::Findings;
@@ -87,10 +86,7 @@ impl<'a> Location<'a> {
                 let wrong = self.collectives.make(*request);
                 self.request(wrong);
             }
-            EventKind::NonBlockingCollectiveComplete {
-                collective,
-                request,
-            } => {
+            EventKind::NonBlockingCollectiveComplete { collective, request } => {
                 let wrong = self.collectives.complete(*request);
                 self.request(wrong);
                 self.member(collective.comm, collective.root);
@@ -129,10 +125,7 @@ impl<'a> Location<'a> {
         let open = std::mem::take(&mut self.open);
         for (region, since) in open.iter().rev() {
             let name = self.trace.region_name(*region);
-            self.find(
-                Rule::Nesting,
-                format!("{name}, entered at {since}, is never left"),
-            );
+            self.find(Rule::Nesting, format!("{name}, entered at {since}, is never left"));
         }
         if self.collective.is_some() {
             self.find(Rule::CollectivePair, "a collective begins and does not end");
@@ -160,10 +153,7 @@ impl<'a> Location<'a> {
         };
         let last = clock.global_offset.saturating_add(clock.trace_length);
         if self.time < clock.global_offset || self.time > last {
-            let message = format!(
-                "the clock properties span {} to {last} only",
-                clock.global_offset
-            );
+            let message = format!("the clock properties span {} to {last} only", clock.global_offset);
             self.find(Rule::Span, message);
         }
     }
@@ -179,11 +169,7 @@ impl<'a> Location<'a> {
         match self.open.pop() {
             Some((open, _)) if open == region => {}
             Some((open, since)) => {
-                let message = format!(
-                    "{} is left inside {}, entered at {since}",
-                    name(region),
-                    name(open)
-                );
+                let message = format!("{} is left inside {}, entered at {since}", name(region), name(open));
                 // Go on with what was meant, so that one slip is one finding.
                 match self.open.iter().rposition(|(open, _)| *open == region) {
                     Some(depth) => self.open.truncate(depth),
@@ -230,10 +216,7 @@ impl<'a> Location<'a> {
         // which begins with the region belongs to it for certain, and not even that beside a sibling.
         let has_siblings = !self.trace.siblings(self.location).is_empty();
         let with_region = around.filter(|(_, since)| *since == self.time && !has_siblings);
-        self.collective = Some(Begun {
-            depth: self.open.len(),
-            with_region: with_region.map(|(region, _)| *region),
-        });
+        self.collective = Some(Begun { depth: self.open.len(), with_region: with_region.map(|(region, _)| *region) });
     }
 
     fn collective_end(&mut self, collective: &Collective) {
@@ -257,16 +240,10 @@ impl<'a> Location<'a> {
         let fits = match role {
             RegionRole::Barrier => op == CollectiveOp::Barrier,
             RegionRole::CollOne2All => {
-                matches!(
-                    op,
-                    CollectiveOp::Bcast | CollectiveOp::Scatter | CollectiveOp::Scatterv
-                )
+                matches!(op, CollectiveOp::Bcast | CollectiveOp::Scatter | CollectiveOp::Scatterv)
             }
             RegionRole::CollAll2One => {
-                matches!(
-                    op,
-                    CollectiveOp::Reduce | CollectiveOp::Gather | CollectiveOp::Gatherv
-                )
+                matches!(op, CollectiveOp::Reduce | CollectiveOp::Gather | CollectiveOp::Gatherv)
             }
             RegionRole::CollAll2All => !matches!(
                 op,
@@ -303,10 +280,7 @@ impl<'a> Location<'a> {
         };
         let size = self.trace.members(win.comm).len() as u64;
         if size > 0 && u64::from(access.remote) >= size {
-            let message = format!(
-                "rank {} is not in the {size} ranks of {:?}",
-                access.remote, access.win
-            );
+            let message = format!("rank {} is not in the {size} ranks of {:?}", access.remote, access.win);
             self.find(Rule::Membership, message);
         }
         let open = self.accesses.entry(access.win);
@@ -385,10 +359,7 @@ impl<'a> Location<'a> {
             return;
         }
         if self.trace.rank(self.location, comm).is_none() {
-            self.find(
-                Rule::Membership,
-                format!("the location is no member of {comm:?}"),
-            );
+            self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
         }
         if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
             let message = format!("rank {other} is not in {comm:?} of {size} ranks");

@@ -12,10 +12,7 @@ pub(super) struct Requests {
 impl Requests {
     /// None yet.
     pub(super) fn new(what: &'static str) -> Self {
-        Self {
-            what,
-            open: BTreeSet::new(),
-        }
+        Self { what, open: BTreeSet::new() }
     }
 
     /// One is made; says what is wrong with that.
@@ -33,7 +30,6 @@ impl Requests {
     /// No more events: says what is missing.
     pub(super) fn end(&mut self) -> Vec<String> {
         let open = std::mem::take(&mut self.open).into_iter();
-        open.map(|request| format!("{} request {request} never completes", self.what))
-            .collect()
+        open.map(|request| format!("{} request {request} never completes", self.what)).collect()
     }
 }

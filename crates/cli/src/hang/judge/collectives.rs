@@ -38,13 +38,7 @@ pub(super) fn numbers(ranks: &[(u32, &Rank)]) -> Vec<u32> {
 
 impl<'a> Collectives<'a> {
     pub(crate) fn of(job: &'a Job, comm: &'a Comm, sequence: Sequence) -> Self {
-        Self {
-            job,
-            comm,
-            sequence,
-            survivors: Survivors::of(job, comm),
-            ranks: sequence.ranks(comm).collect(),
-        }
+        Self { job, comm, sequence, survivors: Survivors::of(job, comm), ranks: sequence.ranks(comm).collect() }
     }
 
     /// The operations of the ranks with known positions.
@@ -94,12 +88,10 @@ impl<'a> Collectives<'a> {
             reach.last_complete = Some((position, entered.is_surely_complete()));
         }
         // Ranks that go on after a mismatch differ everywhere: the first one counts.
-        let last = reach.first_incomplete.map_or(end, |position| {
-            end.min(position.saturating_add(MISMATCH_POSITIONS))
-        });
+        let last = reach.first_incomplete.map_or(end, |position| end.min(position.saturating_add(MISMATCH_POSITIONS)));
         let from_beginning = self.sequence.is_from_beginning(self.comm);
-        reach.mismatch = (first..last)
-            .find_map(|position| mismatch::find(&whole, self.sequence, from_beginning, position));
+        reach.mismatch =
+            (first..last).find_map(|position| mismatch::find(&whole, self.sequence, from_beginning, position));
         reach
     }
 
@@ -110,10 +102,7 @@ impl<'a> Collectives<'a> {
         let (absent, unsure) = self.not_entered(position);
         let waiters = entered.waiters(!absent.is_empty());
         let (_, _, first) = entered.calls.first().filter(|_| !waiters.is_empty())?;
-        let mut sequences = entered
-            .calls
-            .iter()
-            .filter_map(|(_, _, call)| call.sequence);
+        let mut sequences = entered.calls.iter().filter_map(|(_, _, call)| call.sequence);
         Some(Blockage {
             comm,
             operation: Operation::Collective {
@@ -134,27 +123,19 @@ impl<'a> Collectives<'a> {
     fn not_entered(&self, position: u64) -> (Vec<u32>, Vec<u32>) {
         let tail = |rank| self.sequence.of(rank);
         let ranks = self.ranks.iter().copied();
-        let (placed, unknown): (Vec<_>, Vec<_>) =
-            ranks.partition(|(_, rank)| tail(rank).has_positions());
+        let (placed, unknown): (Vec<_>, Vec<_>) = ranks.partition(|(_, rank)| tail(rank).has_positions());
         let (absent, mut unsure): (Vec<_>, Vec<_>) = placed
             .into_iter()
             .filter(|(_, rank)| tail(rank).count() <= position)
             .partition(|(_, rank)| self.is_whole(rank));
         // Of those whose position is unknown the ones that wait for nothing, if there are any.
-        let (waiting, idle): (Vec<_>, Vec<_>) = unknown
-            .into_iter()
-            .partition(|(_, rank)| tail(rank).first_open().is_some());
+        let (waiting, idle): (Vec<_>, Vec<_>) =
+            unknown.into_iter().partition(|(_, rank)| tail(rank).first_open().is_some());
         unsure.extend(if idle.is_empty() { waiting } else { idle });
         (numbers(&absent), numbers(&unsure))
     }
 
-    fn cause(
-        &self,
-        reach: Reach,
-        entered: &Entered<'_>,
-        absent: Vec<u32>,
-        mut unsure: Vec<u32>,
-    ) -> Cause {
+    fn cause(&self, reach: Reach, entered: &Entered<'_>, absent: Vec<u32>, mut unsure: Vec<u32>) -> Cause {
         let missing = match self.sequence {
             Sequence::Calls => self.comm.missing(),
             Sequence::Replays => Vec::new(),
@@ -164,9 +145,7 @@ impl<'a> Collectives<'a> {
         match reach.mismatch {
             Some(mismatch) if mismatch.position <= entered.position => Cause::Mismatch(mismatch),
             _ if !absent.is_empty() => Cause::Absent(absent),
-            _ if unsure.is_empty() && !missing.is_empty() && !are_elsewhere => {
-                Cause::Absent(missing)
-            }
+            _ if unsure.is_empty() && !missing.is_empty() && !are_elsewhere => Cause::Absent(missing),
             _ if unsure.is_empty() && missing.is_empty() => Cause::AllEntered(entered.held_up_by()),
             _ => {
                 unsure.extend(missing);
@@ -192,15 +171,9 @@ impl<'a> Entered<'a> {
             let call = of.sequence.of(rank).at(position)?;
             Some((number, rank, call))
         });
-        let mut entered = Self {
-            of,
-            position,
-            calls: calls.collect(),
-            is_broken: false,
-        };
+        let mut entered = Self { of, position, calls: calls.collect(), is_broken: false };
         let mut calls = entered.calls.iter();
-        entered.is_broken = calls
-            .any(|(_, rank, call)| entered.is_outlived(rank) && !call.progress.stage.is_over());
+        entered.is_broken = calls.any(|(_, rank, call)| entered.is_outlived(rank) && !call.progress.stage.is_over());
         entered
     }
 
@@ -220,16 +193,13 @@ impl<'a> Entered<'a> {
     fn is_open(&self) -> bool {
         let calls = self.calls.iter();
         let mut alive = calls.filter(|(_, rank, _)| !self.is_outlived(rank));
-        alive.any(|(_, rank, call)| {
-            call.progress.stage.is_open() || self.may_have_failed(rank, call)
-        })
+        alive.any(|(_, rank, call)| call.progress.stage.is_open() || self.may_have_failed(rank, call))
     }
 
     /// Whether all of which anything is kept are known to have completed it.
     fn is_surely_complete(&self) -> bool {
         let mut calls = self.calls.iter();
-        self.calls.len() == self.of.kept_tails().count()
-            && calls.all(|(_, _, call)| call.progress.stage.is_over())
+        self.calls.len() == self.of.kept_tails().count() && calls.all(|(_, _, call)| call.progress.stage.is_over())
     }
 
     /// Who waits, and for how long.
@@ -250,10 +220,7 @@ impl<'a> Entered<'a> {
         let reason = |rank: &Rank, call: &Call| {
             let progress = &call.progress;
             let for_gpu_only = !progress.waits.is_empty()
-                && progress
-                    .waits
-                    .iter()
-                    .all(|wait| !wait.state.is_for_peer() && wait.step.is_some());
+                && progress.waits.iter().all(|wait| !wait.state.is_for_peer() && wait.step.is_some());
             match progress.stage {
                 stage if stage.is_over() => None,
                 _ if self.is_outlived(rank) => Some(Reason::Gone),
@@ -264,9 +231,8 @@ impl<'a> Entered<'a> {
             }
         };
         let calls = self.calls.iter();
-        let mut found: Vec<(u32, Reason)> = calls
-            .filter_map(|(number, rank, call)| Some((*number, reason(rank, call)?)))
-            .collect();
+        let mut found: Vec<(u32, Reason)> =
+            calls.filter_map(|(number, rank, call)| Some((*number, reason(rank, call)?))).collect();
         let surest = found.iter().map(|(_, reason)| *reason).min();
         found.retain(|(_, reason)| Some(*reason) == surest);
         // All of them is as good as none.

@@ -9,12 +9,7 @@ use crate::hang::job::{Job, Member, Rank};
 use crate::hang::operation::Message;
 
 /// The first message with each peer and direction that waits.
-pub(crate) fn blockages(
-    job: &Job,
-    survivors: Survivors,
-    (comm, number): Member,
-    rank: &Rank,
-) -> Vec<Blockage> {
+pub(crate) fn blockages(job: &Job, survivors: Survivors, (comm, number): Member, rank: &Rank) -> Vec<Blockage> {
     let mut seen: BTreeSet<(u32, bool)> = BTreeSet::new();
     let mut blockages = Vec::new();
     for message in &rank.messages {
@@ -63,9 +58,7 @@ fn cause(
     match (is_sure, is_open) {
         (false, false) => None,
         (false, true) if !is_in_counterpart(peer, number, message) => Some(unrecorded()),
-        (true, _) if !is_answered && (is_open || !message.is_send) => {
-            Some(Cause::Absent(vec![message.peer]))
-        }
+        (true, _) if !is_answered && (is_open || !message.is_send) => Some(Cause::Absent(vec![message.peer])),
         (true, false) => None,
         (_, true) => {
             let is_gone = survivors.outlived(job, peer);
@@ -79,7 +72,5 @@ fn cause(
 /// counted, the first open ones of both ends are taken to be one.
 fn is_in_counterpart(peer: &Rank, number: u32, message: &Message) -> bool {
     let mut open = peer.messages.iter();
-    open.any(|other| {
-        other.peer == number && other.is_send != message.is_send && other.progress.stage.is_open()
-    })
+    open.any(|other| other.peer == number && other.is_send != message.is_send && other.progress.stage.is_open())
 }

@@ -38,9 +38,7 @@ pub(crate) fn find(
     let calls = ranks.iter();
     let calls = calls.filter_map(|(number, rank)| Some((*number, sequence.of(rank).at(position)?)));
     let calls: Vec<(u32, &Call)> = calls.collect();
-    let all_alike = calls
-        .windows(2)
-        .all(|pair| matches!(pair, [(_, a), (_, b)] if a.from_api == b.from_api));
+    let all_alike = calls.windows(2).all(|pair| matches!(pair, [(_, a), (_, b)] if a.from_api == b.from_api));
     let mut by_what: BTreeMap<Signature, Vec<u32>> = BTreeMap::new();
     for (number, call) in &calls {
         let mut what = call.what.clone();
@@ -54,18 +52,8 @@ pub(crate) fn find(
         return None;
     }
     let mut groups: Vec<(Signature, Vec<u32>)> = by_what.into_iter().collect();
-    groups.sort_by_key(|(_, members)| {
-        (
-            std::cmp::Reverse(members.len()),
-            members.first().copied().unwrap_or(u32::MAX),
-        )
-    });
-    Some(Mismatch {
-        position,
-        from_beginning,
-        shifted: shifted(ranks, sequence, position, &groups),
-        groups,
-    })
+    groups.sort_by_key(|(_, members)| (std::cmp::Reverse(members.len()), members.first().copied().unwrap_or(u32::MAX)));
+    Some(Mismatch { position, from_beginning, shifted: shifted(ranks, sequence, position, &groups), groups })
 }
 
 /// Whether one rank is a collective ahead of the others, or behind them.

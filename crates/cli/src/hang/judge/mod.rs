@@ -38,14 +38,9 @@ pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
     let blockages: Vec<Blockage> = comms.flat_map(|comm| of_comm(job, comm)).collect();
     let survivors = AllSurvivors::of(job);
     let all = blockages.iter();
-    let lasting =
-        all.filter(|one| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one));
+    let lasting = all.filter(|one| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one));
     let lasting: Vec<Blockage> = lasting.cloned().collect();
-    Judgement {
-        suspects: Suspects::find(job, &survivors, &lasting),
-        blockages,
-        lasting,
-    }
+    Judgement { suspects: Suspects::find(job, &survivors, &lasting), blockages, lasting }
 }
 
 /// Everything that somebody waits for in a communicator.

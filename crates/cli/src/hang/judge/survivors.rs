@@ -42,10 +42,7 @@ pub(crate) struct AllSurvivors<'a> {
 impl<'a> AllSurvivors<'a> {
     pub(crate) fn of(job: &'a Job) -> Self {
         let comms = job.comms.iter();
-        Self {
-            job,
-            comms: comms.map(|comm| Survivors::of(job, comm)).collect(),
-        }
+        Self { job, comms: comms.map(|comm| Survivors::of(job, comm)).collect() }
     }
 
     /// Whether a member's process was gone when others of its communicator still worked or waited.

@@ -73,19 +73,9 @@ struct Chain {
 
 impl<'a> Suspects<'a> {
     /// The suspects, the likeliest first.
-    pub(crate) fn find(
-        job: &'a Job,
-        survivors: &'a AllSurvivors<'a>,
-        blockages: &'a [Blockage],
-    ) -> Vec<Suspect> {
-        let mut search = Self {
-            job,
-            survivors,
-            blockages,
-            waiting: BTreeMap::new(),
-            found: BTreeMap::new(),
-            times_found: 0,
-        };
+    pub(crate) fn find(job: &'a Job, survivors: &'a AllSurvivors<'a>, blockages: &'a [Blockage]) -> Vec<Suspect> {
+        let mut search =
+            Self { job, survivors, blockages, waiting: BTreeMap::new(), found: BTreeMap::new(), times_found: 0 };
         for (index, blockage) in blockages.iter().enumerate() {
             for actor in search.waiters(blockage) {
                 search.waiting.entry(actor).or_default().push(index);
@@ -94,10 +84,7 @@ impl<'a> Suspects<'a> {
         let mut starts: Vec<(usize, &Blockage)> = blockages.iter().enumerate().collect();
         starts.sort_by_key(|(_, blockage)| Reverse(blockage.longest_ns()));
         for (index, blockage) in starts.into_iter().take(MOST_STARTS) {
-            let mut chain = Chain {
-                blocked: search.waiters(blockage),
-                ..Chain::default()
-            };
+            let mut chain = Chain { blocked: search.waiters(blockage), ..Chain::default() };
             search.follow(index, &mut chain);
         }
         let found = search.found.into_iter();
@@ -250,13 +237,11 @@ fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
     suspects.retain(|suspect| {
         let reason = suspect.reason;
         let is_process = matches!(reason, Reason::Gone | Reason::Stopped | Reason::Silent);
-        let actor = job.member(suspect.member).map(|rank| Actor {
-            gpu: if is_process { 0 } else { rank.actor.gpu },
-            ..rank.actor
-        });
+        let actor = job
+            .member(suspect.member)
+            .map(|rank| Actor { gpu: if is_process { 0 } else { rank.actor.gpu }, ..rank.actor });
         actor.is_none_or(|actor| known.insert((reason, actor)))
-            && (reason != Reason::Deadlock
-                || circles.insert(suspect.chain.iter().copied().collect()))
+            && (reason != Reason::Deadlock || circles.insert(suspect.chain.iter().copied().collect()))
     });
     suspects
 }

@@ -28,18 +28,10 @@ pub(crate) fn blockage(collectives: &Collectives<'_>, comm: usize) -> Option<Blo
         comm,
         operation: Operation::Collective {
             sequence,
-            position: Position {
-                index: None,
-                from_beginning: false,
-                sequence: first.sequence,
-            },
+            position: Position { index: None, from_beginning: false, sequence: first.sequence },
             what: first.what.clone(),
         },
         waiters,
-        cause: if others.is_empty() {
-            Cause::AllEntered(Vec::new())
-        } else {
-            Cause::Unrecorded(others)
-        },
+        cause: if others.is_empty() { Cause::AllEntered(Vec::new()) } else { Cause::Unrecorded(others) },
     })
 }

@@ -63,21 +63,15 @@ fn numbers(tail: &Tail) -> Numbers {
             let function = (Arc::clone(&call.what.func), call.by_copy_engine);
             let numbers = all.entry(function).or_default();
             let known = numbers.entry(sequence);
-            known
-                .and_modify(|index| *index = None)
-                .or_insert(Some(index));
+            known.and_modify(|index| *index = None).or_insert(Some(index));
         }
     }
     let unique = |numbers: BTreeMap<u64, Option<i64>>| {
         let numbers = numbers.into_iter();
-        numbers
-            .filter_map(|(number, index)| Some((number, index?)))
-            .collect()
+        numbers.filter_map(|(number, index)| Some((number, index?))).collect()
     };
     let functions = all.into_iter();
-    functions
-        .map(|(function, numbers)| (function, unique(numbers)))
-        .collect()
+    functions.map(|(function, numbers)| (function, unique(numbers))).collect()
 }
 
 /// The tail to begin with: one with a number that most ranks have, and of those the one with the most numbers.
@@ -123,8 +117,7 @@ impl Order {
     fn first_of(&self, numbers: &Numbers) -> Option<(i64, Positions)> {
         let common = numbers.iter().flat_map(|(function, own)| {
             let known = self.numbers.get(function);
-            own.iter()
-                .filter_map(move |(number, index)| Some((*index, known?.get(number)?)))
+            own.iter().filter_map(move |(number, index)| Some((*index, known?.get(number)?)))
         });
         let (index, (position, positions)) = common.min_by_key(|(index, _)| *index)?;
         let positions = match positions {
@@ -191,11 +184,7 @@ fn align_tails(tails: Vec<&mut Tail>) {
         }
     }
     let cut = cut.into_iter().filter(|tail| !tail.list.is_empty());
-    let cut = cut.map(|tail| CutTail {
-        numbers: numbers(tail),
-        tail,
-        first: None,
-    });
+    let cut = cut.map(|tail| CutTail { numbers: numbers(tail), tail, first: None });
     let mut cut: Vec<CutTail<'_>> = cut.collect();
     if cut.is_empty() {
         return;
@@ -206,11 +195,7 @@ fn align_tails(tails: Vec<&mut Tail>) {
     }
     while order.put_some(&mut cut) {}
     let put = || cut.iter().filter_map(|tail| tail.first);
-    let origin = if is_counted {
-        0
-    } else {
-        put().min().unwrap_or(0)
-    };
+    let origin = if is_counted { 0 } else { put().min().unwrap_or(0) };
     // One that is aligned with no other says nothing.
     let is_alone = !is_counted && put().count() == 1 && cut.len() > 1;
     for tail in &mut cut {

@@ -31,11 +31,7 @@ pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedC
     if !matches!(call.kind(), Kind::CollApi | Kind::P2pApi) {
         return None;
     }
-    Some(if later < NEAR_EVENTS {
-        RemovedCall::Near(call.sequence())
-    } else {
-        RemovedCall::Captured
-    })
+    Some(if later < NEAR_EVENTS { RemovedCall::Near(call.sequence()) } else { RemovedCall::Captured })
 }
 
 /// Leaves out what comes before a hole: several threads may have made the calls, and of some more is kept than of

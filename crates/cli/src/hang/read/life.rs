@@ -17,10 +17,7 @@ pub(crate) struct Here {
 impl Here {
     /// Looks around.
     pub(crate) fn look(now_ns: u64) -> Self {
-        Self {
-            boot_id: boot_id(),
-            now_ns,
-        }
+        Self { boot_id: boot_id(), now_ns }
     }
 
     /// Whether a process is on this host, since its last boot.
@@ -35,9 +32,7 @@ impl Here {
             host::Life::Stopped => ProcessState::Stopped,
             host::Life::Gone => ProcessState::Gone,
             // Its clock is believed: hosts of a cluster agree to far less than seconds.
-            host::Life::Unknown if last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => {
-                ProcessState::Running
-            }
+            host::Life::Unknown if last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => ProcessState::Running,
             host::Life::Unknown => ProcessState::Silent,
         }
     }
@@ -52,18 +47,9 @@ mod tests {
         const SECOND_NS: u64 = 1_000_000_000;
         let now = 2000 * SECOND_NS;
         let here = Here::look(now);
-        let elsewhere = ProcessInfo {
-            boot_id: "of another host".to_owned(),
-            pid: std::process::id(),
-            ..ProcessInfo::default()
-        };
-        assert_eq!(
-            here.state(&elsewhere, now - SECOND_NS),
-            ProcessState::Running
-        );
-        assert_eq!(
-            here.state(&elsewhere, now - 60 * SECOND_NS),
-            ProcessState::Silent
-        );
+        let elsewhere =
+            ProcessInfo { boot_id: "of another host".to_owned(), pid: std::process::id(), ..ProcessInfo::default() };
+        assert_eq!(here.state(&elsewhere, now - SECOND_NS), ProcessState::Running);
+        assert_eq!(here.state(&elsewhere, now - 60 * SECOND_NS), ProcessState::Silent);
     }
 }

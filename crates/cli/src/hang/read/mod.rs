@@ -37,24 +37,18 @@ pub(crate) fn job(directory: &Path, progress: &dyn Progress) -> Result<Job> {
     }
     let moment = Moment::now();
     progress.begin("journals", directories.len() as u64);
-    let parts = directories
-        .par_iter()
-        .enumerate()
-        .map(|(number, directory)| {
-            let part = Part::read(number, directory, &moment);
-            progress.step();
-            part
-        });
+    let parts = directories.par_iter().enumerate().map(|(number, directory)| {
+        let part = Part::read(number, directory, &moment);
+        progress.step();
+        part
+    });
     let parts: Vec<Part> = parts.collect();
     progress.end();
     Ok(put_together(parts, moment.pair.realtime_ns))
 }
 
 fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
-    let mut job = Job {
-        now_ns,
-        ..Job::default()
-    };
+    let mut job = Job { now_ns, ..Job::default() };
     let mut comms: BTreeMap<CommKey, Comm> = BTreeMap::new();
     for part in parts {
         for member in part.members {

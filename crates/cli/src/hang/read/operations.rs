@@ -63,13 +63,7 @@ impl<'a> Reader<'a> {
                 below.entry(parent).or_insert(row);
             }
         }
-        Self {
-            tables,
-            symbols,
-            names: BTreeMap::new(),
-            progresses: Progresses::of(tables, table),
-            below,
-        }
+        Self { tables, symbols, names: BTreeMap::new(), progresses: Progresses::of(tables, table), below }
     }
 
     fn name(&mut self, symbol: Symbol) -> Arc<str> {
@@ -100,9 +94,7 @@ impl<'a> Reader<'a> {
                 number.map_or((*start, 0), |number| (0, number))
             });
             // Of a group only some may be kept: where later calls are, it does not count.
-            let is_whole = |item: Item| {
-                matches!(item, Item::Collective { .. }) && self.removed_call(item).is_none()
-            };
+            let is_whole = |item: Item| matches!(item, Item::Collective { .. }) && self.removed_call(item).is_none();
             if items.iter().any(|(_, item)| is_whole(*item)) {
                 items.retain(|(_, item)| self.removed_call(*item).is_none());
             }
@@ -121,10 +113,8 @@ impl<'a> Reader<'a> {
 
     fn item(&self, row: EventRow, head: &Head) -> Option<Item> {
         match row {
-            EventRow::CollApi(_) => (!self.tables.is_captured(row)).then(|| Item::Collective {
-                call: Some(row),
-                below: self.below.get(&row).copied(),
-            }),
+            EventRow::CollApi(_) => (!self.tables.is_captured(row))
+                .then(|| Item::Collective { call: Some(row), below: self.below.get(&row).copied() }),
             // NCCL reports captured operations when they are captured or when they run; only what ran has children.
             EventRow::Coll(_) | EventRow::CeColl(_) if self.is_captured(head) => {
                 let has_run = self.progresses.has_children(row);
@@ -132,13 +122,8 @@ impl<'a> Reader<'a> {
             }
             EventRow::Coll(_) | EventRow::CeColl(_) => match self.tables.find(head.parent) {
                 // It comes with its call.
-                Some(call @ EventRow::CollApi(_)) => {
-                    (self.below.get(&call) != Some(&row)).then_some(Item::Replay(row))
-                }
-                _ => Some(Item::Collective {
-                    call: None,
-                    below: Some(row),
-                }),
+                Some(call @ EventRow::CollApi(_)) => (self.below.get(&call) != Some(&row)).then_some(Item::Replay(row)),
+                _ => Some(Item::Collective { call: None, below: Some(row) }),
             },
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
             EventRow::P2p(p2p) => {
@@ -151,11 +136,7 @@ impl<'a> Reader<'a> {
 
     /// Of a collective whose call was removed just before: the call's number on its thread.
     fn removed_call(&self, item: Item) -> Option<u64> {
-        let Item::Collective {
-            call: None,
-            below: Some(row),
-        } = item
-        else {
+        let Item::Collective { call: None, below: Some(row) } = item else {
             return None;
         };
         match flight::removed_call(self.tables, self.tables.head(row)?)? {
@@ -171,14 +152,10 @@ impl<'a> Reader<'a> {
         }
         let is_ending = head.saw(state::GROUP_END_API_START);
         let (what, is_in_nccl) = match row {
-            EventRow::GroupApi(_) if !is_ending => {
-                ("between ncclGroupStart and ncclGroupEnd".to_owned(), false)
+            EventRow::GroupApi(_) if !is_ending => ("between ncclGroupStart and ncclGroupEnd".to_owned(), false),
+            EventRow::GroupApi(_) => {
+                ("in the call that starts the operations (ncclGroupEnd, or a call without a group)".to_owned(), true)
             }
-            EventRow::GroupApi(_) => (
-                "in the call that starts the operations (ncclGroupEnd, or a call without a group)"
-                    .to_owned(),
-                true,
-            ),
             EventRow::P2pApi(row) => {
                 let func = self.symbols.text(self.tables[row].fields.func);
                 (format!("in nccl{func}"), true)
@@ -186,11 +163,7 @@ impl<'a> Reader<'a> {
             EventRow::KernelLaunch(_) => ("in the launch of a kernel".to_owned(), true),
             _ => return None,
         };
-        Some(OpenCall {
-            what,
-            is_in_nccl,
-            since_ns: head.start,
-        })
+        Some(OpenCall { what, is_in_nccl, since_ns: head.start })
     }
 
     fn fill(&mut self, items: &[Timed], rank: &mut Rank) {
@@ -241,12 +214,7 @@ impl<'a> Reader<'a> {
         let func = self.name(func);
         let has_root = matches!(&*func, "Broadcast" | "Reduce" | "Gather" | "Scatter");
         Some(Call {
-            what: Signature {
-                func,
-                count,
-                datatype: self.name(datatype),
-                root: has_root.then_some(root),
-            },
+            what: Signature { func, count, datatype: self.name(datatype), root: has_root.then_some(root) },
             from_api: call.is_some(),
             sequence,
             by_copy_engine,
@@ -257,22 +225,14 @@ impl<'a> Reader<'a> {
 
     fn message(&mut self, row: Row<P2p>, ran_until: RanUntil, rank: &mut Rank) {
         let operation = &self.tables[row];
-        let P2p {
-            func,
-            datatype,
-            count,
-            peer,
-            ..
-        } = operation.fields;
+        let P2p { func, datatype, count, peer, .. } = operation.fields;
         let Ok(peer) = u32::try_from(peer) else {
             return;
         };
         let is_send = &*self.name(func) == "Send";
         let number = rank.message_counts.entry((peer, is_send)).or_default();
         let number = std::mem::replace(number, *number + 1);
-        let progress = self
-            .progresses
-            .progress(None, Some(EventRow::P2p(row)), ran_until);
+        let progress = self.progresses.progress(None, Some(EventRow::P2p(row)), ran_until);
         if progress.stage.is_over() {
             return;
         }
@@ -291,9 +251,5 @@ impl<'a> Reader<'a> {
 
 fn tail(mut calls: Vec<Call>) -> Tail {
     let before = calls.len().saturating_sub(KEPT);
-    Tail {
-        before: before as u64,
-        list: calls.split_off(before),
-        positions: Positions::Counted,
-    }
+    Tail { before: before as u64, list: calls.split_off(before), positions: Positions::Counted }
 }

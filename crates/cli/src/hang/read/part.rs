@@ -43,22 +43,12 @@ pub(super) struct CommKey {
 impl CommKey {
     fn new(by: IdentifiedBy, id: u64, size: u32, repetition: u32, part: &str) -> Self {
         let is_shared = by != IdentifiedBy::Part;
-        Self {
-            by,
-            id,
-            size,
-            repetition,
-            part: if is_shared { "" } else { part }.to_owned(),
-        }
+        Self { by, id, size, repetition, part: if is_shared { "" } else { part }.to_owned() }
     }
 
     /// The id that all processes know; 0 where there is none.
     pub(super) fn shared_id(&self) -> u64 {
-        if self.by == IdentifiedBy::Part {
-            0
-        } else {
-            self.id
-        }
+        if self.by == IdentifiedBy::Part { 0 } else { self.id }
     }
 }
 
@@ -88,11 +78,7 @@ impl Moment {
     pub(super) fn now() -> Self {
         let tick_source = clock::select();
         let pair = ClockPair::read();
-        Self {
-            here: Here::look(pair.realtime_ns),
-            pair,
-            tick_source,
-        }
+        Self { here: Here::look(pair.realtime_ns), pair, tick_source }
     }
 }
 
@@ -101,9 +87,7 @@ impl Part {
     pub(super) fn read(number: usize, directory: &Path, moment: &Moment) -> Self {
         let (info, problem) = read_process(directory);
         let mut process = unknown_process(directory, &info, moment);
-        process
-            .problems
-            .extend((!problem.is_empty()).then_some(problem));
+        process.problems.extend((!problem.is_empty()).then_some(problem));
         let journal = directory.join(JOURNAL);
         if journal.is_dir() {
             match Journal::open(&journal) {
@@ -131,13 +115,7 @@ impl Part {
         Self { process, members }
     }
 
-    fn of_journal(
-        number: usize,
-        mut process: Process,
-        info: &ProcessInfo,
-        journal: Journal,
-        moment: &Moment,
-    ) -> Self {
+    fn of_journal(number: usize, mut process: Process, info: &ProcessInfo, journal: Journal, moment: &Moment) -> Self {
         let source = journal.tick_source;
         let (process_id, process_tag) = (journal.process_id, journal.process_tag);
         let started_ns = journal.session_start_realtime_ns;
@@ -159,8 +137,7 @@ impl Part {
         let offset = offset(&tables, &clock, started_ns);
         let realtime = |ns: u64| ns.saturating_add_signed(offset);
         tables.to_nanoseconds(&clock);
-        let kept_since_ns =
-            (tables.removed.segments > 0).then(|| clock.nanoseconds(tables.removed.since_ticks));
+        let kept_since_ns = (tables.removed.segments > 0).then(|| clock.nanoseconds(tables.removed.since_ticks));
         process.has_journal = true;
         process.kept_since_ns = kept_since_ns.map(realtime);
         process.last_event_ns = last_event(&tables).map_or(0, realtime);
@@ -203,10 +180,10 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
 
 /// From CLOCK_MONOTONIC to CLOCK_REALTIME, by the last clock pair.
 fn offset(tables: &Tables, clock: &HostClock, started_ns: u64) -> i64 {
-    let (monotonic, realtime) = tables.clock_pairs.last().map_or_else(
-        || (clock.nanoseconds(tables.span.0), started_ns),
-        |pair| (pair.monotonic_ns, pair.realtime_ns),
-    );
+    let (monotonic, realtime) = tables
+        .clock_pairs
+        .last()
+        .map_or_else(|| (clock.nanoseconds(tables.span.0), started_ns), |pair| (pair.monotonic_ns, pair.realtime_ns));
     i64::try_from(i128::from(realtime) - i128::from(monotonic)).unwrap_or(0)
 }
 
@@ -236,22 +213,14 @@ fn note_problems(tables: &Tables, outcome: &Outcome, process: &mut Process) {
         ));
     }
     if switched {
-        problems.push(
-            "its recording was switched, so its place in the order of calls is not known"
-                .to_owned(),
-        );
+        problems.push("its recording was switched, so its place in the order of calls is not known".to_owned());
     }
     if lost > 0 {
-        problems.push(format!(
-            "{} not recorded: where it is may be wrong",
-            plural(lost, "callback was", "callbacks were")
-        ));
+        problems
+            .push(format!("{} not recorded: where it is may be wrong", plural(lost, "callback was", "callbacks were")));
     }
     if tables.contexts.is_empty() {
-        problems.push(
-            "it recorded no communicator: NCCL is not initialised in it, or is being initialised"
-                .to_owned(),
-        );
+        problems.push("it recorded no communicator: NCCL is not initialised in it, or is being initialised".to_owned());
     }
 }
 
@@ -281,10 +250,7 @@ fn members(
         rank.finalized = context.is_some_and(|context| tables.is_finalized(context));
         let began = context.and_then(|context| tables.began(context));
         let began_ns = realtime(began.unwrap_or(0));
-        if process
-            .kept_since_ns
-            .is_some_and(|since_ns| began_ns < since_ns)
-        {
+        if process.kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
         }
@@ -341,11 +307,7 @@ fn written_members(process: usize, manifest: &Manifest, part: &str) -> Vec<Recor
             rank,
             recorded: Rank {
                 actor: Actor { process, gpu },
-                calls: Tail {
-                    before: location.collectives,
-                    positions,
-                    ..Tail::default()
-                },
+                calls: Tail { before: location.collectives, positions, ..Tail::default() },
                 finalized: true,
                 ..Rank::default()
             },

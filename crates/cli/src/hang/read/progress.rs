@@ -26,9 +26,7 @@ impl Children {
 
     /// Whether the kernel was seen to run.
     const fn began(self) -> bool {
-        self.channels > 0
-            || self.transfers_began
-            || (self.transfers > 0 && self.transfers_open == 0)
+        self.channels > 0 || self.transfers_began || (self.transfers > 0 && self.transfers_open == 0)
     }
 }
 
@@ -117,28 +115,17 @@ impl<'a> Progresses<'a> {
 
     /// The kernels of a communicator run one after the other: what was launched before one that was seen to run, in
     /// another kernel, has ended.
-    pub(super) fn ran_until(
-        &self,
-        operations: impl DoubleEndedIterator<Item = EventRow>,
-    ) -> RanUntil {
+    pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> RanUntil {
         let mut ran = operations.rev().filter(|row| self.children(*row).began());
         let last = ran.find_map(OperationRow::of);
         last.map_or_else(RanUntil::default, |row| {
             let operation = self.tables.operation(row);
-            RanUntil {
-                start: operation.start,
-                launch_plan: operation.plan,
-            }
+            RanUntil { start: operation.start, launch_plan: operation.plan }
         })
     }
 
     /// The progress of a call and of what NCCL makes of it.
-    pub(super) fn progress(
-        &self,
-        call: Option<EventRow>,
-        below: Option<EventRow>,
-        ran_until: RanUntil,
-    ) -> Progress {
+    pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: RanUntil) -> Progress {
         let call = call.and_then(|row| self.tables.head(row));
         let below = below.and_then(|row| Some((row, OperationRow::of(row)?)));
         let Some((row, operation)) = below else {
@@ -153,8 +140,7 @@ impl<'a> Progresses<'a> {
         let waits = open.map(|&transfer| self.proxies.wait(&self.tables[transfer]));
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|wait| (wait.since_ns, wait.channel, wait.is_send));
-        let ran_after =
-            operation.start < ran_until.start && operation.plan != ran_until.launch_plan;
+        let ran_after = operation.start < ran_until.start && operation.plan != ran_until.launch_plan;
         let stage = if children.any_open() {
             Stage::Running
         } else if children.channels > 0 || ran_after {
@@ -172,12 +158,7 @@ impl<'a> Progresses<'a> {
                 None => Stage::Enqueued,
             }
         };
-        Progress {
-            stage,
-            waits,
-            channels_open: children.channels_open,
-            began: children.began(),
-        }
+        Progress { stage, waits, channels_open: children.channels_open, began: children.began() }
     }
 
     /// The stage of a call of which nothing below the API is recorded.

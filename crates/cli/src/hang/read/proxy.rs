@@ -21,21 +21,14 @@ pub(crate) struct Proxies {
 }
 
 fn connection(tables: &Tables, op: &Event<ProxyOp>) -> Connection {
-    let ProxyOp {
-        channel,
-        peer,
-        is_send,
-        ..
-    } = op.fields;
+    let ProxyOp { channel, peer, is_send, .. } = op.fields;
     (tables.context_of(op), channel, peer, is_send)
 }
 
 const fn wait_state(number: u32) -> WaitState {
     match number {
         state::PROXY_STEP_SEND_GPU_WAIT => WaitState::SendGpu,
-        state::PROXY_STEP_SEND_PEER_WAIT | state::PROXY_OP_SEND_REM_FIFO_WAIT => {
-            WaitState::SendPeer
-        }
+        state::PROXY_STEP_SEND_PEER_WAIT | state::PROXY_OP_SEND_REM_FIFO_WAIT => WaitState::SendPeer,
         state::PROXY_STEP_SEND_WAIT => WaitState::SendNetwork,
         state::PROXY_STEP_RECV_WAIT => WaitState::Receive,
         state::PROXY_STEP_RECV_FLUSH_WAIT => WaitState::Flush,
@@ -72,10 +65,8 @@ impl Proxies {
         }
         let step = event.fields.step;
         let last = event.states().last();
-        let (waits_for, since) = last
-            .map_or((WaitState::Unknown, event.start), |(number, time)| {
-                (wait_state(number), time)
-            });
+        let (waits_for, since) =
+            last.map_or((WaitState::Unknown, event.start), |(number, time)| (wait_state(number), time));
         let oldest = self.steps.entry(event.parent);
         let oldest = oldest.or_insert((step, waits_for, since));
         // Eight slots: up to 2.26 a step may lack its stop, and is over when its slot is used again.
@@ -93,27 +84,13 @@ impl Proxies {
 
     /// What an open transfer waits for. Times as in the tables.
     pub(crate) fn wait(&self, op: &Event<ProxyOp>) -> Wait {
-        let ProxyOp {
-            channel,
-            peer,
-            steps,
-            is_send,
-            ..
-        } = op.fields;
+        let ProxyOp { channel, peer, steps, is_send, .. } = op.fields;
         let (step, waits_for, since_ns) = match (self.steps.get(&op.id), op.states().last()) {
             (Some(&(step, waits_for, since)), _) => (Some(step), waits_for, since),
             (None, None) if self.begins_with_state => (None, WaitState::Queued, op.start),
             (None, Some((number, since))) => (None, wait_state(number), since),
             (None, None) => (None, WaitState::Unknown, op.start),
         };
-        Wait {
-            channel,
-            peer,
-            is_send,
-            state: waits_for,
-            step,
-            steps,
-            since_ns,
-        }
+        Wait { channel, peer, is_send, state: waits_for, step, steps, since_ns }
     }
 }

@@ -11,11 +11,7 @@ use crate::hang::judge::mismatch::Mismatch;
 use crate::hang::operation::{Call, Message};
 use crate::hang::sequence::Sequence;
 
-pub(crate) fn comm_row<'a>(
-    job: &Job,
-    comm: &Comm,
-    blockages: impl Iterator<Item = &'a Blockage>,
-) -> CommRow {
+pub(crate) fn comm_row<'a>(job: &Job, comm: &Comm, blockages: impl Iterator<Item = &'a Blockage>) -> CommRow {
     let messages = blockages.filter_map(|blockage| match &blockage.operation {
         Operation::Message(message) => Some(message_row(job, comm, blockage, message)),
         Operation::Collective { .. } => None,
@@ -27,9 +23,7 @@ pub(crate) fn comm_row<'a>(
         ranks_known: comm.knows_size,
         ranks_missing: comm.missing(),
         messages: messages.collect(),
-        sequences: Sequence::in_comm(comm)
-            .map(|sequence| sequence_row(job, comm, sequence))
-            .collect(),
+        sequences: Sequence::in_comm(comm).map(|sequence| sequence_row(job, comm, sequence)).collect(),
         straggler: straggler(comm),
     }
 }
@@ -49,26 +43,20 @@ fn sequence_row(job: &Job, comm: &Comm, sequence: Sequence) -> SequenceRow {
         let is_open = !call.progress.stage.is_over();
         job.waited_ns(rank, call.entered_ns).filter(|_| is_open)
     });
-    let incomplete = at.map(|position| Incomplete {
-        position,
-        all_entered: ranks.iter().all(|(_, rank)| is_past(rank)),
-    });
+    let incomplete =
+        at.map(|position| Incomplete { position, all_entered: ranks.iter().all(|(_, rank)| is_past(rank)) });
     let rows = ranks.iter();
     let rows = rows.map(|rank| rank_row(job, comm, *rank, sequence, incomplete));
     SequenceRow {
         graphs: sequence == Sequence::Replays,
         from_beginning: sequence.is_from_beginning(comm),
-        last_complete: reach
-            .last_complete
-            .map(|(at, is_sure)| collective_row(comm, sequence, at, is_sure)),
+        last_complete: reach.last_complete.map(|(at, is_sure)| collective_row(comm, sequence, at, is_sure)),
         first_incomplete: at.map(|at| collective_row(comm, sequence, at, true)),
         entered: numbers(&|rank| has_positions(rank) && is_past(rank)),
         not_entered: numbers(&|rank| at.is_some() && has_positions(rank) && !is_past(rank)),
         position_unknown: numbers(&|rank| !has_positions(rank)),
         waited_ns: waited_ns.max(),
-        mismatch: reach
-            .mismatch
-            .map(|mismatch| mismatch_row(comm, sequence, &mismatch)),
+        mismatch: reach.mismatch.map(|mismatch| mismatch_row(comm, sequence, &mismatch)),
         ranks: rows.collect(),
     }
 }
@@ -102,11 +90,7 @@ fn mismatch_row(comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> Mismatc
             root: what.root,
         }
     });
-    MismatchRow {
-        position: mismatch.position + 1,
-        text: sentences::mismatch(mismatch),
-        calls: calls.collect(),
-    }
+    MismatchRow { position: mismatch.position + 1, text: sentences::mismatch(mismatch), calls: calls.collect() }
 }
 
 fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -> MessageRow {
@@ -122,9 +106,7 @@ fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -
         stage: message.progress.stage.name(),
         for_ns,
         peer_called: matches!(blockage.cause, Cause::AllEntered(_)),
-        waits: rank.map_or_else(Vec::new, |rank| {
-            wait_rows(job, rank, &message.progress.waits)
-        }),
+        waits: rank.map_or_else(Vec::new, |rank| wait_rows(job, rank, &message.progress.waits)),
         text: sentences::waits(job, blockage),
     }
 }

@@ -32,11 +32,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         directory: directory.to_owned(),
         time_ns: job.now_ns,
         after_ns,
-        verdict: Verdict {
-            found: matches!(kind, Kind::Hang | Kind::Mismatch | Kind::Died),
-            kind,
-            text,
-        },
+        verdict: Verdict { found: matches!(kind, Kind::Hang | Kind::Mismatch | Kind::Died), kind, text },
         suspects: suspects.collect(),
         unknown: unknown::unknown(job, &judgement.lasting),
         processes: job.processes.iter().map(process_row).collect(),
@@ -67,22 +63,13 @@ fn verdict(job: &Job, judgement: &Judgement, comms: &[CommRow], after_ns: u64) -
         let text = sentences::died(job, first, n_gone);
         return (Kind::Died, format!("DIED: {text}"));
     }
-    let longest = judgement
-        .blockages
-        .iter()
-        .max_by_key(|one| one.longest_ns());
+    let longest = judgement.blockages.iter().max_by_key(|one| one.longest_ns());
     match longest {
         Some(blockage) => {
             let waits = sentences::waits(job, blockage);
-            (
-                Kind::Waiting,
-                format!("No hang: {waits}, less than --after"),
-            )
+            (Kind::Waiting, format!("No hang: {waits}, less than --after"))
         }
-        None => (
-            Kind::Nothing,
-            format!("No hang: {}", sentences::nothing(job)),
-        ),
+        None => (Kind::Nothing, format!("No hang: {}", sentences::nothing(job))),
     }
 }
 
@@ -99,9 +86,7 @@ fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectR
         ranks_blocked: suspect.blocked,
         text: sentences::suspect(job, blockages, suspect),
         advice: sentences::advice(suspect.reason, process),
-        chain: chain
-            .map(|blockage| sentences::waits(job, blockage))
-            .collect(),
+        chain: chain.map(|blockage| sentences::waits(job, blockage)).collect(),
     }
 }
 

@@ -80,11 +80,7 @@ pub(crate) fn position(position: u64, from_beginning: bool) -> String {
 /// What is waited in.
 pub(crate) fn operation(operation: &Operation) -> String {
     match operation {
-        Operation::Collective {
-            sequence,
-            position: at,
-            what,
-        } => {
+        Operation::Collective { sequence, position: at, what } => {
             // Where positions do not count from the beginning NCCL's number says more.
             let at = match (at.index, at.sequence) {
                 (Some(index), _) if at.from_beginning => position(index + 1, true),

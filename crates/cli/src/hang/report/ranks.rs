@@ -85,13 +85,7 @@ pub(crate) fn rank_row(
     }
 }
 
-fn whereabouts(
-    comm: &Comm,
-    rank: &Rank,
-    call: Option<&Call>,
-    entered: Entered,
-    until_ns: u64,
-) -> String {
+fn whereabouts(comm: &Comm, rank: &Rank, call: Option<&Call>, entered: Entered, until_ns: u64) -> String {
     let Some(call) = call else {
         return match entered {
             _ if rank.finalized => "has ended the communicator".to_owned(),
@@ -133,18 +127,13 @@ const fn stage_text(stage: Stage) -> &'static str {
 
 fn waits_text(comm: &Comm, waits: &[Wait], until_ns: u64) -> String {
     let text = |wait: &Wait| {
-        let direction = if wait.is_send {
-            "send to"
-        } else {
-            "receive from"
-        };
+        let direction = if wait.is_send { "send to" } else { "receive from" };
         let state = match wait.state {
             WaitState::Unknown => String::new(),
             state => format!(" in {}", state.name()),
         };
-        let step = wait.step.map_or_else(String::new, |step| {
-            format!(", step {} of {}", i64::from(step) + 1, wait.steps)
-        });
+        let step =
+            wait.step.map_or_else(String::new, |step| format!(", step {} of {}", i64::from(step) + 1, wait.steps));
         let peer = match u32::try_from(wait.peer) {
             Ok(peer) if peer < comm.size => format!("rank {peer}"),
             _ => format!("peer {}", wait.peer),

@@ -18,32 +18,21 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
     let for_whom = match (&blockage.cause, &blockage.operation) {
         (Cause::Mismatch(mismatch), _) => {
-            format!(
-                ", where {} something else",
-                names::ranks_do(&mismatch.deviants(), "calls", "call")
-            )
+            format!(", where {} something else", names::ranks_do(&mismatch.deviants(), "calls", "call"))
         }
         (Cause::Absent(absent), Operation::Collective { .. }) => {
             let absent = names::ranks_do(absent, "has", "have");
             format!(", which {absent} not called")
         }
         (Cause::Absent(_), Operation::Message(message)) => {
-            format!(
-                ", which has not called the matching {}",
-                message.matching_func()
-            )
+            format!(", which has not called the matching {}", message.matching_func())
         }
         (Cause::AllEntered(_), operation) if operation.has_unknown_position() => {
             ", and which of them is behind is not known".to_owned()
         }
-        (Cause::AllEntered(_), Operation::Collective { .. }) => {
-            ", which all have called".to_owned()
-        }
+        (Cause::AllEntered(_), Operation::Collective { .. }) => ", which all have called".to_owned(),
         (Cause::AllEntered(_), Operation::Message(_)) => ", which has called its part".to_owned(),
-        (Cause::Unrecorded(ranks), _) => format!(
-            ", and of {} there are no records, or not all",
-            names::ranks(ranks)
-        ),
+        (Cause::Unrecorded(ranks), _) => format!(", and of {} there are no records, or not all", names::ranks(ranks)),
     };
     format!(
         "{} in {} of communicator {} for {}{for_whom}",
@@ -153,9 +142,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             "{who} has called {what} of communicator {name}, and its kernel has not begun, where others' have: its GPU does something else, or its stream waits"
         ),
         Reason::Gpu => {
-            format!(
-                "{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU"
-            )
+            format!("{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU")
         }
         Reason::Unrecorded => unrecorded(job, blockage, suspect),
         Reason::Unknown => all_entered(&blockage.operation, &who, &what, name),
@@ -219,9 +206,7 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect) -> String {
             "of {who} only the last {} are kept, and nothing in them has a number of NCCL's that others have too: it may have called it or not",
             time(kept_ns)
         ),
-        _ => format!(
-            "of rank {rank} there are no records here, or not all, and it may have called it or not"
-        ),
+        _ => format!("of rank {rank} there are no records here, or not all, and it may have called it or not"),
     };
     format!("all other ranks have called {what} of communicator {name}; {records}")
 }
@@ -234,11 +219,7 @@ pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> Str
     }
     let longest = found.chain.iter().filter_map(|&at| blockages.get(at));
     let longest = longest.map(Blockage::longest_ns).max().unwrap_or(0);
-    format!(
-        "{text}; {} for {}",
-        plural(found.blocked as u64, "rank waits", "ranks wait"),
-        time(longest)
-    )
+    format!("{text}; {} for {}", plural(found.blocked as u64, "rank waits", "ranks wait"), time(longest))
 }
 
 /// What to do about a suspect.
@@ -256,9 +237,7 @@ pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String
         Reason::NotBegun | Reason::Gpu => {
             "look at what runs on its GPU (nvidia-smi), and for errors of the device (dmesg: Xid)"
         }
-        Reason::Gone => {
-            "look for the reason of its end: its output, the batch system's log, dmesg (out of memory)"
-        }
+        Reason::Gone => "look for the reason of its end: its output, the batch system's log, dmesg (out of memory)",
         Reason::Mismatch => {
             "compare the program's paths on these ranks: all ranks of a communicator must make the same calls in the same order"
         }
@@ -308,14 +287,10 @@ pub(crate) fn nothing(job: &Job) -> String {
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");
     let mut states = job.processes.iter().map(|process| process.state);
     if !states.any(|state| state == ProcessState::Running) {
-        return format!(
-            "nobody waited in the {comms} of {processes} when they ended or were killed"
-        );
+        return format!("nobody waited in the {comms} of {processes} when they ended or were killed");
     }
     let last_ns = job.processes.iter().map(|one| one.last_event_ns).max();
     let idle = last_ns.and_then(|last| job.now_ns.checked_sub(last));
-    let idle = idle.map_or_else(String::new, |idle| {
-        format!("; NCCL was last heard of {} ago", time(idle))
-    });
+    let idle = idle.map_or_else(String::new, |idle| format!("; NCCL was last heard of {} ago", time(idle)));
     format!("nobody waits in the {comms} of {processes}{idle}")
 }

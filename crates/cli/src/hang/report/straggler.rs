@@ -23,9 +23,8 @@ pub(crate) fn straggler(comm: &Comm) -> Option<Straggler> {
     let mut last_of: Vec<(u32, u64)> = Vec::new();
     for position in first.max(common.saturating_sub(MOST_COLLECTIVES))..common {
         let ranks = comm.ranks.iter();
-        let mut entered: Vec<(u64, u32)> = ranks
-            .filter_map(|(number, rank)| Some((rank.calls.at(position)?.entered_ns, *number)))
-            .collect();
+        let mut entered: Vec<(u64, u32)> =
+            ranks.filter_map(|(number, rank)| Some((rank.calls.at(position)?.entered_ns, *number))).collect();
         entered.sort_unstable();
         if let [.., (before, _), (last, number)] = entered.as_slice() {
             last_of.push((*number, last - before));
@@ -42,10 +41,5 @@ pub(crate) fn straggler(comm: &Comm) -> Option<Straggler> {
     let behind_ns = behind.get(behind.len() / 2).copied()?;
     let (times, of) = (behind.len() as u64, last_of.len() as u64);
     let is_clear = of >= FEWEST_COLLECTIVES && times * 4 >= of * 3 && behind_ns >= FELT_NS;
-    is_clear.then_some(Straggler {
-        rank,
-        times,
-        of,
-        behind_ns,
-    })
+    is_clear.then_some(Straggler { rank, times, of, behind_ns })
 }

@@ -20,19 +20,12 @@ pub(crate) fn text(report: &Report, all: bool) -> String {
     let mut text = String::new();
     line(&mut text, &report.verdict.text);
     suspects(report, all, &mut text);
-    let (waiting, quiet): (Vec<&CommRow>, Vec<&CommRow>) = report
-        .communicators
-        .iter()
-        .partition(|comm| all || is_of_interest(comm));
+    let (waiting, quiet): (Vec<&CommRow>, Vec<&CommRow>) =
+        report.communicators.iter().partition(|comm| all || is_of_interest(comm));
     for comm in cut(&waiting, all) {
         communicator(comm, all, &mut text);
     }
-    rest(
-        &mut text,
-        waiting.len(),
-        all,
-        "communicators where ranks wait",
-    );
+    rest(&mut text, waiting.len(), all, "communicators where ranks wait");
     if !quiet.is_empty() {
         line(
             &mut text,
@@ -60,18 +53,15 @@ fn cut<T>(list: &[T], all: bool) -> &[T] {
 }
 
 fn rest(text: &mut String, length: usize, all: bool, what: &str) {
-    if let Some(more) = length
-        .checked_sub(MOST_ROWS)
-        .filter(|more| !all && *more > 0)
-    {
+    if let Some(more) = length.checked_sub(MOST_ROWS).filter(|more| !all && *more > 0) {
         line(text, format_args!("  … {more} more {what} (--all)"));
     }
 }
 
 fn is_of_interest(comm: &CommRow) -> bool {
     let sequences = comm.sequences.iter();
-    let mut sequences = sequences
-        .filter(|one| one.first_incomplete.is_some() || one.mismatch.is_some() || is_lost(one));
+    let mut sequences =
+        sequences.filter(|one| one.first_incomplete.is_some() || one.mismatch.is_some() || is_lost(one));
     sequences.next().is_some()
         || comm.has_open_calls()
         || !comm.messages.is_empty()
@@ -83,8 +73,7 @@ fn is_of_interest(comm: &CommRow) -> bool {
 fn is_lost(sequence: &SequenceRow) -> bool {
     let mut ranks = sequence.ranks.iter();
     ranks.any(|row| {
-        sequence.position_unknown.contains(&row.rank)
-            && matches!(row.stage, "calling" | "launching" | "running")
+        sequence.position_unknown.contains(&row.rank) && matches!(row.stage, "calling" | "launching" | "running")
     })
 }
 
@@ -106,19 +95,9 @@ fn suspects(report: &Report, all: bool, text: &mut String) {
 
 fn communicator(comm: &CommRow, all: bool, text: &mut String) {
     let size = if comm.ranks_known { "" } else { " seen" };
-    line(
-        text,
-        format_args!(
-            "\ncommunicator {}, {}{size}",
-            comm.name,
-            plural(u64::from(comm.ranks), "rank", "ranks")
-        ),
-    );
+    line(text, format_args!("\ncommunicator {}, {}{size}", comm.name, plural(u64::from(comm.ranks), "rank", "ranks")));
     if !comm.ranks_missing.is_empty() {
-        line(
-            text,
-            format_args!("  not recorded      {}", names::ranks(&comm.ranks_missing)),
-        );
+        line(text, format_args!("  not recorded      {}", names::ranks(&comm.ranks_missing)));
     }
     for sequence in &comm.sequences {
         sequence_text(sequence, all, text);
@@ -146,12 +125,8 @@ fn collective(row: &CollectiveRow, from_beginning: bool) -> String {
     let Some(function) = &row.function else {
         return place;
     };
-    let root = row
-        .root
-        .map_or_else(String::new, |root| format!(", root {root}"));
-    let sequence = row
-        .sequence
-        .map_or_else(String::new, |number| format!(", sequence {number}"));
+    let root = row.root.map_or_else(String::new, |root| format!(", root {root}"));
+    let sequence = row.sequence.map_or_else(String::new, |number| format!(", sequence {number}"));
     format!(
         "{place}: {function} of {} {}{root}{sequence}",
         count(row.count.unwrap_or(0)),
@@ -165,42 +140,17 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
     }
     let last = sequence.last_complete.as_ref();
     if let Some(last) = last {
-        let unsure = if last.is_sure {
-            ""
-        } else {
-            " (called by all; whether it ended is not recorded)"
-        };
-        line(
-            text,
-            format_args!(
-                "  last complete     {}{unsure}",
-                collective(last, sequence.from_beginning)
-            ),
-        );
+        let unsure = if last.is_sure { "" } else { " (called by all; whether it ended is not recorded)" };
+        line(text, format_args!("  last complete     {}{unsure}", collective(last, sequence.from_beginning)));
     }
     if let Some(mismatch) = &sequence.mismatch {
         line(text, format_args!("  mismatch          {}", mismatch.text));
     }
     if let Some(first) = &sequence.first_incomplete {
-        line(
-            text,
-            format_args!(
-                "  first incomplete  {}",
-                collective(first, sequence.from_beginning)
-            ),
-        );
-        line(
-            text,
-            format_args!("  entered           {}", names::numbers(&sequence.entered)),
-        );
+        line(text, format_args!("  first incomplete  {}", collective(first, sequence.from_beginning)));
+        line(text, format_args!("  entered           {}", names::numbers(&sequence.entered)));
         if !sequence.not_entered.is_empty() {
-            line(
-                text,
-                format_args!(
-                    "  not entered       {}",
-                    names::numbers(&sequence.not_entered)
-                ),
-            );
+            line(text, format_args!("  not entered       {}", names::numbers(&sequence.not_entered)));
         }
         position_unknown(sequence, text);
         ranks(&sequence.ranks, all, text);
@@ -214,26 +164,14 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
 
 fn position_unknown(sequence: &SequenceRow, text: &mut String) {
     if !sequence.position_unknown.is_empty() {
-        line(
-            text,
-            format_args!(
-                "  not known where   {}",
-                names::numbers(&sequence.position_unknown)
-            ),
-        );
+        line(text, format_args!("  not known where   {}", names::numbers(&sequence.position_unknown)));
     }
 }
 
 /// Those that have not entered first, then those that wait longest: they tell most.
 fn ranks(rows: &[RankRow], all: bool, text: &mut String) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
-    rows.sort_by_key(|row| {
-        (
-            row.stage != "not-entered",
-            std::cmp::Reverse(row.for_ns),
-            row.rank,
-        )
-    });
+    rows.sort_by_key(|row| (row.stage != "not-entered", std::cmp::Reverse(row.for_ns), row.rank));
     let mut table = Table::new(&[
         ("rank", Side::Right),
         ("process", Side::Left),

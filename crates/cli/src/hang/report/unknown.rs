@@ -48,10 +48,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
     if blockages.is_empty() {
         unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
     }
-    let silent = job
-        .processes
-        .iter()
-        .filter(|one| one.state == ProcessState::Silent);
+    let silent = job.processes.iter().filter(|one| one.state == ProcessState::Silent);
     let silent = silent.count() as u64;
     if silent > 0 {
         unknown.push(format!(
@@ -76,10 +73,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
 /// What is not known of the positions of a communicator's ranks, in flight recordings.
 fn position_unknown(comm: &Comm) -> Vec<String> {
     let mut remarks = Vec::new();
-    let sequences = [
-        (Sequence::Calls, "collectives"),
-        (Sequence::Replays, "collectives of launched CUDA graphs"),
-    ];
+    let sequences = [(Sequence::Calls, "collectives"), (Sequence::Replays, "collectives of launched CUDA graphs")];
     for (sequence, what) in sequences {
         let is_empty = |rank: &Rank| sequence.of(rank).list.is_empty();
         // Where there are none there is nothing to say: communicators are also made for sends and receives.
@@ -88,9 +82,10 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
             continue;
         }
         let with = |positions: Positions, empty: bool| -> Option<String> {
-            let ranks = comm.ranks.iter().filter(|(_, rank)| {
-                sequence.of(rank).positions == positions && is_empty(rank) == empty
-            });
+            let ranks = comm
+                .ranks
+                .iter()
+                .filter(|(_, rank)| sequence.of(rank).positions == positions && is_empty(rank) == empty);
             let ranks: Vec<u32> = ranks.map(|(number, _)| *number).collect();
             (!ranks.is_empty()).then(|| names::ranks(&ranks))
         };
@@ -100,8 +95,7 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
                 "Communicator {name}: where {ranks} came to with their {what} is not known, nor who is behind: {NO_NUMBERS}."
             ));
         }
-        if let Some(ranks) = with(Positions::Unknown, true).filter(|_| sequence == Sequence::Calls)
-        {
+        if let Some(ranks) = with(Positions::Unknown, true).filter(|_| sequence == Sequence::Calls) {
             remarks.push(format!(
                 "Communicator {name}: of {ranks} no {what} are kept; whether they have called what others wait in is not known."
             ));
@@ -116,9 +110,7 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
 }
 
 fn is_before_api(version: &str) -> bool {
-    let mut parts = version
-        .split('.')
-        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     major == 2 && minor < 28
 }
@@ -126,10 +118,7 @@ fn is_before_api(version: &str) -> bool {
 /// Ranks of the launcher that no process has: only of processes that have recorded is it known that they came.
 fn never_seen(job: &Job) -> Option<(u32, Vec<u32>)> {
     let processes = job.processes.iter();
-    let size = processes
-        .clone()
-        .filter_map(|one| one.launcher_size)
-        .max()?;
+    let size = processes.clone().filter_map(|one| one.launcher_size).max()?;
     let seen: BTreeSet<u32> = processes.filter_map(|one| one.launcher_rank).collect();
     let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
     (!missing.is_empty()).then_some((size, missing))

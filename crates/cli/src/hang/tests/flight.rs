@@ -6,10 +6,7 @@ use crate::hang::read::flight::leave_out_before_holes;
 
 /// `AllReduce 40` …, all of so many seconds ago.
 fn numbered(func: &str, sequence: u64, seconds_ago: u64, stage: Stage) -> Call {
-    Call {
-        sequence: Some(sequence),
-        ..call(func, 8, seconds_ago, stage)
-    }
+    Call { sequence: Some(sequence), ..call(func, 8, seconds_ago, stage) }
 }
 
 fn reduced(sequences: std::ops::RangeInclusive<u64>) -> Vec<Call> {
@@ -48,9 +45,7 @@ fn flight(ranks: Vec<Rank>) -> Job {
 
 fn befores(job: &Job) -> Vec<(u64, Positions)> {
     let ranks = job.comms[0].ranks.values();
-    ranks
-        .map(|rank| (rank.calls.before, rank.calls.positions))
-        .collect()
+    ranks.map(|rank| (rank.calls.before, rank.calls.positions)).collect()
 }
 
 #[test]
@@ -68,17 +63,11 @@ fn one_number_in_common_says_where_all_are() {
     assert!(text.contains("ncclAllReduce (sequence 41)"), "{text}");
     let sequence = &report.communicators[0].sequences[0];
     assert!(!sequence.from_beginning);
-    assert_eq!(
-        (&*sequence.entered, &*sequence.not_entered),
-        (&[0, 1][..], &[2][..])
-    );
+    assert_eq!((&*sequence.entered, &*sequence.not_entered), (&[0, 1][..], &[2][..]));
     let last = sequence.last_complete.as_ref().expect("40");
     assert_eq!((last.position, last.sequence), (31, Some(40)));
     let all = crate::hang::report::text::text(&report, true);
-    assert!(
-        all.contains("collective 32 of those kept: ncclAllReduce"),
-        "{all}"
-    );
+    assert!(all.contains("collective 32 of those kept: ncclAllReduce"), "{all}");
 }
 
 #[test]
@@ -95,19 +84,10 @@ fn functions_have_numbers_of_their_own() {
     let broadcast = |sequence| numbered("Broadcast", sequence, 30, Stage::Done);
     // Of the functions the same numbers are at different places.
     let job = flight(vec![
-        cut(
-            0,
-            and(
-                and(reduced(5..=9), vec![broadcast(8), broadcast(9)]),
-                waiting(10),
-            ),
-        ),
+        cut(0, and(and(reduced(5..=9), vec![broadcast(8), broadcast(9)]), waiting(10))),
         cut(1, vec![broadcast(9)]),
     ]);
-    assert_eq!(
-        befores(&job),
-        [(0, Positions::Aligned), (6, Positions::Aligned)]
-    );
+    assert_eq!(befores(&job), [(0, Positions::Aligned), (6, Positions::Aligned)]);
     assert_eq!(suspect(&judge(&job)), ("not-called", "world", 1, 1));
 }
 
@@ -132,16 +112,8 @@ fn ranks_without_a_number_in_common_are_before_or_behind() {
     assert!(says("not by how many"), "{:?}", report.unknown);
 
     // One is ahead of all others.
-    let job = flight(vec![
-        cut(0, reduced(30..=40)),
-        cut(1, reduced(30..=40)),
-        cut(2, waiting(41)),
-    ]);
-    let places = [
-        (0, Positions::Aligned),
-        (0, Positions::Aligned),
-        (11, Positions::Ordered),
-    ];
+    let job = flight(vec![cut(0, reduced(30..=40)), cut(1, reduced(30..=40)), cut(2, waiting(41))]);
+    let places = [(0, Positions::Aligned), (0, Positions::Aligned), (11, Positions::Ordered)];
     assert_eq!(befores(&job), places);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("not-called", "world", 0, 1));
@@ -156,22 +128,14 @@ fn numbers_that_contradict_each_other_say_nothing() {
         cut(0, and(vec![broadcast(7), broadcast(8)], waiting(41))),
         cut(1, and(vec![broadcast(9)], reduced(30..=30))),
     ]);
-    assert!(
-        befores(&job)
-            .iter()
-            .all(|(_, positions)| *positions == Positions::Unknown)
-    );
+    assert!(befores(&job).iter().all(|(_, positions)| *positions == Positions::Unknown));
 }
 
 #[test]
 fn without_numbers_nobody_is_accused_and_that_is_said() {
     let open = || call("Broadcast", 8, 20, Stage::Running);
     let idle = || call("Broadcast", 8, 50, Stage::Launched);
-    let job = flight(vec![
-        cut(0, vec![idle(), open()]),
-        cut(1, vec![idle(), idle(), open()]),
-        cut(2, vec![idle()]),
-    ]);
+    let job = flight(vec![cut(0, vec![idle(), open()]), cut(1, vec![idle(), idle(), open()]), cut(2, vec![idle()])]);
     let report = judge(&job);
     assert_eq!(suspect(&report), ("unrecorded", "world", 2, 2));
     let text = &report.verdict.text;
@@ -199,11 +163,7 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
 #[test]
 fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
     let ranks = || {
-        vec![
-            cut(0, and(reduced(40..=40), waiting(41))),
-            cut(1, and(reduced(39..=40), waiting(41))),
-            cut(2, Vec::new()),
-        ]
+        vec![cut(0, and(reduced(40..=40), waiting(41))), cut(1, and(reduced(39..=40), waiting(41))), cut(2, Vec::new())]
     };
     let report = judge(&flight(ranks()));
     assert_eq!(suspect(&report), ("unrecorded", "world", 2, 2));
@@ -219,10 +179,7 @@ fn a_rank_of_which_no_call_is_kept_may_have_called_or_not() {
     job.comms.push(comm("second", 2, second));
     job.processes[0].kept_since_ns = None;
     let report = judge(&job);
-    assert_eq!(
-        report.suspects[0].reason, "unrecorded",
-        "a circle, and not sure"
-    );
+    assert_eq!(report.suspects[0].reason, "unrecorded", "a circle, and not sure");
     let mut job = flight(ranks());
     job.processes.push(process(3));
     let second = vec![(0, rank(2, vec![open(30)])), (1, rank(3, Vec::new()))];
@@ -251,11 +208,7 @@ fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
     // The second leaves out AllReduce 40: what it calls so is what is 41 on the others.
     let then = |number: u64| {
         let later = |func, number| numbered(func, number, 20, Stage::Running);
-        vec![
-            later("ReduceScatter", 7),
-            later("ReduceScatter", 8),
-            later("AllReduce", number),
-        ]
+        vec![later("ReduceScatter", 7), later("ReduceScatter", 8), later("AllReduce", number)]
     };
     let job = flight(vec![
         cut(0, and(reduced(30..=40), then(41))),
@@ -267,22 +220,13 @@ fn after_a_call_left_out_numbers_differ_and_what_was_before_counts() {
     let report = judge(&job);
     assert_eq!(suspect(&report), ("mismatch", "world", 1, 1));
     let text = &report.verdict.text;
-    assert!(
-        text.contains("rank 1 seems to have left out a call"),
-        "{text}"
-    );
+    assert!(text.contains("rank 1 seems to have left out a call"), "{text}");
 }
 
 #[test]
 fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
-    let mut job = flight(vec![
-        rank(0, and(reduced(0..=40), waiting(41))),
-        cut(1, reduced(30..=40)),
-    ]);
-    assert_eq!(
-        befores(&job),
-        [(0, Positions::Counted), (30, Positions::Aligned)]
-    );
+    let mut job = flight(vec![rank(0, and(reduced(0..=40), waiting(41))), cut(1, reduced(30..=40))]);
+    assert_eq!(befores(&job), [(0, Positions::Counted), (30, Positions::Aligned)]);
     let report = judge(&job);
     assert!(report.verdict.text.contains("(collective 42)"));
     assert!(report.communicators[0].sequences[0].from_beginning);
@@ -298,16 +242,10 @@ fn numbers_that_are_there_twice_do_not_count() {
     // Launches of graphs do not always count: 40 is there three times.
     let replay = || numbered("AllReduce", 40, 30, Stage::Done);
     let job = flight(vec![
-        cut(
-            0,
-            and(vec![replay(), replay()], and(reduced(40..=41), waiting(42))),
-        ),
+        cut(0, and(vec![replay(), replay()], and(reduced(40..=41), waiting(42)))),
         cut(1, and(vec![replay()], reduced(41..=41))),
     ]);
-    assert_eq!(
-        befores(&job),
-        [(0, Positions::Aligned), (2, Positions::Aligned)]
-    );
+    assert_eq!(befores(&job), [(0, Positions::Aligned), (2, Positions::Aligned)]);
 }
 
 #[test]
@@ -325,10 +263,8 @@ fn what_is_before_a_hole_is_left_out() {
     let group = [5, 4, 3, 6].map(|sequence| numbered("AllReduce", sequence, 9, Stage::Done));
     assert_eq!(left(group.to_vec(), &[]), [5, 4, 3, 6]);
     // Copy engines count in steps.
-    let copied = [2, 4, 6].map(|sequence| Call {
-        by_copy_engine: true,
-        ..numbered("AllGather", sequence, 9, Stage::Done)
-    });
+    let copied =
+        [2, 4, 6].map(|sequence| Call { by_copy_engine: true, ..numbered("AllGather", sequence, 9, Stage::Done) });
     assert_eq!(left(copied.to_vec(), &[]), [2, 4, 6]);
 }
 

@@ -37,34 +37,18 @@ fn process(number: usize) -> Process {
 
 /// One rank a process, one GPU a process.
 fn rank(process: usize, calls: Vec<Call>) -> Rank {
-    Rank {
-        actor: Actor { process, gpu: 0 },
-        calls: Tail {
-            list: calls,
-            ..Tail::default()
-        },
-        ..Rank::default()
-    }
+    Rank { actor: Actor { process, gpu: 0 }, calls: Tail { list: calls, ..Tail::default() }, ..Rank::default() }
 }
 
 /// A call of so many seconds ago.
 fn call(func: &str, count: u64, seconds_ago: u64, stage: Stage) -> Call {
     Call {
-        what: Signature {
-            func: func.into(),
-            count,
-            datatype: "ncclFloat32".into(),
-            root: None,
-        },
+        what: Signature { func: func.into(), count, datatype: "ncclFloat32".into(), root: None },
         from_api: true,
         sequence: None,
         by_copy_engine: false,
         entered_ns: NOW_NS - seconds_ago * SECOND_NS,
-        progress: Progress {
-            stage,
-            began: stage >= Stage::Running,
-            ..Progress::default()
-        },
+        progress: Progress { stage, began: stage >= Stage::Running, ..Progress::default() },
     }
 }
 
@@ -89,21 +73,11 @@ fn wait(peer: i32, state: WaitState) -> Wait {
 }
 
 fn comm(name: &str, size: u32, ranks: Vec<(u32, Rank)>) -> Comm {
-    Comm {
-        name: name.to_owned(),
-        id: 7,
-        size,
-        knows_size: true,
-        ranks: ranks.into_iter().collect(),
-    }
+    Comm { name: name.to_owned(), id: 7, size, knows_size: true, ranks: ranks.into_iter().collect() }
 }
 
 fn job(processes: usize, comms: Vec<Comm>) -> Job {
-    Job {
-        processes: (0..processes).map(process).collect(),
-        comms,
-        now_ns: NOW_NS,
-    }
+    Job { processes: (0..processes).map(process).collect(), comms, now_ns: NOW_NS }
 }
 
 fn judge(job: &Job) -> Report {
@@ -113,10 +87,7 @@ fn judge(job: &Job) -> Report {
 /// One communicator, a rank a process.
 fn world(ranks: Vec<Rank>) -> Job {
     let size = u32::try_from(ranks.len()).expect("few");
-    job(
-        ranks.len(),
-        vec![comm("world", size, (0..).zip(ranks).collect())],
-    )
+    job(ranks.len(), vec![comm("world", size, (0..).zip(ranks).collect())])
 }
 
 /// One communicator of ranks that called these.
@@ -129,12 +100,7 @@ fn calls(calls: impl IntoIterator<Item = Vec<Call>>) -> Job {
 fn suspect(report: &Report) -> (&str, &str, u32, usize) {
     let first = report.suspects.first();
     let first = first.unwrap_or_else(|| panic!("no suspect: {}", report.verdict.text));
-    (
-        first.reason,
-        &first.communicator,
-        first.rank,
-        first.ranks_blocked,
-    )
+    (first.reason, &first.communicator, first.rank, first.ranks_blocked)
 }
 
 fn message(peer: u32, is_send: bool, stage: Stage) -> Message {
@@ -145,9 +111,6 @@ fn message(peer: u32, is_send: bool, stage: Stage) -> Message {
         count: 8,
         datatype: "ncclFloat32".into(),
         entered_ns: NOW_NS - 20 * SECOND_NS,
-        progress: Progress {
-            stage,
-            ..Progress::default()
-        },
+        progress: Progress { stage, ..Progress::default() },
     }
 }

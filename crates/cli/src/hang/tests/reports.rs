@@ -31,11 +31,7 @@ fn what_all_called_is_complete_as_far_as_is_known() {
 fn a_rank_that_always_comes_last_is_named() {
     let late_by = |ns: u64| -> Vec<Call> {
         let six = (0..6).map(|position| done(100 - position));
-        six.map(|call| Call {
-            entered_ns: call.entered_ns + ns,
-            ..call
-        })
-        .collect()
+        six.map(|call| Call { entered_ns: call.entered_ns + ns, ..call }).collect()
     };
     let report = judge(&calls([late_by(0), late_by(20_000_000)]));
     let last = report.communicators[0].straggler.as_ref().expect("rank 1");

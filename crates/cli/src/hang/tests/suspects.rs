@@ -11,11 +11,7 @@ fn waiting_for(waits: Vec<Wait>) -> Vec<Call> {
 
 #[test]
 fn a_rank_that_never_calls_is_the_suspect() {
-    let report = judge(&calls([
-        vec![done(40), open(20)],
-        vec![done(40)],
-        vec![done(40), open(19)],
-    ]));
+    let report = judge(&calls([vec![done(40), open(20)], vec![done(40)], vec![done(40), open(19)]]));
     assert_eq!(suspect(&report), ("not-called", "world", 1, 2));
     assert!(report.verdict.found);
     let text = &report.verdict.text;
@@ -215,10 +211,7 @@ fn inside_an_operation_the_one_that_waits_for_its_own_gpu_is_the_suspect() {
     let report = judge(&calls([
         waiting_for(vec![wait(2, WaitState::Receive)]),
         waiting_for(vec![wait(2, WaitState::SendGpu)]),
-        waiting_for(vec![
-            wait(1, WaitState::Receive),
-            wait(0, WaitState::SendGpu),
-        ]),
+        waiting_for(vec![wait(1, WaitState::Receive), wait(0, WaitState::SendGpu)]),
     ]));
     assert_eq!(suspect(&report), ("gpu", "world", 1, 3));
     let row = &report.communicators[0].sequences[0].ranks[0];
@@ -266,9 +259,7 @@ fn a_small_send_may_be_complete_without_its_receive() {
     let found = |stage| {
         let mut sender = rank(0, Vec::new());
         sender.messages.push(message(1, true, stage));
-        judge(&world(vec![sender, rank(1, Vec::new())]))
-            .verdict
-            .found
+        judge(&world(vec![sender, rank(1, Vec::new())])).verdict.found
     };
     assert!(!found(Stage::Launched));
     assert!(found(Stage::Running));
@@ -281,11 +272,7 @@ fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
         rank.replays.list = replays;
         rank
     };
-    let report = judge(&world(vec![
-        with(0, vec![done(40), open(20)]),
-        with(1, vec![done(40)]),
-        with(2, Vec::new()),
-    ]));
+    let report = judge(&world(vec![with(0, vec![done(40), open(20)]), with(1, vec![done(40)]), with(2, Vec::new())]));
     assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
     assert!(report.verdict.text.contains("CUDA graphs"));
 }

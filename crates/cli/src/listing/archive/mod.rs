@@ -29,9 +29,8 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     refuse_unknown(filter)?;
     let ranks = Ranks::of(&trace);
     let locations = trace.definitions.locations.keys().copied();
-    let wanted: Vec<LocationRef> = locations
-        .filter(|location| trace.has_events(*location) && ranks.wanted(*location, filter))
-        .collect();
+    let wanted: Vec<LocationRef> =
+        locations.filter(|location| trace.has_events(*location) && ranks.wanted(*location, filter)).collect();
     open_many_files();
     let mut output = Output::new(filter.limit);
     let mut reading = Reading {
@@ -46,14 +45,12 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let mut written = Ok(());
     trace
         .archive
-        .for_each_event(&wanted, |location, event| {
-            match reading.event(location, event, &mut output) {
-                Ok(true) => ControlFlow::Continue(()),
-                Ok(false) => ControlFlow::Break(()),
-                Err(error) => {
-                    written = Err(error);
-                    ControlFlow::Break(())
-                }
+        .for_each_event(&wanted, |location, event| match reading.event(location, event, &mut output) {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(error) => {
+                written = Err(error);
+                ControlFlow::Break(())
             }
         })
         .context("the archive cannot be read, `nccl-otf2 check` says more")?;
@@ -70,10 +67,7 @@ fn remark(trace: &Trace) -> Exit {
     let account = Completeness::of(&trace.archive);
     if account.lost() > 0 {
         let calls = plural(account.lost(), "call was", "calls were");
-        print::note(format_args!(
-            "{}: {calls} not recorded",
-            trace.anchor.display()
-        ));
+        print::note(format_args!("{}: {calls} not recorded", trace.anchor.display()));
     }
     if account.problem_count > 0 {
         let problems = plural(account.problem_count, "problem", "problems");
@@ -82,20 +76,12 @@ fn remark(trace: &Trace) -> Exit {
             trace.anchor.display()
         ));
     }
-    if account.lost() > 0 || account.problem_count > 0 {
-        Exit::Problems
-    } else {
-        Exit::Well
-    }
+    if account.lost() > 0 || account.problem_count > 0 { Exit::Problems } else { Exit::Well }
 }
 
 fn refuse_unknown(filter: &Filter) -> Result<()> {
     let kinds = || Kind::ALL.iter().map(|kind| kind.name());
-    let unknown = filter.unknown_kinds(|single| {
-        kinds()
-            .chain(record::NAMES)
-            .any(|name| single.wants_kind(name))
-    });
+    let unknown = filter.unknown_kinds(|single| kinds().chain(record::NAMES).any(|name| single.wants_kind(name)));
     let Some(kind) = unknown.first() else {
         return Ok(());
     };
@@ -124,10 +110,8 @@ struct Clock {
 impl Clock {
     fn of(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
-        let mut found = Self {
-            ticks_per_second: clock.map_or(1_000_000_000, |clock| clock.timer_resolution.max(1)),
-            begin_ns: 0,
-        };
+        let mut found =
+            Self { ticks_per_second: clock.map_or(1_000_000_000, |clock| clock.timer_resolution.max(1)), begin_ns: 0 };
         found.begin_ns = found.ns(clock.map_or(0, |clock| clock.global_offset));
         found
     }
@@ -182,12 +166,9 @@ impl Reading<'_> {
         let mut depth = open.len();
         let mut duration_ns = None;
         match &event.kind {
-            EventKind::Enter(region) => open.push(Open {
-                region: *region,
-                ns,
-                kind,
-                held_back: (is_early && is_wanted).then(|| event.clone()),
-            }),
+            EventKind::Enter(region) => {
+                open.push(Open { region: *region, ns, kind, held_back: (is_early && is_wanted).then(|| event.clone()) })
+            }
             // An archive of another writer may leave what it did not enter.
             EventKind::Leave(region) if open.last().is_some_and(|last| last.region == *region) => {
                 duration_ns = open.pop().map(|entered| ns.saturating_sub(entered.ns));
@@ -198,13 +179,7 @@ impl Reading<'_> {
         if is_early || !is_wanted {
             return Ok(true);
         }
-        let shown = Shown {
-            location,
-            event: &event,
-            after_ns: ns.saturating_sub(begin_ns),
-            depth,
-            duration_ns,
-        };
+        let shown = Shown { location, event: &event, after_ns: ns.saturating_sub(begin_ns), depth, duration_ns };
         self.printer.line(&shown, output)
     }
 

@@ -33,27 +33,16 @@ pub(super) struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     /// The widths of columns are those of the locations that are wanted: the lines themselves are not known yet.
-    pub(super) fn new(
-        trace: &'a Trace,
-        ranks: &'a Ranks<'a>,
-        wanted: &[LocationRef],
-        json: bool,
-    ) -> Self {
+    pub(super) fn new(trace: &'a Trace, ranks: &'a Ranks<'a>, wanted: &[LocationRef], json: bool) -> Self {
         let width = |text: &dyn Fn(LocationRef) -> String, least: &str| {
-            let widths = wanted
-                .iter()
-                .map(|location| text(*location).chars().count());
+            let widths = wanted.iter().map(|location| text(*location).chars().count());
             widths.max().unwrap_or(0).max(least.len())
         };
         let columns = (!json).then(|| Columns {
             location: width(&|location| trace.location_name(location), "location"),
             whose: width(&|location| ranks.text(location), "rank"),
         });
-        Self {
-            trace,
-            ranks,
-            columns,
-        }
+        Self { trace, ranks, columns }
     }
 
     /// The heads of the columns.

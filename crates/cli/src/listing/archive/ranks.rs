@@ -20,8 +20,7 @@ impl<'a> Ranks<'a> {
         };
         let name = self.0.comm_name(comm);
         let (base, id) = identity(&name);
-        (filter.wants_comm(&name, id) || filter.wants_comm(base, id))
-            && filter.wants_rank(Some(rank.into()))
+        (filter.wants_comm(&name, id) || filter.wants_comm(base, id)) && filter.wants_rank(Some(rank.into()))
     }
 
     /// Rank, and communicator where there are several; empty where there is none.
@@ -45,10 +44,7 @@ fn identity(name: &str) -> (&str, Option<u64>) {
         _ => name,
     };
     let digits = base.strip_prefix("0x");
-    (
-        base,
-        digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()),
-    )
+    (base, digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use analysis::Trace;
 use otf2::{
-    AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue,
-    RegionRef, RmaAccess, RmaWinRef,
+    AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue, RegionRef, RmaAccess,
+    RmaWinRef,
 };
 
 use super::super::value::{List, Value};
@@ -67,10 +67,9 @@ pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
     match kind {
         EventKind::Enter(region) | EventKind::Leave(region) => of_region(trace, *region),
         EventKind::MpiCollectiveEnd(collective) => of_collective(trace, collective),
-        EventKind::NonBlockingCollectiveComplete {
-            collective,
-            request,
-        } => with_request(of_collective(trace, collective), *request),
+        EventKind::NonBlockingCollectiveComplete { collective, request } => {
+            with_request(of_collective(trace, collective), *request)
+        }
         EventKind::NonBlockingCollectiveRequest { request }
         | EventKind::MpiIsendComplete { request }
         | EventKind::MpiIrecvRequest { request } => with_request(List::new(), *request),
@@ -79,8 +78,7 @@ pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
             with_request(of_message(trace, message), *request)
         }
         EventKind::RmaPut(access) | EventKind::RmaGet(access) => of_access(trace, access),
-        EventKind::RmaOpCompleteBlocking { win, matching }
-        | EventKind::RmaOpCompleteNonBlocking { win, matching } => {
+        EventKind::RmaOpCompleteBlocking { win, matching } | EventKind::RmaOpCompleteNonBlocking { win, matching } => {
             let mut list = of_window(trace, *win);
             list.push(("matching", Value::Unsigned(*matching)));
             list
@@ -90,9 +88,7 @@ pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
             let value = trace.definitions.string(*value).unwrap_or_default();
             parameter_of(trace, *parameter, Value::Text(value.to_owned()))
         }
-        EventKind::ParameterInt { parameter, value } => {
-            parameter_of(trace, *parameter, Value::Signed(*value))
-        }
+        EventKind::ParameterInt { parameter, value } => parameter_of(trace, *parameter, Value::Signed(*value)),
         EventKind::ParameterUnsignedInt { parameter, value } => {
             parameter_of(trace, *parameter, Value::Unsigned(*value))
         }
@@ -142,17 +138,11 @@ fn value_of(trace: &Trace, value: AttributeValue) -> Value {
 }
 
 fn of_region(trace: &Trace, region: RegionRef) -> List {
-    vec![
-        ("region", trace.region_name(region).into()),
-        ("regionRef", region.get().into()),
-    ]
+    vec![("region", trace.region_name(region).into()), ("regionRef", region.get().into())]
 }
 
 fn of_comm(trace: &Trace, comm: CommRef) -> List {
-    vec![
-        ("comm", trace.comm_name(comm).into()),
-        ("commRef", comm.get().into()),
-    ]
+    vec![("comm", trace.comm_name(comm).into()), ("commRef", comm.get().into())]
 }
 
 fn of_collective(trace: &Trace, collective: &Collective) -> List {
@@ -177,10 +167,7 @@ fn of_message(trace: &Trace, message: &Message) -> List {
 fn of_window(trace: &Trace, win: RmaWinRef) -> List {
     let definition = trace.definitions.rma_wins.get(&win);
     let name = definition.and_then(|window| trace.definitions.string(window.name));
-    vec![
-        ("window", name.unwrap_or_default().into()),
-        ("windowRef", win.get().into()),
-    ]
+    vec![("window", name.unwrap_or_default().into()), ("windowRef", win.get().into())]
 }
 
 fn of_access(trace: &Trace, access: &RmaAccess) -> List {
@@ -214,11 +201,7 @@ fn of_metric(trace: &Trace, metric: MetricRef, values: &[MetricValue]) -> List {
 fn parameter_of(trace: &Trace, parameter: otf2::ParameterRef, value: Value) -> List {
     let definition = trace.definitions.parameters.get(&parameter);
     let name = definition.and_then(|parameter| trace.definitions.string(parameter.name));
-    vec![
-        ("parameter", name.unwrap_or_default().into()),
-        ("parameterRef", parameter.get().into()),
-        ("value", value),
-    ]
+    vec![("parameter", name.unwrap_or_default().into()), ("parameterRef", parameter.get().into()), ("value", value)]
 }
 
 fn with_request(mut list: List, request: u64) -> List {

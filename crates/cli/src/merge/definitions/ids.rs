@@ -32,35 +32,24 @@ impl MergedProcesses {
     /// Those of the first trace, which keeps its numbers.
     pub(in crate::merge) fn of(first: &ScoreP) -> Self {
         let processes = first.processes.iter();
-        Self(vec![
-            processes.map(|it| (it.group, it.node, it.rank)).collect(),
-        ])
+        Self(vec![processes.map(|it| (it.group, it.node, it.rank)).collect()])
     }
 
     /// Those of the next one, by its new numbers.
     pub(in crate::merge) fn add(&mut self, scorep: &ScoreP, numbers: &Numbers) {
         let new = |kind, old: u32| {
             let number = numbers.get(kind, old.into());
-            number
-                .and_then(|number| u32::try_from(number).ok())
-                .unwrap_or(u32::MAX)
+            number.and_then(|number| u32::try_from(number).ok()).unwrap_or(u32::MAX)
         };
         let processes = scorep.processes.iter().map(|it| {
             let group = new(ReferenceKind::LocationGroup, it.group.get());
             let node = new(ReferenceKind::SystemTreeNode, it.node.get());
-            (
-                LocationGroupRef::new(group),
-                SystemTreeNodeRef::new(node),
-                it.rank,
-            )
+            (LocationGroupRef::new(group), SystemTreeNodeRef::new(node), it.rank)
         });
         self.0.push(processes.collect());
     }
 
-    fn get(
-        &self,
-        (archive, process): (usize, usize),
-    ) -> Option<(LocationGroupRef, SystemTreeNodeRef, u32)> {
+    fn get(&self, (archive, process): (usize, usize)) -> Option<(LocationGroupRef, SystemTreeNodeRef, u32)> {
         self.0.get(archive)?.get(process).copied()
     }
 }
@@ -92,18 +81,12 @@ impl Ids {
     /// When an id is taken.
     pub(in crate::merge) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
         let mut shared = Shared::default();
-        let rank = scorep
-            .processes
-            .first()
-            .map_or(NO_RANK, |process| process.rank);
+        let rank = scorep.processes.first().map_or(NO_RANK, |process| process.rank);
         shared.prefix = format!("rank {rank}: ");
         for location in scorep.definitions.locations.keys() {
             let id = LocationRef::new(location.get() & !u64::from(u32::MAX) | u64::from(rank));
             if is_ours(id) || !self.theirs.insert(id) {
-                bail!(
-                    "two locations of Score-P's traces would have the id {}",
-                    id.get()
-                );
+                bail!("two locations of Score-P's traces would have the id {}", id.get());
             }
             shared.locations.insert(*location, id);
         }

@@ -81,22 +81,15 @@ impl Merged {
             Definition::Paradigm { paradigm, .. } => {
                 self.paradigms.insert(*paradigm);
             }
-            Definition::Group {
-                this,
-                group_type,
-                paradigm,
-                ..
-            } if is_list(*group_type) => {
+            Definition::Group { this, group_type, paradigm, .. } if is_list(*group_type) => {
                 let place = self.definitions.len();
                 self.lists.entry(*paradigm).or_insert((place, *this));
             }
             Definition::SystemTreeNodeProperty { of, name, .. } => {
-                self.properties
-                    .insert((ReferenceKind::SystemTreeNode, of.get().into(), *name));
+                self.properties.insert((ReferenceKind::SystemTreeNode, of.get().into(), *name));
             }
             Definition::LocationGroupProperty { of, name, .. } => {
-                self.properties
-                    .insert((ReferenceKind::LocationGroup, of.get().into(), *name));
+                self.properties.insert((ReferenceKind::LocationGroup, of.get().into(), *name));
             }
             _ => {}
         }
@@ -117,10 +110,7 @@ impl Merged {
         }
         let number = self.free(ReferenceKind::String);
         let this = StringRef::new(u32::try_from(number).unwrap_or(u32::MAX));
-        self.push(Definition::String {
-            this,
-            text: text.to_vec(),
-        });
+        self.push(Definition::String { this, text: text.to_vec() });
         this
     }
 
@@ -154,14 +144,10 @@ impl Merged {
         for definition in others {
             let mut definition = definition.clone();
             definition.renumber(|kind, old| match kind {
-                ReferenceKind::CommIndex(paradigm) => {
-                    old + indices.get(&paradigm).copied().unwrap_or(0)
-                }
+                ReferenceKind::CommIndex(paradigm) => old + indices.get(&paradigm).copied().unwrap_or(0),
                 kind => numbers.get(kind, old).unwrap_or(u64::MAX),
             });
-            let is_shared = definition
-                .defines()
-                .is_some_and(|it| numbers.shared.contains(&it));
+            let is_shared = definition.defines().is_some_and(|it| numbers.shared.contains(&it));
             let is_of_shared = match &definition {
                 Definition::SystemTreeNodeDomain { of, .. } => {
                     let node = (ReferenceKind::SystemTreeNode, of.get().into());
@@ -197,25 +183,11 @@ impl Merged {
             };
             let known = match definition {
                 Definition::String { .. } => continue,
-                Definition::SystemTreeNode { this, .. } => {
-                    shared.nodes.get(this).map(|node| node.get().into())
-                }
-                Definition::LocationGroup { this, .. } => {
-                    shared.groups.get(this).map(|group| group.get().into())
-                }
-                Definition::Location { this, .. } => {
-                    shared.locations.get(this).map(|location| location.get())
-                }
-                Definition::Group {
-                    group_type,
-                    paradigm,
-                    name,
-                    ..
-                } => {
-                    if matches!(
-                        GroupType::from_raw(*group_type),
-                        GroupType::Unspecified | GroupType::Unknown(_)
-                    ) {
+                Definition::SystemTreeNode { this, .. } => shared.nodes.get(this).map(|node| node.get().into()),
+                Definition::LocationGroup { this, .. } => shared.groups.get(this).map(|group| group.get().into()),
+                Definition::Location { this, .. } => shared.locations.get(this).map(|location| location.get()),
+                Definition::Group { group_type, paradigm, name, .. } => {
+                    if matches!(GroupType::from_raw(*group_type), GroupType::Unspecified | GroupType::Unknown(_)) {
                         bail!(
                             "a group named {name:?} has the type {group_type}, which OTF2 3.0 does not have: what its \
                              members are is not known"
@@ -227,11 +199,8 @@ impl Merged {
                 _ => None,
             };
             let known = known.or_else(|| {
-                let alike = is_once(definition).then(|| {
-                    without_number(definition, |kind, old| {
-                        numbers.get(kind, old).unwrap_or(u64::MAX)
-                    })
-                });
+                let alike = is_once(definition)
+                    .then(|| without_number(definition, |kind, old| numbers.get(kind, old).unwrap_or(u64::MAX)));
                 let alike = self.alike.get(&alike?).copied()?;
                 numbers.shared.insert((kind, alike));
                 Some(alike)
@@ -252,16 +221,14 @@ impl Merged {
     fn is_new(&mut self, definition: &mut Definition, existing: &Existing<'_>) -> bool {
         match definition {
             Definition::ClockProperties { .. } | Definition::String { .. } => false,
-            Definition::Paradigm { paradigm, .. }
-            | Definition::ParadigmProperty { paradigm, .. } => {
+            Definition::Paradigm { paradigm, .. } | Definition::ParadigmProperty { paradigm, .. } => {
                 existing.new_paradigms.contains(paradigm)
             }
             Definition::SystemTreeNode { this, .. } => !existing.nodes.contains(this),
             Definition::SystemTreeNodeDomain { of, .. } => !existing.nodes.contains(of),
             Definition::SystemTreeNodeProperty { of, name, .. } => {
                 // The same property of the same host is in every archive.
-                self.properties
-                    .insert((ReferenceKind::SystemTreeNode, of.get().into(), *name))
+                self.properties.insert((ReferenceKind::SystemTreeNode, of.get().into(), *name))
             }
             Definition::LocationGroup { this, name, .. } => {
                 let is_new = !existing.groups.contains(this);
@@ -275,29 +242,18 @@ impl Merged {
                 // Two sessions of one process say the same of different times.
                 let mut number = 2;
                 let first = *name;
-                while !self
-                    .properties
-                    .insert((ReferenceKind::LocationGroup, of, *name))
-                {
+                while !self.properties.insert((ReferenceKind::LocationGroup, of, *name)) {
                     *name = self.numbered(first, number);
                     number += 1;
                 }
                 true
             }
-            Definition::Group {
-                this,
-                group_type,
-                paradigm,
-                members,
-                ..
-            } if is_list(*group_type) => {
+            Definition::Group { this, group_type, paradigm, members, .. } if is_list(*group_type) => {
                 let list = self.lists.get(paradigm).filter(|(_, group)| group == this);
                 let Some((place, _)) = list.copied() else {
                     return true;
                 };
-                if let Some(Definition::Group { members: all, .. }) =
-                    self.definitions.get_mut(place)
-                {
+                if let Some(Definition::Group { members: all, .. }) = self.definitions.get_mut(place) {
                     all.append(members);
                 }
                 false
@@ -329,12 +285,7 @@ impl Merged {
         let mut first = self.definitions;
         let appended = first.split_off(self.first);
         for definition in &mut first {
-            if let Definition::ClockProperties {
-                global_offset,
-                trace_length,
-                ..
-            } = definition
-            {
+            if let Definition::ClockProperties { global_offset, trace_length, .. } = definition {
                 *global_offset = span.0;
                 *trace_length = span.1.saturating_sub(span.0);
             }
@@ -357,10 +308,7 @@ fn is_once(definition: &Definition) -> bool {
 }
 
 /// A definition in words, its own number left out.
-fn without_number(
-    definition: &Definition,
-    mut number: impl FnMut(ReferenceKind, u64) -> u64,
-) -> String {
+fn without_number(definition: &Definition, mut number: impl FnMut(ReferenceKind, u64) -> u64) -> String {
     let own = definition.defines();
     let mut is_first = true;
     let mut copy = definition.clone();

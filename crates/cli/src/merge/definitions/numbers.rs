@@ -37,9 +37,7 @@ impl Numbers {
     /// The new number of each old one from 0 on; of one that is not defined, the old one.
     pub(in crate::merge) fn all(&self, kind: ReferenceKind) -> Vec<u64> {
         let end = self.ends.get(&kind).copied().unwrap_or(0);
-        (0..end)
-            .map(|old| self.get(kind, old).unwrap_or(old))
-            .collect()
+        (0..end).map(|old| self.get(kind, old).unwrap_or(old)).collect()
     }
 
     pub(in crate::merge) fn set(&mut self, kind: ReferenceKind, old: u64, new: u64) {

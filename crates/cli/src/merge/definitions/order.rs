@@ -4,11 +4,7 @@ use otf2::verbatim::Definition;
 
 /// Puts definitions behind those of an archive that keep their order, each kind behind its own. `lists` are the places
 /// of those in the archive that refer to what is appended.
-pub(super) fn together(
-    mut first: Vec<Definition>,
-    appended: Vec<Definition>,
-    lists: &[usize],
-) -> Vec<Definition> {
+pub(super) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, lists: &[usize]) -> Vec<Definition> {
     // Where each stage of the first archive ends: what is appended of it or before comes behind that.
     let mut ends = [0; STAGES];
     for (place, definition) in first.iter().enumerate() {
@@ -60,16 +56,14 @@ fn stage(definition: &Definition) -> usize {
         | Definition::SystemTreeNodeDomain { .. } => 3,
         Definition::LocationGroup { .. } | Definition::LocationGroupProperty { .. } => 4,
         Definition::Location { .. } | Definition::LocationProperty { .. } => LOCATIONS,
-        Definition::Attribute { .. } | Definition::Parameter { .. } | Definition::Region { .. } => {
-            6
-        }
+        Definition::Attribute { .. } | Definition::Parameter { .. } | Definition::Region { .. } => 6,
         Definition::Group { .. } => 7,
         Definition::Comm { .. } | Definition::InterComm { .. } => 8,
         Definition::RmaWin { .. } => 9,
         Definition::MetricMember { .. } => 10,
-        Definition::MetricClass { .. }
-        | Definition::MetricInstance { .. }
-        | Definition::MetricClassRecorder { .. } => 11,
+        Definition::MetricClass { .. } | Definition::MetricInstance { .. } | Definition::MetricClassRecorder { .. } => {
+            11
+        }
         Definition::Callpath { .. }
         | Definition::CallpathParameter { .. }
         | Definition::Callsite { .. }
@@ -94,10 +88,7 @@ mod tests {
     use otf2::{CommRef, GroupRef, LocationGroupRef, LocationRef, StringRef};
 
     fn string(number: u32) -> Definition {
-        Definition::String {
-            this: StringRef::new(number),
-            text: Vec::new(),
-        }
+        Definition::String { this: StringRef::new(number), text: Vec::new() }
     }
 
     fn location(number: u64) -> Definition {
@@ -134,26 +125,13 @@ mod tests {
     #[test]
     fn what_is_appended_follows_its_kind() {
         let appended = || vec![comm(1), string(2), location(1), group(1)];
-        let sorted = [
-            string(0),
-            string(1),
-            string(2),
-            location(0),
-            location(1),
-            group(0),
-            group(1),
-            comm(0),
-            comm(1),
-        ];
+        let sorted = [string(0), string(1), string(2), location(0), location(1), group(0), group(1), comm(0), comm(1)];
         let first = vec![string(0), string(1), location(0), group(0), comm(0)];
         assert_eq!(together(first, appended(), &[3]), sorted);
         // The order of the first archive is kept, whatever it is.
         let first = vec![comm(0), string(0), location(0), group(0), string(1)];
         let all = together(first, appended(), &[]);
-        assert_eq!(
-            all[..5],
-            [comm(0), string(0), location(0), group(0), string(1)]
-        );
+        assert_eq!(all[..5], [comm(0), string(0), location(0), group(0), string(1)]);
         assert_eq!(all[5..], [string(2), location(1), group(1), comm(1)]);
         // But not where a list in it would refer to locations that come later.
         let first = vec![string(0), location(0), group(0), string(1), comm(0)];

@@ -35,26 +35,15 @@ pub(in crate::merge) struct AnchorText {
 }
 
 /// The anchor file of all archives together.
-pub(in crate::merge) fn text(
-    scoreps: &[ScoreP],
-    nccls: &[Nccl],
-    map: &[String],
-    clock: &str,
-) -> AnchorText {
+pub(in crate::merge) fn text(scoreps: &[ScoreP], nccls: &[Nccl], map: &[String], clock: &str) -> AnchorText {
     let mut text = AnchorText::default();
     let creators: BTreeSet<&str> = scoreps.iter().map(|it| it.archive.creator()).collect();
     let creators: Vec<&str> = creators.into_iter().collect();
     let own = concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION"));
     text.creator = format!("{}, {own}", creators.join(", "));
     if let Some(first) = scoreps.first() {
-        first
-            .archive
-            .machine_name()
-            .clone_into(&mut text.machine_name);
-        first
-            .archive
-            .description()
-            .clone_into(&mut text.description);
+        first.archive.machine_name().clone_into(&mut text.machine_name);
+        first.archive.description().clone_into(&mut text.description);
     }
     if text.description.is_empty() {
         "MPI and NCCL: a trace of Score-P's with what NCCL did".clone_into(&mut text.description);
@@ -66,9 +55,7 @@ pub(in crate::merge) fn text(
             true => "false",
             false => value,
         };
-        properties
-            .entry(name.clone())
-            .or_insert_with(|| value.to_owned());
+        properties.entry(name.clone()).or_insert_with(|| value.to_owned());
     }
     for (name, value) in nccls.iter().flat_map(|nccl| nccl.archive.properties()) {
         let together = match properties.get(name) {
@@ -86,9 +73,7 @@ pub(in crate::merge) fn text(
 }
 
 fn is_complete(archive: &Archive) -> bool {
-    INCOMPLETE
-        .iter()
-        .all(|name| archive.property(name).is_none())
+    INCOMPLETE.iter().all(|name| archive.property(name).is_none())
 }
 
 /// Whether it counts something. Others can look like numbers, as the job's does.
@@ -123,10 +108,7 @@ fn together(name: &str, a: &str, b: &str) -> String {
         .to_string();
     }
     let mut lines: Vec<&str> = a.lines().collect();
-    lines.extend(
-        b.lines()
-            .filter(|line| !a.lines().any(|known| known == *line)),
-    );
+    lines.extend(b.lines().filter(|line| !a.lines().any(|known| known == *line)));
     lines.join("\n")
 }
 

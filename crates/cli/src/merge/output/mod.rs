@@ -50,8 +50,7 @@ pub(super) fn write(
     anchor: &AnchorText,
     bar: &Bar,
 ) -> Result<()> {
-    let mut writer =
-        ArchiveWriter::create_with_chunks(directory, TRACES, definitions_chunk_bytes(scorep)?)?;
+    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, definitions_chunk_bytes(scorep)?)?;
     writer.set_creator(&anchor.creator)?;
     writer.set_machine_name(&anchor.machine_name)?;
     writer.set_description(&anchor.description)?;
@@ -116,10 +115,7 @@ fn link_events(from: &Path, events: u64, writer: &ArchiveWriter, to: LocationRef
         return link(from, &to);
     }
     if events > 0 {
-        bail!(
-            "{}: not there, but it is said to have {events} events",
-            from.display()
-        );
+        bail!("{}: not there, but it is said to have {events} events", from.display());
     }
     // Readers fail on a location without a file.
     Ok(otf2::write_stub_events(&to)?)
@@ -185,25 +181,15 @@ const MAPPED: &[(MappingType, ReferenceKind)] = &[
     (MappingType::Comm, ReferenceKind::Comm),
     (MappingType::Parameter, ReferenceKind::Parameter),
     (MappingType::RmaWin, ReferenceKind::RmaWin),
-    (
-        MappingType::SourceCodeLocation,
-        ReferenceKind::SourceCodeLocation,
-    ),
+    (MappingType::SourceCodeLocation, ReferenceKind::SourceCodeLocation),
     (MappingType::CallingContext, ReferenceKind::CallingContext),
-    (
-        MappingType::InterruptGenerator,
-        ReferenceKind::InterruptGenerator,
-    ),
+    (MappingType::InterruptGenerator, ReferenceKind::InterruptGenerator),
     (MappingType::IoFile, ReferenceKind::IoFile),
     (MappingType::IoHandle, ReferenceKind::IoHandle),
 ];
 
 /// Locations and their groups: a trace of a single process has few.
-fn map_locations(
-    to: &mut LocalDefWriter<'_>,
-    archive: &Appended<'_>,
-    before: &otf2::LocalDefinitions,
-) -> Result<()> {
+fn map_locations(to: &mut LocalDefWriter<'_>, archive: &Appended<'_>, before: &otf2::LocalDefinitions) -> Result<()> {
     let numbers = &archive.numbers;
     let new = |old: u64| numbers.get(ReferenceKind::Location, old).unwrap_or(old);
     let all = archive.definitions.locations.keys();
@@ -227,10 +213,7 @@ fn map(
 ) -> Result<()> {
     let renumbered = |old: u64| {
         let place = usize::try_from(old).ok();
-        place
-            .and_then(|place| new.get(place))
-            .copied()
-            .unwrap_or(old)
+        place.and_then(|place| new.get(place)).copied().unwrap_or(old)
     };
     let last = table.and_then(|table| table.pairs.last_key_value());
     let end = last.map_or(0, |(local, _)| local + 1);
@@ -242,9 +225,7 @@ fn map(
         let pair = table.and_then(|table| table.pairs.get(&local));
         renumbered(pair.copied().unwrap_or(local))
     };
-    let globals: Result<Vec<u32>, _> = (0..length)
-        .map(|it| u32::try_from(stands_for(it)))
-        .collect();
+    let globals: Result<Vec<u32>, _> = (0..length).map(|it| u32::try_from(stands_for(it))).collect();
     let globals = globals.context("there are more definitions than OTF2 can number")?;
     Ok(to.mapping_table_dense(mapping, &globals)?)
 }

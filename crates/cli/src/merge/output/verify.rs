@@ -37,19 +37,12 @@ pub(in crate::merge) fn verify(
 ) -> Result<Read> {
     let archive = Archive::open(anchor).context("the merged archive cannot be read")?;
     let verbatim = archive.verbatim_definitions()?;
-    let differs = verbatim
-        .iter()
-        .zip(written)
-        .find(|(read, written)| read != written);
+    let differs = verbatim.iter().zip(written).find(|(read, written)| read != written);
     if let Some((read, written)) = differs {
         bail!("a definition was read differently than it was written: {read:?}, not {written:?}");
     }
     if verbatim.len() != written.len() {
-        bail!(
-            "{} definitions were written, {} were read",
-            written.len(),
-            verbatim.len()
-        );
+        bail!("{} definitions were written, {} were read", written.len(), verbatim.len());
     }
     drop(verbatim);
     let definitions = archive.definitions()?;
@@ -89,11 +82,7 @@ fn some_locations(
             match found {
                 None => ControlFlow::Continue(()),
                 Some(reason) => {
-                    wrong = Some(format!(
-                        "location {} at {}: {reason}",
-                        location.get(),
-                        event.time
-                    ));
+                    wrong = Some(format!("location {} at {}: {reason}", location.get(), event.time));
                     ControlFlow::Break(())
                 }
             }
@@ -107,11 +96,7 @@ fn some_locations(
         let promised = definitions.locations.get(location);
         let promised = promised.map_or(0, |location| location.number_of_events);
         if state.events != promised {
-            bail!(
-                "location {} has {} events, not {promised}",
-                location.get(),
-                state.events
-            );
+            bail!("location {} has {} events, not {promised}", location.get(), state.events);
         }
         if is_ours(*location) && !state.open.is_empty() {
             bail!("location {}: a region is not left", location.get());
@@ -149,8 +134,7 @@ impl LocationState {
         match &event.kind {
             EventKind::Enter(region) => {
                 self.open.push(*region);
-                (!definitions.regions.contains_key(region))
-                    .then(|| format!("{region:?} is not defined"))
+                (!definitions.regions.contains_key(region)).then(|| format!("{region:?} is not defined"))
             }
             EventKind::Leave(region) => {
                 let left = self.open.pop();

@@ -42,9 +42,7 @@ impl<'a> Index<'a> {
     pub(super) fn process(&self, host: &str, id: u64) -> Vec<usize> {
         let of_id = self.by_process.get(&(short(host), id));
         let same = of_id.into_iter().flatten();
-        same.filter(|(other, _)| is_same_host(other, host))
-            .map(|(_, place)| *place)
-            .collect()
+        same.filter(|(other, _)| is_same_host(other, host)).map(|(_, place)| *place).collect()
     }
 
     /// Those of this rank.

@@ -22,8 +22,7 @@ impl FromStr for Name {
             return Ok(Self::Process(host.to_owned(), id));
         }
         let rank = text.parse();
-        rank.map(Self::Rank)
-            .map_err(|_| format!("{text:?} is neither a rank nor HOST:PROCESS_ID"))
+        rank.map(Self::Rank).map_err(|_| format!("{text:?} is neither a rank nor HOST:PROCESS_ID"))
     }
 }
 
@@ -49,12 +48,8 @@ impl FromStr for Mapping {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (nccl, scorep) = text
-            .split_once('=')
-            .ok_or_else(|| format!("{text:?} is not NCCL=SCOREP, as in 3=0 or host:4711=0"))?;
-        Ok(Self {
-            nccl: nccl.parse()?,
-            scorep: scorep.parse()?,
-        })
+        let (nccl, scorep) =
+            text.split_once('=').ok_or_else(|| format!("{text:?} is not NCCL=SCOREP, as in 3=0 or host:4711=0"))?;
+        Ok(Self { nccl: nccl.parse()?, scorep: scorep.parse()? })
     }
 }

@@ -67,11 +67,7 @@ pub(super) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Resu
     let mut without = Vec::new();
     for ((place, process), found) in ours.iter().zip(found) {
         match found {
-            Some((scorep, by)) => pairs.push(Pair {
-                nccl: *place,
-                scorep,
-                by,
-            }),
+            Some((scorep, by)) => pairs.push(Pair { nccl: *place, scorep, by }),
             None => without.push(process.name.clone()),
         }
     }
@@ -99,12 +95,7 @@ fn numbered<'a, P>(archives: impl Iterator<Item = &'a [P]>) -> Vec<(ProcessNumbe
 /// The first of many.
 fn listed(names: &[String]) -> String {
     const MOST: usize = 16;
-    let mut text = names
-        .iter()
-        .take(MOST)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut text = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > MOST {
         text.push_str(&format!(" and {} more", names.len() - MOST));
     }
@@ -156,9 +147,7 @@ fn matched(
             && let Some(one) = only(index.rank(rank))
         {
             // A process that ended one session and began another has two groups.
-            let free = taken
-                .get(&one)
-                .is_none_or(|id| id.is_some() && *id == process.process_id);
+            let free = taken.get(&one).is_none_or(|id| id.is_some() && *id == process.process_id);
             if free {
                 taken.insert(one, process.process_id);
                 *found = Some((one, by));
@@ -180,18 +169,12 @@ fn apply_map(
     if map.is_empty() {
         return Ok(());
     }
-    let of_nccl = Index::of(ours.iter().map(|(_, it)| ProcessKey {
-        host: &it.host,
-        process_id: it.process_id,
-        rank: it.rank,
-    }));
+    let of_nccl =
+        Index::of(ours.iter().map(|(_, it)| ProcessKey { host: &it.host, process_id: it.process_id, rank: it.rank }));
     for mapping in map {
         let places = index.named(&mapping.scorep);
-        let named: Vec<ProcessNumber> = places
-            .iter()
-            .filter_map(|place| theirs.get(*place))
-            .map(|(place, _)| *place)
-            .collect();
+        let named: Vec<ProcessNumber> =
+            places.iter().filter_map(|place| theirs.get(*place)).map(|(place, _)| *place).collect();
         let scorep = match *named {
             [] => bail!("--map: there is no {} in Score-P's trace", mapping.scorep),
             [one] => one,
@@ -214,10 +197,7 @@ fn apply_map(
 }
 
 /// Several sessions of one process are in one process of Score-P's; several processes are not.
-fn refuse_two_for_one(
-    ours: &[(ProcessNumber, &nccl::Process)],
-    found: &[Option<(ProcessNumber, By)>],
-) -> Result<()> {
+fn refuse_two_for_one(ours: &[(ProcessNumber, &nccl::Process)], found: &[Option<(ProcessNumber, By)>]) -> Result<()> {
     let mut known: BTreeMap<ProcessNumber, &nccl::Process> = BTreeMap::new();
     for ((_, process), found) in ours.iter().zip(found) {
         let Some((place, _)) = found else { continue };

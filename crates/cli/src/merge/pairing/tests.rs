@@ -27,58 +27,34 @@ fn ours(rank: Option<u32>, host: &str, process_id: Option<u64>) -> nccl::Process
     }
 }
 
-fn found(
-    theirs: &[scorep::Process],
-    ours: &[nccl::Process],
-    map: &[&str],
-) -> Result<Vec<Option<(usize, By)>>, String> {
-    let theirs: Vec<(ProcessNumber, &scorep::Process)> =
-        (0..).zip(theirs).map(|(n, it)| ((0, n), it)).collect();
-    let ours: Vec<(ProcessNumber, &nccl::Process)> =
-        (0..).zip(ours).map(|(n, it)| ((0, n), it)).collect();
+fn found(theirs: &[scorep::Process], ours: &[nccl::Process], map: &[&str]) -> Result<Vec<Option<(usize, By)>>, String> {
+    let theirs: Vec<(ProcessNumber, &scorep::Process)> = (0..).zip(theirs).map(|(n, it)| ((0, n), it)).collect();
+    let ours: Vec<(ProcessNumber, &nccl::Process)> = (0..).zip(ours).map(|(n, it)| ((0, n), it)).collect();
     let map: Result<Vec<Mapping>, String> = map.iter().map(|mapping| mapping.parse()).collect();
     let is_of_all = |_| ours.len() == theirs.len();
     let found = matched(&theirs, &ours, &map?, &is_of_all).map_err(|error| error.to_string())?;
-    let places = found
-        .into_iter()
-        .map(|it| it.map(|(place, by)| (place.1, by)));
+    let places = found.into_iter().map(|it| it.map(|(place, by)| (place.1, by)));
     Ok(places.collect())
 }
 
 #[test]
 fn host_and_process_id_come_first_then_the_rank() {
-    let theirs = [
-        theirs(0, "a.cluster", Some(10)),
-        theirs(1, "a.cluster", Some(11)),
-        theirs(2, "b.cluster", Some(10)),
-    ];
+    let theirs = [theirs(0, "a.cluster", Some(10)), theirs(1, "a.cluster", Some(11)), theirs(2, "b.cluster", Some(10))];
     // The launcher's ranks are not MPI's here: the process ids tell better.
     let by_process = [ours(Some(0), "a", Some(11)), ours(Some(1), "b", Some(10))];
-    assert_eq!(
-        found(&theirs, &by_process, &[]),
-        Ok(vec![Some((1, By::Process)), Some((2, By::Process))])
-    );
+    assert_eq!(found(&theirs, &by_process, &[]), Ok(vec![Some((1, By::Process)), Some((2, By::Process))]));
     let by_rank = [ours(Some(2), "x", Some(10)), ours(Some(7), "x", Some(11))];
-    assert_eq!(
-        found(&theirs, &by_rank, &[]),
-        Ok(vec![Some((2, By::Rank)), None])
-    );
+    assert_eq!(found(&theirs, &by_rank, &[]), Ok(vec![Some((2, By::Rank)), None]));
     // Rank 1 has another process by its id already.
     let taken = [ours(None, "a", Some(11)), ours(Some(1), "x", Some(5))];
-    assert_eq!(
-        found(&theirs, &taken, &[]),
-        Ok(vec![Some((1, By::Process)), None])
-    );
+    assert_eq!(found(&theirs, &taken, &[]), Ok(vec![Some((1, By::Process)), None]));
 }
 
 #[test]
 fn the_user_knows_best() {
     let theirs = [theirs(0, "a", Some(10)), theirs(1, "a", Some(11))];
     let ours = [ours(Some(0), "a", Some(10)), ours(Some(1), "x", Some(3))];
-    assert_eq!(
-        found(&theirs, &ours, &["0=1", "x:3=a:10"]),
-        Ok(vec![Some((1, By::Map)), Some((0, By::Map))])
-    );
+    assert_eq!(found(&theirs, &ours, &["0=1", "x:3=a:10"]), Ok(vec![Some((1, By::Map)), Some((0, By::Map))]));
     for (mapping, word) in [
         ("0=9", "no rank 9 in Score-P"),
         ("a:77=0", "no a:77 in NCCL"),
@@ -98,10 +74,7 @@ fn sessions_of_a_process_are_one_process() {
     let both = Ok(vec![Some((0, By::Rank)), Some((0, By::Rank))]);
     assert_eq!(found(&theirs, &sessions, &[]), both);
     let others = [ours(Some(0), "a", Some(5)), ours(Some(0), "a", Some(6))];
-    assert_eq!(
-        found(&theirs, &others, &[]),
-        Ok(vec![Some((0, By::Rank)), None])
-    );
+    assert_eq!(found(&theirs, &others, &[]), Ok(vec![Some((0, By::Rank)), None]));
     let error = found(&theirs, &others, &["a:6=0"]);
     assert_eq!(error.map(|found| found[0]), Ok(None));
     let error = found(&theirs, &others, &["a:6=0", "a:5=0"]).expect_err("two for one");
@@ -111,14 +84,8 @@ fn sessions_of_a_process_are_one_process() {
 #[test]
 fn ranks_of_nccl_count_where_it_has_all_of_mpi() {
     let theirs = [theirs(0, "a", Some(1)), theirs(1, "a", Some(2))];
-    let of = |rank| nccl::Process {
-        rank_in_communicator: Some(rank),
-        ..ours(None, "x", Some(7 + u64::from(rank)))
-    };
-    let both = Ok(vec![
-        Some((1, By::Communicator)),
-        Some((0, By::Communicator)),
-    ]);
+    let of = |rank| nccl::Process { rank_in_communicator: Some(rank), ..ours(None, "x", Some(7 + u64::from(rank))) };
+    let both = Ok(vec![Some((1, By::Communicator)), Some((0, By::Communicator))]);
     assert_eq!(found(&theirs, &[of(1), of(0)], &[]), both);
     assert_eq!(found(&theirs, &[of(1)], &[]), Ok(vec![None]));
 }
@@ -127,28 +94,14 @@ fn ranks_of_nccl_count_where_it_has_all_of_mpi() {
 fn hosts_in_common_tell_nothing() {
     let theirs = [theirs(0, "c", Some(1)), theirs(1, "c", Some(1))];
     let ours = [ours(Some(1), "c", Some(1)), ours(None, "c", Some(1))];
-    assert_eq!(
-        found(&theirs, &ours, &[]),
-        Ok(vec![Some((1, By::Rank)), None])
-    );
+    assert_eq!(found(&theirs, &ours, &[]), Ok(vec![Some((1, By::Rank)), None]));
 }
 
 #[test]
 fn a_domain_may_be_missing_and_not_another() {
-    let theirs = [
-        theirs(0, "a.one", Some(1)),
-        theirs(1, "a.two", Some(1)),
-        theirs(2, "b", Some(1)),
-    ];
-    let two = [
-        ours(None, "a.two", Some(1)),
-        ours(None, "a.three", Some(1)),
-        ours(None, "b.one", Some(1)),
-    ];
-    assert_eq!(
-        found(&theirs, &two, &[]),
-        Ok(vec![Some((1, By::Process)), None, Some((2, By::Process))])
-    );
+    let theirs = [theirs(0, "a.one", Some(1)), theirs(1, "a.two", Some(1)), theirs(2, "b", Some(1))];
+    let two = [ours(None, "a.two", Some(1)), ours(None, "a.three", Some(1)), ours(None, "b.one", Some(1))];
+    assert_eq!(found(&theirs, &two, &[]), Ok(vec![Some((1, By::Process)), None, Some((2, By::Process))]));
     // Which of both it is, nobody can say.
     let short = [ours(None, "a", Some(1))];
     assert_eq!(found(&theirs, &short, &[]), Ok(vec![None]));

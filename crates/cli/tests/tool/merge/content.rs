@@ -15,11 +15,7 @@ use crate::tool::support::{Scratch, text};
 #[test]
 fn everything_is_where_and_when_it_happened() {
     // Two nanoseconds of the anchors and of Score-P's offsets, each, are five ticks; a microsecond is one.
-    for (timer, most) in [
-        (Timer::Counter, 8),
-        (Timer::MonotonicRaw, 4),
-        (Timer::Realtime, 2),
-    ] {
+    for (timer, most) in [(Timer::Counter, 8), (Timer::MonotonicRaw, 4), (Timer::Realtime, 2)] {
         let scorep = ScoreP::new(timer);
         let job = Job::new(&scorep, &Nccl::new());
         let merged = job.merged();
@@ -32,22 +28,14 @@ fn everything_is_where_and_when_it_happened() {
                 events.map(|event| event.time).collect()
             };
             let mpi = times(LocationRef::new(rank), |kind| {
-                matches!(
-                    kind,
-                    EventKind::Enter(ALLREDUCE) | EventKind::Leave(ALLREDUCE)
-                )
+                matches!(kind, EventKind::Enter(ALLREDUCE) | EventKind::Leave(ALLREDUCE))
             });
-            let nccl = times(ours(rank), |kind| {
-                matches!(kind, EventKind::Enter(_) | EventKind::Leave(_))
-            });
+            let nccl = times(ours(rank), |kind| matches!(kind, EventKind::Enter(_) | EventKind::Leave(_)));
             let truth = [MPI[0].0, MPI[0].1, NCCL.0, NCCL.1, MPI[1].0, MPI[1].1];
             let there = [mpi[0], mpi[1], nccl[0], nccl[1], mpi[2], mpi[3]];
             for (truth, there) in truth.into_iter().zip(there) {
                 let truth = scorep.time(truth);
-                assert!(
-                    there.abs_diff(truth) <= most,
-                    "{timer:?} rank {rank}: {there} for {truth}"
-                );
+                assert!(there.abs_diff(truth) <= most, "{timer:?} rank {rank}: {there} for {truth}");
             }
             // NCCL is called 2 µs after MPI on each rank, and that is what is seen.
             assert!(there.is_sorted(), "{timer:?} rank {rank}: {there:?}");
@@ -63,54 +51,31 @@ fn the_trace_of_score_p_is_as_it_was() {
     let mut there = events(&after);
     let events_before = events(&before);
     for (location, events) in &events_before {
-        assert_eq!(
-            there.remove(location).as_ref(),
-            Some(events),
-            "{location:?}"
-        );
+        assert_eq!(there.remove(location).as_ref(), Some(events), "{location:?}");
         for file in [Archive::event_file, Archive::definition_file] {
             let bytes = |archive| std::fs::read(file(archive, *location)).expect("a file");
             assert_eq!(bytes(&before), bytes(&after), "byte for byte");
         }
     }
-    assert_eq!(
-        there.keys().copied().collect::<Vec<_>>(),
-        [ours(0), ours(1), ours(2)]
-    );
+    assert_eq!(there.keys().copied().collect::<Vec<_>>(), [ours(0), ours(1), ours(2)]);
     let all = after.verbatim_definitions().expect("definitions");
     let mut all = all.iter();
     for definition in before.verbatim_definitions().expect("definitions") {
         let is_there = match &definition {
             Definition::ClockProperties { .. } => continue,
             // MPI's list of locations goes on with NCCL's.
-            Definition::Group {
-                this,
-                members,
-                group_type: 4,
-                ..
-            } => all.any(|other| match other {
-                Definition::Group {
-                    this: same,
-                    members: more,
-                    ..
-                } => this == same && more.starts_with(members) && more.len() == members.len() + 3,
+            Definition::Group { this, members, group_type: 4, .. } => all.any(|other| match other {
+                Definition::Group { this: same, members: more, .. } => {
+                    this == same && more.starts_with(members) && more.len() == members.len() + 3
+                }
                 _ => false,
             }),
             definition => all.any(|other| other == definition),
         };
         assert!(is_there, "not there, or not in this order: {definition:?}");
     }
-    assert_eq!(
-        after.creator(),
-        concat!(
-            "Score-P 8.4, nccl-profiler-otf2 ",
-            env!("CARGO_PKG_VERSION")
-        )
-    );
-    assert_eq!(
-        after.property("OTF2::MPI_COMMUNICATION_COMPLETE"),
-        Some("true")
-    );
+    assert_eq!(after.creator(), concat!("Score-P 8.4, nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(after.property("OTF2::MPI_COMMUNICATION_COMPLETE"), Some("true"));
     assert_eq!(after.property("NCCL::VERSION"), Some("2.28.9"));
     assert_eq!(after.property("NCCL::MERGED::CLOCK"), Some("anchors"));
 }
@@ -119,10 +84,7 @@ fn the_trace_of_score_p_is_as_it_was() {
 #[test]
 fn local_definitions_keep_their_chunks() {
     let small = ScoreP::new(Timer::Counter);
-    let large = ScoreP {
-        has_large_tables: true,
-        ..ScoreP::new(Timer::Counter)
-    };
+    let large = ScoreP { has_large_tables: true, ..ScoreP::new(Timer::Counter) };
     for (scorep, chunk_bytes) in [(small, otf2::DEFINITIONS_CHUNK_BYTES), (large, 256 << 10)] {
         let job = Job::new(&scorep, &Nccl::new());
         let file = open(&job.scorep).definition_file(LocationRef::new(1));
@@ -150,19 +112,10 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
         let location = &definitions.locations[&ours(rank)];
         let gpu = &definitions.location_groups[&location.group];
         let process = &definitions.location_groups[&gpu.creator];
-        assert_eq!(
-            definitions.string(gpu.name),
-            Some(&*format!("GPU of rank {rank}"))
-        );
-        assert_eq!(
-            definitions.string(process.name),
-            Some(&*format!("MPI Rank {rank}"))
-        );
+        assert_eq!(definitions.string(gpu.name), Some(&*format!("GPU of rank {rank}")));
+        assert_eq!(definitions.string(process.name), Some(&*format!("MPI Rank {rank}")));
         assert_eq!(gpu.system_tree_parent, process.system_tree_parent);
-        let said = process
-            .properties
-            .iter()
-            .map(|(name, _)| definitions.string(*name));
+        let said = process.properties.iter().map(|(name, _)| definitions.string(*name));
         assert!(said.flatten().any(|name| name == "NCCL::PROCESS_ID"));
         let [enter, _, end, _] = &events[&ours(rank)][..] else {
             panic!("four events");
@@ -172,18 +125,12 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
         };
         let region = &definitions.regions[&region];
         assert_eq!(definitions.string(region.name), Some("ncclAllReduce"));
-        let [
-            (attribute, AttributeValue::String(value)),
-            (id, AttributeValue::U64(event)),
-        ] = enter.attributes[..]
+        let [(attribute, AttributeValue::String(value)), (id, AttributeValue::U64(event))] = enter.attributes[..]
         else {
             panic!("{enter:?}");
         };
         let name = definitions.attributes[&id].name;
-        assert_eq!(
-            (definitions.string(name), event),
-            (Some("nccl.event"), 100 + rank + 1)
-        );
+        assert_eq!((definitions.string(name), event), (Some("nccl.event"), 100 + rank + 1));
         let name = definitions.attributes[&attribute].name;
         assert_eq!(definitions.string(name), Some("nccl.timing"));
         assert_eq!(definitions.string(value), Some("shown by"));
@@ -196,14 +143,10 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
         assert_eq!(group.members, [3, 4, 5]);
     }
     let lists = definitions.groups.values();
-    let mut lists = lists.filter(|group| {
-        group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi
-    });
+    let mut lists =
+        lists.filter(|group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi);
     let members = [0, 1, 2].map(|rank| ours(rank).get());
-    assert_eq!(
-        lists.next().map(|list| &list.members[3..]),
-        Some(&members[..])
-    );
+    assert_eq!(lists.next().map(|list| &list.members[3..]), Some(&members[..]));
     assert!(lists.next().is_none(), "one list");
     // Three hosts' nodes, not five: NCCL's are Score-P's.
     assert_eq!(definitions.system_tree_nodes.len(), 3);
@@ -214,12 +157,7 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
 fn readers_are_silent() {
     let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());
     let anchor = job.merged().join("traces.otf2");
-    match Command::new("otf2-print")
-        .arg("-Werror")
-        .arg("-A")
-        .arg(&anchor)
-        .output()
-    {
+    match Command::new("otf2-print").arg("-Werror").arg("-A").arg(&anchor).output() {
         Ok(printed) => {
             assert!(printed.status.success(), "{}", text(&printed.stderr));
             assert_eq!(text(&printed.stderr), "");
@@ -233,26 +171,17 @@ fn readers_are_silent() {
     if !has_otf2.is_ok_and(|output| output.status.success()) {
         return skip("Python's otf2 is not installed (cargo xtask setup)");
     }
-    let read = Command::new(&python)
-        .args(["-c", program])
-        .arg(&anchor)
-        .output();
+    let read = Command::new(&python).args(["-c", program]).arg(&anchor).output();
     let read = read.expect("Python runs");
     assert_eq!(text(&read.stderr), "");
-    assert_eq!(
-        text(&read.stdout).trim(),
-        (RANKS * (12 + 14 + 4)).to_string()
-    );
+    assert_eq!(text(&read.stdout).trim(), (RANKS * (12 + 14 + 4)).to_string());
 }
 
 #[test]
 fn a_real_trace_of_score_ps_is_unchanged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample");
     let scratch = Scratch::new();
-    let nccl = Nccl {
-        other_processes: 50_000,
-        ..Nccl::new()
-    };
+    let nccl = Nccl { other_processes: 50_000, ..Nccl::new() };
     nccl.write(&scratch.join("nccl"));
     let merge = |options: &[&str]| {
         let mut tool = scratch.tool();
@@ -262,37 +191,21 @@ fn a_real_trace_of_score_ps_is_unchanged() {
     // The trace is of another machine: there is no true way to lay one over the other.
     let output = merge(&["-o", "out"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--align-start"),
-        "{}",
-        text(&output.stderr)
-    );
+    assert!(text(&output.stderr).contains("--align-start"), "{}", text(&output.stderr));
     let output = merge(&["-o", "out", "--align-start", "0.1"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     checked(&scratch, &scratch.join("out"));
-    let printed = |anchor: &Path| {
-        Command::new("otf2-print")
-            .arg("-Werror")
-            .arg(anchor)
-            .output()
-    };
+    let printed = |anchor: &Path| Command::new("otf2-print").arg("-Werror").arg(anchor).output();
     let Ok(before) = printed(&folder.join("traces.otf2")) else {
         return skip("otf2-print is not installed");
     };
     let after = printed(&scratch.join("out/traces.otf2")).expect("otf2-print runs");
-    assert!(
-        after.status.success() && after.stderr.is_empty(),
-        "{}",
-        text(&after.stderr)
-    );
+    assert!(after.status.success() && after.stderr.is_empty(), "{}", text(&after.stderr));
     let (before, after) = (text(&before.stdout), text(&after.stdout));
     assert_eq!(before.lines().count(), 437);
     let mut lines = after.lines();
     for line in before.lines() {
-        assert!(
-            lines.any(|other| other == line),
-            "not there, or not in this order: {line}"
-        );
+        assert!(lines.any(|other| other == line), "not there, or not in this order: {line}");
     }
     // The four events of each of three ranks, and the attribute of each first one.
     assert_eq!(after.lines().count(), 437 + 3 * 5);
@@ -300,10 +213,7 @@ fn a_real_trace_of_score_ps_is_unchanged() {
 
 /// Says that something is skipped, which is a failure in CI.
 fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "must not be skipped in CI: {reason}"
-    );
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: {reason}");
     say(&format!("skipped: {reason}"));
 }
 

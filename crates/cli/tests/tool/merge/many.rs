@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use otf2::verbatim::Definition;
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, CommRef, GroupRef, LocationGroupRef,
-    LocationRef, MappingType, RegionRef, StringRef, SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, CommRef, GroupRef, LocationGroupRef, LocationRef,
+    MappingType, RegionRef, StringRef, SystemTreeNodeRef,
 };
 use serde_json::Value;
 
@@ -19,13 +19,8 @@ const PROCESS_ID: AttributeRef = AttributeRef::new(0);
 const SPAN: [Moment; 4] = [SECOND, 2 * SECOND, 3 * SECOND, 6 * SECOND];
 
 /// What this project's writer gives each process a table for, of what it uses.
-const TABLES: [MappingType; 5] = [
-    MappingType::String,
-    MappingType::Attribute,
-    MappingType::Region,
-    MappingType::Comm,
-    MappingType::Metric,
-];
+const TABLES: [MappingType; 5] =
+    [MappingType::String, MappingType::Attribute, MappingType::Region, MappingType::Comm, MappingType::Metric];
 
 /// A definition of a text for each name, in order: a job of many has too many to look for.
 #[derive(Default)]
@@ -138,8 +133,7 @@ fn scorep(directory: &Path, ranks: &[u32], has_mpi: bool) -> PathBuf {
     std::fs::create_dir_all(directory).expect("a directory");
     let settings = "SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='clock_gettime'\n";
     std::fs::write(directory.join("scorep.cfg"), settings).expect("settings");
-    let mut archive =
-        ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
+    let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
     archive.set_creator("Score-P 8.4").expect("a creator");
     let none = Attributes::NONE;
     let [begin, .., end] = SPAN.map(|at| number(HOSTS[0].raw(at)));
@@ -166,11 +160,7 @@ fn scorep(directory: &Path, ranks: &[u32], has_mpi: bool) -> PathBuf {
         let group = LocationGroupRef::new(place);
         all.push(Definition::LocationGroup {
             this: group,
-            name: texts.add(if has_mpi {
-                format!("MPI Rank {rank}")
-            } else {
-                "Process".to_owned()
-            }),
+            name: texts.add(if has_mpi { format!("MPI Rank {rank}") } else { "Process".to_owned() }),
             group_type: 1,
             parent: node,
             creator: LocationGroupRef::UNDEFINED,
@@ -185,11 +175,7 @@ fn scorep(directory: &Path, ranks: &[u32], has_mpi: bool) -> PathBuf {
     });
     if has_mpi {
         let name = texts.add("MPI");
-        all.push(Definition::Paradigm {
-            paradigm: 4,
-            name,
-            class: 0,
-        });
+        all.push(Definition::Paradigm { paradigm: 4, name, class: 0 });
         let ranks = u32::try_from(ranks.len()).expect("few");
         communicator(4, ranks, name, &mut all);
     }
@@ -200,13 +186,7 @@ fn scorep(directory: &Path, ranks: &[u32], has_mpi: bool) -> PathBuf {
 /// What all clocks showed at a moment.
 fn anchor(at: Moment) -> String {
     let clocks = HOSTS[0];
-    format!(
-        "{} {} {} {}",
-        clocks.ticks(at),
-        clocks.monotonic(at),
-        clocks.raw(at),
-        clocks.realtime(at)
-    )
+    format!("{} {} {} {}", clocks.ticks(at), clocks.monotonic(at), clocks.raw(at), clocks.realtime(at))
 }
 
 /// What this project writes of them all.
@@ -238,19 +218,13 @@ fn nccl(directory: &Path, ranks: u32) -> PathBuf {
         let id = AttributeValue::U64(process_id(rank));
         let values = [id, AttributeValue::U64(rank.into()), source, anchors];
         for (name, value) in names.into_iter().zip(values) {
-            all.push(Definition::LocationGroupProperty {
-                of: this,
-                name,
-                value,
-            });
+            all.push(Definition::LocationGroupProperty { of: this, name, value });
         }
     }
     for (rank, node) in (0..ranks).zip(nodes) {
         let of = LocationRef::new(rank.into());
         let mut writer = archive.event_writer(of).expect("a writer");
-        let written = writer
-            .enter(begin, REGION, none)
-            .and_then(|()| writer.leave(end, REGION, none));
+        let written = writer.enter(begin, REGION, none).and_then(|()| writer.leave(end, REGION, none));
         written.expect("events");
         writer.close().expect("events");
         let mut local = archive.local_definitions(of).expect("a writer");
@@ -273,11 +247,7 @@ fn nccl(directory: &Path, ranks: u32) -> PathBuf {
         all.push(location(of.get(), name, 2, gpu));
     }
     let name = texts.add("NCCL");
-    all.push(Definition::Paradigm {
-        paradigm: 4,
-        name,
-        class: 0,
-    });
+    all.push(Definition::Paradigm { paradigm: 4, name, class: 0 });
     communicator(4, ranks, name, &mut all);
     define(archive, texts, all);
     directory.to_owned()

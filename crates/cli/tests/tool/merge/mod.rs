@@ -47,11 +47,7 @@ struct Job {
 impl Job {
     fn new(scorep: &ScoreP, nccl: &Nccl) -> Self {
         let scratch = Scratch::new();
-        Self {
-            scorep: scorep.write(&scratch.join("scorep")),
-            nccl: nccl.write(&scratch.join("nccl")),
-            scratch,
-        }
+        Self { scorep: scorep.write(&scratch.join("scorep")), nccl: nccl.write(&scratch.join("nccl")), scratch }
     }
 
     fn merge(&self, options: &[&str]) -> Output {
@@ -83,12 +79,7 @@ impl Job {
 }
 
 fn checked(scratch: &Scratch, directory: &Path) {
-    let output = scratch
-        .tool()
-        .arg("check")
-        .arg("--strict")
-        .arg(directory)
-        .output();
+    let output = scratch.tool().arg("check").arg("--strict").arg(directory).output();
     let output = output.expect("the tool runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
 }

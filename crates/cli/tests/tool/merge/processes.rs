@@ -24,8 +24,7 @@ fn processes_are_found_and_named() {
     };
     let expected = |added: u64, ranks: [u64; 3], by: [&str; 3]| -> Vec<(u64, u64, String)> {
         let all = (0..).zip(ranks).zip(by);
-        all.map(|((ours, theirs), by)| (process_id(ours) + added, theirs, by.to_owned()))
-            .collect()
+        all.map(|((ours, theirs), by)| (process_id(ours) + added, theirs, by.to_owned())).collect()
     };
     let scorep = ScoreP::new(Timer::Counter);
     let job = Job::new(&scorep, &Nccl::new());
@@ -34,38 +33,21 @@ fn processes_are_found_and_named() {
     assert_eq!(found["clock"], "anchors");
     assert_eq!(found["archive"], Value::Null);
     // Rank 0 begins 1.010002 s after the trace.
-    let begins = found["pairs"][0]["begins_after_ns"]
-        .as_i64()
-        .expect("a time");
+    let begins = found["pairs"][0]["begins_after_ns"].as_i64().expect("a time");
     assert!((begins - 1_010_002_000).abs() < 10, "{begins}");
     assert!(!job.scratch.join("out").exists(), "nothing is written");
     let swapped = job.json(&["--dry-run", "--map", "0=1", "--map", "alpha:1017=0"]);
-    assert_eq!(
-        pids(&swapped),
-        expected(0, [1, 0, 2], ["map", "map", "process"])
-    );
-    let others = Nccl {
-        other_processes: 500,
-        ..Nccl::new()
-    };
+    assert_eq!(pids(&swapped), expected(0, [1, 0, 2], ["map", "map", "process"]));
+    let others = Nccl { other_processes: 500, ..Nccl::new() };
     let job = Job::new(&scorep, &others);
     let found = job.json(&["--dry-run"]);
     assert_eq!(pids(&found), expected(500, [0, 1, 2], ["rank"; 3]));
-    let job = Job::new(
-        &scorep,
-        &Nccl {
-            has_ranks: false,
-            ..others
-        },
-    );
+    let job = Job::new(&scorep, &Nccl { has_ranks: false, ..others });
     let found = job.json(&["--dry-run"]);
     assert_eq!(pids(&found), expected(500, [0, 1, 2], ["communicator"; 3]));
     let map = ["--dry-run", "--map", "alpha:1500=7"];
     job.refused(&map, "there is no rank 7 in Score-P's trace");
-    let silent = ScoreP {
-        has_process_ids: false,
-        ..scorep
-    };
+    let silent = ScoreP { has_process_ids: false, ..scorep };
     let job = Job::new(&silent, &Nccl::new());
     let found = job.json(&["--dry-run"]);
     assert_eq!(pids(&found), expected(0, [0, 1, 2], ["rank"; 3]));
@@ -75,23 +57,11 @@ fn processes_are_found_and_named() {
 fn what_does_not_fit_is_refused() {
     let out = ["-o", "out"];
     let scorep = ScoreP::new(Timer::Counter);
-    let job = Job::new(
-        &scorep,
-        &Nccl {
-            has_anchors: false,
-            ..Nccl::new()
-        },
-    );
+    let job = Job::new(&scorep, &Nccl { has_anchors: false, ..Nccl::new() });
     job.refused(&out, "does not say what its clocks showed");
     assert!(!job.scratch.join("out").exists());
     // The hosts ran for an hour before the job began.
-    let job = Job::new(
-        &scorep,
-        &Nccl {
-            earlier: 3_600 * SECOND,
-            ..Nccl::new()
-        },
-    );
+    let job = Job::new(&scorep, &Nccl { earlier: 3_600 * SECOND, ..Nccl::new() });
     job.refused(&out, "begins 3601 s after Score-P's trace");
     let guess = job.json(&["--align-start", "0.5", "-o", "out"]);
     assert_eq!(guess["clock"], "guess");
@@ -101,20 +71,10 @@ fn what_does_not_fit_is_refused() {
     let second = u64::try_from(made_up::HOSTS[0].ticks_per_second).expect("a rate");
     // Rank 2 is on the host whose wall clock is behind, and so the first.
     let behind = begin - scorep.time(SECOND) - second / 2;
-    assert!(
-        behind.abs_diff(second / 1000 * 8) < second / 1000,
-        "{behind}"
-    );
+    assert!(behind.abs_diff(second / 1000 * 8) < second / 1000, "{behind}");
     job.refused(&out, "out exists already");
-    job.refused(
-        &["-o", "out2", "--align-start=-1"],
-        "not a number of seconds",
-    );
-    let again = job
-        .scratch
-        .tool()
-        .args(["merge", "out", "nccl", "-o", "out2"])
-        .output();
+    job.refused(&["-o", "out2", "--align-start=-1"], "not a number of seconds");
+    let again = job.scratch.tool().args(["merge", "out", "nccl", "-o", "out2"]).output();
     let said = text(&again.expect("the tool runs").stderr);
     assert!(said.contains("is merged already"), "{said}");
     let words = ["merge", "nccl", "nccl", "-o", "out2"];
@@ -125,9 +85,7 @@ fn what_does_not_fit_is_refused() {
     job.refused(&["-o", "out2"], "SCOREP_TIMER='sundial'");
     std::fs::remove_file(job.scorep.join("traces.otf2")).expect("gone");
     job.refused(&["-o", "out2"], "with SCOREP_ENABLE_TRACING=true");
-    let left: Vec<_> = std::fs::read_dir(job.scratch.path())
-        .expect("a directory")
-        .collect();
+    let left: Vec<_> = std::fs::read_dir(job.scratch.path()).expect("a directory").collect();
     // The plugin of all tests of the tool, both archives and the merged one.
     assert_eq!(left.len(), 4, "{left:?}");
 }

@@ -11,17 +11,10 @@ use crate::tool::support::{Scratch, text};
 /// As torchrun's jobs: every process has a trace of its own, with the clock of its host.
 #[test]
 fn traces_of_single_processes_become_one() {
-    for (timer, most) in [
-        (Timer::Counter, 12),
-        (Timer::MonotonicRaw, 6),
-        (Timer::Realtime, 3),
-    ] {
+    for (timer, most) in [(Timer::Counter, 12), (Timer::MonotonicRaw, 6), (Timer::Realtime, 3)] {
         let scratch = Scratch::new();
         Nccl::new().write(&scratch.join("nccl"));
-        let single = |rank| ScoreP {
-            only: Some(rank),
-            ..ScoreP::new(timer)
-        };
+        let single = |rank| ScoreP { only: Some(rank), ..ScoreP::new(timer) };
         // Not in the order of ranks.
         for rank in [1, 2, 0] {
             single(rank).write(&scratch.join(&format!("s{}", 9 - rank)));
@@ -43,25 +36,19 @@ fn traces_of_single_processes_become_one() {
                 rank => format!("rank {rank}: Process"),
             };
             assert_eq!(definitions.string(process.name), Some(&*name));
-            let host = if rank == 2 {
-                "beta.cluster.example"
-            } else {
-                "alpha.cluster.example"
-            };
+            let host = if rank == 2 { "beta.cluster.example" } else { "alpha.cluster.example" };
             assert_eq!(definitions.string(node.name), Some(host));
             let location = &definitions.locations[&ours(rank)];
             let gpu = &definitions.location_groups[&location.group];
             assert_eq!(gpu.creator, master.group);
             let names = |location: LocationRef| -> Vec<(&str, u64)> {
-                let enters = events[&location]
-                    .iter()
-                    .filter_map(|event| match &event.kind {
-                        EventKind::Enter(region) => {
-                            let name = definitions.string(definitions.regions[region].name);
-                            Some((name.expect("a name"), event.time))
-                        }
-                        _ => None,
-                    });
+                let enters = events[&location].iter().filter_map(|event| match &event.kind {
+                    EventKind::Enter(region) => {
+                        let name = definitions.string(definitions.regions[region].name);
+                        Some((name.expect("a name"), event.time))
+                    }
+                    _ => None,
+                });
                 enters.collect()
             };
             let all = [names(LocationRef::new(rank)), names(ours(rank))].concat();
@@ -80,10 +67,7 @@ fn traces_of_single_processes_become_one() {
                 let expected = i128::from(single(0).time(truth)) + wrong(truth);
                 assert_eq!(name, truth_name);
                 let off = i128::from(at) - expected;
-                assert!(
-                    off.abs() <= most,
-                    "{timer:?} rank {rank} {name}: off by {off}"
-                );
+                assert!(off.abs() <= most, "{timer:?} rank {rank} {name}: off by {off}");
             }
             // On each rank, NCCL is called 2 µs after what was before.
             let leave = events[&LocationRef::new(rank)].iter().find(|event| {
@@ -93,10 +77,7 @@ fn traces_of_single_processes_become_one() {
             let leave = leave.expect("a leave").time;
             let two = single(0).time(NCCL.0) - single(0).time(MPI[0].1);
             let between = events[&ours(rank)][0].time - leave;
-            assert!(
-                between.abs_diff(two) <= 8,
-                "{timer:?} rank {rank}: {between} for {two}"
-            );
+            assert!(between.abs_diff(two) <= 8, "{timer:?} rank {rank}: {between} for {two}");
         }
         // What all traces have alike is there once, but for lists that hold what processes have.
         let mains = definitions.regions.values();
@@ -113,10 +94,7 @@ fn several_traces_are_of_single_processes() {
     let scratch = Scratch::new();
     Nccl::new().write(&scratch.join("nccl"));
     ScoreP::new(Timer::Counter).write(&scratch.join("all"));
-    let only = ScoreP {
-        only: Some(0),
-        ..ScoreP::new(Timer::Counter)
-    };
+    let only = ScoreP { only: Some(0), ..ScoreP::new(Timer::Counter) };
     only.write(&scratch.join("one"));
     let refused = |words: &[&str], reason: &str| {
         let output = scratch.tool().arg("merge").args(words).output();
@@ -125,17 +103,8 @@ fn several_traces_are_of_single_processes() {
         let said = text(&output.stderr);
         assert!(said.contains(reason), "{reason}: {said}");
     };
-    refused(
-        &["all", "one", "nccl", "-o", "out"],
-        "several traces of Score-P's can be merged where each is of one",
-    );
-    refused(
-        &["one", "all", "-o", "out"],
-        "none of these archives is NCCL's",
-    );
+    refused(&["all", "one", "nccl", "-o", "out"], "several traces of Score-P's can be merged where each is of one");
+    refused(&["one", "all", "-o", "out"], "none of these archives is NCCL's");
     refused(&["one", "nccl", "-o", "out"], "no process of Score-P's for");
-    refused(
-        &["one", "one", "nccl", "--map", "0=0", "-o", "out"],
-        "several processes are rank 0",
-    );
+    refused(&["one", "one", "nccl", "--map", "0=0", "-o", "out"], "several processes are rank 0");
 }

@@ -17,12 +17,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     spoiled("A04", |fixture| {
         let wrong = Step::EnterUnfinished(300, BROADCAST);
-        set(
-            fixture,
-            0,
-            |step| matches!(step, Step::Enter(300, ..)),
-            wrong,
-        );
+        set(fixture, 0, |step| matches!(step, Step::Enter(300, ..)), wrong);
     }),
     spoiled("A05", |fixture| {
         fixture.property("NCCL::COUNT::COMMUNICATORS_LOST", "1");

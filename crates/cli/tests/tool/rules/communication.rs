@@ -113,9 +113,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     spoiled("C03", |fixture| {
         fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..)));
     }),
-    spoiled("C03", |fixture| {
-        fixture.ranks[1].insert(0, Step::IrecvRequest(101, 7))
-    }),
+    spoiled("C03", |fixture| fixture.ranks[1].insert(0, Step::IrecvRequest(101, 7))),
     // Different operations, and different bytes where none is special.
     spoiled("C05", |fixture| {
         let wrong = Step::End(200, CollectiveOp::Allgather, None, 8192, 8192);

@@ -13,11 +13,7 @@ pub(super) const CASES: &[Case] = &[
         fs::remove_file(trace.join("traces.def")).expect("removed");
     }),
     damaged("S02", |trace| {
-        patch(
-            &trace.join("traces.otf2"),
-            &[1, 1, 3, 0, 0, 0],
-            &[1, 1, 4, 0, 0, 0],
-        );
+        patch(&trace.join("traces.otf2"), &[1, 1, 3, 0, 0, 0], &[1, 1, 4, 0, 0, 0]);
     }),
     // The resolution, 10⁹.
     damaged("S03", |trace| {
@@ -33,19 +29,11 @@ pub(super) const CASES: &[Case] = &[
     }),
     // A node of the system tree that is in itself.
     damaged("S06", |trace| {
-        patch_definitions(
-            trace,
-            &[0x0c, 6, 0, 1, 4, 1, 5, 0xff],
-            &[0x0c, 6, 0, 1, 4, 1, 5, 0],
-        );
+        patch_definitions(trace, &[0x0c, 6, 0, 1, 4, 1, 5, 0xff], &[0x0c, 6, 0, 1, 4, 1, 5, 0]);
     }),
     // A communicator that is its own parent.
     damaged("S07", |trace| {
-        patch_definitions(
-            trace,
-            &[0x16, 7, 0, 1, 6, 1, 1, 0xff],
-            &[0x16, 7, 0, 1, 6, 1, 1, 0],
-        );
+        patch_definitions(trace, &[0x16, 7, 0, 1, 6, 1, 1, 0xff], &[0x16, 7, 0, 1, 6, 1, 1, 0]);
     }),
     damaged("S08", |trace| {
         let file = trace.join("traces/4294967296.evt");
@@ -75,12 +63,7 @@ pub(super) const CASES: &[Case] = &[
     spoiled("S14", |fixture| fixture.attribute_type = AttributeType::F64),
     spoiled("S15", |fixture| {
         let value = MetricValue::F64(1.0);
-        set(
-            fixture,
-            0,
-            |step| matches!(step, Step::Metric(..)),
-            Step::Metric(452, value),
-        );
+        set(fixture, 0, |step| matches!(step, Step::Metric(..)), Step::Metric(452, value));
     }),
     spoiled("S16", |fixture| {
         fixture.listed = vec![1, 0];
@@ -109,11 +92,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
         also: &[],
         spoil: |fixture| *fixture = Fixture::aligned(),
         damage: |trace| {
-            patch(
-                &trace.join("traces/1.def"),
-                &1_000_000_100_u32.to_le_bytes(),
-                &50_u32.to_le_bytes(),
-            );
+            patch(&trace.join("traces/1.def"), &1_000_000_100_u32.to_le_bytes(), &50_u32.to_le_bytes());
         },
     },
 ];

@@ -89,8 +89,7 @@ pub(super) const CASES: &[Case] = &[
 /// Rules that can be broken in another way as well.
 pub(super) const OTHER_CASES: &[Case] = &[
     spoiled("T12", |fixture| {
-        let clock =
-            "part: cupti: 4 samples, residual 0 ns, uncertainty 5 ns, pace +0 ppb, set 1 times";
+        let clock = "part: cupti: 4 samples, residual 0 ns, uncertainty 5 ns, pace +0 ppb, set 1 times";
         fixture.property("NCCL::GPU::CLOCKS::LIST", clock);
     }),
     // The operation is on a thread of the process, its channel on the GPU.

@@ -2,9 +2,9 @@
 
 use otf2::verbatim::Definition;
 use otf2::{
-    AttributeRef, AttributeValue, CallingContextRef, CommRef, GroupRef, IoFileRef, IoHandleRef,
-    IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef,
-    RegionRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
+    AttributeRef, AttributeValue, CallingContextRef, CommRef, GroupRef, IoFileRef, IoHandleRef, IoParadigmRef,
+    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, SourceCodeLocationRef,
+    StringRef, SystemTreeNodeRef,
 };
 
 use super::{ScoreP, WINDOW, WORK, WORLD};
@@ -34,11 +34,7 @@ impl ScoreP {
     fn paradigms_and_hosts(&self, texts: &mut Texts, all: &mut Vec<Definition>) {
         let mut text = |text: &str| texts.get(text);
         if self.only.is_none() {
-            all.push(Definition::Paradigm {
-                paradigm: 4,
-                name: text("MPI"),
-                class: 0,
-            });
+            all.push(Definition::Paradigm { paradigm: 4, name: text("MPI"), class: 0 });
             all.push(Definition::ParadigmProperty {
                 paradigm: 4,
                 property: 0,
@@ -67,19 +63,11 @@ impl ScoreP {
                 class_name: text("node"),
                 parent: SystemTreeNodeRef::new(0),
             });
-            all.push(Definition::SystemTreeNodeDomain {
-                of: SystemTreeNodeRef::new(number),
-                domain: 1,
-            });
+            all.push(Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(number), domain: 1 });
         }
     }
 
-    fn locations(
-        &self,
-        events: &[(LocationRef, u64)],
-        texts: &mut Texts,
-        all: &mut Vec<Definition>,
-    ) {
+    fn locations(&self, events: &[(LocationRef, u64)], texts: &mut Texts, all: &mut Vec<Definition>) {
         let has_mpi = self.only.is_none();
         let mut text = |text: &str| texts.get(text);
         for group in 0..if has_mpi { RANKS } else { 1 } {
@@ -101,11 +89,7 @@ impl ScoreP {
             let thread = location.get() >> 32;
             all.push(Definition::Location {
                 this: *location,
-                name: text(if thread == 0 {
-                    "Master thread"
-                } else {
-                    "Pthread thread 1"
-                }),
+                name: text(if thread == 0 { "Master thread" } else { "Pthread thread 1" }),
                 location_type: 1,
                 number_of_events: *events,
                 group: LocationGroupRef::new(u32::try_from(rank).expect("few")),
@@ -131,11 +115,7 @@ impl ScoreP {
             });
         }
         // In the order of ranks, as Score-P lists masters only.
-        let groups = [
-            (0, 4, vec![0, 1, 2]),
-            (1, 5, vec![0, 1, 2]),
-            (2, 6, Vec::new()),
-        ];
+        let groups = [(0, 4, vec![0, 1, 2]), (1, 5, vec![0, 1, 2]), (2, 6, Vec::new())];
         for (number, group_type, members) in groups.into_iter().filter(|_| has_mpi) {
             all.push(Definition::Group {
                 this: GroupRef::new(number),
@@ -157,12 +137,7 @@ impl ScoreP {
             });
         }
         if has_mpi {
-            all.push(Definition::RmaWin {
-                this: WINDOW,
-                name: text("Win 0"),
-                comm: WORLD,
-                flags: 1,
-            });
+            all.push(Definition::RmaWin { this: WINDOW, name: text("Win 0"), comm: WORLD, flags: 1 });
         }
     }
 }
@@ -194,22 +169,14 @@ fn others(texts: &mut Texts, all: &mut Vec<Definition>) {
         scope_kind: 1,
         scope: 0,
     });
-    all.push(Definition::Parameter {
-        this: ParameterRef::new(0),
-        name: text("step"),
-        parameter_type: 2,
-    });
+    all.push(Definition::Parameter { this: ParameterRef::new(0), name: text("step"), parameter_type: 2 });
     all.push(Definition::Attribute {
         this: AttributeRef::new(0),
         name: text("ProcessId"),
         description: text("Process identifier"),
         attribute_type: 4,
     });
-    all.push(Definition::SourceCodeLocation {
-        this: SourceCodeLocationRef::new(0),
-        file: text("train.c"),
-        line: 42,
-    });
+    all.push(Definition::SourceCodeLocation { this: SourceCodeLocationRef::new(0), file: text("train.c"), line: 42 });
     all.push(Definition::CallingContext {
         this: CallingContextRef::new(0),
         region: WORK,

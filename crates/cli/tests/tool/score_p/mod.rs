@@ -5,9 +5,9 @@ mod definitions;
 use std::path::{Path, PathBuf};
 
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, Collective,
-    CollectiveOp, CommRef, EventWriter, IoHandleRef, LocationRef, MappingType, MetricRef,
-    MetricValue, ParameterRef, RegionRef, RmaAccess, RmaWinRef, StringRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, Collective, CollectiveOp, CommRef,
+    EventWriter, IoHandleRef, LocationRef, MappingType, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess,
+    RmaWinRef, StringRef,
 };
 
 use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_id};
@@ -26,10 +26,8 @@ pub(crate) struct ScoreP {
 }
 
 /// When MPI_Allreduce is called and left by all ranks, twice.
-pub(crate) const MPI: [(Moment, Moment); 2] = [
-    (2 * SECOND, 2 * SECOND + 10_000_000),
-    (2 * SECOND + 30_004_000, 4 * SECOND),
-];
+pub(crate) const MPI: [(Moment, Moment); 2] =
+    [(2 * SECOND, 2 * SECOND + 10_000_000), (2 * SECOND + 30_004_000, 4 * SECOND)];
 
 const MAIN: RegionRef = RegionRef::new(0);
 pub(crate) const ALLREDUCE: RegionRef = RegionRef::new(1);
@@ -39,13 +37,7 @@ const WORLD: CommRef = CommRef::new(0);
 
 impl ScoreP {
     pub(crate) fn new(timer: Timer) -> Self {
-        Self {
-            timer,
-            has_settings: true,
-            has_process_ids: true,
-            has_large_tables: false,
-            only: None,
-        }
+        Self { timer, has_settings: true, has_process_ids: true, has_large_tables: false, only: None }
     }
 
     /// The time of the whole trace: that of rank 0's host.
@@ -79,12 +71,9 @@ impl ScoreP {
             std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
         }
         // Score-P's chunks of definitions are smaller than ours.
-        let mut archive =
-            ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
+        let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
         archive.set_creator("Score-P 8.4").expect("a creator");
-        archive
-            .set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true")
-            .expect("a property");
+        archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true").expect("a property");
         let mut events = Vec::new();
         for rank in (0..RANKS).filter(|rank| self.only.is_none_or(|only| only == *rank)) {
             for thread in 0..2 {
@@ -116,19 +105,10 @@ impl ScoreP {
             let own = host(rank).timer(self.timer, at);
             let all = self.clock().timer(self.timer, at);
             let offset = i64::try_from(all - own).expect("an offset");
-            local
-                .clock_offset(number(own), offset, 0.0)
-                .expect("an offset");
+            local.clock_offset(number(own), offset, 0.0).expect("an offset");
         }
-        local
-            .mapping_table_dense(MappingType::Comm, &[0, 1])
-            .expect("a table");
-        let large = [
-            MappingType::String,
-            MappingType::Region,
-            MappingType::Attribute,
-            MappingType::Parameter,
-        ];
+        local.mapping_table_dense(MappingType::Comm, &[0, 1]).expect("a table");
+        let large = [MappingType::String, MappingType::Region, MappingType::Attribute, MappingType::Parameter];
         // What is used stands for itself; the end is turned round.
         let table: Vec<u32> = (0..100).chain((100..30_000).rev()).collect();
         for mapping in large.into_iter().filter(|_| self.has_large_tables) {
@@ -137,12 +117,7 @@ impl ScoreP {
         local.close().expect("local definitions");
     }
 
-    fn master(
-        &self,
-        to: &mut EventWriter<'_>,
-        rank: u64,
-        at: impl Fn(Moment) -> u64,
-    ) -> otf2::Result<()> {
+    fn master(&self, to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
         let none = Attributes::NONE;
         let mut process = Attributes::new();
         if self.has_process_ids {
@@ -158,13 +133,8 @@ impl ScoreP {
                 continue;
             }
             to.mpi_collective_begin(at(enter), none)?;
-            let collective = Collective {
-                op: CollectiveOp::Allreduce,
-                comm: WORLD,
-                root: None,
-                bytes_sent: 24,
-                bytes_received: 24,
-            };
+            let collective =
+                Collective { op: CollectiveOp::Allreduce, comm: WORLD, root: None, bytes_sent: 24, bytes_received: 24 };
             to.mpi_collective_end(at(leave), &collective, none)?;
             to.leave(at(leave), ALLREDUCE, none)?;
         }
@@ -173,12 +143,7 @@ impl ScoreP {
     }
 
     /// What a thread beside MPI does: all that archives of Score-P's can have besides.
-    fn second(
-        &self,
-        to: &mut EventWriter<'_>,
-        rank: u64,
-        at: impl Fn(Moment) -> u64,
-    ) -> otf2::Result<()> {
+    fn second(&self, to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
         let none = Attributes::NONE;
         let at = |step: Moment| at(3 * SECOND + step * 1000);
         to.enter(at(0), WORK, none)?;
@@ -195,12 +160,7 @@ impl ScoreP {
             return Ok(());
         }
         to.rma_win_create(at(8), WINDOW, none)?;
-        let access = RmaAccess {
-            win: WINDOW,
-            remote: 0,
-            bytes: 8,
-            matching: 1,
-        };
+        let access = RmaAccess { win: WINDOW, remote: 0, bytes: 8, matching: 1 };
         to.rma_put(at(9), &access, none)?;
         to.rma_op_complete_blocking(at(10), WINDOW, 1, none)?;
         to.rma_win_destroy(at(11), WINDOW, none)

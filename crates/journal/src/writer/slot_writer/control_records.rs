@@ -14,23 +14,12 @@ use nccl_events::{CommInit, Kind, Name};
 impl SlotWriter {
     /// Records what the system's clocks show.
     pub fn clock_pair(&mut self, clocks: &ClockPair) {
-        let payload = [
-            clocks.monotonic_ns,
-            clocks.realtime_ns,
-            clocks.monotonic_raw_ns,
-            clocks.uncertainty_ticks,
-        ];
+        let payload = [clocks.monotonic_ns, clocks.realtime_ns, clocks.monotonic_raw_ns, clocks.uncertainty_ticks];
         let _full = self.put_at(kind::CLOCK_PAIR, 0, clocks.ticks, 0, payload);
     }
 
     /// Records a communicator's beginning: `begin_ticks` is when `init` was entered.
-    pub fn comm_init(
-        &mut self,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &CommInit<'_>,
-    ) {
+    pub fn comm_init(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         self.put_held();
         if !self.put_comm(kind::COMM_INIT, context, begin_ticks, repetition, comm) {
             self.lose(Lost::Communicator);
@@ -38,25 +27,12 @@ impl SlotWriter {
     }
 
     /// Records that a communicator is there, for when the record of its beginning is gone.
-    pub fn comm_known(
-        &mut self,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &CommInit<'_>,
-    ) {
+    pub fn comm_known(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         // A loss is told by the record of the beginning.
         let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
     }
 
-    fn put_comm(
-        &mut self,
-        record: u8,
-        context: u64,
-        begin_ticks: u64,
-        repetition: u32,
-        comm: &CommInit<'_>,
-    ) -> bool {
+    fn put_comm(&mut self, record: u8, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) -> bool {
         self.make_room_for_names();
         let name = self.name(comm.name);
         let payload = [
@@ -80,21 +56,14 @@ impl SlotWriter {
     /// Records that what is wanted was changed, by step ranges for one `context`; else that is 0.
     pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
         self.put_held();
-        let [before, after] = [switch.before, switch.after]
-            .map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
+        let [before, after] = [switch.before, switch.after].map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
         let (cause, turn) = match switch.cause {
             Cause::File => (0, None),
             Cause::Signal => (1, None),
             Cause::Steps(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
         };
         let window = turn.and_then(|turn| turn.range);
-        let payload = [
-            before,
-            after,
-            cause,
-            window.map_or(0, Span::word),
-            turn.map_or(0, |turn| turn.started),
-        ];
+        let payload = [before, after, cause, window.map_or(0, Span::word), turn.map_or(0, |turn| turn.started)];
         let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
     }
 
@@ -107,10 +76,7 @@ impl SlotWriter {
     pub fn gpu(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>) -> bool {
         self.put_held();
         self.make_room_for_names();
-        let mut sink = At {
-            slot_writer: self,
-            ticks,
-        };
+        let mut sink = At { slot_writer: self, ticks };
         gpu::put(&mut sink, id, record)
     }
 
@@ -126,11 +92,7 @@ impl SlotWriter {
             return;
         };
         let length = u32::try_from(length).unwrap_or(0);
-        let payload = [
-            pair(thread.cast_unsigned(), length),
-            u64::from_le_bytes(*a),
-            u64::from_le_bytes(*b),
-        ];
+        let payload = [pair(thread.cast_unsigned(), length), u64::from_le_bytes(*a), u64::from_le_bytes(*b)];
         let _full = self.put(kind::THREAD_BEGIN, 0, 0, payload);
         self.thread = Some(payload);
     }
@@ -149,15 +111,8 @@ struct At<'a> {
 }
 
 impl Sink for At<'_> {
-    fn put<const WORDS: usize>(
-        &mut self,
-        record: u8,
-        flags: u8,
-        id: u64,
-        payload: [u64; WORDS],
-    ) -> bool {
-        self.slot_writer
-            .put_at(record, flags, self.ticks, id, payload)
+    fn put<const WORDS: usize>(&mut self, record: u8, flags: u8, id: u64, payload: [u64; WORDS]) -> bool {
+        self.slot_writer.put_at(record, flags, self.ticks, id, payload)
     }
 
     fn name(&mut self, name: Name<'_>) -> NameNumber {

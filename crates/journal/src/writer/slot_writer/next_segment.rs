@@ -7,8 +7,7 @@ use super::SlotWriter;
 use crate::clock::ticks;
 use crate::format::encode::Sink as _;
 use crate::format::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, SEGMENT_WORDS, header, kind, pair,
-    segment_flag,
+    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, SEGMENT_WORDS, header, kind, pair, segment_flag,
 };
 use crate::writer::mapping::{JournalFile, Segment};
 use nccl_events::Kind;
@@ -67,11 +66,7 @@ impl SlotWriter {
 
     /// A new file for the slot, its first segment ready.
     fn next_file(&mut self) -> Option<Segment> {
-        let spare = self
-            .slot
-            .spare
-            .try_lock()
-            .and_then(|mut spare| spare.take());
+        let spare = self.slot.spare.try_lock().and_then(|mut spare| spare.take());
         let file = match spare {
             Some(file) => file,
             None => self.space.create_file(&self.slot).ok()?,
@@ -105,10 +100,7 @@ impl SlotWriter {
         set(header::VERSION, pair(FORMAT_VERSION, head | slot));
         set(header::ORDER, self.order);
         let source = u32::from(options.tick_source as u8) << 16;
-        set(
-            header::PROCESS,
-            pair(u32::from(options.tag.get()) | source, options.process_id),
-        );
+        set(header::PROCESS, pair(u32::from(options.tag.get()) | source, options.process_id));
         set(header::SESSION, options.session_start_realtime_ns);
         set(header::BYTES, SEGMENT_BYTES as u64);
         set(header::TICKS, ticks());

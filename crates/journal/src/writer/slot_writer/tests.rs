@@ -5,12 +5,7 @@ use crate::writer::{JournalWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
 
 fn group() -> Start<Name<'static>> {
-    Start {
-        context: 1,
-        parent: 0,
-        rank: 0,
-        body: Body::Group(event::Group {}),
-    }
+    Start { context: 1, parent: 0, rank: 0, body: Body::Group(event::Group {}) }
 }
 
 /// An id is not given twice: rather than that, events are lost and counted.
@@ -28,10 +23,7 @@ fn a_slot_whose_numbers_are_used_up_loses_events() {
     let mut slot_writer = writer.register("tester").expect("a slot");
     slot_writer.next_sequence = LAST_SEQUENCE;
     let last = slot_writer.start(&group());
-    assert_eq!(
-        (last.sequence(), last.is_unrecorded()),
-        (LAST_SEQUENCE, false)
-    );
+    assert_eq!((last.sequence(), last.is_unrecorded()), (LAST_SEQUENCE, false));
     for _ in 0..2 {
         let lost = slot_writer.start(&group());
         assert!(lost.is_unrecorded());
@@ -44,9 +36,6 @@ fn a_slot_whose_numbers_are_used_up_loses_events() {
     let outcome = journal.read(&mut |_| records += 1);
     assert_eq!(records, 3, "the thread, a start and its stop");
     let group = Kind::Group as usize;
-    assert_eq!(
-        (outcome.losses.starts[group], outcome.losses.stops[group]),
-        (2, 2)
-    );
+    assert_eq!((outcome.losses.starts[group], outcome.losses.stops[group]), (2, 2));
     assert_eq!(outcome.started, LAST_SEQUENCE + 2);
 }

@@ -13,9 +13,7 @@ use journal::part::options::{ArchiveOptions, CommLocations};
 /// The GPUs that locations of a process are on.
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
     let locations = process.manifest.locations.iter();
-    locations
-        .filter_map(|location| gpu_of(location, options.comm_locations))
-        .collect()
+    locations.filter_map(|location| gpu_of(location, options.comm_locations)).collect()
 }
 
 /// Which of its process's GPUs a location is on, if any.
@@ -24,15 +22,9 @@ pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) ->
         LocationKind::Communicator { .. } if locations == CommLocations::Cpu => None,
         LocationKind::Communicator { gpu, .. }
         | LocationKind::Stream { gpu, .. }
-        | LocationKind::Channel {
-            owner: LocationOwner::Rank { gpu, .. },
-            ..
-        } => Some(gpu),
+        | LocationKind::Channel { owner: LocationOwner::Rank { gpu, .. }, .. } => Some(gpu),
         // Whose GPU a communicator of another process is on, nobody here can tell.
-        LocationKind::Channel {
-            owner: LocationOwner::Foreign { .. },
-            ..
-        }
+        LocationKind::Channel { owner: LocationOwner::Foreign { .. }, .. }
         | LocationKind::Thread { .. }
         | LocationKind::Proxy { .. }
         | LocationKind::Net(_)

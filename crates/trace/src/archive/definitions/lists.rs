@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use otf2::records::{
-    Attribute, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
-    Region, RmaWin, SystemTreeNode,
+    Attribute, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord, Region, RmaWin,
+    SystemTreeNode,
 };
 use otf2::{AttributeValue, StringRef};
 
@@ -55,10 +55,7 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Definitions {
-    pub(super) fn properties(
-        &mut self,
-        named: Vec<(&str, Value)>,
-    ) -> Vec<(StringRef, AttributeValue)> {
+    pub(super) fn properties(&mut self, named: Vec<(&str, Value)>) -> Vec<(StringRef, AttributeValue)> {
         let properties = named.into_iter().map(|(name, value)| {
             let value = match value {
                 Value::Text(text) => AttributeValue::String(self.string(&text)),

@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 
 use otf2::records::{
-    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember,
-    ParadigmRecord, Region, RmaWin,
+    Attribute, ClockProperties, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord,
+    Region, RmaWin,
 };
 use otf2::{
-    AttributeType, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType,
-    MetricBase, MetricMemberRef, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass,
-    RecorderKind, RegionRole, SystemTreeNodeRef,
+    AttributeType, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType, MetricBase,
+    MetricMemberRef, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass, RecorderKind, RegionRole,
+    SystemTreeNodeRef,
 };
 
 use crate::archive::clock_statements::{self, Hosts};
@@ -41,10 +41,7 @@ use system_tree::Tree;
 impl Definitions {
     /// The definitions of an archive. `strings` has the strings of the parts already.
     pub(crate) fn of(sources: &Sources<'_>, strings: Strings) -> Self {
-        let mut definitions = Self {
-            strings,
-            ..Self::default()
-        };
+        let mut definitions = Self { strings, ..Self::default() };
         let tree = definitions.add_tree(sources);
         definitions.add_processes(sources.processes, &tree);
         definitions.add_locations(sources, &tree);
@@ -104,11 +101,7 @@ impl Definitions {
             return;
         }
         let comms = (0..).zip(&self.comms);
-        let windows = comms.map(|(number, comm)| RmaWin {
-            name: comm.name,
-            comm: CommRef::new(number),
-            flags: 0,
-        });
+        let windows = comms.map(|(number, comm)| RmaWin { name: comm.name, comm: CommRef::new(number), flags: 0 });
         self.windows = windows.collect();
     }
 
@@ -159,24 +152,11 @@ impl Definitions {
 
     /// The GPUs of the processes, and the locations of both.
     fn add_locations<'a>(&mut self, sources: &Sources<'a>, tree: &Tree<'a>) {
-        let Sources {
-            processes,
-            communicators,
-            origins,
-            ..
-        } = *sources;
+        let Sources { processes, communicators, origins, .. } = *sources;
         for ((creator, process), map) in (0..).zip(processes).zip(&communicators.maps) {
-            let comms = map
-                .iter()
-                .filter_map(|&number| communicators.all.get(index(number)));
+            let comms = map.iter().filter_map(|&number| communicators.all.get(index(number)));
             let comms: Vec<&Communicator> = comms.collect();
-            let gpus = self.add_gpus(
-                process,
-                LocationGroupRef::new(creator),
-                sources,
-                &comms,
-                tree,
-            );
+            let gpus = self.add_gpus(process, LocationGroupRef::new(creator), sources, &comms, tree);
             for (id, definition) in process.locations() {
                 let gpu = gpu_of(definition, sources.options.comm_locations);
                 let gpu = gpu.and_then(|number| gpus.get(&number));
@@ -189,15 +169,8 @@ impl Definitions {
                 }
                 let owner = origin.map_or(creator, |origin| place(origin.process));
                 let strings = &mut self.strings;
-                let mut properties = location_properties::of_location(
-                    definition,
-                    origin,
-                    communicators,
-                    map,
-                    strings,
-                );
-                let clock =
-                    clock_statements::of_location(&process.manifest, &definition.kind, strings);
+                let mut properties = location_properties::of_location(definition, origin, communicators, map, strings);
+                let clock = clock_statements::of_location(&process.manifest, &definition.kind, strings);
                 properties.extend(clock);
                 let location = Location {
                     name: self.string(&name),
@@ -248,10 +221,7 @@ impl Definitions {
         }
         let (group_type, location_type) = match sources.options.comm_locations {
             CommLocations::Cpu => (LocationGroupType::Process, LocationType::CpuThread),
-            CommLocations::Stream => (
-                LocationGroupType::Accelerator,
-                LocationType::AcceleratorStream,
-            ),
+            CommLocations::Stream => (LocationGroupType::Accelerator, LocationType::AcceleratorStream),
         };
         let group = LocationGroup {
             name: self.string("ranks that were not recorded"),
@@ -296,12 +266,7 @@ impl Definitions {
             };
             let reference = GroupRef::new(place(self.groups.len()));
             self.groups.push(group);
-            self.comms.push(Comm {
-                name,
-                group: reference,
-                parent: CommRef::UNDEFINED,
-                flags: 0,
-            });
+            self.comms.push(Comm { name, group: reference, parent: CommRef::UNDEFINED, flags: 0 });
         }
     }
 }

@@ -28,11 +28,7 @@ impl Tree<'_> {
         self.hosts.get(&process.host()).copied().unwrap_or_default()
     }
 
-    pub(super) fn device(
-        &self,
-        process: &Process,
-        device: &DeviceDefinition,
-    ) -> Option<SystemTreeNodeRef> {
+    pub(super) fn device(&self, process: &Process, device: &DeviceDefinition) -> Option<SystemTreeNodeRef> {
         let key = (process.host(), device.identity()?);
         self.devices.get(&key).copied()
     }

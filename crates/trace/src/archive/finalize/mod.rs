@@ -54,30 +54,17 @@ pub struct FinalizeSummary {
 /// The directory cannot be read, no archive can be made, or parts would have to be written again whose journals are
 /// gone: then nothing is changed. A part that cannot be written is not an
 /// error: it is listed with its reason.
-pub fn finalize(
-    out: &Path,
-    options: &FinalizeOptions,
-    progress: &dyn Progress,
-) -> Result<FinalizeSummary, Error> {
-    let job = Job {
-        parts: part_directories(out)?,
-        options,
-        workers: Workers::new(options.jobs),
-        progress,
-    };
+pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) -> Result<FinalizeSummary, Error> {
+    let job = Job { parts: part_directories(out)?, options, workers: Workers::new(options.jobs), progress };
     let known = job.known();
     let archive = options_of_all(&job.parts, &known, &options.wishes)?;
     // Of a shard's own parts only: the other shards are at theirs.
-    let waits = |part: &PathBuf| {
-        options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded
-    };
+    let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
     let finisher = Finisher { options, archive };
-    let mut outcomes = job.map("parts", &job.parts, |number, part| {
-        match job.is_ours(number) {
-            true => finisher.finish(part, known.get(number).and_then(Option::as_ref)),
-            false => Outcome::new(PartState::Elsewhere),
-        }
+    let mut outcomes = job.map("parts", &job.parts, |number, part| match job.is_ours(number) {
+        true => finisher.finish(part, known.get(number).and_then(Option::as_ref)),
+        false => Outcome::new(PartState::Elsewhere),
     });
     job.count_remote_transfers(&mut outcomes);
     if !options.keep_journal {
@@ -99,10 +86,8 @@ pub fn finalize(
     if options.shard.is_some() {
         return Ok(summary);
     }
-    let is_missing =
-        |part: &FinalizedPart| matches!(part.state, PartState::Live | PartState::Failed(_));
-    let is_in_archive =
-        |part: &&FinalizedPart| matches!(part.state, PartState::Written(_) | PartState::Done);
+    let is_missing = |part: &FinalizedPart| matches!(part.state, PartState::Live | PartState::Failed(_));
+    let is_in_archive = |part: &&FinalizedPart| matches!(part.state, PartState::Written(_) | PartState::Done);
     let done = summary.parts.iter().filter(is_in_archive);
     let done: BTreeSet<String> = done.map(|part| part.name.clone()).collect();
     // What stands in the way is in the summary: that says more than "no part is written".
@@ -111,15 +96,11 @@ pub fn finalize(
     }
     // Part by part is not enough: a part may have been written again under its name.
     let is_written = |part: &FinalizedPart| matches!(part.state, PartState::Written(_));
-    let is_changed =
-        summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
+    let is_changed = summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
     if is_changed || !is_in_place(out, &done, archive) {
         summary.archive = Some(unify_alike(out, Some(archive), progress)?);
     }
-    summary.complete = !summary
-        .parts
-        .iter()
-        .any(|part| is_missing(part) || !part.problems.is_empty());
+    summary.complete = !summary.parts.iter().any(|part| is_missing(part) || !part.problems.is_empty());
     Ok(summary)
 }
 
@@ -149,12 +130,7 @@ impl Job<'_> {
     }
 
     /// What `work` makes of some parts.
-    fn map<T: Send + Sync>(
-        &self,
-        what: &str,
-        parts: &[PathBuf],
-        work: impl Fn(usize, &Path) -> T + Sync,
-    ) -> Vec<T> {
+    fn map<T: Send + Sync>(&self, what: &str, parts: &[PathBuf], work: impl Fn(usize, &Path) -> T + Sync) -> Vec<T> {
         let weights: Vec<u64> = parts.iter().map(|part| memory_bytes(part)).collect();
         self.progress.begin(what, parts.len() as u64);
         let made = self.workers.map(&weights, |number| {
@@ -175,17 +151,13 @@ impl Job<'_> {
         if parts.is_empty() {
             return;
         }
-        let again = self.map("parts for which others did transfers", &parts, |_, part| {
-            remote_transfers::write_again(part)
-        });
+        let again =
+            self.map("parts for which others did transfers", &parts, |_, part| remote_transfers::write_again(part));
         for (part, state) in parts.iter().zip(again) {
             let number = self.parts.iter().position(|other| other == part);
             let outcome = number.and_then(|number| outcomes.get_mut(number));
             if let (Some(outcome), Some(state)) = (outcome, state) {
-                *outcome = Outcome {
-                    is_first: outcome.is_first,
-                    ..Outcome::new(state)
-                };
+                *outcome = Outcome { is_first: outcome.is_first, ..Outcome::new(state) };
             }
         }
     }
@@ -239,10 +211,7 @@ fn memory_bytes(part: &Path) -> u64 {
 /// Whether a part tells of callbacks that came after the archive was made.
 fn came_late(out: &Path, part: &Path) -> bool {
     let written = |path: &Path| path.metadata().and_then(|data| data.modified());
-    match (
-        written(&LateCallbacks::path(part)),
-        written(&out.join(ANCHOR)),
-    ) {
+    match (written(&LateCallbacks::path(part)), written(&out.join(ANCHOR))) {
         (Ok(late), Ok(archive)) => late > archive,
         _ => false,
     }

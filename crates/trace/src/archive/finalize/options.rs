@@ -66,11 +66,7 @@ pub(super) fn options_of_all(
     let written = || {
         let known = parts.iter().zip(known);
         known.filter_map(|(part, known)| match known {
-            Some(Known::Part {
-                options,
-                has_journal,
-                ..
-            }) => Some((part, *options, *has_journal)),
+            Some(Known::Part { options, has_journal, .. }) => Some((part, *options, *has_journal)),
             _ => None,
         })
     };
@@ -84,10 +80,9 @@ pub(super) fn options_of_all(
     let options = wishes.over(before);
     let mut stuck = fixed().filter(|(_, written, _)| !written.same_events(&options));
     match stuck.next() {
-        Some((first, ..)) if !wishes.is_empty() => Err(Error::Removed {
-            count: 1 + stuck.count(),
-            first: first.join(JOURNAL),
-        }),
+        Some((first, ..)) if !wishes.is_empty() => {
+            Err(Error::Removed { count: 1 + stuck.count(), first: first.join(JOURNAL) })
+        }
         _ => Ok(options),
     }
 }

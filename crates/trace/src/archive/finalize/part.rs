@@ -6,9 +6,7 @@ use std::path::Path;
 use super::options::{FinalizeOptions, Known};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{
-    JOURNAL, MANIFEST, Progress, is_done, is_final, obstacle, part_name, read_process,
-};
+use crate::part::files::{JOURNAL, MANIFEST, Progress, is_done, is_final, obstacle, part_name, read_process};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
@@ -48,11 +46,7 @@ impl Outcome {
             PartState::Written(summary) => summary.problems.clone(),
             _ => Vec::new(),
         };
-        Self {
-            state,
-            problems,
-            is_first: false,
-        }
+        Self { state, problems, is_first: false }
     }
 
     fn failed(error: &Error) -> Self {
@@ -77,16 +71,10 @@ impl Finisher<'_> {
             Some(Known::Unreadable(reason)) if is_final(part) => {
                 return Outcome::new(PartState::Failed(reason.clone()));
             }
-            Some(Known::Part {
-                options, problems, ..
-            }) if is_final(part) && *options == self.archive => {
+            Some(Known::Part { options, problems, .. }) if is_final(part) && *options == self.archive => {
                 return done(part, problems);
             }
-            Some(Known::Part {
-                options,
-                has_journal: false,
-                ..
-            }) if !options.same_events(&self.archive) => {
+            Some(Known::Part { options, has_journal: false, .. }) if !options.same_events(&self.archive) => {
                 return Outcome::new(PartState::Failed(other_options(&part_name(part), *options)));
             }
             None if !part.join(JOURNAL).exists() && !is_done(part) => {
@@ -111,10 +99,7 @@ impl Finisher<'_> {
             return Outcome::new(PartState::Live);
         }
         let state = write_again(part, self.archive, is_live);
-        Outcome {
-            is_first: !is_live && matches!(state, PartState::Written(_)),
-            ..Outcome::new(state)
-        }
+        Outcome { is_first: !is_live && matches!(state, PartState::Written(_)), ..Outcome::new(state) }
     }
 
     /// Makes a part that is written like the others.
@@ -127,10 +112,7 @@ impl Finisher<'_> {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
         // Its event files are good, only the definitions are made otherwise.
-        let changed = Manifest {
-            options: self.archive,
-            ..manifest
-        };
+        let changed = Manifest { options: self.archive, ..manifest };
         let staging = Staging::create(part, write::STAGING)?;
         changed.write(&staging.path().join(MANIFEST))?;
         put_in_place(&staging, MANIFEST, part)?;
@@ -141,12 +123,7 @@ impl Finisher<'_> {
 /// Writes a part of which the lock is held. The journal stays: others may tell of transfers for this part, or somebody
 /// kept it.
 pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
-    let options = WriteOptions {
-        deadline: None,
-        keep_journal: true,
-        provisional,
-        archive: Some(archive),
-    };
+    let options = WriteOptions { deadline: None, keep_journal: true, provisional, archive: Some(archive) };
     match write_locked(part, &options, &Silent) {
         Ok(summary) => PartState::Written(Box::new(summary)),
         Err(error) => PartState::Failed(error.to_string()),
@@ -157,10 +134,7 @@ pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: boo
 fn done(part: &Path, problems: &[String]) -> Outcome {
     let mut problems = problems.to_vec();
     problems.extend(lacks_its_end(part));
-    Outcome {
-        problems,
-        ..Outcome::new(PartState::Done)
-    }
+    Outcome { problems, ..Outcome::new(PartState::Done) }
 }
 
 /// Of a part that was written while its process ran: that what it recorded later cannot be read.
@@ -173,9 +147,7 @@ fn lacks_its_end(part: &Path) -> Option<String> {
         Ok(target) => elsewhere(part, &target),
         Err(_) => "its journal is gone".to_owned(),
     };
-    Some(format!(
-        "was written while its process ran, and not again since: {why}"
-    ))
+    Some(format!("was written while its process ran, and not again since: {why}"))
 }
 
 /// Why a journal outside of the part cannot be read (`NCCL_OTF2_JOURNAL_DIR`).
@@ -184,8 +156,5 @@ fn elsewhere(part: &Path, target: &Path) -> String {
     if process.boot_id.is_empty() || process.boot_id == journal::host::boot_id() {
         return format!("its journal was put into {target}, which is not there any more");
     }
-    format!(
-        "its journal is in {target} on {}: run `nccl-otf2 finalize` there",
-        process.host
-    )
+    format!("its journal is in {target} on {}: run `nccl-otf2 finalize` there", process.host)
 }

@@ -57,10 +57,7 @@ impl<C: Item> Sequence<C> {
         let order = order.collect();
         let mut calls: Vec<(C, u32)> = numbers.into_iter().collect();
         calls.sort_by_key(|(_, number)| *number);
-        Self {
-            calls: calls.into_iter().map(|(call, _)| call).collect(),
-            order,
-        }
+        Self { calls: calls.into_iter().map(|(call, _)| call).collect(), order }
     }
 
     /// Number and hash of the calls.
@@ -147,24 +144,15 @@ pub struct Difference<C: Item> {
 impl<C: Item> Groups<C> {
     /// Sorts ranks whose calls are at hand.
     pub fn of_sequences(sequences: &BTreeMap<u32, Sequence<C>>) -> Self {
-        let members = sequences.iter().map(|(&rank, sequence)| Member {
-            rank,
-            digest: sequence.digest(),
-            source: sequence,
-        });
+        let members =
+            sequences.iter().map(|(&rank, sequence)| Member { rank, digest: sequence.digest(), source: sequence });
         let members: Vec<Member<&Sequence<C>>> = members.collect();
         Self::of(&members, |member| Some(member.source.clone()))
     }
 
     /// Sorts the ranks; `load` gives the calls of a rank.
-    pub fn of<T: Copy>(
-        members: &[Member<T>],
-        load: impl Fn(&Member<T>) -> Option<Sequence<C>>,
-    ) -> Self {
-        let mut groups = Self {
-            all: Vec::new(),
-            unclear: BTreeSet::new(),
-        };
+    pub fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence<C>>) -> Self {
+        let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
         rest.sort_by_key(|member| (std::cmp::Reverse(member.digest.count), member.rank));
         while let Some(longest) = rest.first().copied() {
@@ -197,9 +185,7 @@ impl<C: Item> Groups<C> {
             let ranks = ranks.collect();
             groups.all.push(Group { ranks, sequence });
         }
-        groups
-            .all
-            .sort_by_key(|group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
+        groups.all.sort_by_key(|group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
         groups
     }
 
@@ -220,13 +206,7 @@ impl<C: Item> Groups<C> {
             }
         }
         let found = found.into_iter();
-        found
-            .map(|((position, kind), calls)| Difference {
-                kind,
-                position,
-                calls,
-            })
-            .collect()
+        found.map(|((position, kind), calls)| Difference { kind, position, calls }).collect()
     }
 }
 
@@ -260,12 +240,7 @@ mod tests {
             Some(count) => ("A".to_owned(), count.into()),
             None => (letter.to_uppercase().to_string(), 100),
         };
-        Call {
-            func,
-            count,
-            datatype: String::new(),
-            root: i32::from(letter.is_lowercase()),
-        }
+        Call { func, count, datatype: String::new(), root: i32::from(letter.is_lowercase()) }
     }
 
     fn sequence(text: &str) -> Sequence<Call> {
@@ -273,11 +248,8 @@ mod tests {
     }
 
     fn members<'a>(ranks: &[&'a str]) -> Vec<Member<&'a str>> {
-        let members = (0..).zip(ranks).map(|(rank, text)| Member {
-            rank,
-            digest: sequence(text).digest(),
-            source: *text,
-        });
+        let members =
+            (0..).zip(ranks).map(|(rank, text)| Member { rank, digest: sequence(text).digest(), source: *text });
         members.collect()
     }
 
@@ -291,12 +263,7 @@ mod tests {
                 format!("{}{}: {}", call.func, call.count, ranks.join(","))
             });
             let calls: Vec<String> = calls.collect();
-            format!(
-                "{:?} at {}: {}",
-                found.kind,
-                found.position,
-                calls.join("; ")
-            )
+            format!("{:?} at {}: {}", found.kind, found.position, calls.join("; "))
         });
         found.collect()
     }
@@ -304,29 +271,17 @@ mod tests {
     #[test]
     fn the_first_difference_is_named_with_who_calls_what() {
         assert_eq!(shown(&["ABAB", "ABAB"]), [""; 0]);
-        assert_eq!(
-            shown(&["AAAA", "AABA", "AAAA"]),
-            ["Function at 2: A100: 0,2; B100: 1"]
-        );
-        assert_eq!(
-            shown(&["AAA", "A7A", "A8A", "AAA"]),
-            ["Count at 1: A7: 1; A8: 2; A100: 0,3"]
-        );
+        assert_eq!(shown(&["AAAA", "AABA", "AAAA"]), ["Function at 2: A100: 0,2; B100: 1"]);
+        assert_eq!(shown(&["AAA", "A7A", "A8A", "AAA"]), ["Count at 1: A7: 1; A8: 2; A100: 0,3"]);
         assert_eq!(shown(&["BA", "bA"]), ["Root at 0: B100: 0; B100: 1"]);
     }
 
     #[test]
     fn the_same_calls_in_another_order_are_another_order() {
-        assert_eq!(
-            shown(&["XABCX", "XABCX", "XCABX"]),
-            ["Order at 1: A100: 0,1; C100: 2"]
-        );
+        assert_eq!(shown(&["XABCX", "XABCX", "XCABX"]), ["Order at 1: A100: 0,1; C100: 2"]);
         assert_eq!(
             shown(&["XAB", "XAB", "XBA", "XBB"]),
-            [
-                "Function at 1: A100: 0,1; B100: 3",
-                "Order at 1: A100: 0,1; B100: 2"
-            ]
+            ["Function at 1: A100: 0,1; B100: 3", "Order at 1: A100: 0,1; B100: 2"]
         );
     }
 
@@ -334,10 +289,7 @@ mod tests {
     fn a_rank_that_stopped_earlier_differs_in_nothing() {
         assert_eq!(shown(&["ABCABC", "ABCA", "", "ABC"]), [""; 0]);
         // Those that stopped before the difference say nothing about it.
-        assert_eq!(
-            shown(&["ABXX", "ABY", "AB", "ABX", "ABX"]),
-            ["Function at 2: X100: 0,3,4; Y100: 1"]
-        );
+        assert_eq!(shown(&["ABXX", "ABY", "AB", "ABX", "ABX"]), ["Function at 2: X100: 0,3,4; Y100: 1"]);
     }
 
     #[test]

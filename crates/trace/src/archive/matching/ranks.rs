@@ -28,16 +28,12 @@ impl Source<'_> {
         let lists = CallLists::read(&self.process.directory)?;
         let mut ranks = lists.ranks.into_iter();
         // A part can have a rank only once under this number of a communicator.
-        let of_rank =
-            ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
+        let of_rank = ranks.find(|rank| (rank.comm, rank.rank) == (self.digest.comm, self.digest.rank))?;
         let order = match basis {
             Basis::Called => of_rank.called,
             Basis::Enqueued => of_rank.enqueued,
         };
-        Some(Sequence {
-            calls: lists.calls,
-            order: order?,
-        })
+        Some(Sequence { calls: lists.calls, order: order? })
     }
 }
 
@@ -110,11 +106,7 @@ impl<'a> Ranks<'a> {
                 _ if basis.is_incomplete(manifest) => LOST,
                 None => REPLAYED,
                 Some(digest) => {
-                    known.push(Member {
-                        rank,
-                        digest,
-                        source,
-                    });
+                    known.push(Member { rank, digest, source });
                     continue;
                 }
             };
@@ -122,11 +114,6 @@ impl<'a> Ranks<'a> {
         }
         let reasons = [LOST, REMOVED, SWITCHED, OTHER_RANGES, REPLAYED];
         let unknown = reasons.map(|why| Some((why, unknown.remove(why)?)));
-        Self {
-            basis,
-            ranges,
-            known,
-            unknown: unknown.into_iter().flatten().collect(),
-        }
+        Self { basis, ranges, known, unknown: unknown.into_iter().flatten().collect() }
     }
 }

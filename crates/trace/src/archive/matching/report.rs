@@ -61,12 +61,10 @@ impl Matching {
             ranks.unknown.push((why, groups.unclear.clone()));
         }
         let unknown = ranks.unknown.iter();
-        self.unknown
-            .extend(unknown.map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
+        self.unknown.extend(unknown.map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
         let differences = groups.differences();
         let differences = differences.iter();
-        self.mismatches
-            .extend(differences.map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
+        self.mismatches.extend(differences.map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
         self.add_behind(comm, &ranks);
     }
 
@@ -81,9 +79,7 @@ impl Matching {
             }
         }
         self.ranks_behind += ends.values().map(|ranks| ranks.len() as u64).sum::<u64>();
-        let of = ranks
-            .ranges
-            .map_or(String::new(), |ranges| format!(" of {ranges}"));
+        let of = ranks.ranges.map_or(String::new(), |ranges| format!(" of {ranges}"));
         let listed = ends.iter().take(MOST_ENDS).map(|(count, ranks)| {
             let ranks = names(ranks);
             format!("{comm}: {ranks} ended after {count} of {most} collectives{of}")
@@ -123,9 +119,7 @@ fn mismatch(comm: &str, difference: &Difference<Call>, ranges: Option<&StepRange
     let position = difference.position;
     let number = ranges.map_or(position + 1, |ranges| step_ranges::number(ranges, position));
     let calls = difference.calls.iter();
-    let calls: Vec<String> = calls
-        .map(|(call, ranks)| format!("{} {call}", names(ranks)))
-        .collect();
+    let calls: Vec<String> = calls.map(|(call, ranks)| format!("{} {call}", names(ranks))).collect();
     format!("{comm}: collective {number}: {}", calls.join("; "))
 }
 
@@ -154,9 +148,6 @@ mod tests {
     #[test]
     fn ranks_are_named_in_few_words() {
         assert_eq!(names(&BTreeSet::from([4])), "rank 4");
-        assert_eq!(
-            names(&BTreeSet::from([0, 1, 2, 5, 7, 8])),
-            "ranks 0-2, 5, 7-8"
-        );
+        assert_eq!(names(&BTreeSet::from([0, 1, 2, 5, 7, 8])), "ranks 0-2, 5, 7-8");
     }
 }

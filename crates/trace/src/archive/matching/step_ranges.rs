@@ -65,14 +65,8 @@ mod tests {
             let (others, most) = sort_out((0..).zip(ranks.iter().copied()));
             (others.into_iter().collect::<Vec<u32>>(), most.cloned())
         };
-        assert_eq!(
-            sorted(&[Some(&all), Some(&first), Some(&first)]),
-            (vec![], Some(all.clone()))
-        );
-        assert_eq!(
-            sorted(&[Some(&all), Some(&other), Some(&all)]),
-            (vec![1], Some(all.clone()))
-        );
+        assert_eq!(sorted(&[Some(&all), Some(&first), Some(&first)]), (vec![], Some(all.clone())));
+        assert_eq!(sorted(&[Some(&all), Some(&other), Some(&all)]), (vec![1], Some(all.clone())));
         assert_eq!(sorted(&[None, Some(&all), None]), (vec![1], None));
         assert_eq!(sorted(&[None, None]), (vec![], None));
     }

@@ -11,9 +11,7 @@ const SHORT_BYTES: usize = 12 << 10;
 pub fn within_anchor(mut properties: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut longest = MOST_BYTES;
     loop {
-        let lengths = properties
-            .iter()
-            .map(|(name, value)| name.len() + value.len());
+        let lengths = properties.iter().map(|(name, value)| name.len() + value.len());
         if lengths.sum::<usize>() <= MOST_BYTES || longest < SHORT_BYTES {
             return properties;
         }
@@ -53,31 +51,18 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut_until_the_anchor_can_take_all() {
-        let names: Vec<String> = (0..20_000)
-            .map(|n| format!("host-{n}-1234567890"))
-            .collect();
+        let names: Vec<String> = (0..20_000).map(|n| format!("host-{n}-1234567890")).collect();
         let said = |name: &str, lines: &[String]| (name.to_owned(), lines.join("\n"));
-        let all = vec![
-            said("NCCL::A", &names[..20]),
-            said(PARTS, &names),
-            said("NCCL::B", &names[..9000]),
-        ];
+        let all = vec![said("NCCL::A", &names[..20]), said(PARTS, &names), said("NCCL::B", &names[..9000])];
         let cut = within_anchor(all.clone());
-        let bytes: usize = cut
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
+        let bytes: usize = cut.iter().map(|(name, value)| name.len() + value.len()).sum();
         assert!(bytes <= MOST_BYTES && bytes > MOST_BYTES / 4, "{bytes}");
         assert_eq!(cut[0], all[0]);
         for ((name, value), (_, before)) in cut.iter().zip(&all).skip(1) {
             let lines: Vec<&str> = value.lines().collect();
             let (last, kept) = lines.split_last().expect("lines");
             let more = cut_before(last).expect("says how many are missing");
-            assert_eq!(
-                kept.len() as u64 + more,
-                before.lines().count() as u64,
-                "{name}"
-            );
+            assert_eq!(kept.len() as u64 + more, before.lines().count() as u64, "{name}");
             assert!(before.starts_with(&kept.join("\n")), "{name}");
         }
         assert_eq!(within_anchor(all[..1].to_vec()), all[..1]);

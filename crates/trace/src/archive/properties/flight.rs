@@ -5,15 +5,9 @@ use crate::archive::processes::Process;
 /// Names and values. Nothing where everything was kept.
 #[must_use]
 pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
-    let cut: Vec<(&Process, u64)> = processes
-        .iter()
-        .filter_map(|process| Some((process, process.manifest.complete_since_ns?)))
-        .collect();
-    let Some(from) = cut
-        .iter()
-        .map(|(process, ns)| process.archive_ns(*ns))
-        .max()
-    else {
+    let cut: Vec<(&Process, u64)> =
+        processes.iter().filter_map(|process| Some((process, process.manifest.complete_since_ns?))).collect();
+    let Some(from) = cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max() else {
         return Vec::new();
     };
     let lines = cut.iter().map(|(process, ns)| {
@@ -25,11 +19,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         )
     });
     let lines: Vec<String> = lines.collect();
-    [
-        ("PROCESSES", cut.len().to_string()),
-        ("COMPLETE_FROM", from.to_string()),
-        ("LIST", lines.join("\n")),
-    ]
-    .map(|(name, value)| (format!("NCCL::FLIGHT::{name}"), value))
-    .into()
+    [("PROCESSES", cut.len().to_string()), ("COMPLETE_FROM", from.to_string()), ("LIST", lines.join("\n"))]
+        .map(|(name, value)| (format!("NCCL::FLIGHT::{name}"), value))
+        .into()
 }

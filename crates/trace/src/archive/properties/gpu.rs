@@ -39,10 +39,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
     let residual = clocks().map(|clock| clock.quality.residual_ns).max();
     say("CLOCKS::RESIDUAL_NS", residual.unwrap_or(0).to_string());
     let uncertainty = clocks().map(|clock| clock.quality.uncertainty_ns).max();
-    say(
-        "CLOCKS::UNCERTAINTY_NS",
-        uncertainty.unwrap_or(0).to_string(),
-    );
+    say("CLOCKS::UNCERTAINTY_NS", uncertainty.unwrap_or(0).to_string());
     let lines = processes.iter().flat_map(|process| {
         let part = &process.manifest.part;
         let clocks = process.manifest.gpu_work.clocks.iter();
@@ -92,10 +89,7 @@ fn line(clock: &SampleClockDefinition) -> String {
         quality.samples, quality.residual_ns, quality.uncertainty_ns, quality.pace_ppb
     );
     if quality.steps > 0 {
-        line.push_str(&format!(
-            ", set {} times, by up to {} ns",
-            quality.steps, quality.largest_step_ns
-        ));
+        line.push_str(&format!(", set {} times, by up to {} ns", quality.steps, quality.largest_step_ns));
     }
     if quality.samples < 2 {
         line.push_str(": too few to place times");

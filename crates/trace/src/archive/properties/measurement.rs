@@ -25,10 +25,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
                 None => "the control file".to_owned(),
             };
             let events = event_names(switch.events).join(",");
-            lines.push((
-                at,
-                format!("{at}: {}: {what}, events {events}, by {by}", process.name()),
-            ));
+            lines.push((at, format!("{at}: {}: {what}, events {events}, by {by}", process.name())));
         }
     }
     if lines.is_empty() {

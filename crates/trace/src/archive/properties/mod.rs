@@ -30,10 +30,7 @@ pub(crate) use parts::{PartsThere, fingerprint};
 const MOST_PROBLEMS: usize = 100;
 
 /// The properties of an archive, but those of [`super::matching`] and [`super::origins`]: name and value.
-pub(super) fn properties(
-    parts: &Parts<'_>,
-    communicators: &Communicators,
-) -> Vec<(String, String)> {
+pub(super) fn properties(parts: &Parts<'_>, communicators: &Communicators) -> Vec<(String, String)> {
     let processes = parts.processes;
     let mut list = List::default();
     let names = processes.iter().map(|process| &process.manifest.part);
@@ -83,9 +80,7 @@ fn counts(list: &mut List, processes: &[Process]) {
 /// How the parts of an archive are written.
 pub(super) fn option_properties(options: ArchiveOptions) -> Vec<(String, String)> {
     let named = options.named().into_iter();
-    named
-        .map(|(name, value)| (format!("NCCL::{name}"), value))
-        .collect()
+    named.map(|(name, value)| (format!("NCCL::{name}"), value)).collect()
 }
 
 /// The numbers of all parts together.
@@ -122,10 +117,7 @@ impl List {
 }
 
 fn lines<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> String {
-    let entries: Vec<String> = entries
-        .into_iter()
-        .map(|entry| entry.as_ref().to_owned())
-        .collect();
+    let entries: Vec<String> = entries.into_iter().map(|entry| entry.as_ref().to_owned()).collect();
     entries.join("\n")
 }
 
@@ -147,12 +139,8 @@ fn sources(list: &mut List, processes: &[Process]) {
     });
     add("NCCL::EVENTS", |info| info.events.join(","));
     add("NCCL::COMMAND", |info| info.command.join(" "));
-    add("NCCL::JOB", |info| {
-        info.environment.job.clone().unwrap_or_default()
-    });
-    add("NCCL::LAUNCHER", |info| {
-        info.environment.launcher.clone().unwrap_or_default()
-    });
+    add("NCCL::JOB", |info| info.environment.job.clone().unwrap_or_default());
+    add("NCCL::LAUNCHER", |info| info.environment.launcher.clone().unwrap_or_default());
     add("NCCL::NODE_NAMES", |info| {
         let name = info.environment.node_name.as_ref();
         let name = name.filter(|name| **name != info.host);
@@ -165,15 +153,10 @@ fn sources(list: &mut List, processes: &[Process]) {
 
 fn clocks(list: &mut List, processes: &[Process]) {
     let clock = |process: &Process| process.manifest.clock.clone();
-    list.add(
-        "NCCL::CLOCK::SOURCE",
-        distinct(processes, |process| clock(process).source),
-    );
+    list.add("NCCL::CLOCK::SOURCE", distinct(processes, |process| clock(process).source));
     list.add(
         "NCCL::CLOCK::CALIBRATION",
-        distinct(processes, |process| {
-            format!("{:?}", clock(process).calibration).to_lowercase()
-        }),
+        distinct(processes, |process| format!("{:?}", clock(process).calibration).to_lowercase()),
     );
     let most = |value: fn(&Process) -> u64| processes.iter().map(value).max().unwrap_or(0);
     let residual = most(|process| process.manifest.clock.residual_ns);
@@ -184,20 +167,11 @@ fn clocks(list: &mut List, processes: &[Process]) {
     for calibration in GpuCalibration::ALL {
         let name = calibration.name();
         let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);
-        list.number(
-            &format!("NCCL::GPU_CLOCK::{name}::RANKS"),
-            such().count() as u64,
-        );
+        list.number(&format!("NCCL::GPU_CLOCK::{name}::RANKS"), such().count() as u64);
         let residual = such().map(|gpu| gpu.clock.residual_ns).max();
-        list.number(
-            &format!("NCCL::GPU_CLOCK::{name}::RESIDUAL_NS"),
-            residual.unwrap_or(0),
-        );
+        list.number(&format!("NCCL::GPU_CLOCK::{name}::RESIDUAL_NS"), residual.unwrap_or(0));
     }
-    list.add(
-        "NCCL::GPU_CLOCK::LIST",
-        lines(processes.iter().flat_map(gpu_clocks)),
-    );
+    list.add("NCCL::GPU_CLOCK::LIST", lines(processes.iter().flat_map(gpu_clocks)));
 }
 
 /// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb,
@@ -205,10 +179,7 @@ fn clocks(list: &mut List, processes: &[Process]) {
 fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
     let manifest = &process.manifest;
     manifest.gpu_clocks.iter().map(|gpu| {
-        let comm = manifest
-            .comms
-            .get(index(gpu.comm))
-            .map_or(0, |comm| comm.id);
+        let comm = manifest.comms.get(index(gpu.comm)).map_or(0, |comm| comm.id);
         format!(
             "{}: comm {comm:#x} rank {}: {}, residual {} ns, drift {} ppb, bounds {} + {}{}{}",
             manifest.part,
@@ -227,8 +198,7 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
                 (0, false) => String::new(),
                 (kernels, false) => match gpu.clock.kernel_slack_ns {
                     0 => format!(", {kernels} of kernels"),
-                    slack =>
-                        format!(", {kernels} of kernels, off by up to {slack} ns more than known"),
+                    slack => format!(", {kernels} of kernels, off by up to {slack} ns more than known"),
                 },
             },
         )

@@ -24,10 +24,7 @@ impl PartsThere {
         let number = number.and_then(|number| number.parse().ok());
         Some(Self {
             number: number.unwrap_or(names.len() as u64),
-            fingerprint: archive
-                .property(PARTS_FINGERPRINT)
-                .unwrap_or_default()
-                .to_owned(),
+            fingerprint: archive.property(PARTS_FINGERPRINT).unwrap_or_default().to_owned(),
             names,
         })
     }
@@ -55,8 +52,6 @@ pub(super) const PARTS_FINGERPRINT: &str = "NCCL::PARTS::FINGERPRINT";
 
 /// A hash of the names of parts.
 pub(crate) fn fingerprint(parts: &BTreeSet<String>) -> String {
-    let hash = parts.iter().fold(FNV_SEED, |hash, name| {
-        fnv(fnv(hash, name.as_bytes()), b"\n")
-    });
+    let hash = parts.iter().fold(FNV_SEED, |hash, name| fnv(fnv(hash, name.as_bytes()), b"\n"));
     format!("{hash:016x}")
 }

@@ -27,7 +27,6 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         ("NCCL::SCOREP::TARGET".to_owned(), targets.join("\n")),
     ];
     let counts = counts.into_iter();
-    properties
-        .extend(counts.map(|(name, count)| (format!("NCCL::SCOREP::{name}"), count.to_string())));
+    properties.extend(counts.map(|(name, count)| (format!("NCCL::SCOREP::{name}"), count.to_string())));
     properties
 }

@@ -125,11 +125,7 @@ impl Bounds {
             line = (middle((lower, upper)), middle((lower, upper)));
         }
         let off = |value: f64, (low, high): Range| (value - low).max(high - value);
-        Some(Fit {
-            first: line.0,
-            last: line.1,
-            residual: off(line.0, first).max(off(line.1, last)),
-        })
+        Some(Fit { first: line.0, last: line.1, residual: off(line.0, first).max(off(line.1, last)) })
     }
 
     /// The values at both ends of the lines from 0 to `length` with these slopes that keep all bounds, widened by the
@@ -147,10 +143,7 @@ impl Bounds {
         let polygon = self.lines(length, (-FAR, FAR), slopes, slack);
         let known = |(low, high): Range| {
             let is_far = |value: f64| value.abs() > FAR / 2.0;
-            (
-                if is_far(low) { OPEN.0 } else { low },
-                if is_far(high) { OPEN.1 } else { high },
-            )
+            (if is_far(low) { OPEN.0 } else { low }, if is_far(high) { OPEN.1 } else { high })
         };
         (!polygon.is_empty()).then(|| Ends {
             first: known(range(polygon.iter().map(|line| line.0))),
@@ -206,19 +199,14 @@ fn cut(polygon: &mut Vec<Line>, excess: impl Fn(Line) -> f64) {
         }
         if (before <= TOLERANCE) != (after <= TOLERANCE) {
             let part = (before / (before - after)).clamp(0.0, 1.0);
-            left.push((
-                from.0 + part * (to.0 - from.0),
-                from.1 + part * (to.1 - from.1),
-            ));
+            left.push((from.0 + part * (to.0 - from.0), from.1 + part * (to.1 - from.1)));
         }
     }
     *polygon = left;
 }
 
 fn range(values: impl Iterator<Item = f64>) -> Range {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        (low.min(value), high.max(value))
-    })
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
 fn middle((low, high): Range) -> f64 {
@@ -227,16 +215,12 @@ fn middle((low, high): Range) -> f64 {
 
 /// The lowest corners of points (`side` 1), or the highest (−1): a line that is beyond none of them is beyond no point.
 fn hull(points: &mut Vec<Point>, side: f64) {
-    points.sort_by(|a, b| {
-        a.x.total_cmp(&b.x)
-            .then((side * a.y).total_cmp(&(side * b.y)))
-    });
+    points.sort_by(|a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
     points.dedup_by_key(|point| point.x);
     let mut corners: Vec<Point> = Vec::new();
     for &point in points.iter() {
         while let [.., before, last] = corners.as_slice() {
-            let turn = (last.x - before.x) * (point.y - before.y)
-                - (last.y - before.y) * (point.x - before.x);
+            let turn = (last.x - before.x) * (point.y - before.y) - (last.y - before.y) * (point.x - before.x);
             if side * turn > 0.0 {
                 break;
             }
@@ -256,28 +240,16 @@ mod tests {
     }
 
     fn bounds(lower: &[(f64, f64)], upper: &[(f64, f64)]) -> Bounds {
-        Bounds {
-            lower: points(lower),
-            upper: points(upper),
-        }
+        Bounds { lower: points(lower), upper: points(upper) }
     }
 
     #[test]
     fn only_corners_count() {
         let lower = [(0.0, 1.0), (1.0, 4.0), (2.0, 3.0), (3.0, 0.0)];
-        let upper = [
-            (0.0, 10.0),
-            (1.0, 12.0),
-            (2.0, 9.0),
-            (3.0, 20.0),
-            (3.0, 15.0),
-        ];
+        let upper = [(0.0, 10.0), (1.0, 12.0), (2.0, 9.0), (3.0, 20.0), (3.0, 15.0)];
         let mut bounds = bounds(&lower, &upper);
         bounds.reduce();
-        assert_eq!(
-            bounds.upper,
-            points(&[(0.0, 10.0), (2.0, 9.0), (3.0, 15.0)])
-        );
+        assert_eq!(bounds.upper, points(&[(0.0, 10.0), (2.0, 9.0), (3.0, 15.0)]));
         assert_eq!(bounds.lower, points(&lower));
     }
 
@@ -292,13 +264,7 @@ mod tests {
         assert_eq!((ends.first, ends.last), ((-1.0, 15.0), (-1.0, 15.0)));
         let line = known.line(100.0, 0.1).expect("there is one");
         assert_eq!((line.first, line.last, line.residual), (7.0, 7.0, 8.0));
-        assert!(
-            bounds(&[(5.0, 4.0)], &[])
-                .ends(100.0, (-0.1, 0.1))
-                .first
-                .1
-                .is_infinite()
-        );
+        assert!(bounds(&[(5.0, 4.0)], &[]).ends(100.0, (-0.1, 0.1)).first.1.is_infinite());
     }
 
     #[test]

@@ -97,11 +97,7 @@ enum Joint {
 impl Tube {
     /// `None` where some bounds contradict each other.
     fn of(bounds: &Bounds, drift: f64) -> Option<Self> {
-        let gap = |point: &Point, (low, high): Range| Gap {
-            x: point.x,
-            low,
-            high,
-        };
+        let gap = |point: &Point, (low, high): Range| Gap { x: point.x, low, high };
         let lower = bounds.lower.iter();
         let lower = lower.map(|point| gap(point, (point.y, f64::INFINITY)));
         let upper = bounds.upper.iter();
@@ -132,10 +128,7 @@ impl Tube {
     /// The same from the end to the beginning.
     fn mirrored(&self) -> Self {
         let gaps = self.gaps.iter().rev();
-        Self {
-            gaps: gaps.map(|gap| Gap { x: -gap.x, ..*gap }).collect(),
-            drift: self.drift,
-        }
+        Self { gaps: gaps.map(|gap| Gap { x: -gap.x, ..*gap }).collect(), drift: self.drift }
     }
 
     /// The lines through the gaps from one to another that begin in a range.
@@ -144,16 +137,10 @@ impl Tube {
         let (first, last) = (gaps.first()?.x, gaps.last()?.x);
         let points = |y: fn(&Gap) -> f64| {
             let gaps = gaps.iter();
-            let points = gaps.map(move |gap| Point {
-                x: gap.x - first,
-                y: y(gap),
-            });
+            let points = gaps.map(move |gap| Point { x: gap.x - first, y: y(gap) });
             points.collect()
         };
-        let bounds = Bounds {
-            lower: points(|gap| gap.low),
-            upper: points(|gap| gap.high),
-        };
+        let bounds = Bounds { lower: points(|gap| gap.low), upper: points(|gap| gap.high) };
         Some(bounds.lines(last - first, from, (-self.drift, self.drift), 0.0))
     }
 
@@ -229,9 +216,7 @@ impl Tube {
         let begins: Vec<usize> = self.mirrored().knots(Joint::Free)?;
         let begins: Vec<usize> = begins.iter().rev().map(|at| last - at).collect();
         let bends = ends.iter().zip(&begins);
-        let mut middle: Vec<usize> = bends
-            .map(|(&end, &begin)| usize::midpoint(end, begin))
-            .collect();
+        let mut middle: Vec<usize> = bends.map(|(&end, &begin)| usize::midpoint(end, begin)).collect();
         middle.dedup();
         let mut both: Vec<usize> = ends.iter().chain(&begins).copied().collect();
         both.sort_unstable();

@@ -27,12 +27,7 @@ pub enum GpuCalibration {
 
 impl GpuCalibration {
     /// All that a clock of a GPU with stamps can be.
-    pub const ALL: [Self; 4] = [
-        Self::Bounded,
-        Self::Piecewise,
-        Self::UpperOnly,
-        Self::Inconsistent,
-    ];
+    pub const ALL: [Self; 4] = [Self::Bounded, Self::Piecewise, Self::UpperOnly, Self::Inconsistent];
 
     /// The name in properties.
     #[must_use]

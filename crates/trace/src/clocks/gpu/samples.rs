@@ -168,10 +168,8 @@ impl SampleClock {
         }
         let (first, last) = places?;
         let doubt = last - first;
-        (doubt <= MOST_DOUBT_NS).then(|| Placed {
-            host_ns: first + doubt / 2,
-            uncertainty_ns: doubt.div_ceil(2) + known,
-        })
+        (doubt <= MOST_DOUBT_NS)
+            .then(|| Placed { host_ns: first + doubt / 2, uncertainty_ns: doubt.div_ceil(2) + known })
     }
 }
 
@@ -212,10 +210,7 @@ impl Pace {
     /// How far a sample is from what the clock shows at this pace from another on.
     fn off(self, from: Sample, to: Sample) -> u64 {
         let Self(Slope { rise, run }) = Self::between(from, to);
-        let (shown, expected) = (
-            run.saturating_mul(self.0.rise),
-            rise.saturating_mul(self.0.run),
-        );
+        let (shown, expected) = (run.saturating_mul(self.0.rise), rise.saturating_mul(self.0.run));
         let off = shown.saturating_sub(expected).unsigned_abs();
         let off = off.div_ceil(self.0.rise.max(1).unsigned_abs());
         u64::try_from(off).unwrap_or(u64::MAX)
@@ -254,28 +249,16 @@ impl SampleClocks {
         let mut samples: BTreeMap<(GpuClock, u32), Vec<Sample>> = BTreeMap::new();
         for (host_ns, sample) in all {
             let of_clock = samples.entry((sample.clock, sample.ordinal)).or_default();
-            of_clock.push(Sample {
-                host_ns,
-                gpu_ns: sample.gpu_ns,
-                uncertainty_ns: sample.uncertainty_ticks,
-            });
+            of_clock.push(Sample { host_ns, gpu_ns: sample.gpu_ns, uncertainty_ns: sample.uncertainty_ticks });
         }
         let clocks = samples.into_iter();
         let clocks = clocks.map(|(clock, samples)| (clock, SampleClock::of(samples)));
-        Self {
-            all: clocks.collect(),
-        }
+        Self { all: clocks.collect() }
     }
 
     /// When a device's clock showed these two times, if both are known and in order.
     #[must_use]
-    pub fn place(
-        &self,
-        clock: GpuClock,
-        ordinal: u32,
-        start: u64,
-        end: u64,
-    ) -> Option<(Placed, Placed)> {
+    pub fn place(&self, clock: GpuClock, ordinal: u32, start: u64, end: u64) -> Option<(Placed, Placed)> {
         let own = self.all.get(&(clock, ordinal));
         let clock = own.or_else(|| self.all.get(&(clock, ALL_DEVICES)))?;
         let (start, end) = (clock.place(start)?, clock.place(end)?);

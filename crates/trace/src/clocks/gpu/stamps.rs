@@ -90,10 +90,8 @@ impl StampBounds {
         };
         let kept = |clock: &GpuClock| {
             let calibration = clock.quality.calibration;
-            matches!(
-                calibration,
-                GpuCalibration::Bounded | GpuCalibration::Piecewise
-            ) && (rank(&without).is_none() || rank(clock) <= rank(&without))
+            matches!(calibration, GpuCalibration::Bounded | GpuCalibration::Piecewise)
+                && (rank(&without).is_none() || rank(clock) <= rank(&without))
         };
         for slack_ns in SLACKS_NS {
             let wider = |all: &[Pair], kernels: &[Pair], wider: fn(u64, u64) -> u64| {
@@ -152,11 +150,7 @@ fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
         let map = Piecewise::new(knots, Beyond::Nearest).or(one.map(Piecewise::offset))?;
         let residual_ns = whole(residual.ceil()) + i128::from(step + ROUNDING_NS);
         let residual_ns = u64::try_from(residual_ns).unwrap_or(u64::MAX);
-        Some(GpuClock::new(
-            map.within(residual_ns),
-            calibration,
-            residual_ns,
-        ))
+        Some(GpuClock::new(map.within(residual_ns), calibration, residual_ns))
     };
     let span = approximate((last - origin).into());
     if let Some(fit) = bounds.line(span, MOST_DRIFT) {
@@ -164,18 +158,10 @@ fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
         return clock(GpuCalibration::Bounded, &ends, fit.residual);
     }
     if let Some(piecewise) = bounds.piecewise(MOST_DRIFT) {
-        return clock(
-            GpuCalibration::Piecewise,
-            &piecewise.knots,
-            piecewise.residual,
-        );
+        return clock(GpuCalibration::Piecewise, &piecewise.knots, piecewise.residual);
     }
     let contradiction = u64::try_from(least - most).unwrap_or(u64::MAX);
-    Some(GpuClock::new(
-        constant(),
-        GpuCalibration::Inconsistent,
-        contradiction,
-    ))
+    Some(GpuClock::new(constant(), GpuCalibration::Inconsistent, contradiction))
 }
 
 /// The steps that the timer goes in, as far as the stamps show it: the event was up to one step after its
@@ -183,11 +169,7 @@ fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
 fn step_ns(mut stamps: impl Iterator<Item = u64>) -> u64 {
     let first = stamps.next().unwrap_or(0);
     let step = stamps.fold(0, |step, stamp| common_divisor(step, stamp.abs_diff(first)));
-    if step == 0 {
-        COARSEST_STEP_NS
-    } else {
-        step.min(COARSEST_STEP_NS)
-    }
+    if step == 0 { COARSEST_STEP_NS } else { step.min(COARSEST_STEP_NS) }
 }
 
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {

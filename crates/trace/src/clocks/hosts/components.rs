@@ -87,12 +87,7 @@ struct Limit {
 
 impl Components {
     /// Moves components by constants where the constraints between them ask for it; the largest stays.
-    pub(super) fn shift(
-        &self,
-        clocks: &mut [Correction],
-        constraints: &[Constraint],
-        spans: &[(u64, u64)],
-    ) {
+    pub(super) fn shift(&self, clocks: &mut [Correction], constraints: &[Constraint], spans: &[(u64, u64)]) {
         if self.all.len() < 2 {
             return;
         }
@@ -112,11 +107,7 @@ impl Components {
             let earlier_ns = clocks.get(earlier.boot)?.common_ns(earlier.ns);
             let later_ns = clocks.get(later.boot)?.common_ns(later.ns);
             let room = i128::from(later_ns) - i128::from(earlier_ns);
-            (component != other).then(|| Limit {
-                component,
-                other,
-                ns: i64::try_from(room).unwrap_or(i64::MAX),
-            })
+            (component != other).then(|| Limit { component, other, ns: i64::try_from(room).unwrap_or(i64::MAX) })
         };
         let mut limits: Vec<Limit> = constraints.iter().filter_map(limit).collect();
         limits.sort_unstable_by_key(|limit| (limit.component, limit.other, limit.ns));
@@ -135,16 +126,10 @@ fn shifts(components: usize, limits: &[Limit]) -> Vec<i64> {
     let (mut highest, mut negative) = (open.clone(), open);
     lower(&mut highest, limits);
     // The least shifts are the negatives of the most in the mirrored problem.
-    let mirrored = limits.iter().map(|limit| Limit {
-        component: limit.other,
-        other: limit.component,
-        ns: limit.ns,
-    });
+    let mirrored = limits.iter().map(|limit| Limit { component: limit.other, other: limit.component, ns: limit.ns });
     lower(&mut negative, &mirrored.collect::<Vec<_>>());
     let ranges = negative.iter().zip(&highest);
-    let mut shifts: Vec<i64> = ranges
-        .map(|(&negative, &high)| 0.max(negative.saturating_neg()).min(high))
-        .collect();
+    let mut shifts: Vec<i64> = ranges.map(|(&negative, &high)| 0.max(negative.saturating_neg()).min(high)).collect();
     lower(&mut shifts, limits);
     shifts
 }

@@ -59,11 +59,7 @@ pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignmen
         }
     }
     components.shift(&mut clocks, &constraints, spans);
-    let mut alignment = Alignment {
-        clocks,
-        constraints: constraints.len() as u64,
-        ..Alignment::default()
-    };
+    let mut alignment = Alignment { clocks, constraints: constraints.len() as u64, ..Alignment::default() };
     alignment.judge(&constraints);
     alignment
 }

@@ -52,11 +52,7 @@ pub(super) fn extent(hosts: usize, reference: usize, differences: &[Difference])
     let with = |slack: f64| {
         let latest = shortest(hosts, reference, differences, slack, false)?;
         let earliest = shortest(hosts, reference, differences, slack, true)?;
-        Some(Extent {
-            earliest: earliest.iter().map(|distance| -distance).collect(),
-            latest,
-            slack,
-        })
+        Some(Extent { earliest: earliest.iter().map(|distance| -distance).collect(), latest, slack })
     };
     least_slack(MOST_SLACK, with).unwrap_or_else(|| Extent {
         earliest: vec![0.0; hosts],
@@ -130,9 +126,7 @@ mod tests {
 
     fn all(differences: &[(usize, usize, f64)]) -> Vec<Difference> {
         let differences = differences.iter();
-        differences
-            .map(|&(from, to, most)| Difference { from, to, most })
-            .collect()
+        differences.map(|&(from, to, most)| Difference { from, to, most }).collect()
     }
 
     #[test]

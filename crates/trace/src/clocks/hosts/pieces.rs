@@ -30,12 +30,7 @@ pub(super) struct Curves {
 
 impl Curves {
     pub(super) fn flat(hosts: usize, pieces: usize, length: f64) -> Self {
-        Self {
-            pieces,
-            piece: length / count(pieces),
-            middle: vec![vec![0.0; pieces + 1]; hosts],
-            ..Self::default()
-        }
+        Self { pieces, piece: length / count(pieces), middle: vec![vec![0.0; pieces + 1]; hosts], ..Self::default() }
     }
 
     /// The common time of a knot.

@@ -55,10 +55,7 @@ pub(super) fn repair(clocks: &mut [Vec<f64>], reference: usize, needs: &[Need]) 
 impl Need {
     fn ends(&self, clocks: &[Vec<f64>]) -> Option<(f64, f64)> {
         let (earlier, later) = (clocks.get(self.earlier)?, clocks.get(self.later)?);
-        Some((
-            later.get(self.knot)? - earlier.get(self.knot)?,
-            later.get(self.knot + 1)? - earlier.get(self.knot + 1)?,
-        ))
+        Some((later.get(self.knot)? - earlier.get(self.knot)?, later.get(self.knot + 1)? - earlier.get(self.knot + 1)?))
     }
 
     /// By how much it does not hold.
@@ -90,13 +87,7 @@ mod tests {
     #[test]
     fn moved_as_little_as_needed() {
         let mut clocks = vec![vec![0.0, 0.0], vec![10.0, 10.0]];
-        let need = Need {
-            earlier: 0,
-            later: 1,
-            knot: 0,
-            part: 0.5,
-            most: 3.0,
-        };
+        let need = Need { earlier: 0, later: 1, knot: 0, part: 0.5, most: 3.0 };
         assert!(repair(&mut clocks, 0, &[need]));
         assert!(need.over(&clocks) <= 0.0, "{clocks:?}");
         // Both ends alike: that is the shortest way.

@@ -28,15 +28,12 @@ pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
     let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).collect();
     let mut pairs: BTreeMap<(usize, usize), Ahead> = BTreeMap::new();
     for constraint in constraints {
-        let places =
-            [constraint.earlier.boot, constraint.later.boot].map(|boot| places.get(&boot).copied());
+        let places = [constraint.earlier.boot, constraint.later.boot].map(|boot| places.get(&boot).copied());
         let [Some(earlier), Some(later)] = places else {
             continue;
         };
         let room = i128::from(constraint.later.ns) - i128::from(constraint.earlier.ns);
-        let pair = pairs
-            .entry((earlier.min(later), earlier.max(later)))
-            .or_default();
+        let pair = pairs.entry((earlier.min(later), earlier.max(later))).or_default();
         if earlier < later {
             pair.at_most = Some(pair.at_most.map_or(room, |most| most.min(room)));
         } else {
@@ -66,9 +63,7 @@ pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
         }
     }
     let ahead = ahead.into_iter();
-    ahead
-        .map(|known| i64::try_from(known.unwrap_or(0)).unwrap_or(0))
-        .collect()
+    ahead.map(|known| i64::try_from(known.unwrap_or(0)).unwrap_or(0)).collect()
 }
 
 /// The host whose clock is in the middle of all: so most clocks change least, and one that is far off does not

@@ -24,16 +24,9 @@ const ROUNDS: usize = 4;
 const ROUNDING_NS: f64 = 4.0;
 
 /// The corrections of the hosts of one component, with their numbers.
-pub(super) fn solve(
-    hosts: &[usize],
-    spans: &[(u64, u64)],
-    constraints: &[Constraint],
-) -> Vec<(usize, Correction)> {
+pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constraint]) -> Vec<(usize, Correction)> {
     if let &[reference] = hosts {
-        let clock = Correction {
-            reference,
-            ..Correction::default()
-        };
+        let clock = Correction { reference, ..Correction::default() };
         return vec![(reference, clock)];
     }
     let mut ahead = rough::ahead(hosts, constraints);
@@ -46,10 +39,8 @@ pub(super) fn solve(
     let best = problem.best();
     let corrected = hosts.iter().enumerate().map(|(at, &host)| {
         let span = spans.get(host).copied().unwrap_or_default();
-        let clock = Correction {
-            reference: hosts.get(reference).copied().unwrap_or(0),
-            ..problem.correction(&best, at, span)
-        };
+        let clock =
+            Correction { reference: hosts.get(reference).copied().unwrap_or(0), ..problem.correction(&best, at, span) };
         (host, clock)
     });
     corrected.collect()
@@ -89,17 +80,12 @@ struct Problem {
 impl Problem {
     fn of(hosts: &[usize], ahead: Vec<i64>, reference: usize, constraints: &[Constraint]) -> Self {
         let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).collect();
-        let on_reference = |host: usize, ns: u64| {
-            i128::from(ns) - i128::from(ahead.get(host).copied().unwrap_or(0))
-        };
+        let on_reference = |host: usize, ns: u64| i128::from(ns) - i128::from(ahead.get(host).copied().unwrap_or(0));
         let inside = || {
             constraints.iter().filter_map(|one| {
                 let earlier = *places.get(&one.earlier.boot)?;
                 let later = *places.get(&one.later.boot)?;
-                let readings = (
-                    on_reference(earlier, one.earlier.ns),
-                    on_reference(later, one.later.ns),
-                );
+                let readings = (on_reference(earlier, one.earlier.ns), on_reference(later, one.later.ns));
                 Some((earlier, later, readings))
             })
         };
@@ -114,18 +100,8 @@ impl Problem {
                 room: approximate(readings.1 - readings.0),
             })
             .collect();
-        observed.sort_by(|a, b| {
-            a.pair()
-                .cmp(&b.pair())
-                .then(a.reading.total_cmp(&b.reading))
-        });
-        Self {
-            reference,
-            origin,
-            length: approximate(length).max(1e6),
-            observed,
-            ahead,
-        }
+        observed.sort_by(|a, b| a.pair().cmp(&b.pair()).then(a.reading.total_cmp(&b.reading)));
+        Self { reference, origin, length: approximate(length).max(1e6), observed, ahead }
     }
 
     /// The curves with the fewest pieces that keep the constraints; else those that miss them least.
@@ -155,8 +131,7 @@ impl Problem {
             let bounds = self.bounds(&curves);
             let (extents, slack) = self.extents(&curves, &bounds);
             let hosts = 0..self.ahead.len();
-            let middles =
-                hosts.map(|host| extents.iter().map(|extent| extent.middle(host)).collect());
+            let middles = hosts.map(|host| extents.iter().map(|extent| extent.middle(host)).collect());
             curves.middle = middles.collect();
             (curves.extents, curves.slack) = (extents, slack);
         }
@@ -218,10 +193,8 @@ impl Problem {
                 }
             }
         }
-        let extents: Vec<Extent> = differences
-            .iter()
-            .map(|differences| extent(self.ahead.len(), self.reference, differences))
-            .collect();
+        let extents: Vec<Extent> =
+            differences.iter().map(|differences| extent(self.ahead.len(), self.reference, differences)).collect();
         let slacks = extents.iter().map(|extent| extent.slack);
         slack = slacks.fold(slack, f64::max);
         (extents, slack)
@@ -258,9 +231,7 @@ impl Problem {
         let mut uncertainty = 0.0_f64;
         for (extent, &middle) in curves.extents.iter().zip(clock) {
             let off = |end: Option<&f64>| end.map_or(f64::INFINITY, |end| (end - middle).abs());
-            uncertainty = uncertainty
-                .max(off(extent.earliest.get(host)))
-                .max(off(extent.latest.get(host)));
+            uncertainty = uncertainty.max(off(extent.earliest.get(host))).max(off(extent.latest.get(host)));
         }
         uncertainty += curves.slack + ROUNDING_NS;
         let drift = match *clock {
@@ -268,14 +239,9 @@ impl Problem {
             _ => 0.0,
         };
         let is_bounded = uncertainty.is_finite();
-        map.uncertainty =
-            is_bounded.then(|| u64::try_from(whole(uncertainty.ceil())).unwrap_or(u64::MAX));
+        map.uncertainty = is_bounded.then(|| u64::try_from(whole(uncertainty.ceil())).unwrap_or(u64::MAX));
         Correction {
-            relation: if is_bounded {
-                Relation::Bounded
-            } else {
-                Relation::System
-            },
+            relation: if is_bounded { Relation::Bounded } else { Relation::System },
             map,
             drift_ppb: whole(-drift * 1e9),
             ..Correction::default()

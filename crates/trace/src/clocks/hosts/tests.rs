@@ -29,28 +29,20 @@ type Message = (usize, usize, u64, u64);
 /// Boot and reading of what was not after something, and of that.
 fn claim(earlier: (usize, u64), later: (usize, u64)) -> Constraint {
     let reading = |(boot, ns)| Reading { boot, ns };
-    Constraint {
-        earlier: reading(earlier),
-        later: reading(later),
-    }
+    Constraint { earlier: reading(earlier), later: reading(later) }
 }
 
 fn constraints(hosts: &[Host], messages: &[Message]) -> Vec<Constraint> {
     let messages = messages.iter();
     let constraint = |&(from, to, sent, delay): &Message| {
-        claim(
-            (from, hosts[from].shows(sent)),
-            (to, hosts[to].shows(sent + delay)),
-        )
+        claim((from, hosts[from].shows(sent)), (to, hosts[to].shows(sent + delay)))
     };
     messages.map(constraint).collect()
 }
 
 fn spans(hosts: &[Host], length: u64) -> Vec<(u64, u64)> {
     let hosts = hosts.iter();
-    hosts
-        .map(|host| (host.shows(0), host.shows(length)))
-        .collect()
+    hosts.map(|host| (host.shows(0), host.shows(length))).collect()
 }
 
 /// How far host `boot` is off the reference at a true time, after correction.
@@ -63,10 +55,7 @@ fn error(hosts: &[Host], alignment: &Alignment, boot: usize, ns: u64) -> u64 {
 
 fn hosts(number: usize) -> impl Strategy<Value = Vec<Host>> {
     let host = (-10_000_000_000_i64..10_000_000_000, -50_000_i64..50_000);
-    let host = host.prop_map(|(ahead_ns, drift_ppb)| Host {
-        ahead_ns,
-        drift_ppb,
-    });
+    let host = host.prop_map(|(ahead_ns, drift_ppb)| Host { ahead_ns, drift_ppb });
     prop::collection::vec(host, number)
 }
 
@@ -79,9 +68,7 @@ fn ring(number: usize, messages: usize, seed: u64) -> Vec<Message> {
     let mut state = seed;
     let mut draw = |below: u64| {
         // Knuth's generator; its high bits are the good ones.
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
     let mut message = || {
@@ -118,10 +105,7 @@ fn looks_right(clock: &Correction, span: (u64, u64)) {
     let least = drifts.iter().map(|drift| drift.0).min();
     let most = drifts.iter().map(|drift| drift.1).max();
     let stated = i128::from(clock.drift_ppb);
-    assert!(
-        least <= Some(stated) && Some(stated) <= most,
-        "{drifts:?} {clock:?}"
-    );
+    assert!(least <= Some(stated) && Some(stated) <= most, "{drifts:?} {clock:?}");
 }
 
 proptest! {
@@ -224,10 +208,7 @@ fn without_traffic_the_system_is_believed() {
 
 #[test]
 fn traffic_one_way_moves_a_clock_no_further_than_it_must() {
-    let hosts = [0, -5_000, 90_000].map(|ahead_ns| Host {
-        ahead_ns,
-        drift_ppb: 0,
-    });
+    let hosts = [0, -5_000, 90_000].map(|ahead_ns| Host { ahead_ns, drift_ppb: 0 });
     let messages = [(0, 1, 1_000_000, 1_000), (0, 2, 1_000_000, 1_000)];
     let constraints = constraints(&hosts, &messages);
     let alignment = align(&spans(&hosts, 2_000_000), constraints);
@@ -235,23 +216,14 @@ fn traffic_one_way_moves_a_clock_no_further_than_it_must() {
     // The second would have received before it was sent, by 4 µs. The third may be right.
     assert_eq!(corrections, [0, 4_000, 0]);
     assert_eq!(alignment.violations, 0);
-    assert!(
-        alignment
-            .clocks
-            .iter()
-            .all(|clock| clock.map.uncertainty.is_none())
-    );
+    assert!(alignment.clocks.iter().all(|clock| clock.map.uncertainty.is_none()));
 }
 
 #[test]
 fn a_clock_that_is_slewed_gets_more_knots() {
     // For 30 s 40 ppm too fast, then as much too slow.
     let second = |ns: u64| {
-        let gained = if ns < 30_000_000_000 {
-            ns
-        } else {
-            60_000_000_000 - ns
-        } / 25_000;
+        let gained = if ns < 30_000_000_000 { ns } else { 60_000_000_000 - ns } / 25_000;
         EPOCH + ns + gained
     };
     let mut constraints = Vec::new();
@@ -274,10 +246,7 @@ fn a_clock_that_is_slewed_gets_more_knots() {
 
 #[test]
 fn one_clock_that_is_far_off_moves_no_other() {
-    let hosts = [7_000_000_000, 0, 1_000, -2_000].map(|ahead_ns| Host {
-        ahead_ns,
-        drift_ppb: 0,
-    });
+    let hosts = [7_000_000_000, 0, 1_000, -2_000].map(|ahead_ns| Host { ahead_ns, drift_ppb: 0 });
     let mut messages = Vec::new();
     for at in 0..100 {
         for from in 0..4 {
@@ -320,11 +289,7 @@ fn large_job(hosts: usize) -> (Vec<Host>, Vec<Constraint>) {
 fn align_large_job(hosts: usize) {
     let (clocks, constraints) = large_job(hosts);
     let alignment = align(&spans(&clocks, 30_000_000_000), constraints);
-    assert_eq!(
-        alignment.violations, 0,
-        "{} ns",
-        alignment.worst_violation_ns
-    );
+    assert_eq!(alignment.violations, 0, "{} ns", alignment.worst_violation_ns);
     for boot in (0..hosts).step_by(7) {
         let uncertainty = alignment.clocks[boot].map.uncertainty;
         let off = error(&clocks, &alignment, boot, 15_000_000_000);

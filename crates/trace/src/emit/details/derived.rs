@@ -37,12 +37,7 @@ impl Details<'_, '_> {
         if collective::shape(call.pattern.func()).is_some_and(|shape| shape.has_root()) {
             self.add(Attribute::Root, AttributeValue::I32(call.rank))?;
         }
-        let P2pApi {
-            stream,
-            graph_captured,
-            user_tag,
-            ..
-        } = first.fields;
+        let P2pApi { stream, graph_captured, user_tag, .. } = first.fields;
         self.number(Attribute::Stream, stream, 0)?;
         self.flag(Attribute::Captured, graph_captured)?;
         self.number(Attribute::UserTag, user_tag, 0)
@@ -70,9 +65,7 @@ impl Details<'_, '_> {
         let (sent, received) = members
             .filter_map(|&at| model.links.activity(at))
             .map(|member| (member.bytes_sent, member.bytes_received))
-            .fold((0, 0), |(sent, received), member| {
-                (sent + member.0, received + member.1)
-            });
+            .fold((0, 0), |(sent, received), member| (sent + member.0, received + member.1));
         self.number(Attribute::BytesSent, sent, 0)?;
         self.number(Attribute::BytesReceived, received, 0)?;
         let Some(interval) = collective.interval(&model.intervals) else {

@@ -63,18 +63,14 @@ impl Details<'_, '_> {
         if copy.count > 1 {
             self.part(Attribute::Copies, copy.count)?;
         }
-        for (attribute, device) in [
-            (Attribute::SourceDevice, copy.source_device),
-            (Attribute::DestinationDevice, copy.destination_device),
-        ] {
+        for (attribute, device) in
+            [(Attribute::SourceDevice, copy.source_device), (Attribute::DestinationDevice, copy.destination_device)]
+        {
             if device != copy.device {
                 self.add(attribute, AttributeValue::U32(device))?;
             }
         }
-        self.word(
-            Attribute::SourceMemory,
-            words::memory_kind(copy.source_kind),
-        )?;
+        self.word(Attribute::SourceMemory, words::memory_kind(copy.source_kind))?;
         let to = words::memory_kind(copy.destination_kind);
         self.word(Attribute::DestinationMemory, to)?;
         self.number(Attribute::GraphNode, copy.graph_node, 0)

@@ -44,17 +44,13 @@ impl Details<'_, '_> {
         interval: Interval,
     ) -> otf2::Result<()> {
         let measured = interval.timing.is_measured() && !interval.is_shared;
-        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start))
-            .as_secs_f64();
+        let seconds = std::time::Duration::from_nanos(interval.end.saturating_sub(interval.start)).as_secs_f64();
         if interval.unfinished || !measured || seconds <= 0.0 {
             return Ok(());
         }
         if let Some(shape) = shape {
             let (bandwidth, bus) = shape.bandwidths(bytes, ranks, seconds);
-            self.add(
-                Attribute::AlgorithmBandwidth,
-                AttributeValue::F64(bandwidth),
-            )?;
+            self.add(Attribute::AlgorithmBandwidth, AttributeValue::F64(bandwidth))?;
             self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
         }
         Ok(())

@@ -65,9 +65,7 @@ impl DeviceDefinition {
     /// What tells the device from all others of a host; `None` where nothing does.
     #[must_use]
     pub fn identity(&self) -> Option<&str> {
-        [self.uuid.as_str(), self.pci.as_str()]
-            .into_iter()
-            .find(|known| !known.is_empty())
+        [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }
 
     /// What the archive says of it: name and value, without those that are not known.
@@ -86,31 +84,19 @@ impl DeviceDefinition {
             ("compute capability", self.compute_capability.clone()),
             ("multiprocessors", known(self.multiprocessors)),
         ];
-        all.into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .collect()
+        all.into_iter().filter(|(_, text)| !text.is_empty()).collect()
     }
 }
 
 fn device(device: &Device<Symbol>, symbols: &Symbols) -> DeviceDefinition {
-    let Device {
-        pci_domain,
-        pci_bus,
-        pci_device,
-        driver_version,
-        ..
-    } = *device;
+    let Device { pci_domain, pci_bus, pci_device, driver_version, .. } = *device;
     let has_pci = (pci_domain, pci_bus, pci_device) != (0, 0, 0);
     let [major, minor] = device.compute_capability;
     DeviceDefinition {
         ordinal: device.ordinal,
         name: symbols.text(device.name).to_owned(),
         uuid: uuid(device.uuid, device.is_mig),
-        pci: if has_pci {
-            format!("{pci_domain:04x}:{pci_bus:02x}:{pci_device:02x}.0")
-        } else {
-            String::new()
-        },
+        pci: if has_pci { format!("{pci_domain:04x}:{pci_bus:02x}:{pci_device:02x}.0") } else { String::new() },
         is_mig: device.is_mig,
         driver: match driver_version {
             0 => String::new(),
@@ -164,17 +150,12 @@ impl GpuWork {
                 .to_owned()
         });
         GpuWorkDefinition {
-            backend: self
-                .backend()
-                .map_or("", |backend| backend.name())
-                .to_owned(),
+            backend: self.backend().map_or("", |backend| backend.name()).to_owned(),
             notices: notices
                 .map(|&(backend, text)| format!("{}: {}", backend.name(), symbols.text(text)))
                 .chain(contradicted)
                 .collect(),
-            counts: counts
-                .map(|(name, number)| (name.to_owned(), number))
-                .collect(),
+            counts: counts.map(|(name, number)| (name.to_owned(), number)).collect(),
             clocks: clocks.collect(),
             devices: facts.map(|facts| device(facts, symbols)).collect(),
         }

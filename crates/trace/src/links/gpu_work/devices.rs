@@ -26,10 +26,7 @@ impl Devices {
     /// What the journal tells, and else what ran where.
     #[must_use]
     pub fn of(tables: &Tables) -> Self {
-        let mut devices = Self {
-            of_context: vec![None; tables.contexts.len()],
-            ..Self::default()
-        };
+        let mut devices = Self { of_context: vec![None; tables.contexts.len()], ..Self::default() };
         for at in &tables.gpu {
             match at.record {
                 GpuRecord::Device(device) => {
@@ -75,8 +72,7 @@ impl Devices {
         let mut numbers = of_cupti.values();
         if numbers.all(|of| of.len() == 1 && of.iter().all(|&ordinal| ordinals.insert(ordinal))) {
             for (&device, of) in of_cupti {
-                self.renumbered
-                    .extend(of.iter().map(|&ordinal| (device, ordinal)));
+                self.renumbered.extend(of.iter().map(|&ordinal| (device, ordinal)));
             }
             return;
         }

@@ -48,10 +48,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
     let launches = tables.rows::<KernelLaunch>();
     for (row, launch) in launches.filter(|&(row, _)| replays.is_captured_launch(row)) {
         // One of any device could be of each.
-        let Some(device) = launch
-            .context_at()
-            .and_then(|at| work.devices.of_context(at))
-        else {
+        let Some(device) = launch.context_at().and_then(|at| work.devices.of_context(at)) else {
             return BTreeMap::new();
         };
         let launches = devices.entry(device).or_default();

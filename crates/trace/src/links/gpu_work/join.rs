@@ -22,17 +22,10 @@ impl Launched {
         for (at, activity) in activities.all.iter().enumerate() {
             let launch = match activity.operation {
                 OperationRow::CeColl(row) => Some(EventRow::CeColl(row)),
-                _ => activity
-                    .launch
-                    .map(EventRow::KernelLaunch)
-                    .filter(|_| activity.launch_is_own),
+                _ => activity.launch.map(EventRow::KernelLaunch).filter(|_| activity.launch_is_own),
             };
             if let Some(launch) = launch {
-                launched
-                    .by_launch
-                    .entry(launch)
-                    .or_default()
-                    .push(place(at));
+                launched.by_launch.entry(launch).or_default().push(place(at));
             }
         }
         launched
@@ -54,12 +47,9 @@ pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
                 (kernel.start_ns, kernel.end_ns),
                 kernel.graph_node != 0 && is_of_nccl(symbols.text(kernel.name)),
             ),
-            GpuRecord::Copy(copy) => (
-                What::Copy(copy),
-                (copy.device, copy.context, copy.stream),
-                (copy.start_ns, copy.end_ns),
-                false,
-            ),
+            GpuRecord::Copy(copy) => {
+                (What::Copy(copy), (copy.device, copy.context, copy.stream), (copy.start_ns, copy.end_ns), false)
+            }
             _ => continue,
         };
         let (device, context, stream) = row;
@@ -68,12 +58,7 @@ pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
         let unfinished = end == 0;
         let placed = match start {
             0 => None,
-            start => work.clocks.place(
-                GpuClock::Cupti,
-                device,
-                start,
-                if unfinished { start } else { end },
-            ),
+            start => work.clocks.place(GpuClock::Cupti, device, start, if unfinished { start } else { end }),
         };
         let Some((from, to)) = placed else {
             work.fates.not_placed += 1;
@@ -83,8 +68,7 @@ pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
             0 => None,
             id => tables.find(id),
         };
-        let launch = launch
-            .filter(|launch| matches!(launch, EventRow::KernelLaunch(_) | EventRow::CeColl(_)));
+        let launch = launch.filter(|launch| matches!(launch, EventRow::KernelLaunch(_) | EventRow::CeColl(_)));
         let link = match (at.id, launch) {
             (0, _) if is_graph => Link::Graph,
             (0, _) => Link::Other,
@@ -93,18 +77,10 @@ pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
         };
         work.all.push(Work {
             start: from.host_ns,
-            end: if unfinished {
-                tables.span.1.max(from.host_ns)
-            } else {
-                to.host_ns
-            },
+            end: if unfinished { tables.span.1.max(from.host_ns) } else { to.host_ns },
             unfinished,
             uncertainty_ns: from.uncertainty_ns.max(to.uncertainty_ns),
-            stream: GpuStream {
-                ordinal: work.devices.ordinal(device),
-                context,
-                stream,
-            },
+            stream: GpuStream { ordinal: work.devices.ordinal(device), context, stream },
             link,
             launch,
             external: at.id,
@@ -112,8 +88,7 @@ pub(super) fn add_work(work: &mut GpuWork, tables: &Tables, symbols: &Symbols) {
             what,
         });
     }
-    work.all
-        .sort_by_key(|work| (work.start, work.end, work.stream, work.external));
+    work.all.sort_by_key(|work| (work.start, work.end, work.stream, work.external));
 }
 
 impl Work {
@@ -131,9 +106,7 @@ impl Work {
 /// What the work of a launch is part of: the operation, or the plan of several.
 fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of: &[u32]) -> u64 {
     let of = of.iter().filter_map(|&at| activities.all.get(index(at)));
-    let operations: Vec<_> = of
-        .map(|activity| tables.operation(activity.operation))
-        .collect();
+    let operations: Vec<_> = of.map(|activity| tables.operation(activity.operation)).collect();
     let launch = launch.and_then(|launch| tables.head(launch));
     let launch = launch.map_or(0, |launch| launch.id);
     match operations.as_slice() {
@@ -142,22 +115,13 @@ fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of
         [first, others @ ..] => {
             let is_one = others.iter().all(|other| other.plan == first.plan);
             // A plan without an event would lead nowhere.
-            if is_one && tables.find(first.plan).is_some() {
-                first.plan
-            } else {
-                launch
-            }
+            if is_one && tables.find(first.plan).is_some() { first.plan } else { launch }
         }
     }
 }
 
 /// Gives kernels and copies to the operations of their launch.
-pub(super) fn link(
-    work: &mut GpuWork,
-    tables: &Tables,
-    activities: &Activities,
-    launched: &Launched,
-) {
+pub(super) fn link(work: &mut GpuWork, tables: &Tables, activities: &Activities, launched: &Launched) {
     for one in work.all.iter_mut().filter(|one| one.link == Link::Launch) {
         work.joined.extend(one.launch);
         let of = launched.of_launch(one.launch);
@@ -179,9 +143,7 @@ pub(super) fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launche
             continue;
         };
         let clock = GpuClock::Events;
-        let placed = work
-            .clocks
-            .place(clock, time.ordinal, time.start_ns, time.end_ns);
+        let placed = work.clocks.place(clock, time.ordinal, time.start_ns, time.end_ns);
         let launch = tables.find(at.id).filter(|_| at.id != 0);
         let (Some((from, to)), Some(launch)) = (placed, launch) else {
             work.fates.events_not_used += 1;
@@ -193,8 +155,7 @@ pub(super) fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launche
             start: from.host_ns,
             end: to.host_ns,
             unfinished: false,
-            uncertainty_ns: from.uncertainty_ns.max(to.uncertainty_ns)
-                + u64::from(time.uncertainty_ns),
+            uncertainty_ns: from.uncertainty_ns.max(to.uncertainty_ns) + u64::from(time.uncertainty_ns),
             is_shared: of.len() > 1,
         };
         for &activity in of {

@@ -33,12 +33,7 @@ use nccl_events::gpu::{Backend, GpuRecord};
 impl GpuWork {
     /// Works it out. The activities must have their launches already, and times be nanoseconds.
     #[must_use]
-    pub fn of(
-        tables: &Tables,
-        symbols: &Symbols,
-        activities: &Activities,
-        replays: &Replays,
-    ) -> Self {
+    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities, replays: &Replays) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
         }
@@ -87,13 +82,7 @@ impl GpuWork {
     /// Whether another context on the device has a stream of this number.
     #[must_use]
     pub fn is_ambiguous(&self, stream: GpuStream) -> bool {
-        let mut others = self.streams.range(
-            GpuStream {
-                context: 0,
-                stream: 0,
-                ..stream
-            }..,
-        );
+        let mut others = self.streams.range(GpuStream { context: 0, stream: 0, ..stream }..);
         others.any(|other| {
             let is_like_it = (other.ordinal, other.stream) == (stream.ordinal, stream.stream);
             is_like_it && other.context != stream.context

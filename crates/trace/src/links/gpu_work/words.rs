@@ -19,8 +19,7 @@ pub fn demangled(mangled: &str) -> String {
     let writing = DemangleOptions::default().recursion_limit(MOST_RECURSION);
     let symbol = Symbol::new_with_options(mangled, &parsing).ok();
     let text = symbol.and_then(|symbol| symbol.demangle_with_options(&writing).ok());
-    text.filter(|text| !text.is_empty())
-        .unwrap_or_else(|| mangled.to_owned())
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| mangled.to_owned())
 }
 
 /// `CUpti_ActivityMemcpyKind`.
@@ -66,8 +65,7 @@ pub fn extent([x, y, z]: [u32; 3]) -> String {
 mod tests {
     use super::*;
 
-    const MANGLED: &str =
-        "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+    const MANGLED: &str = "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 
     #[test]
     fn names_are_as_people_write_them() {

@@ -182,9 +182,7 @@ impl GpuWork {
             GpuCount::NoBufferLeft,
             GpuCount::NoRoom,
         ];
-        let lost = LOSSES
-            .iter()
-            .filter_map(|&loss| self.counts.get(loss as usize));
+        let lost = LOSSES.iter().filter_map(|&loss| self.counts.get(loss as usize));
         self.fates.not_placed + lost.sum::<u64>() > 0
     }
 }

@@ -60,12 +60,7 @@ fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
         _ => (count, datatype),
     };
     let has_root = shape.is_some_and(|shape| shape.has_root());
-    Call {
-        func: func.to_owned(),
-        count,
-        datatype: datatype.to_owned(),
-        root: if has_root { root } else { -1 },
-    }
+    Call { func: func.to_owned(), count, datatype: datatype.to_owned(), root: if has_root { root } else { -1 } }
 }
 
 /// The collectives of each rank of a process, and what the manifest says of them.
@@ -79,13 +74,7 @@ pub(crate) fn calls_of_ranks(
     ranks.resize_with(comms.members.len(), Rank::default);
     let mut known = Known::default();
     for call in &tables.events.coll_apis {
-        let CollApi {
-            func,
-            count,
-            datatype,
-            root,
-            ..
-        } = call.fields;
+        let CollApi { func, count, datatype, root, .. } = call.fields;
         let context = call.context_at();
         if let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) {
             let number = known.number((func, count, datatype, root), symbols);
@@ -135,9 +124,7 @@ fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
     let in_order = |mut calls: Vec<Timed>| -> Vec<u32> {
         calls.sort_unstable();
         let calls = calls.into_iter();
-        calls
-            .map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0))
-            .collect()
+        calls.map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
     };
     let ranks = comms.members.iter().zip(ranks).map(|(member, rank)| {
         // Whether calls are recorded shows only where there are collectives.

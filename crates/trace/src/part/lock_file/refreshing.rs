@@ -30,10 +30,7 @@ impl Refreshing {
             let builder = std::thread::Builder::new().name("nccl-otf2-lock".to_owned());
             builder.stack_size(256 * 1024).spawn(touch).ok()
         });
-        thread.map(|thread| Self {
-            running: Some(running),
-            thread: Some(thread),
-        })
+        thread.map(|thread| Self { running: Some(running), thread: Some(thread) })
     }
 }
 

@@ -30,15 +30,11 @@ impl Place {
 
     /// A holder on another host that touched the file so long ago.
     fn hold_elsewhere(&self, age: Duration) {
-        let holder = ProcessKey {
-            boot_id: "another".to_owned(),
-            ..ProcessKey::current()
-        };
+        let holder = ProcessKey { boot_id: "another".to_owned(), ..ProcessKey::current() };
         fs::write(self.path(), text(&holder)).expect("written");
         let file = File::options().write(true).open(self.path());
         let touched = SystemTime::now() - age;
-        file.and_then(|file| file.set_modified(touched))
-            .expect("set");
+        file.and_then(|file| file.set_modified(touched)).expect("set");
     }
 }
 
@@ -79,14 +75,8 @@ fn a_lock_is_never_seen_without_its_holder() {
 fn the_dead_hold_nothing() {
     let place = Place::new();
     let ours = ProcessKey::current();
-    let other_of_our_id = ProcessKey {
-        start_ticks: ours.start_ticks - 1,
-        ..ours.clone()
-    };
-    let no_such_process = ProcessKey {
-        pid: u32::MAX,
-        ..ours
-    };
+    let other_of_our_id = ProcessKey { start_ticks: ours.start_ticks - 1, ..ours.clone() };
+    let no_such_process = ProcessKey { pid: u32::MAX, ..ours };
     for dead in [other_of_our_id, no_such_process] {
         fs::write(place.path(), text(&dead)).expect("written");
         let _lock = place.take().expect("nobody holds it");
@@ -128,10 +118,7 @@ fn a_holder_touches_its_file_and_no_others() {
     std::thread::sleep(5 * interval);
     assert_eq!(read(), theirs);
     let error = still_ours(&place.path()).expect_err("another's");
-    assert!(
-        error.to_string().contains("another has taken over"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("another has taken over"), "{error}");
     drop(lock);
     assert!(place.path().exists(), "it is not ours to remove");
 }

@@ -33,30 +33,14 @@ type PassageRow = (u32, u32, u64, u64, u64, u64);
 
 impl From<PassageRow> for Passage {
     fn from((comm, function, sequence, repetition, entered_ns, left_ns): PassageRow) -> Self {
-        Self {
-            key: Key {
-                comm,
-                function,
-                sequence,
-                repetition,
-            },
-            entered_ns,
-            left_ns,
-        }
+        Self { key: Key { comm, function, sequence, repetition }, entered_ns, left_ns }
     }
 }
 
 impl From<Passage> for PassageRow {
     fn from(passage: Passage) -> Self {
         let key = passage.key;
-        (
-            key.comm,
-            key.function,
-            key.sequence,
-            key.repetition,
-            passage.entered_ns,
-            passage.left_ns,
-        )
+        (key.comm, key.function, key.sequence, key.repetition, passage.entered_ns, passage.left_ns)
     }
 }
 
@@ -83,12 +67,7 @@ type EndRow = (u32, u32, u64, u64, u32, u32, i32, i32, u8, u64);
 impl From<EndRow> for End {
     fn from(row: EndRow) -> Self {
         Self {
-            key: Key {
-                comm: row.0,
-                function: row.1,
-                sequence: row.2,
-                repetition: row.3,
-            },
+            key: Key { comm: row.0, function: row.1, sequence: row.2, repetition: row.3 },
             from: row.4,
             to: row.5,
             part: (row.6, row.7),

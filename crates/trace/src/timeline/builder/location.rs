@@ -20,12 +20,7 @@ pub struct LocationBuilder<'c> {
 impl TimelineBuilder {
     /// A location to add to.
     pub fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
-        LocationBuilder {
-            is_shown: self.level.shows(key.kind()),
-            builder: self,
-            key,
-            siblings: Vec::new(),
-        }
+        LocationBuilder { is_shown: self.level.shows(key.kind()), builder: self, key, siblings: Vec::new() }
     }
 }
 
@@ -101,14 +96,7 @@ impl LocationBuilder<'_> {
                 is_last: next.is_none(),
             };
             let (start, end) = (begin.min(end), until.min(end));
-            self.push(
-                sibling,
-                TimedInstance {
-                    start,
-                    end,
-                    instance,
-                },
-            );
+            self.push(sibling, TimedInstance { start, end, instance });
         }
     }
 

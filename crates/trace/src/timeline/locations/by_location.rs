@@ -16,10 +16,7 @@ pub(super) struct ByLocation<T> {
 impl<T: Ord> ByLocation<T> {
     /// Nothing yet.
     pub(super) fn new() -> Self {
-        Self {
-            numbers: FxHashMap::default(),
-            locations: Vec::new(),
-        }
+        Self { numbers: FxHashMap::default(), locations: Vec::new() }
     }
 
     /// Adds something to a location.

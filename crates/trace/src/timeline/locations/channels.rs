@@ -38,22 +38,11 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             let event = &model.tables[row];
             let instance = RegionInstance::of(row, event.order, InstanceKind::Channel, region);
             let sibling = siblings.take(start, end);
-            location.add(
-                sibling,
-                TimedInstance {
-                    start,
-                    end,
-                    instance,
-                },
-            );
+            location.add(sibling, TimedInstance { start, end, instance });
             let clock = on_gpu(model, row, event);
             if let (Some(phases), Some((clock, _))) = (phases.get(&row), clock) {
                 let span = (start, end);
-                let around = Around {
-                    sibling,
-                    span,
-                    clock,
-                };
+                let around = Around { sibling, span, clock };
                 phases::build(model, &mut location, phases, around);
             }
         }

@@ -39,11 +39,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             builder.count_without_communicator(model.tables.is_of_foreign_context(&operation));
             continue;
         };
-        let suffix = if activity.operation.is_by_copy_engines() {
-            " (CE)"
-        } else {
-            ""
-        };
+        let suffix = if activity.operation.is_by_copy_engines() { " (CE)" } else { "" };
         let kind = activity.operation.kind();
         let key = RegionKey::func(RegionClass::Operation, operation.func, suffix).showing(kind);
         let region = builder.region(key);
@@ -51,12 +47,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             context,
             interval,
             enqueued: operation.start,
-            instance: RegionInstance::new(
-                Source::Activity(at),
-                at,
-                InstanceKind::Operation,
-                region,
-            ),
+            instance: RegionInstance::new(Source::Activity(at), at, InstanceKind::Operation, region),
             operation: Some(activity.operation),
             func: operation.func,
             at_home: false,
@@ -133,29 +124,22 @@ fn derived<'a>(
             first.0 = first.0.min(shown.enqueued);
         }
     }
-    let shown = enqueued
-        .into_iter()
-        .filter_map(|(at, (enqueued, context))| {
-            let collective = derived.all.get(index(at))?;
-            let leader = collective.leader()?;
-            let name = RegionName::Derived(derived.call(collective)?.pattern);
-            let key = RegionKey::new(RegionClass::Operation, name).showing(Kind::Coll);
-            let region = builder.region(key);
-            Some(Shown {
-                context,
-                interval: collective.interval(&model.intervals)?,
-                enqueued,
-                instance: RegionInstance::new(
-                    Source::Derived(leader),
-                    leader,
-                    InstanceKind::Derived,
-                    region,
-                ),
-                operation: None,
-                func: Symbol::NONE,
-                at_home: false,
-            })
-        });
+    let shown = enqueued.into_iter().filter_map(|(at, (enqueued, context))| {
+        let collective = derived.all.get(index(at))?;
+        let leader = collective.leader()?;
+        let name = RegionName::Derived(derived.call(collective)?.pattern);
+        let key = RegionKey::new(RegionClass::Operation, name).showing(Kind::Coll);
+        let region = builder.region(key);
+        Some(Shown {
+            context,
+            interval: collective.interval(&model.intervals)?,
+            enqueued,
+            instance: RegionInstance::new(Source::Derived(leader), leader, InstanceKind::Derived, region),
+            operation: None,
+            func: Symbol::NONE,
+            at_home: false,
+        })
+    });
     shown.collect()
 }
 
@@ -186,12 +170,7 @@ impl Rows {
     }
 }
 
-fn put(
-    model: &ProcessModel<'_>,
-    location: &mut LocationBuilder<'_>,
-    rows: &mut Rows,
-    shown: &mut Shown,
-) {
+fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut Rows, shown: &mut Shown) {
     let Interval { start, end, .. } = shown.interval;
     let instance = shown.instance;
     let moved = instance.kind == InstanceKind::Operation && shown.interval.moved_ns > 0;
@@ -199,14 +178,7 @@ fn put(
     let derived = &model.links.derived;
     let sibling = rows.take(shown, derived.place_of_member(shown.activity()));
     shown.at_home = sibling == 0;
-    location.add(
-        sibling,
-        TimedInstance {
-            start,
-            end,
-            instance,
-        },
-    );
+    location.add(sibling, TimedInstance { start, end, instance });
 }
 
 /// Records come in the order of enqueueing: it is the same on all ranks, and readers match by order.
@@ -228,9 +200,9 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
         }
         if let Some(exchange) = exchange(model, builder, shown) {
             let exchange = match (exchange, model.options.collectives) {
-                (Exchange::Collective, CollectiveRecords::Nonblocking) => Exchange::Requested {
-                    at: shown.enqueued.min(shown.interval.end),
-                },
+                (Exchange::Collective, CollectiveRecords::Nonblocking) => {
+                    Exchange::Requested { at: shown.enqueued.min(shown.interval.end) }
+                }
                 (Exchange::Collective, CollectiveRecords::None) => continue,
                 (exchange, _) => exchange,
             };
@@ -248,18 +220,12 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
     let context = model.tables.contexts.get(index(context));
     let tells_calls = context.is_some_and(|context| context.comm.table >= TELLS_CALLS);
-    let mut activities = of_rank
-        .iter()
-        .filter_map(|shown| model.links.activity(shown.activity()));
+    let mut activities = of_rank.iter().filter_map(|shown| model.links.activity(shown.activity()));
     tells_calls || !activities.any(|activity| activity.tells_of_graphs(model.tables))
 }
 
 /// The communication records of an operation; none where a reader could not make sense of them.
-fn exchange(
-    model: &ProcessModel<'_>,
-    builder: &mut TimelineBuilder,
-    shown: &Shown,
-) -> Option<Exchange> {
+fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Shown) -> Option<Exchange> {
     let derived = model.links.derived.of_member(shown.activity());
     let told_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());
     let Some(operation) = shown.operation else {

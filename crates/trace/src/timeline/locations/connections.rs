@@ -34,12 +34,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         if owner.is_foreign() {
             builder.count_without_communicator(model.tables.is_foreign(op));
         }
-        let ProxyOp {
-            channel,
-            is_send,
-            peer,
-            ..
-        } = op.fields;
+        let ProxyOp { channel, is_send, peer, .. } = op.fields;
         let start = op.start;
         let end = end(model, builder, row, op).max(start);
         let progress = op.state_time(state::PROXY_OP_IN_PROGRESS);
@@ -48,14 +43,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             None if model.is_unfinished(EventRow::ProxyOp(row)) => end,
             None => start,
         };
-        let transfer = Transfer {
-            start,
-            row,
-            end,
-            waits_until,
-            is_told: progress.is_some(),
-            order: op.order,
-        };
+        let transfer = Transfer { start, row, end, waits_until, is_told: progress.is_some(), order: op.order };
         order.add(LocationKey::Net(owner, channel, is_send, peer), transfer);
     }
     for (key, of_location) in order.in_order() {
@@ -63,8 +51,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             LocationKey::Net(_, _, false, _) => "netRecv",
             _ => "netSend",
         };
-        let [queued, transfer] =
-            ["queued", name].map(|name| RegionKey::fixed(RegionClass::Network, name));
+        let [queued, transfer] = ["queued", name].map(|name| RegionKey::fixed(RegionClass::Network, name));
         let regions = [queued, transfer.showing(Kind::ProxyOp)].map(|key| builder.region(key));
         let mut siblings = Siblings::default();
         let mut location = builder.location(key);
@@ -81,49 +68,20 @@ fn add_transfer(
     transfer: Transfer,
     [queued, whole]: [RegionNumber; 2],
 ) {
-    let Transfer {
-        start,
-        row,
-        end,
-        waits_until,
-        is_told,
-        order,
-    } = transfer;
+    let Transfer { start, row, end, waits_until, is_told, order } = transfer;
     let start = start.max(siblings.free_from().min(waits_until));
     let sibling = siblings.take(start, end);
     location.builder().shown(Kind::ProxyOp);
     let instance = RegionInstance::of(row, order, InstanceKind::Net, whole);
-    location.add(
-        sibling,
-        TimedInstance {
-            start,
-            end,
-            instance,
-        },
-    );
+    location.add(sibling, TimedInstance { start, end, instance });
     if is_told && waits_until > start {
-        let (end, instance) = (
-            waits_until,
-            RegionInstance::of(row, order, InstanceKind::Queued, queued),
-        );
-        location.add(
-            sibling,
-            TimedInstance {
-                start,
-                end,
-                instance,
-            },
-        );
+        let (end, instance) = (waits_until, RegionInstance::of(row, order, InstanceKind::Queued, queued));
+        location.add(sibling, TimedInstance { start, end, instance });
     }
 }
 
 /// When it ended. One on a connection that NCCL never reports on ends with its collective.
-fn end(
-    model: &ProcessModel<'_>,
-    builder: &mut TimelineBuilder,
-    row: Row<ProxyOp>,
-    op: &Event<ProxyOp>,
-) -> u64 {
+fn end(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
     if !model.links.transfers.is_silent(row) {
         return model.end(op);
     }

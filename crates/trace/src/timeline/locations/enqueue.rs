@@ -46,9 +46,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             order: operation.order,
             stop: model.end(&operation),
             activity: place(at),
-            region: builder.region(
-                RegionKey::func(RegionClass::Enqueue, operation.func, suffix).showing(kind),
-            ),
+            region: builder.region(RegionKey::func(RegionClass::Enqueue, operation.func, suffix).showing(kind)),
             kind,
         });
     }
@@ -62,17 +60,9 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             builder.counts.enqueued_together += u64::from(end < one.stop);
             builder.shown(one.kind);
             let source = Source::Activity(one.activity);
-            let instance =
-                RegionInstance::new(source, one.order, InstanceKind::Enqueue, one.region);
+            let instance = RegionInstance::new(source, one.order, InstanceKind::Enqueue, one.region);
             let start = one.start;
-            builder.on_thread(
-                one.thread,
-                TimedInstance {
-                    start,
-                    end,
-                    instance,
-                },
-            );
+            builder.on_thread(one.thread, TimedInstance { start, end, instance });
         }
     }
 }

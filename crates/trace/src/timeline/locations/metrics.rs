@@ -29,9 +29,7 @@ fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
             continue;
         };
-        let bytes = operation
-            .count
-            .saturating_mul(model.words.element_bytes(operation.datatype));
+        let bytes = operation.count.saturating_mul(model.words.element_bytes(operation.datatype));
         let key = LocationKey::Communicator(context);
         let span = (interval.start, interval.end);
         if model.options.metrics.has(Metric::BytesInFlight) {
@@ -52,18 +50,11 @@ fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 }
 
 /// What the bandwidth of an operation is computed from, as attribute `nccl.algbw` is.
-fn moved(
-    model: &ProcessModel<'_>,
-    row: OperationRow,
-    operation: &Operation<'_>,
-    bytes: u64,
-) -> Option<u64> {
+fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>, bytes: u64) -> Option<u64> {
     match row {
         OperationRow::Coll(_) => {
             // Without the number of ranks a bandwidth would be made up.
-            let member = model
-                .member_of(operation)
-                .filter(|member| member.knows_ranks)?;
+            let member = model.member_of(operation).filter(|member| member.knows_ranks)?;
             let shape = model.words.shape(operation.func)?;
             Some(shape.buffer_bytes(bytes, member.ranks.into()))
         }
@@ -112,12 +103,7 @@ fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
 
 /// The net location of a proxy operation.
 fn location(model: &ProcessModel<'_>, op: &Event<ProxyOp>) -> LocationKey {
-    let ProxyOp {
-        channel,
-        is_send,
-        peer,
-        ..
-    } = op.fields;
+    let ProxyOp { channel, is_send, peer, .. } = op.fields;
     LocationKey::Net(model.owner_of_transfer(op), channel, is_send, peer)
 }
 

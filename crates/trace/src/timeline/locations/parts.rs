@@ -16,10 +16,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// None yet.
     pub(super) const fn new() -> Self {
-        Self {
-            all: [(InstanceKind::Step, 0); MOST],
-            number: 0,
-        }
+        Self { all: [(InstanceKind::Step, 0); MOST], number: 0 }
     }
 
     /// Adds a part, unless it is there already: a state that comes late says nothing new about it.

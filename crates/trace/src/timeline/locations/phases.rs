@@ -78,13 +78,6 @@ pub(super) fn build(
         let key = RegionKey::new(RegionClass::Channel, name).showing(Kind::KernelPhase);
         let region = location.builder().region(key);
         let instance = RegionInstance::of(row, phase.order, InstanceKind::Phase, region);
-        location.add(
-            around.sibling,
-            TimedInstance {
-                start,
-                end,
-                instance,
-            },
-        );
+        location.add(around.sibling, TimedInstance { start, end, instance });
     }
 }

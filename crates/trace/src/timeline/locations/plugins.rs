@@ -41,25 +41,13 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         for &(key, start, row) in of_location {
             let event = &model.tables[row];
             let sends = matches!(key, LocationKey::Plugin(_, _, true, ..));
-            let kind = if sends {
-                InstanceKind::PluginSend
-            } else {
-                InstanceKind::PluginReceive
-            };
+            let kind = if sends { InstanceKind::PluginSend } else { InstanceKind::PluginReceive };
             let region = builder.region(region(&event.fields, sends));
             let instance = RegionInstance::of(row, event.order, kind, region);
             let end = model.end(event).max(start);
             let sibling = siblings.take(start, end);
             builder.shown(Kind::NetPlugin);
-            builder.on_location(
-                key,
-                sibling,
-                TimedInstance {
-                    start,
-                    end,
-                    instance,
-                },
-            );
+            builder.on_location(key, sibling, TimedInstance { start, end, instance });
         }
     }
 }

@@ -36,11 +36,7 @@ fn phases(control: &Event<ProxyCtrl>) -> Parts {
             continue;
         };
         // Nothing else is known of the time before the first state.
-        let begin = if phases.is_empty() {
-            control.start
-        } else {
-            time.max(control.start)
-        };
+        let begin = if phases.is_empty() { control.start } else { time.max(control.start) };
         phases.add(kind, begin);
     }
     phases
@@ -67,9 +63,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             let sibling = siblings.take(start, end);
             builder.shown(Kind::ProxyCtrl);
             let of = (Source::Event(EventRow::ProxyCtrl(row)), control.order);
-            builder
-                .location(key)
-                .add_parts(sibling, of, phases.all(), end);
+            builder.location(key).add_parts(sibling, of, phases.all(), end);
         }
     }
 }

@@ -110,12 +110,7 @@ pub(super) fn location(
     step: &Event<ProxyStep>,
 ) -> Option<LocationKey> {
     let op = model.tables.get::<ProxyOp>(step.parent)?;
-    let ProxyOp {
-        channel,
-        peer,
-        is_send,
-        ..
-    } = op.fields;
+    let ProxyOp { channel, peer, is_send, .. } = op.fields;
     let owner = model.owner_of_transfer(op);
     if owner.is_foreign() {
         builder.count_without_communicator(model.tables.is_foreign(op));

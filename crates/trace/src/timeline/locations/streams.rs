@@ -25,14 +25,6 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let at = place(at);
         let instance = RegionInstance::new(Source::Work(at), at, InstanceKind::Work, region);
         let key = LocationKey::Stream(work.stream);
-        builder.on_location(
-            key,
-            sibling,
-            TimedInstance {
-                start,
-                end,
-                instance,
-            },
-        );
+        builder.on_location(key, sibling, TimedInstance { start, end, instance });
     }
 }

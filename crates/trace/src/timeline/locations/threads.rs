@@ -5,9 +5,7 @@
 
 use super::enqueue;
 use crate::tables::place::place;
-use crate::tables::{
-    CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi,
-};
+use crate::tables::{CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
@@ -19,29 +17,15 @@ use nccl_events::state;
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     comm_calls(model, builder);
     derived_calls(model, builder);
-    events::<GroupApi>(model, builder, |_| {
-        RegionKey::fixed(RegionClass::Api, "ncclGroup")
-    });
+    events::<GroupApi>(model, builder, |_| RegionKey::fixed(RegionClass::Api, "ncclGroup"));
     parts_of_groups(model, builder);
-    events::<CollApi>(model, builder, |call| {
-        RegionKey::func(RegionClass::Api, call.fields.func, "")
-    });
-    events::<P2pApi>(model, builder, |call| {
-        RegionKey::func(RegionClass::Api, call.fields.func, "")
-    });
-    events::<KernelLaunch>(model, builder, |_| {
-        RegionKey::fixed(RegionClass::Launch, "ncclKernelLaunch")
-    });
-    events::<Group>(model, builder, |_| {
-        RegionKey::fixed(RegionClass::Enqueue, "ncclLaunchPlan")
-    });
+    events::<CollApi>(model, builder, |call| RegionKey::func(RegionClass::Api, call.fields.func, ""));
+    events::<P2pApi>(model, builder, |call| RegionKey::func(RegionClass::Api, call.fields.func, ""));
+    events::<KernelLaunch>(model, builder, |_| RegionKey::fixed(RegionClass::Launch, "ncclKernelLaunch"));
+    events::<Group>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "ncclLaunchPlan"));
     enqueue::build(model, builder);
-    events::<CeSync>(model, builder, |_| {
-        RegionKey::fixed(RegionClass::Enqueue, "CeSync")
-    });
-    events::<CeBatch>(model, builder, |_| {
-        RegionKey::fixed(RegionClass::Enqueue, "CeBatch")
-    });
+    events::<CeSync>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeSync"));
+    events::<CeBatch>(model, builder, |_| RegionKey::fixed(RegionClass::Enqueue, "CeBatch"));
 }
 
 /// The events of a kind, each on the location of its thread.
@@ -55,14 +39,7 @@ fn events<F: InTable>(
         let region = builder.region(region(event).showing(F::KIND));
         let instance = RegionInstance::of(row, event.order, InstanceKind::Call, region);
         let (start, end) = (event.start, model.end(event));
-        builder.on_thread(
-            event.thread,
-            TimedInstance {
-                start,
-                end,
-                instance,
-            },
-        );
+        builder.on_thread(event.thread, TimedInstance { start, end, instance });
     }
 }
 
@@ -76,14 +53,7 @@ fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let region = builder.region(RegionKey::fixed(RegionClass::Api, name));
         let instance = RegionInstance::new(Source::CommCall(at), at, kind, region);
         let (start, end) = (call.start, call.end);
-        builder.on_thread(
-            call.thread,
-            TimedInstance {
-                start,
-                end,
-                instance,
-            },
-        );
+        builder.on_thread(call.thread, TimedInstance { start, end, instance });
     }
 }
 
@@ -101,14 +71,7 @@ fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let source = Source::DerivedCall(place(at));
         let instance = RegionInstance::new(source, first.order, InstanceKind::DerivedCall, region);
         let start = first.start;
-        builder.on_thread(
-            first.thread,
-            TimedInstance {
-                start,
-                end,
-                instance,
-            },
-        );
+        builder.on_thread(first.thread, TimedInstance { start, end, instance });
     }
 }
 
@@ -120,28 +83,13 @@ fn parts_of_groups(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let (start, end) = (group.start, model.end(group));
         if let Some(until) = group.state_time(state::GROUP_START_API_STOP) {
             let end = until.clamp(start, end);
-            let instance =
-                RegionInstance::of(row, group.order, InstanceKind::GroupStart, start_region);
-            builder.on_thread(
-                group.thread,
-                TimedInstance {
-                    start,
-                    end,
-                    instance,
-                },
-            );
+            let instance = RegionInstance::of(row, group.order, InstanceKind::GroupStart, start_region);
+            builder.on_thread(group.thread, TimedInstance { start, end, instance });
         }
         if let Some(from) = group.state_time(state::GROUP_END_API_START) {
             let start = from.clamp(start, end);
             let instance = RegionInstance::of(row, group.order, InstanceKind::GroupEnd, end_region);
-            builder.on_thread(
-                group.thread,
-                TimedInstance {
-                    start,
-                    end,
-                    instance,
-                },
-            );
+            builder.on_thread(group.thread, TimedInstance { start, end, instance });
         }
     }
 }

@@ -21,11 +21,7 @@ impl Work for Piece {
 }
 
 const fn piece(number: u32, is_nccl: bool) -> Piece {
-    Piece {
-        number,
-        is_nccl,
-        is_of_graph: false,
-    }
+    Piece { number, is_nccl, is_of_graph: false }
 }
 
 const fn seconds(seconds: u64) -> Duration {
@@ -53,10 +49,7 @@ fn records(first: u32, launches: u32, others: u32, replays: u32) -> Vec<Record> 
         let correlation = first.wrapping_add(number * 3);
         let is_ours = number < launches;
         if is_ours {
-            all.push(Record::Call {
-                correlation,
-                id: u64::from(number) + 1,
-            });
+            all.push(Record::Call { correlation, id: u64::from(number) + 1 });
         }
         let work = Piece {
             number,
@@ -170,10 +163,7 @@ fn work_of_others_waits_for_a_shorter_time() {
     join.work(seconds(0), 11, piece(2, true), &mut out);
     assert!(out.is_empty());
     join.sweep(seconds(2), &mut out);
-    assert_eq!(
-        (owner(&out, 1), owner(&out, 2)),
-        (Some(Owner::Foreign), None)
-    );
+    assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Foreign), None));
     join.sweep(seconds(60), &mut out);
     assert_eq!(owner(&out, 2), Some(Owner::Nccl));
 }
@@ -183,10 +173,7 @@ fn without_ids_nothing_waits() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     join.work(seconds(0), 10, piece(1, true), &mut out);
     join.work(seconds(0), 11, piece(2, false), &mut out);
-    assert_eq!(
-        (owner(&out, 1), owner(&out, 2)),
-        (Some(Owner::Nccl), Some(Owner::Foreign))
-    );
+    assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Nccl), Some(Owner::Foreign)));
 }
 
 #[test]
@@ -194,16 +181,10 @@ fn replays_of_graphs_wait_for_nothing() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     join.expect_ids();
     for (number, is_nccl) in [(1, true), (2, false)] {
-        let replayed = Piece {
-            is_of_graph: true,
-            ..piece(number, is_nccl)
-        };
+        let replayed = Piece { is_of_graph: true, ..piece(number, is_nccl) };
         join.work(seconds(0), 10, replayed, &mut out);
     }
-    assert_eq!(
-        (owner(&out, 1), owner(&out, 2)),
-        (Some(Owner::Nccl), Some(Owner::Foreign))
-    );
+    assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Nccl), Some(Owner::Foreign)));
 }
 
 #[test]
@@ -216,12 +197,7 @@ fn correlation_ids_overflow() {
     // A late record from before the overflow.
     join.call(seconds(0), 0xffff_ffff, 8, false, &mut out);
     join.end(&mut out);
-    let expected = [
-        Owner::Foreign,
-        Owner::Foreign,
-        Owner::Foreign,
-        Owner::Launch(8),
-    ];
+    let expected = [Owner::Foreign, Owner::Foreign, Owner::Foreign, Owner::Launch(8)];
     for (number, expected) in (1..).zip(expected) {
         assert_eq!(owner(&out, number), Some(expected), "{number}");
     }

@@ -1,9 +1,6 @@
 //! Captures of streams: how they are begun and ended, and what is told of them.
 
-use super::call::{
-    Handle, Outcome, code, exchange_mode, forced_mode, handle, runtime, stream_of, this_thread,
-    tools,
-};
+use super::call::{Handle, Outcome, code, exchange_mode, forced_mode, handle, runtime, stream_of, this_thread, tools};
 use crate::kernel::Library;
 use crate::stream::graph::Capture;
 use crate::stream::{self, GRAPHS, Graph};
@@ -23,11 +20,7 @@ fn tell(
 ) -> Outcome {
     let capture = stream_of(stream)?.capture();
     // `CUstreamCaptureStatus`: none, active, invalidated
-    status.set(
-        capture
-            .as_ref()
-            .map_or(0, |graph| 1 + c_int::from(graph.is_broken())),
-    );
+    status.set(capture.as_ref().map_or(0, |graph| 1 + c_int::from(graph.is_broken())));
     if let Some(capture) = capture {
         id.set(capture.id);
         graph.set(handle(Arc::as_ptr(&capture).addr()));

@@ -1,8 +1,8 @@
 //! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist.
 
 use super::call::{
-    Handle, Outcome, code, context_of, current, device, device_count, driver, error_text, existing,
-    has_no_context, pop, push, runtime, set_context, set_device,
+    Handle, Outcome, code, context_of, current, device, device_count, driver, error_text, existing, has_no_context,
+    pop, push, runtime, set_context, set_device,
 };
 use super::launch;
 use crate::settings::number;
@@ -75,8 +75,7 @@ fn attribute(attribute: c_int, device: c_int) -> c_int {
 fn properties(out: Out<u8>, device: c_int) -> Outcome {
     existing(device)?;
     let mut all = [0; 368];
-    let mut put =
-        |offset: usize, bytes: &[u8]| all[offset..offset + bytes.len()].copy_from_slice(bytes);
+    let mut put = |offset: usize, bytes: &[u8]| all[offset..offset + bytes.len()].copy_from_slice(bytes);
     put(0, b"Fake GPU\0");
     put(256, &[device as u8 + 1]);
     put(288, &(16_u64 << 30).to_le_bytes()); // totalGlobalMem
@@ -93,10 +92,7 @@ fn properties(out: Out<u8>, device: c_int) -> Outcome {
 
 /// Gives a text, cut to the caller's room, with a NUL in any case.
 fn give_text(text: &str, out: Out<c_char>, len: c_int) -> Outcome {
-    let room = usize::try_from(len)
-        .ok()
-        .and_then(|len| len.checked_sub(1))
-        .ok_or(code::INVALID)?;
+    let room = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)).ok_or(code::INVALID)?;
     let bytes = text.bytes().take(room).chain([0]);
     out.set_all(&bytes.map(|byte| byte as c_char).collect::<Vec<_>>());
     Ok(())

@@ -1,9 +1,7 @@
 //! Events.
 
 use super::call::faults::{self, Events};
-use super::call::{
-    Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools,
-};
+use super::call::{Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools};
 use super::launch;
 use crate::stream::{EVENTS, Event};
 use c_double::args::Out;

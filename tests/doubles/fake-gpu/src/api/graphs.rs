@@ -1,8 +1,6 @@
 //! Graphs, and host functions.
 
-use super::call::{
-    Handle, Outcome, code, event_of, handle, host_callback, known, runtime, stream_of,
-};
+use super::call::{Handle, Outcome, code, event_of, handle, host_callback, known, runtime, stream_of};
 use crate::cupti::{self, cbid};
 use crate::log::debug;
 use crate::stream::{GRAPHS, Graph, Handles, Keep, Op};

@@ -12,11 +12,7 @@ use std::ffi::{CString, c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 
 pub(super) fn health() -> Outcome {
-    if is_broken() {
-        Err(code::LAUNCH_FAILURE)
-    } else {
-        Ok(())
-    }
+    if is_broken() { Err(code::LAUNCH_FAILURE) } else { Ok(()) }
 }
 
 /// A block of arguments shorter than this is none of NCCL's.
@@ -27,10 +23,7 @@ const SHORTEST: usize = 32;
 fn launch(function: Handle, stream: Handle, block: Option<(usize, usize)>, cbid: u32) -> Outcome {
     let stream = stream_of(stream)?;
     let library = Library::current().ok_or(code::INVALID)?;
-    let name = library
-        .kernels
-        .get(&function.addr())
-        .map_or("", String::as_str);
+    let name = library.kernels.get(&function.addr()).map_or("", String::as_str);
     debug!(1, "launch {name} on stream {}", stream.id);
     let block = block.filter(|(address, len)| *address != 0 && *len >= SHORTEST);
     let Some((address, len)) = block.filter(|_| name.contains("ncclDevKernel_")) else {
@@ -73,11 +66,7 @@ fn block_of(parameters: In<In<usize>>, extra: In<In<usize>>) -> Option<(usize, u
             _ => return None,
         }
     }
-    if pointer != 0 {
-        Some((pointer, len))
-    } else {
-        Some((parameters.get()?.address(), MAX_BLOCK))
-    }
+    if pointer != 0 { Some((pointer, len)) } else { Some((parameters.get()?.address(), MAX_BLOCK)) }
 }
 
 /// `CUlaunchConfig`

@@ -43,9 +43,7 @@ fn allocate(out: Out<Handle>, len: usize, kind: Kind) -> Outcome {
 }
 
 fn release(pointer: Handle) -> Outcome {
-    allocations::free(pointer.addr())
-        .then_some(())
-        .ok_or(code::INVALID)
+    allocations::free(pointer.addr()).then_some(()).ok_or(code::INVALID)
 }
 
 fn on_stream(stream: Handle, op: Op) -> Outcome {

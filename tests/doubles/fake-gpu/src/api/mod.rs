@@ -20,11 +20,7 @@ use devices::DRIVER_VERSION;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
 fn address(lists: &[&[(&str, *const ())]], name: &str) -> Option<usize> {
-    let found = lists
-        .iter()
-        .copied()
-        .flatten()
-        .find(|(own, _)| *own == name)?;
+    let found = lists.iter().copied().flatten().find(|(own, _)| *own == name)?;
     Some(found.1.expose_provenance())
 }
 

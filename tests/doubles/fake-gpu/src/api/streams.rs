@@ -1,8 +1,6 @@
 //! Streams.
 
-use super::call::{
-    Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools,
-};
+use super::call::{Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools};
 use super::launch;
 use crate::stream;
 use c_double::args::Out;

@@ -40,14 +40,8 @@ pub(crate) fn scan() {
 fn parse_version(text: &str) -> Option<(u32, i32)> {
     let (nccl, cuda) = text.strip_prefix("NCCL version ")?.split_once("+cuda")?;
     let numbers = |text: &str| -> Vec<u32> {
-        let digits = |part: &str| {
-            part.chars()
-                .take_while(char::is_ascii_digit)
-                .collect::<String>()
-        };
-        text.split('.')
-            .filter_map(|part| digits(part).parse().ok())
-            .collect()
+        let digits = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>();
+        text.split('.').filter_map(|part| digits(part).parse().ok()).collect()
     };
     let (n, c) = (numbers(nccl), numbers(cuda));
     let nccl = n.first()? * 10000 + n.get(1)? * 100 + n.get(2)?;
@@ -60,23 +54,17 @@ fn version_of(image: &ElfFile64<'_>) -> Option<(u32, i32)> {
     const HEAD: &[u8] = b"NCCL version 2.";
     let data = image.section_by_name(".rodata")?.data().ok()?;
     let at = data.windows(HEAD.len()).position(|window| window == HEAD)?;
-    let text = data[at..]
-        .iter()
-        .take(64)
-        .take_while(|byte| (32..127).contains(*byte));
+    let text = data[at..].iter().take(64).take_while(|byte| (32..127).contains(*byte));
     parse_version(&text.map(|byte| char::from(*byte)).collect::<String>())
 }
 
 fn is_runtime_name(name: &str) -> bool {
     let rest = name.strip_prefix("cuda").unwrap_or("").as_bytes();
-    rest.first().is_some_and(u8::is_ascii_uppercase)
-        && rest.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+    rest.first().is_some_and(u8::is_ascii_uppercase) && rest.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
 fn is_kernel_name(name: &str) -> bool {
-    ["ncclDevKernel_", "oneRankReduce", "ncclSymk"]
-        .iter()
-        .any(|part| name.contains(part))
+    ["ncclDevKernel_", "oneRankReduce", "ncclSymk"].iter().any(|part| name.contains(part))
 }
 
 fn patch(base: usize, path: &str) -> Option<Library> {
@@ -105,17 +93,9 @@ fn patch(base: usize, path: &str) -> Option<Library> {
     let (at, rows) = table?;
     // SAFETY: the symbol table says that the mapped library has a constant array of that many ints there.
     let rows = unsafe { std::slice::from_raw_parts(with_exposed_provenance::<i32>(at), rows) };
-    debug!(
-        1,
-        "{path}: NCCL {version}, CUDA {cuda}, {replaced} functions replaced"
-    );
+    debug!(1, "{path}: NCCL {version}, CUDA {cuda}, {replaced} functions replaced");
     let (layout, funcs) = (layout::for_version(version), decode_table(rows));
-    Some(Library {
-        cuda,
-        layout,
-        funcs,
-        kernels,
-    })
+    Some(Library { cuda, layout, funcs, kernels })
 }
 
 /// For hosts that load this library themselves instead of preloading it: call this after mapping NCCL and before

@@ -34,27 +34,15 @@ impl Item {
 pub(super) async fn run(env: &Env<'_>, batch: &Batch, func: Func) {
     let (prev, next) = neighbours(env);
     let last = env.n_ranks() as i32 - 1;
-    let shape = Shape {
-        proto: func.proto,
-        slices: 1,
-        steps: 1,
-    };
-    let peers = Peers {
-        recv: &[prev],
-        send: &[next],
-        connection: 0,
-    };
+    let shape = Shape { proto: func.proto, slices: 1, steps: 1 };
+    let peers = Peers { recv: &[prev], send: &[next], connection: 0 };
     let none = (Addr::NULL, Addr::NULL);
     let mut prims = Prims::new(env, shape, BYTES, &peers, none, simple_step_bytes(env));
     let mut items: Vec<Item> = batch.works.iter().map(Item::of).collect();
     while items.iter().any(|item| item.left > 0) {
         for item in items.iter_mut().filter(|item| item.left > 0) {
             let (n, at) = (item.left.min(item.chunk), item.done);
-            let source = if item.depth == 0 {
-                item.source
-            } else {
-                Addr::NULL
-            };
+            let source = if item.depth == 0 { item.source } else { Addr::NULL };
             prims.set_data(source, item.target);
             let step = match item.depth {
                 0 if item.source == item.target => Step::own(at, n).sent(),

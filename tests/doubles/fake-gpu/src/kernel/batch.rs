@@ -41,8 +41,7 @@ impl Batch {
         let mut works = Vec::new();
         loop {
             let at = FIRST_BATCH + BATCH_LEN * index;
-            let (flags, base, bits): (u32, u32, u64) =
-                (args.get(at), args.get(at + 4), args.get(at + 8));
+            let (flags, base, bits): (u32, u32, u64) = (args.get(at), args.get(at + 4), args.get(at + 8));
             let jump = (flags & 0x3fff) as usize;
             let extends = flags >> 14 & 1 == 1;
             let (kind, size) = match flags >> 15 & 3 {

@@ -28,12 +28,7 @@ pub(super) struct Counters<'a> {
 
 impl<'a> Counters<'a> {
     pub(super) fn new(env: &Env<'a>) -> Counters<'a> {
-        Counters {
-            layout: env.layout,
-            comm: env.comm,
-            channel: env.channel,
-            id: env.channel_id,
-        }
+        Counters { layout: env.layout, comm: env.comm, channel: env.channel, id: env.channel_id }
     }
 
     /// The works of the batch that are profiled.
@@ -50,19 +45,14 @@ impl<'a> Counters<'a> {
     }
 
     fn value(&self) -> u64 {
-        self.layout
-            .work_counter
-            .map_or(0, |offset| self.channel.field(offset).read())
+        self.layout.work_counter.map_or(0, |offset| self.channel.field(offset).read())
     }
 
     /// The numbers of the profiled works of a batch.
     fn numbers(&self, batch: &Batch) -> Vec<u64> {
         let first = self.value() + 1;
         if self.layout.count_profiled_only {
-            (first..)
-                .zip(Self::profiled(batch))
-                .map(|(number, _)| number)
-                .collect()
+            (first..).zip(Self::profiled(batch)).map(|(number, _)| number).collect()
         } else {
             Self::profiled(batch).map(|i| first + i as u64).collect()
         }
@@ -80,9 +70,7 @@ impl<'a> Counters<'a> {
                 slot.store(number);
             }
         } else {
-            table
-                .field(8 * self.id)
-                .store(self.value() + batch.works.len() as u64);
+            table.field(8 * self.id).store(self.value() + batch.works.len() as u64);
         }
     }
 
@@ -113,14 +101,9 @@ impl<'a> Counters<'a> {
             self.note(table, batch);
         }
         if let Some(offset) = self.layout.work_counter {
-            let counted = if self.layout.count_profiled_only {
-                Self::profiled(batch).count()
-            } else {
-                batch.works.len()
-            };
-            self.channel
-                .field(offset)
-                .write(self.value() + counted as u64);
+            let counted =
+                if self.layout.count_profiled_only { Self::profiled(batch).count() } else { batch.works.len() };
+            self.channel.field(offset).write(self.value() + counted as u64);
         }
     }
 }

@@ -46,52 +46,24 @@ fn rows_of(types: usize, all_gather_v: bool) -> usize {
 
 /// The functions in the order of the table.
 fn functions(types: usize, all_gather_v: bool) -> impl Iterator<Item = Func> {
-    let plain = Func {
-        coll: Coll::SendRecv,
-        op: Op::Sum,
-        ty: Type::I8,
-        algo: ALGO_RING,
-        proto: Proto::Simple,
-    };
+    let plain = Func { coll: Coll::SendRecv, op: Op::Sum, ty: Type::I8, algo: ALGO_RING, proto: Proto::Simple };
     let with_protos = |func: Func| PROTOS.into_iter().map(move |proto| Func { proto, ..func });
-    let all_gather = SHORT.into_iter().flat_map(move |algo| {
-        with_protos(Func {
-            coll: Coll::AllGather,
-            algo,
-            ..plain
-        })
-    });
+    let all_gather = SHORT.into_iter().flat_map(move |algo| with_protos(Func { coll: Coll::AllGather, algo, ..plain }));
     let mut rooted = vec![Coll::Broadcast];
     if all_gather_v {
         rooted.push(Coll::AllGatherV);
     }
-    let rooted = rooted
-        .into_iter()
-        .flat_map(move |coll| with_protos(Func { coll, ..plain }));
-    let reductions: [(Coll, &[usize]); 3] = [
-        (Coll::AllReduce, &LONG),
-        (Coll::Reduce, &[ALGO_RING]),
-        (Coll::ReduceScatter, &SHORT),
-    ];
+    let rooted = rooted.into_iter().flat_map(move |coll| with_protos(Func { coll, ..plain }));
+    let reductions: [(Coll, &[usize]); 3] =
+        [(Coll::AllReduce, &LONG), (Coll::Reduce, &[ALGO_RING]), (Coll::ReduceScatter, &SHORT)];
     let reductions = reductions.into_iter().flat_map(move |(coll, algos)| {
         Op::ALL.into_iter().flat_map(move |op| {
             Type::ALL.into_iter().take(types).flat_map(move |ty| {
-                algos.iter().flat_map(move |&algo| {
-                    with_protos(Func {
-                        coll,
-                        op,
-                        ty,
-                        algo,
-                        ..plain
-                    })
-                })
+                algos.iter().flat_map(move |&algo| with_protos(Func { coll, op, ty, algo, ..plain }))
             })
         })
     });
-    std::iter::once(plain)
-        .chain(all_gather)
-        .chain(rooted)
-        .chain(reductions)
+    std::iter::once(plain).chain(all_gather).chain(rooted).chain(reductions)
 }
 
 /// Inverts the table from (collective, operator, type, algorithm, protocol) to function number. Its length says
@@ -131,10 +103,7 @@ mod tests {
             let first = 16 + if all_gather_v { 3 } else { 0 };
             // all-reduce, sum, f32, ring, simple
             let f = table[&(first + (7 * 6 + 1) * 3 + 2)];
-            assert_eq!(
-                (f.coll, f.ty, f.algo, f.proto),
-                (Coll::AllReduce, Type::F32, ALGO_RING, Proto::Simple)
-            );
+            assert_eq!((f.coll, f.ty, f.algo, f.proto), (Coll::AllReduce, Type::F32, ALGO_RING, Proto::Simple));
         }
     }
 }

@@ -13,11 +13,7 @@ const P2P_CONNECTION: usize = 1;
 fn chunk_of(code: u8) -> i64 {
     let exponent = i64::from(code >> 3);
     let mantissa = i64::from(code & 7);
-    if exponent == 0 {
-        mantissa
-    } else {
-        (mantissa | 8) << (exponent - 1)
-    }
+    if exponent == 0 { mantissa } else { (mantissa | 8) << (exponent - 1) }
 }
 
 /// Which of the channels that share a message this one is.
@@ -56,31 +52,15 @@ struct Message {
 /// Moves a message in chunks; there is one even where there are no bytes.
 async fn transfer(env: &Env<'_>, message: Message, step_bytes: usize) {
     let peer = [message.peer];
-    let (send, recv): (&[i32], &[i32]) = if message.sends {
-        (&peer, &[])
-    } else {
-        (&[], &peer)
-    };
-    let peers = Peers {
-        recv,
-        send,
-        connection: P2P_CONNECTION,
-    };
-    let shape = Shape {
-        proto: message.proto,
-        slices: 1,
-        steps: 1,
-    };
+    let (send, recv): (&[i32], &[i32]) = if message.sends { (&peer, &[]) } else { (&[], &peer) };
+    let peers = Peers { recv, send, connection: P2P_CONNECTION };
+    let shape = Shape { proto: message.proto, slices: 1, steps: 1 };
     let data = (message.at, message.at);
     let mut prims = Prims::new(env, shape, BYTES, &peers, data, step_bytes);
     let mut at = 0;
     loop {
         let n = message.chunk.max(1).min(message.len - at);
-        let step = if message.sends {
-            Step::own(at, n).sent()
-        } else {
-            Step::arriving(n).stored(at)
-        };
+        let step = if message.sends { Step::own(at, n).sent() } else { Step::arriving(n).stored(at) };
         prims.step(step).await;
         at += n;
         if at >= message.len || env.aborted() {
@@ -97,16 +77,8 @@ pub(super) async fn run(env: &Env<'_>, batch: &Batch) {
     for work in &batch.works {
         let part = own_part(env, work);
         let flags: u8 = work.get(p2p::FLAGS);
-        let outgoing = bounds(
-            part,
-            work.get(p2p::N_SEND_CHANNELS),
-            work.get(p2p::SEND_BYTES),
-        );
-        let incoming = bounds(
-            part,
-            work.get(p2p::N_RECV_CHANNELS),
-            work.get(p2p::RECV_BYTES),
-        );
+        let outgoing = bounds(part, work.get(p2p::N_SEND_CHANNELS), work.get(p2p::SEND_BYTES));
+        let incoming = bounds(part, work.get(p2p::N_RECV_CHANNELS), work.get(p2p::RECV_BYTES));
         let (source, target) = (work.addr(p2p::SEND_ADDR), work.addr(p2p::RECV_ADDR));
         let to: i32 = work.get(p2p::SEND_RANK);
         if to == env.rank() {
@@ -126,11 +98,7 @@ pub(super) async fn run(env: &Env<'_>, batch: &Batch) {
                 at: data.field(start),
                 len: (end - start) as i64,
                 chunk: chunk_of(work.get(chunk)),
-                proto: if flags >> bit & 1 == 1 {
-                    Proto::Ll
-                } else {
-                    Proto::Simple
-                },
+                proto: if flags >> bit & 1 == 1 { Proto::Ll } else { Proto::Simple },
             };
             tasks.push(Box::pin(transfer(env, message, step_bytes)));
         }

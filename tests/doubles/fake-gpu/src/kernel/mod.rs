@@ -75,9 +75,7 @@ impl Launch {
     pub(crate) fn copy(from: Addr, len: usize) -> Launch {
         let mut args = from.bytes(len);
         args.resize(len.next_multiple_of(16), 0);
-        Launch {
-            args: Record::from_bytes(args),
-        }
+        Launch { args: Record::from_bytes(args) }
     }
 
     /// Does all the work of the launch.
@@ -93,9 +91,7 @@ impl Launch {
         let tasks = (0..64)
             .filter(|channel| mask >> channel & 1 == 1)
             .enumerate()
-            .map(|(block, channel)| -> Task<'_> {
-                Box::pin(run_block(library, &self.args, comm, channel, block))
-            })
+            .map(|(block, channel)| -> Task<'_> { Box::pin(run_block(library, &self.args, comm, channel, block)) })
             .collect();
         tasks::run(tasks);
     }
@@ -104,22 +100,14 @@ impl Launch {
 /// The batches of one block, which serves one channel.
 async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, block: usize) {
     let layout = &library.layout;
-    let env = Env {
-        layout,
-        comm,
-        channel: comm.field(layout.channels + id * layout.chan_size),
-        channel_id: id,
-    };
+    let env = Env { layout, comm, channel: comm.field(layout.channels + id * layout.chan_size), channel_id: id };
     let counters = Counters::new(&env);
     let storage: u8 = args.get(args::STORAGE);
     let mut next = Some(block);
     while let Some(index) = next {
         let batch = Batch::load(layout, args, index);
         if let (Some(consumed), STORAGE_FIFO) = (layout.work_consumed, storage) {
-            comm.field(consumed)
-                .follow()
-                .field(4 * id)
-                .store_u32(batch.consumed);
+            comm.field(consumed).follow().field(4 * id).store_u32(batch.consumed);
         }
         counters.begin(&batch);
         match library.funcs.get(&batch.func) {
@@ -155,11 +143,7 @@ async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
                     (Coll::AllReduce, ALGO_TREE) => tree::run(env, work, func).await,
                     (_, ALGO_RING) => ring::run(env, work, func).await,
                     _ => {
-                        warning!(
-                            "{:?} with algorithm {} is not emulated",
-                            func.coll,
-                            func.algo
-                        );
+                        warning!("{:?} with algorithm {} is not emulated", func.coll, func.algo);
                         break_device();
                     }
                 }

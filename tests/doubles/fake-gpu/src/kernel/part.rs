@@ -33,27 +33,15 @@ impl Part {
         } else if own == last {
             (count_first + between * count_between, count_last, chunk(2))
         } else {
-            (
-                count_first + (own - first - 1) * count_between,
-                count_between,
-                chunk(1),
-            )
+            (count_first + (own - first - 1) * count_between, count_between, chunk(1))
         };
-        Part {
-            count,
-            offset,
-            len,
-            chunk,
-        }
+        Part { count, offset, len, chunk }
     }
 
     /// The chunks one after the other: where each starts in the data, and its length.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
         let (offset, len, chunk) = (self.offset, self.len, self.chunk);
-        (0..)
-            .map(move |i| i * chunk)
-            .take_while(move |&at| at < len)
-            .map(move |at| (offset + at, chunk.min(len - at)))
+        (0..).map(move |i| i * chunk).take_while(move |&at| at < len).map(move |at| (offset + at, chunk.min(len - at)))
     }
 }
 
@@ -64,11 +52,7 @@ pub(super) fn shape(func: Func) -> Shape {
         Coll::AllReduce | Coll::AllGather | Coll::ReduceScatter => (2, 2),
         _ => (1, 1),
     };
-    Shape {
-        proto: func.proto,
-        slices,
-        steps,
-    }
+    Shape { proto: func.proto, slices, steps }
 }
 
 /// `redOpArgIsPtr` in the flags of a work
@@ -77,9 +61,7 @@ const ARGUMENT_IS_POINTER: u8 = 1;
 /// What the collective does to the data.
 pub(super) fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
     let mut arg: u64 = work.get(env.layout.coll_redop);
-    if work.get::<u8>(3) & ARGUMENT_IS_POINTER != 0
-        && matches!(func.op, Op::PreMulSum | Op::SumPostDiv)
-    {
+    if work.get::<u8>(3) & ARGUMENT_IS_POINTER != 0 && matches!(func.op, Op::PreMulSum | Op::SumPostDiv) {
         let at = work.addr(env.layout.coll_redop);
         arg = match func.ty.size() {
             1 => u64::from(at.read::<u8>()),
@@ -88,11 +70,7 @@ pub(super) fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
             _ => at.read::<u64>(),
         };
     }
-    Math {
-        ty: func.ty,
-        op: func.op,
-        arg,
-    }
+    Math { ty: func.ty, op: func.op, arg }
 }
 
 /// Both neighbours in the ring of a channel.

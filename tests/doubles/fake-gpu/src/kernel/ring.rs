@@ -21,9 +21,7 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
     let (prev, next) = neighbours(env);
     let ring = Ring {
         part: Part::of(env, work, func),
-        order: Order {
-            ranks: env.channel.field(16).follow(),
-        },
+        order: Order { ranks: env.channel.field(16).follow() },
         index: i64::from(env.channel.field(layout.ring_index).read::<i32>()),
         n: env.n_ranks() as i64,
         root: i64::from(work.get::<i32>(4)),
@@ -31,19 +29,9 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
         input: work.addr(layout.coll_sendbuff),
         output: work.addr(layout.coll_recvbuff),
     };
-    let peers = Peers {
-        recv: &[prev],
-        send: &[next],
-        connection: 0,
-    };
-    let mut prims = Prims::new(
-        env,
-        shape(func),
-        math(env, work, func),
-        &peers,
-        (ring.input, ring.output),
-        simple_step_bytes(env),
-    );
+    let peers = Peers { recv: &[prev], send: &[next], connection: 0 };
+    let mut prims =
+        Prims::new(env, shape(func), math(env, work, func), &peers, (ring.input, ring.output), simple_step_bytes(env));
     match func.coll {
         Coll::AllReduce => ring.all_reduce(&mut prims).await,
         Coll::AllGather => ring.all_gather(&mut prims).await,

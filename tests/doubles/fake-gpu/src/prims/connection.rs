@@ -31,24 +31,16 @@ impl Connection {
         sending: bool,
         multiple: u64,
     ) -> Connection {
-        let of_peer = env
-            .peer(rank)
-            .field(if sending { 0 } else { conn::RECV_IN_PEER });
+        let of_peer = env.peer(rank).field(if sending { 0 } else { conn::RECV_IN_PEER });
         let info = of_peer.field(index * conn::SIZE);
-        let (head, tail) = (
-            info.field(conn::HEAD).follow(),
-            info.field(conn::TAIL).follow(),
-        );
+        let (head, tail) = (info.field(conn::HEAD).follow(), info.field(conn::TAIL).follow());
         let step_bytes = match proto {
             Proto::Simple => info.field(conn::STEP_SIZE).read::<i32>() as usize,
             Proto::Ll | Proto::Ll128 => env.step_bytes(proto),
         };
         let connection = Connection {
             info,
-            step: info
-                .field(conn::STEP)
-                .read::<u64>()
-                .next_multiple_of(multiple),
+            step: info.field(conn::STEP).read::<u64>().next_multiple_of(multiple),
             buffer: info.field(conn::BUFFS + 8 * proto.index()).follow(),
             step_bytes,
             fifo: info.field(conn::CONN_FIFO).follow(),
@@ -92,8 +84,7 @@ impl Connection {
                 offset.read::<i32>() as isize
             });
         }
-        self.buffer
-            .field((self.step % STEPS) as usize * self.step_bytes)
+        self.buffer.field((self.step % STEPS) as usize * self.step_bytes)
     }
 
     /// Advances by so many steps.

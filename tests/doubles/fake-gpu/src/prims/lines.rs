@@ -71,8 +71,7 @@ impl Lines {
             if self.proto == Proto::Ll {
                 for (half, data) in part[..8].chunks_exact(4).enumerate() {
                     let word = u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
-                    at.field(8 * half)
-                        .store(u64::from(word) | u64::from(flag as u32) << 32);
+                    at.field(8 * half).store(u64::from(word) | u64::from(flag as u32) << 32);
                 }
             } else {
                 at.copy_in(&part);

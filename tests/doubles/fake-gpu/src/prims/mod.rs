@@ -37,11 +37,7 @@ pub(crate) struct Math {
 }
 
 /// Data that is only moved.
-pub(crate) const BYTES: Math = Math {
-    ty: Type::I8,
-    op: Op::Sum,
-    arg: 0,
-};
+pub(crate) const BYTES: Math = Math { ty: Type::I8, op: Op::Sum, arg: 0 };
 
 /// Ranks to receive from and to send to, up to the first that is negative, and over which of their connections.
 pub(crate) struct Peers<'p> {
@@ -67,22 +63,12 @@ impl Step {
     /// Takes own data.
     pub(crate) fn own(src: i64, n: i64) -> Step {
         let n = n.max(0) as usize;
-        Step {
-            src: Some(src),
-            recv: false,
-            dst: None,
-            send: false,
-            n,
-        }
+        Step { src: Some(src), recv: false, dst: None, send: false, n }
     }
 
     /// Takes what arrives.
     pub(crate) fn arriving(n: i64) -> Step {
-        Step {
-            src: None,
-            recv: true,
-            ..Step::own(0, n)
-        }
+        Step { src: None, recv: true, ..Step::own(0, n) }
     }
 
     /// Combines it with what arrives.
@@ -92,10 +78,7 @@ impl Step {
 
     /// Stores it.
     pub(crate) fn stored(self, dst: i64) -> Step {
-        Step {
-            dst: Some(dst),
-            ..self
-        }
+        Step { dst: Some(dst), ..self }
     }
 
     /// Sends it on.
@@ -140,9 +123,7 @@ impl<'a> Prims<'a> {
             ranks
                 .iter()
                 .take_while(|&&rank| rank >= 0)
-                .map(|&rank| {
-                    Connection::open(env, shape.proto, rank, peers.connection, sending, multiple)
-                })
+                .map(|&rank| Connection::open(env, shape.proto, rank, peers.connection, sending, multiple))
                 .collect()
         };
         Prims {
@@ -189,10 +170,7 @@ impl<'a> Prims<'a> {
             }
             if slice > 0 {
                 let received = if step.recv {
-                    let data = self
-                        .recvs
-                        .iter()
-                        .map(|from| from.data(layout, Proto::Simple));
+                    let data = self.recvs.iter().map(|from| from.data(layout, Proto::Simple));
                     data.map(|at| at.bytes(slice * element)).collect()
                 } else {
                     Vec::new()
@@ -268,14 +246,9 @@ impl<'a> Prims<'a> {
     /// Counters wrap around as on the device: NCCL starts the head of some connections below zero, so that
     /// nothing is sent before its proxy is there.
     async fn wait(&self, connections: &[Connection], steps: u64, credit: u64) {
-        let want: Vec<(Addr, u64)> = connections
-            .iter()
-            .map(|c| (c.theirs, c.step + steps))
-            .collect();
+        let want: Vec<(Addr, u64)> = connections.iter().map(|c| (c.theirs, c.step + steps)).collect();
         poll_until(|| {
-            want.iter()
-                .all(|&(counter, step)| counter.load().wrapping_add(credit) >= step)
-                || self.env.aborted()
+            want.iter().all(|&(counter, step)| counter.load().wrapping_add(credit) >= step) || self.env.aborted()
         })
         .await;
     }

@@ -32,11 +32,7 @@ const DISABLE_TIMING: u32 = 2;
 impl Event {
     pub(crate) fn new(flags: u32, device: i32) -> Arc<Event> {
         let is_untimed = flags & DISABLE_TIMING != 0;
-        Arc::new(Event {
-            state: Mutex::default(),
-            is_untimed,
-            device,
-        })
+        Arc::new(Event { state: Mutex::default(), is_untimed, device })
     }
 
     pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) {
@@ -70,8 +66,7 @@ impl Event {
     }
 
     pub(crate) fn done(&self) -> bool {
-        self.target()
-            .is_none_or(|(stream, mark)| stream.reached(mark))
+        self.target().is_none_or(|(stream, mark)| stream.reached(mark))
     }
 
     pub(crate) fn sync(&self) {

@@ -92,11 +92,7 @@ impl Graph {
 
     /// An executable copy.
     pub(crate) fn copy(&self) -> Arc<Graph> {
-        let copy = |node: &Node| Node {
-            id: next_id(),
-            source: node.id,
-            op: node.op.clone(),
-        };
+        let copy = |node: &Node| Node { id: next_id(), source: node.id, op: node.op.clone() };
         Arc::new(Graph {
             id: next_id(),
             source: self.id,
@@ -115,17 +111,10 @@ impl Graph {
 
     /// What it does, in this order.
     pub(crate) fn nodes(&self) -> Vec<(Replay, Op)> {
-        let replay = |node: &Node| Replay {
-            graph: self.id,
-            node: node.id,
-            source_graph: self.source,
-            source_node: node.source,
-        };
+        let replay =
+            |node: &Node| Replay { graph: self.id, node: node.id, source_graph: self.source, source_node: node.source };
         let nodes = self.nodes.lock();
-        nodes
-            .iter()
-            .map(|node| (replay(node), node.op.clone()))
-            .collect()
+        nodes.iter().map(|node| (replay(node), node.op.clone())).collect()
     }
 
     pub(crate) fn keep(&self, keep: Arc<Keep>) {

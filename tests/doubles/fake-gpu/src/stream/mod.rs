@@ -39,13 +39,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     fn new(id: u64, device: i32) -> Arc<Stream> {
-        Arc::new(Stream {
-            id,
-            device,
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            capture: Mutex::default(),
-        })
+        Arc::new(Stream { id, device, state: Mutex::default(), changed: Condvar::new(), capture: Mutex::default() })
     }
 
     /// The graph that what is submitted goes to.
@@ -84,13 +78,7 @@ impl Stream {
     fn occasion(&self, correlation: u32, replay: Option<Replay>) -> Occasion {
         // SAFETY: takes nothing and always succeeds.
         let thread = unsafe { libc::gettid() };
-        Occasion {
-            correlation,
-            thread,
-            device: self.device,
-            stream: self.id,
-            replay,
-        }
+        Occasion { correlation, thread, device: self.device, stream: self.id, replay }
     }
 
     /// Queues a job that may take time.
@@ -182,12 +170,7 @@ pub(crate) fn get(handle: usize, device: i32) -> Option<Arc<Stream>> {
         return STREAMS.get(handle);
     }
     let mut defaults = DEFAULTS.lock();
-    Some(
-        defaults
-            .entry(device)
-            .or_insert_with(|| Stream::new(0, device))
-            .clone(),
-    )
+    Some(defaults.entry(device).or_insert_with(|| Stream::new(0, device)).clone())
 }
 
 /// Forgets a stream; what is queued is still done.

@@ -24,11 +24,7 @@ pub(crate) struct Buffer<'s, T> {
 
 impl<'s, T: Copy + Default> Buffer<'s, T> {
     /// Allocates and fills.
-    pub(crate) fn fill(
-        stream: &'s Stream,
-        len: usize,
-        value: impl Fn(usize) -> T,
-    ) -> anyhow::Result<Buffer<'s, T>> {
+    pub(crate) fn fill(stream: &'s Stream, len: usize, value: impl Fn(usize) -> T) -> anyhow::Result<Buffer<'s, T>> {
         let host: Vec<T> = (0..len).map(value).collect();
         let bytes = size_of_val(host.as_slice());
         let cuda = stream.cuda;
@@ -36,23 +32,11 @@ impl<'s, T: Copy + Default> Buffer<'s, T> {
         // SAFETY: CUDA writes one address through the pointer.
         let result = unsafe { (cuda.entry.malloc)(&raw mut address, bytes.max(1)) };
         cuda.check("cudaMalloc", result)?;
-        let buffer = Buffer {
-            stream,
-            address,
-            len,
-            _elements: PhantomData,
-        };
+        let buffer = Buffer { stream, address, len, _elements: PhantomData };
         // SAFETY: `address` has room for `bytes`, which is the size of `host`; `host` lives until the stream
         // was waited for below.
-        let result = unsafe {
-            (cuda.entry.memcpy_async)(
-                address,
-                host.as_ptr().cast(),
-                bytes,
-                TO_DEVICE,
-                stream.raw(),
-            )
-        };
+        let result =
+            unsafe { (cuda.entry.memcpy_async)(address, host.as_ptr().cast(), bytes, TO_DEVICE, stream.raw()) };
         cuda.check("cudaMemcpyAsync", result)?;
         stream.synchronize()?;
         Ok(buffer)
@@ -65,15 +49,8 @@ impl<'s, T: Copy + Default> Buffer<'s, T> {
         let (cuda, stream) = (self.stream.cuda, self.stream);
         // SAFETY: both sides have `bytes` bytes, any bytes are a `T` (i32 or f32), and `host` lives until the
         // stream was waited for below.
-        let result = unsafe {
-            (cuda.entry.memcpy_async)(
-                host.as_mut_ptr().cast(),
-                self.address,
-                bytes,
-                TO_HOST,
-                stream.raw(),
-            )
-        };
+        let result =
+            unsafe { (cuda.entry.memcpy_async)(host.as_mut_ptr().cast(), self.address, bytes, TO_HOST, stream.raw()) };
         cuda.check("cudaMemcpyAsync", result)?;
         stream.synchronize()?;
         Ok(host)
@@ -81,11 +58,7 @@ impl<'s, T: Copy + Default> Buffer<'s, T> {
 
     /// All of it.
     pub(crate) fn all(&self) -> DeviceSlice<'_, T> {
-        DeviceSlice {
-            address: self.address,
-            len: self.len,
-            _buffer: PhantomData,
-        }
+        DeviceSlice { address: self.address, len: self.len, _buffer: PhantomData }
     }
 
     /// A part of it.

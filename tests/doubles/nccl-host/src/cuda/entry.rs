@@ -54,7 +54,7 @@ entries! {
 fn graph_instantiate(library: &Library) -> anyhow::Result<GraphInstantiate> {
     // SAFETY: the type is the one declared for this name since it exists (CUDA 11.4).
     let with_flags = unsafe { library.get::<GraphInstantiate>(b"cudaGraphInstantiateWithFlags") };
-    with_flags.map(|symbol| *symbol).context(
-        "no cudaGraphInstantiateWithFlags in the CUDA runtime: CUDA 11.4 or later is needed",
-    )
+    with_flags
+        .map(|symbol| *symbol)
+        .context("no cudaGraphInstantiateWithFlags in the CUDA runtime: CUDA 11.4 or later is needed")
 }

@@ -18,19 +18,11 @@ impl Cuda {
         let process = Library::this();
         if given.is_none() && has(&process, b"cudaMalloc") {
             let is_fake = has(&process, FAKE_MARK);
-            let origin = if is_fake {
-                "the stand-in"
-            } else {
-                "already in the process"
-            };
+            let origin = if is_fake { "the stand-in" } else { "already in the process" };
             return cuda(process, origin.to_owned(), is_fake);
         }
         if let Some(path) = given {
-            return cuda(
-                open(path).context("--cudart")?,
-                path.display().to_string(),
-                false,
-            );
+            return cuda(open(path).context("--cudart")?, path.display().to_string(), false);
         }
         let mut reasons = Vec::new();
         for name in NAMES {
@@ -61,10 +53,5 @@ fn cuda(library: Library, origin: String, is_fake: bool) -> anyhow::Result<Cuda>
     let entry = Entry::load(&library).with_context(|| format!("CUDA runtime ({origin})"))?;
     // Never unmapped: streams and buffers hold its functions until the process ends.
     let _ = library.into_raw();
-    Ok(Cuda {
-        entry,
-        origin,
-        is_fake,
-        keeps_memory: false,
-    })
+    Ok(Cuda { entry, origin, is_fake, keeps_memory: false })
 }

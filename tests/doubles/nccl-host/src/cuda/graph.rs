@@ -17,10 +17,7 @@ pub(crate) struct Graph<'s> {
 
 impl Stream {
     /// Captures what `submit` submits to this stream.
-    pub(crate) fn capture(
-        &self,
-        submit: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<Graph<'_>> {
+    pub(crate) fn capture(&self, submit: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Graph<'_>> {
         let cuda = self.cuda;
         // SAFETY: the stream is live.
         let result = unsafe { (cuda.entry.stream_begin_capture)(self.raw(), RELAXED) };
@@ -34,11 +31,7 @@ impl Stream {
         // SAFETY: `graph` is the live handle from the line above; CUDA writes one handle.
         let result = unsafe { (cuda.entry.graph_instantiate)(&raw mut exec, graph, 0) };
         cuda.check("cudaGraphInstantiateWithFlags", result)?;
-        Ok(Graph {
-            stream: self,
-            graph,
-            exec,
-        })
+        Ok(Graph { stream: self, graph, exec })
     }
 }
 

@@ -49,11 +49,7 @@ impl Cuda {
         let result = unsafe { (self.entry.get_device_count)(&raw mut count) };
         self.check("cudaGetDeviceCount", result)?;
         let count = usize::try_from(count).unwrap_or(0);
-        anyhow::ensure!(
-            count > 0,
-            "no CUDA device (runtime: {}); without a GPU use --fake-gpu",
-            self.origin
-        );
+        anyhow::ensure!(count > 0, "no CUDA device (runtime: {}); without a GPU use --fake-gpu", self.origin);
         Ok(count)
     }
 

@@ -18,11 +18,7 @@ impl Device {
         // SAFETY: CUDA writes one handle through the pointer.
         let result = unsafe { (self.cuda.entry.stream_create)(&raw mut raw, NON_BLOCKING) };
         self.cuda.check("cudaStreamCreateWithFlags", result)?;
-        Ok(Stream {
-            cuda: self.cuda,
-            device: self,
-            raw,
-        })
+        Ok(Stream { cuda: self.cuda, device: self, raw })
     }
 }
 use std::mem::ManuallyDrop;

@@ -92,8 +92,7 @@ impl Communicator {
         }
         while result == IN_PROGRESS {
             // SAFETY: `self.raw` is a live handle; NCCL writes one code through the pointer.
-            let asked =
-                unsafe { (self.nccl.entry.comm_get_async_error)(self.raw, &raw mut result) };
+            let asked = unsafe { (self.nccl.entry.comm_get_async_error)(self.raw, &raw mut result) };
             self.nccl.check("ncclCommGetAsyncError", asked)?;
             if result == IN_PROGRESS {
                 std::thread::sleep(POLL);
@@ -120,14 +119,8 @@ impl Communicator {
     ) -> anyhow::Result<Communicator> {
         let (n, me) = (int(ranks)?, int(rank)?);
         let mut raw: Pointer = null_mut();
-        let made = |raw| Communicator {
-            nccl,
-            raw,
-            name: "world".to_owned(),
-            rank,
-            ranks,
-            nonblocking: wanted.nonblocking,
-        };
+        let made =
+            |raw| Communicator { nccl, raw, name: "world".to_owned(), rank, ranks, nonblocking: wanted.nonblocking };
         if wanted.name.is_none() && !wanted.nonblocking {
             // SAFETY: NCCL writes one handle through the pointer; the rest goes by value.
             let result = unsafe { (nccl.entry.comm_init_rank)(&raw mut raw, n, id, me) };
@@ -138,11 +131,7 @@ impl Communicator {
             .entry
             .comm_init_rank_config
             .context("--name, --nonblocking: this NCCL has no ncclCommInitRankConfig")?;
-        let name = wanted
-            .name
-            .map(CString::new)
-            .transpose()
-            .context("--name: must not contain a NUL")?;
+        let name = wanted.name.map(CString::new).transpose().context("--name: must not contain a NUL")?;
         let mut config = Config::new(name.as_ref(), wanted.nonblocking);
         // SAFETY: NCCL writes one handle, and reads `config` up to its `size` and the name it points to, both
         // alive until the call returns; it copies both.
@@ -165,22 +154,13 @@ impl Communicator {
         let made: &'static AtomicPtr<c_void> = Box::leak(Box::new(AtomicPtr::new(null_mut())));
         // SAFETY: `self.raw` is a live handle; NCCL writes one handle into memory that stays; a NULL
         // configuration means "as the parent".
-        let result = unsafe {
-            (self.nccl.entry.comm_split)(self.raw, int(color)?, key, made.as_ptr(), null_mut())
-        };
+        let result = unsafe { (self.nccl.entry.comm_split)(self.raw, int(color)?, key, made.as_ptr(), null_mut()) };
         self.settle("ncclCommSplit", result)?;
         while made.load(Ordering::Acquire).is_null() {
             std::thread::sleep(POLL);
         }
         let raw = made.load(Ordering::Acquire);
-        let comm = Communicator {
-            nccl: self.nccl,
-            raw,
-            name,
-            rank,
-            ranks,
-            nonblocking: self.nonblocking,
-        };
+        let comm = Communicator { nccl: self.nccl, raw, name, rank, ranks, nonblocking: self.nonblocking };
         // It is as nonblocking as its parent, and done when it says so itself.
         comm.settle("ncclCommSplit", 0)?;
         Ok(comm)
@@ -215,10 +195,7 @@ impl Nccl {
 }
 
 /// ncclCommInitAll: one communicator per device, rank r on device r.
-pub(crate) fn comm_init_all(
-    nccl: &'static Nccl,
-    ranks: usize,
-) -> anyhow::Result<Vec<Communicator>> {
+pub(crate) fn comm_init_all(nccl: &'static Nccl, ranks: usize) -> anyhow::Result<Vec<Communicator>> {
     let mut handles: Vec<Pointer> = vec![null_mut(); ranks];
     // SAFETY: NCCL writes `ranks` handles, which is the length of the vector; no device list means 0, 1, ….
     let result = unsafe { (nccl.entry.comm_init_all)(handles.as_mut_ptr(), int(ranks)?, null()) };
@@ -226,13 +203,6 @@ pub(crate) fn comm_init_all(
     Ok(handles
         .into_iter()
         .enumerate()
-        .map(|(rank, raw)| Communicator {
-            nccl,
-            raw,
-            name: "world".to_owned(),
-            rank,
-            ranks,
-            nonblocking: false,
-        })
+        .map(|(rank, raw)| Communicator { nccl, raw, name: "world".to_owned(), rank, ranks, nonblocking: false })
         .collect())
 }

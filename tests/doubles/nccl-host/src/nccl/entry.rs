@@ -12,11 +12,9 @@ pub(super) type Pointer = *mut c_void;
 /// send, recv, count, type, comm, stream
 type Plain = unsafe extern "C" fn(Pointer, Pointer, usize, c_int, Pointer, Pointer) -> c_int;
 /// send, recv, count, type, operator or root, comm, stream
-type WithOne =
-    unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
+type WithOne = unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
 /// send, recv, count, type, operator, root, comm, stream
-type WithTwo =
-    unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, c_int, Pointer, Pointer) -> c_int;
+type WithTwo = unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, c_int, Pointer, Pointer) -> c_int;
 /// buffer, count, type, peer, comm, stream
 type Message = unsafe extern "C" fn(Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
 type OnComm = unsafe extern "C" fn(Pointer) -> c_int;

@@ -25,9 +25,7 @@ pub(crate) struct Nccl {
 impl Nccl {
     /// Maps the library.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Nccl> {
-        Ok(Nccl {
-            entry: Entry::load(path)?,
-        })
+        Ok(Nccl { entry: Entry::load(path)? })
     }
 
     pub(crate) fn version(&self) -> anyhow::Result<Version> {
@@ -54,9 +52,7 @@ impl Nccl {
 
     /// Whether the three collectives that came with 2.28 are there.
     pub(crate) fn has_calls_of_2_28(&self) -> bool {
-        self.entry.all_to_all.is_some()
-            && self.entry.gather.is_some()
-            && self.entry.scatter.is_some()
+        self.entry.all_to_all.is_some() && self.entry.gather.is_some() && self.entry.scatter.is_some()
     }
 
     fn check(&self, call: &'static str, result: c_int) -> anyhow::Result<()> {

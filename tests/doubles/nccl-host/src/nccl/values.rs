@@ -24,13 +24,7 @@ pub(crate) struct Version(pub(crate) c_int);
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}.{}.{}",
-            self.0 / 10000,
-            self.0 / 100 % 100,
-            self.0 % 100
-        )
+        write!(f, "{}.{}.{}", self.0 / 10000, self.0 / 100 % 100, self.0 % 100)
     }
 }
 

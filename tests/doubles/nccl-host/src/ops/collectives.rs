@@ -14,9 +14,7 @@ pub(super) fn one(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, ranks) = (rank.me(), ranks(rank));
     let x = rank.fill(rank.count(), |i| as_f32(of_rank(me, i)))?;
     rank.call(AllReduce(Sum), &x.all(), &x.all())?;
-    rank.expect("allreduce f32 sum in place", &x, |i| {
-        as_f32(sum_over(&ranks, i))
-    })
+    rank.expect("allreduce f32 sum in place", &x, |i| as_f32(sum_over(&ranks, i)))
 }
 
 pub(super) fn all_reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
@@ -35,9 +33,7 @@ pub(super) fn all_reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
     let factor = i32::try_from(n)?;
     let x = rank.fill(5, |i| as_f32(of_rank(me, i) * factor))?;
     rank.call(AllReduce(Avg), &x.all(), &x.all())?;
-    rank.expect("allreduce f32 average of 5", &x, |i| {
-        as_f32(sum_over(&ranks, i))
-    })
+    rank.expect("allreduce f32 average of 5", &x, |i| as_f32(sum_over(&ranks, i)))
 }
 
 pub(super) fn broadcast(rank: &Rank<'_>) -> anyhow::Result<()> {
@@ -53,13 +49,7 @@ pub(super) fn reduce(rank: &Rank<'_>) -> anyhow::Result<()> {
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     rank.call(Reduce(Sum, root), &x.all(), &y.all())?;
-    rank.expect("reduce", &y, |i| {
-        if me == root {
-            sum_over(&ranks, i)
-        } else {
-            UNTOUCHED
-        }
-    })
+    rank.expect("reduce", &y, |i| if me == root { sum_over(&ranks, i) } else { UNTOUCHED })
 }
 
 pub(super) fn all_gather(rank: &Rank<'_>) -> anyhow::Result<()> {

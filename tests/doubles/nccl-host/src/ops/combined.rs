@@ -21,9 +21,7 @@ pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
     })?;
     rank.expect("group: allreduce sum", &sum, |i| sum_over(&ranks, i))?;
     rank.expect("group: allreduce max", &max, |i| of_rank(n - 1, i))?;
-    rank.expect("group: allgather", &gathered, |i| {
-        of_rank(i / count, i % count)
-    })
+    rank.expect("group: allgather", &gathered, |i| of_rank(i / count, i % count))
 }
 
 /// An all-reduce in place and a ring of messages, captured once and launched several times.
@@ -57,11 +55,7 @@ pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
     let y = rank.fill(count * n, |_| UNTOUCHED)?;
     rank.group(|| {
         for root in 0..n {
-            rank.call(
-                Broadcast { root },
-                &x.all(),
-                &y.part(root * count..(root + 1) * count)?,
-            )?;
+            rank.call(Broadcast { root }, &x.all(), &y.part(root * count..(root + 1) * count)?)?;
         }
         Ok(())
     })?;

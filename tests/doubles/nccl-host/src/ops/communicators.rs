@@ -113,13 +113,7 @@ impl<'r> Lane<'r> {
             1 => rank.call(AllGather, &self.x.all(), &self.gathered.all()),
             _ => rank.group(|| {
                 rank.call(Send { peer: (me + 1) % n }, &self.x.all(), &self.x.all())?;
-                rank.call(
-                    Recv {
-                        peer: (me + n - 1) % n,
-                    },
-                    &self.received.all(),
-                    &self.received.all(),
-                )
+                rank.call(Recv { peer: (me + n - 1) % n }, &self.received.all(), &self.received.all())
             }),
         }
     }
@@ -130,12 +124,8 @@ impl<'r> Lane<'r> {
         let (all, name) = ((0..n).collect::<Vec<_>>(), &rank.world.name);
         let what = |what: &str| format!("{name}: {what}");
         rank.expect(&what("allreduce"), &self.sum, |i| sum_over(&all, i))?;
-        rank.expect(&what("allgather"), &self.gathered, |i| {
-            of_rank(i / count, i % count)
-        })?;
-        rank.expect(&what("ring"), &self.received, |i| {
-            of_rank((me + n - 1) % n, i)
-        })
+        rank.expect(&what("allgather"), &self.gathered, |i| of_rank(i / count, i % count))?;
+        rank.expect(&what("ring"), &self.received, |i| of_rank((me + n - 1) % n, i))
     }
 }
 
@@ -146,15 +136,9 @@ pub(super) fn alternating(rank: &Rank<'_>) -> anyhow::Result<()> {
     let device = rank.stream.device;
     let (second, third) = (device.stream()?, device.stream()?);
     {
-        let ranks = [
-            rank.seat().on(rank.world, rank.stream),
-            rank.seat().on(&twin, &second),
-            rank.seat().on(&half, &third),
-        ];
-        let lanes = ranks
-            .iter()
-            .map(Lane::new)
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let ranks =
+            [rank.seat().on(rank.world, rank.stream), rank.seat().on(&twin, &second), rank.seat().on(&half, &third)];
+        let lanes = ranks.iter().map(Lane::new).collect::<anyhow::Result<Vec<_>>>()?;
         for turn in 0..3 {
             for place in 0..lanes.len() {
                 lanes[(turn + place) % lanes.len()].start(turn)?;
@@ -171,11 +155,8 @@ pub(super) fn alternating(rank: &Rank<'_>) -> anyhow::Result<()> {
 
 /// Each communicator is used, and destroyed, by a thread of its own; in which order, nobody says.
 pub(super) fn by_threads(rank: &Rank<'_>) -> anyhow::Result<()> {
-    let comms = [
-        make(rank, "twin", Members::All)?,
-        make(rank, "half", Members::Half)?,
-        make(rank, "third", Members::All)?,
-    ];
+    let comms =
+        [make(rank, "twin", Members::All)?, make(rank, "half", Members::Half)?, make(rank, "third", Members::All)?];
     let device = rank.stream.device;
     let all = |rank: &Rank<'_>| -> anyhow::Result<Tally> {
         collectives::all_reduce(rank)?;
@@ -198,9 +179,8 @@ pub(super) fn by_threads(rank: &Rank<'_>) -> anyhow::Result<()> {
             .collect();
         all(rank)?;
         for thread in threads {
-            let tally: anyhow::Result<Tally> = thread
-                .join()
-                .map_err(|_| anyhow::anyhow!("a thread of the rank panicked"))?;
+            let tally: anyhow::Result<Tally> =
+                thread.join().map_err(|_| anyhow::anyhow!("a thread of the rank panicked"))?;
             rank.add(tally?);
         }
         Ok(())
@@ -208,9 +188,7 @@ pub(super) fn by_threads(rank: &Rank<'_>) -> anyhow::Result<()> {
 }
 
 /// A second communicator of all ranks and one of the even or the odd ones, both used once; for the caller to end.
-pub(crate) fn further_communicators(
-    rank: &Rank<'_>,
-) -> anyhow::Result<(Communicator, Communicator)> {
+pub(crate) fn further_communicators(rank: &Rank<'_>) -> anyhow::Result<(Communicator, Communicator)> {
     let twin = make(rank, "twin", Members::All)?;
     let half = make(rank, "half", Members::Half)?;
     for comm in [&twin, &half] {

@@ -54,13 +54,7 @@ pub(super) fn calls_of_2_28(rank: &Rank<'_>) -> anyhow::Result<()> {
 
     let gathered = rank.fill(each * n, |_| UNTOUCHED)?;
     rank.call(Gather { root }, &x.part(0..each)?, &gathered.all())?;
-    rank.expect("ncclGather", &gathered, |i| {
-        if me == root {
-            message(i / each, 0)
-        } else {
-            UNTOUCHED
-        }
-    })?;
+    rank.expect("ncclGather", &gathered, |i| if me == root { message(i / each, 0) } else { UNTOUCHED })?;
 
     let scattered = rank.fill(each, |_| UNTOUCHED)?;
     rank.call(Scatter { root }, &x.all(), &scattered.all())?;

@@ -25,14 +25,7 @@ pub(crate) struct Operation {
 impl Operation {
     /// Runs it on this rank; all ranks run the same ones in the same order.
     pub(crate) fn run(&self, rank: &Rank<'_>) -> anyhow::Result<()> {
-        (self.run)(rank).with_context(|| {
-            format!(
-                "rank {}, {} of round {}",
-                rank.me(),
-                self.name,
-                rank.round()
-            )
-        })
+        (self.run)(rank).with_context(|| format!("rank {}, {} of round {}", rank.me(), self.name, rank.round()))
     }
 }
 
@@ -82,9 +75,7 @@ pub(crate) fn of_round(names: &[String], version: Version, round: u64) -> Vec<Op
     let all = names.iter().any(|name| name == "all");
     OPERATIONS
         .iter()
-        .filter(|op| {
-            names.iter().any(|name| name == op.name) || (all && (op.in_all)(version, round))
-        })
+        .filter(|op| names.iter().any(|name| name == op.name) || (all && (op.in_all)(version, round)))
         .copied()
         .collect()
 }
@@ -96,11 +87,7 @@ pub(crate) fn check_names(names: &[String]) -> anyhow::Result<()> {
         anyhow::ensure!(
             known,
             "--ops: no operation {name:?}; there are all, {}",
-            OPERATIONS
-                .iter()
-                .map(|op| op.name)
-                .collect::<Vec<_>>()
-                .join(", ")
+            OPERATIONS.iter().map(|op| op.name).collect::<Vec<_>>().join(", ")
         );
     }
     Ok(())
@@ -112,10 +99,7 @@ mod tests {
 
     fn names(list: &str, version: i32, round: u64) -> Vec<&'static str> {
         let list: Vec<String> = list.split(',').map(str::to_owned).collect();
-        of_round(&list, Version(version), round)
-            .iter()
-            .map(|op| op.name)
-            .collect()
+        of_round(&list, Version(version), round).iter().map(|op| op.name).collect()
     }
 
     #[test]

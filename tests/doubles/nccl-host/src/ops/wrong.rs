@@ -30,11 +30,7 @@ pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
 
 /// An all-reduce where the last rank has but a few elements, for which NCCL takes another protocol: it does not end.
 pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
-    let count = if rank.me() == last(rank) {
-        FEW
-    } else {
-        rank.count()
-    };
+    let count = if rank.me() == last(rank) { FEW } else { rank.count() };
     let x = rank.fill(count, |i| as_f32(of_rank(rank.me(), i)))?;
     rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.stream.synchronize()
@@ -54,11 +50,7 @@ fn second(rank: &Rank<'_>, name: &str) -> anyhow::Result<Communicator> {
 pub(super) fn crossed(rank: &Rank<'_>) -> anyhow::Result<()> {
     let comm = second(rank, "crossed")?;
     let x = rank.fill(rank.count(), |_| 1.0_f32)?;
-    let order = if rank.me() == last(rank) {
-        [&comm, rank.world]
-    } else {
-        [rank.world, &comm]
-    };
+    let order = if rank.me() == last(rank) { [&comm, rank.world] } else { [rank.world, &comm] };
     for comm in order {
         rank.call_on(comm, AllReduce(Sum), &x.all(), &x.all())?;
         rank.stream.synchronize()?;
@@ -71,11 +63,7 @@ pub(super) fn crossed(rank: &Rank<'_>) -> anyhow::Result<()> {
 pub(super) fn chain(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n) = (rank.me(), rank.ranks());
     let pair = usize::from(me + 2 >= n);
-    let (position, size) = if pair == 1 {
-        ((me + 2).saturating_sub(n), n.min(2))
-    } else {
-        (me, n - 2)
-    };
+    let (position, size) = if pair == 1 { ((me + 2).saturating_sub(n), n.min(2)) } else { (me, n - 2) };
     let name = format!("chain.{}.{pair}", rank.round());
     let key = i32::try_from(me)?;
     let comm = rank.world.split(pair, key, name, position, size)?;

@@ -19,18 +19,7 @@ fn a_killed_run_leaves_whole_lines_and_no_end() {
     let Some(release) = releases().pop() else {
         return;
     };
-    let options = [
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--rounds",
-        "0",
-        "--ops",
-        "allreduce",
-        "--kill-after",
-        "0.5",
-    ];
+    let options = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "allreduce", "--kill-after", "0.5"];
     let mut run = Run::new(&release, &options);
     run.expect_status(3);
     for process in 0..2 {
@@ -45,34 +34,14 @@ fn a_missing_rank_makes_the_others_wait() {
     let Some(release) = releases().pop() else {
         return;
     };
-    let options = [
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--ops",
-        "allreduce,reduce",
-        "--skip-last",
-        "1",
-        "--timeout",
-        "5",
-    ];
+    let options = ["--procs", "2", "--threads", "1", "--ops", "allreduce,reduce", "--skip-last", "1", "--timeout", "5"];
     let mut run = Run::new(&release, &options);
     let text = run.expect_status(124);
     assert!(text.contains("is not done after 5 s"), "{text}");
     let (waiting, missing) = (run.log(0), run.log(1));
-    let reduces = |log: &[serde_json::Value]| {
-        of_kind(log, "call")
-            .filter(|call| call["op"] == "ncclReduce")
-            .count()
-    };
+    let reduces = |log: &[serde_json::Value]| of_kind(log, "call").filter(|call| call["op"] == "ncclReduce").count();
     assert_eq!((reduces(&waiting), reduces(&missing)), (1, 0));
-    assert_eq!(
-        of_kind(&missing, "skipped")
-            .next()
-            .expect("a line that says so")["op"],
-        "reduce"
-    );
+    assert_eq!(of_kind(&missing, "skipped").next().expect("a line that says so")["op"], "reduce");
 }
 
 #[test]
@@ -82,10 +51,7 @@ fn a_library_that_is_not_there_is_named() {
     };
     release.lib = "/nonexistent/libnccl.so.2".into();
     let text = Run::new(&release, &[]).expect_status(2);
-    assert!(
-        text.contains("--lib: cannot load /nonexistent/libnccl.so.2"),
-        "{text}"
-    );
+    assert!(text.contains("--lib: cannot load /nonexistent/libnccl.so.2"), "{text}");
 }
 
 /// Each of them brings calls on communicators of its own into the log, and results that were checked.

@@ -18,9 +18,7 @@ fn seen(run: &Run, pid: u64, rank: usize) -> u64 {
     let path = run.dir().join(format!("probe.{pid}"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let rank = format!(" rank={rank} ");
-    text.lines()
-        .filter(|line| line.contains(" start ProxyOp#") && line.contains(&rank))
-        .count() as u64
+    text.lines().filter(|line| line.contains(" start ProxyOp#") && line.contains(&rank)).count() as u64
 }
 
 /// Proxy operations that the plugin is told of, of those that the calls cause.
@@ -37,9 +35,7 @@ fn reported<'a>(release: &Release, calls: impl Iterator<Item = &'a Value>) -> u6
             let is_message = matches!(direction, "ncclSend" | "ncclRecv");
             match release.code {
                 22900.. if direction == "ncclBroadcast" => 0,
-                22700..22800 if is_message && proxy_ops > 0 && !first_in_group.insert(of_group) => {
-                    0
-                }
+                22700..22800 if is_message && proxy_ops > 0 && !first_in_group.insert(of_group) => 0,
                 _ => proxy_ops,
             }
         })
@@ -47,20 +43,10 @@ fn reported<'a>(release: &Release, calls: impl Iterator<Item = &'a Value>) -> u6
 }
 
 /// Operations of the first communicator, in which a rank has the number that it has in the run.
-const OPS: &str =
-    "allreduce,broadcast,reduce,allgather,reducescatter,sendrecv,alltoall,group,graph,bcasts";
+const OPS: &str = "allreduce,broadcast,reduce,allgather,reducescatter,sendrecv,alltoall,group,graph,bcasts";
 
 fn run(release: &Release) -> Run {
-    let options = [
-        "--procs",
-        "2",
-        "--threads",
-        "2",
-        "--exact",
-        "--count",
-        "1000",
-        "--ops",
-    ];
+    let options = ["--procs", "2", "--threads", "2", "--exact", "--count", "1000", "--ops"];
     let mut run = Run::new(release, &options);
     let further = if release.code < 22800 { "" } else { ",calls28" };
     run.args(&[&format!("{OPS}{further}")]);
@@ -105,12 +91,7 @@ fn the_log_has_the_proxy_operations_of_each_rank() {
                 let of_rank = calls.iter().copied().filter(|call| call["rank"] == rank);
                 let expected = reported(&release, of_rank);
                 assert!(expected > 0);
-                assert_eq!(
-                    seen(&run, pid, rank),
-                    expected,
-                    "NCCL {}, rank {rank}",
-                    release.name
-                );
+                assert_eq!(seen(&run, pid, rank), expected, "NCCL {}, rank {rank}", release.name);
             }
         }
     }

@@ -22,9 +22,7 @@ fn version_code(name: &str) -> Option<u32> {
 pub(crate) fn releases() -> Vec<Release> {
     let dir = std::env::var_os("NCCL_OTF2_TEST_NCCL_DIR")
         .map(PathBuf::from)
-        .or_else(|| {
-            Some(Path::new(&std::env::var_os("HOME")?).join(".cache/nccl-profiler-otf2/nccl"))
-        })
+        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache/nccl-profiler-otf2/nccl")))
         .expect("NCCL_OTF2_TEST_NCCL_DIR or HOME is set");
     let mut found: Vec<Release> = std::fs::read_dir(&dir)
         .into_iter()
@@ -39,10 +37,7 @@ pub(crate) fn releases() -> Vec<Release> {
         .collect();
     found.sort_by_key(|release| release.code);
     if found.is_empty() {
-        let text = format!(
-            "no NCCL library in {} (NCCL_OTF2_TEST_NCCL_DIR)",
-            dir.display()
-        );
+        let text = format!("no NCCL library in {} (NCCL_OTF2_TEST_NCCL_DIR)", dir.display());
         assert!(std::env::var_os("CI").is_none(), "{text}");
         println!("SKIPPED: {text}");
     }
@@ -51,19 +46,14 @@ pub(crate) fn releases() -> Vec<Release> {
 
 /// A library of another package, built like the program under test.
 fn build(package: &str, file: &str) -> PathBuf {
-    let profile_dir = Path::new(env!("CARGO_BIN_EXE_nccl-host"))
-        .parent()
-        .expect("in a directory");
+    let profile_dir = Path::new(env!("CARGO_BIN_EXE_nccl-host")).parent().expect("in a directory");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "-p", package, "--target-dir"]);
     cargo.arg(profile_dir.parent().expect("in the target directory"));
     if profile_dir.ends_with("release") {
         cargo.arg("--release");
     }
-    assert!(
-        cargo.status().expect("cargo runs").success(),
-        "{package} does not build"
-    );
+    assert!(cargo.status().expect("cargo runs").success(), "{package} does not build");
     profile_dir.join(file)
 }
 
@@ -132,33 +122,17 @@ impl Run {
     /// Runs it and expects this exit status; what it printed.
     pub(crate) fn expect_status(&mut self, status: i32) -> String {
         let output = self.output();
-        let text = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert_eq!(
-            output.status.code(),
-            Some(status),
-            "{:?}: {text}",
-            self.command
-        );
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(status), "{:?}: {text}", self.command);
         text
     }
 
     /// The lines of the log of one process.
     pub(crate) fn log(&self, process: usize) -> Vec<Value> {
         let path = self.dir().join(format!("calls.{process}.jsonl"));
-        let text =
-            std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        assert!(
-            text.ends_with('\n'),
-            "the last line of {} is not whole",
-            path.display()
-        );
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
-            .collect()
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert!(text.ends_with('\n'), "the last line of {} is not whole", path.display());
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
     }
 }
 

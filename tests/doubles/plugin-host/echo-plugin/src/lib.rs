@@ -31,9 +31,7 @@ const FIRST_HANDLE: usize = 0x1000;
 /// One write per line: lines of many threads do not mix.
 fn say(line: &str) {
     let file = FILE.get_or_init(|| {
-        let path = env::var("ECHO_OUT")
-            .ok()?
-            .replace("%p", &process::id().to_string());
+        let path = env::var("ECHO_OUT").ok()?.replace("%p", &process::id().to_string());
         OpenOptions::new().create(true).append(true).open(path).ok()
     });
     if let Some(mut file) = file.as_ref() {
@@ -71,9 +69,7 @@ unsafe fn text(string: *const c_char) -> String {
         return "NULL".into();
     }
     // SAFETY: this function's contract.
-    unsafe { CStr::from_ptr(string) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
 unsafe extern "C" fn start<const VERSION: u8>(
@@ -97,9 +93,7 @@ unsafe extern "C" fn start<const VERSION: u8>(
     // SAFETY: every version has the rank here.
     let rank = unsafe { field::<c_int>(descriptor, 16) };
     let kind = if VERSION <= 4 { kind & 0xff } else { kind };
-    say(&format!(
-        "start {kind:#x} ctx={context:?} parent={parent:#x} rank={rank} -> {new:?}"
-    ));
+    say(&format!("start {kind:#x} ctx={context:?} parent={parent:#x} rank={rank} -> {new:?}"));
     result("start")
 }
 
@@ -146,15 +140,7 @@ unsafe extern "C" fn init_v4(
     // SAFETY: NCCL passes NULL or a C string.
     let name = unsafe { text(name) };
     // SAFETY: this function's own arguments.
-    unsafe {
-        begin(
-            4,
-            context,
-            mask,
-            0xff,
-            &format!("{id} {name} {ranks} {rank}"),
-        )
-    }
+    unsafe { begin(4, context, mask, 0xff, &format!("{id} {name} {ranks} {rank}")) }
 }
 
 /// Version 5 and later.
@@ -170,26 +156,12 @@ unsafe extern "C" fn init_v5<const VERSION: u8, const MASK: c_int>(
     // SAFETY: NCCL passes NULL or a C string.
     let name = unsafe { text(name) };
     // SAFETY: this function's own arguments.
-    unsafe {
-        begin(
-            VERSION,
-            context,
-            mask,
-            MASK,
-            &format!("{id} {name} {ranks} {rank}"),
-        )
-    }
+    unsafe { begin(VERSION, context, mask, MASK, &format!("{id} {name} {ranks} {rank}")) }
 }
 
 /// # Safety
 /// `context` and `mask` are NULL or point to where theirs go.
-unsafe fn begin(
-    version: u8,
-    context: *mut *mut c_void,
-    mask: *mut c_int,
-    all: c_int,
-    what: &str,
-) -> c_int {
+unsafe fn begin(version: u8, context: *mut *mut c_void, mask: *mut c_int, all: c_int, what: &str) -> c_int {
     // SAFETY: this function's contract.
     if let Some(context) = unsafe { context.as_mut() } {
         *context = fresh();
@@ -197,8 +169,7 @@ unsafe fn begin(
     // SAFETY: this function's contract.
     if let Some(mask) = unsafe { mask.as_mut() } {
         let asked = env::var("ECHO_MASK").ok();
-        let asked =
-            asked.and_then(|text| c_int::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        let asked = asked.and_then(|text| c_int::from_str_radix(text.trim_start_matches("0x"), 16).ok());
         *mask = asked.unwrap_or(all);
     }
     say(&format!("init v{version} {what}"));

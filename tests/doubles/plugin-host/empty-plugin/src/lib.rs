@@ -43,10 +43,7 @@ tables! {
 }
 
 /// v1 to v4: the mask is the second argument.
-unsafe extern "C" fn init_v1<const MASK: c_int>(
-    context: *mut *mut c_void,
-    mask: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn init_v1<const MASK: c_int>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
     // SAFETY: NCCL passes where the context goes.
     if let Some(context) = unsafe { context.as_mut() } {
         *context = SOMETHING;
@@ -59,11 +56,7 @@ unsafe extern "C" fn init_v1<const MASK: c_int>(
 }
 
 /// v5 to v7: the mask is the third argument.
-unsafe extern "C" fn init_v5<const MASK: c_int>(
-    context: *mut *mut c_void,
-    _id: u64,
-    mask: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn init_v5<const MASK: c_int>(context: *mut *mut c_void, _id: u64, mask: *mut c_int) -> c_int {
     // SAFETY: this function's own arguments.
     unsafe { init_v1::<MASK>(context, mask) }
 }

@@ -72,19 +72,9 @@ pub(crate) struct Program {
 impl Program {
     /// The callbacks that a plugin of this version gets for a mask.
     pub(crate) fn new(version: Version, mask: u32, shape: Shape) -> Self {
-        let program = Self {
-            calls: Vec::new(),
-            descriptors: Vec::new(),
-            args: Vec::new(),
-            categories: Vec::new(),
-            slots: 0,
-        };
-        let mut builder = Builder {
-            program,
-            version,
-            mask,
-            rank: shape.rank,
-        };
+        let program =
+            Self { calls: Vec::new(), descriptors: Vec::new(), args: Vec::new(), categories: Vec::new(), slots: 0 };
+        let mut builder = Builder { program, version, mask, rank: shape.rank };
         builder.operation(shape);
         builder.program
     }
@@ -93,12 +83,7 @@ impl Program {
     #[inline]
     pub(crate) fn call(&mut self, plugin: &Plugin, context: u64, handles: &mut [u64], call: Call) {
         match call.action {
-            Action::Start {
-                slot,
-                parent,
-                group,
-                descriptor,
-            } => {
+            Action::Start { slot, parent, group, descriptor } => {
                 let target = &mut self.descriptors[descriptor];
                 target.set_parent(parent.map_or(0, |slot| handles[slot]));
                 if let Some((slot, at)) = group {
@@ -135,10 +120,7 @@ struct Event {
     slot: Option<usize>,
 }
 
-const NO_EVENT: Event = Event {
-    kind: Kind::GROUP,
-    slot: None,
-};
+const NO_EVENT: Event = Event { kind: Kind::GROUP, slot: None };
 
 struct Builder {
     program: Program,
@@ -170,11 +152,7 @@ impl Builder {
         let launch = self.start(Kind::KERNEL_LAUNCH, group_api, NO_EVENT, &call);
         self.stop(launch);
         let group = self.start(Kind::GROUP, NO_EVENT, NO_EVENT, &call);
-        let parent = if self.version.is_before_api_events() {
-            group
-        } else {
-            coll_api
-        };
+        let parent = if self.version.is_before_api_events() { group } else { coll_api };
         let coll = self.start(Kind::COLL, parent, group, &call);
         self.stop(coll);
         self.stop(group);
@@ -182,9 +160,7 @@ impl Builder {
         self.proxy(shape, coll);
         for channel in 0..shape.channels {
             let begins: u64 = 1_770_615_490_062_943_104;
-            let fields = Fields::default()
-                .with("channel", i32::from(channel))
-                .with("gpu_ns", begins);
+            let fields = Fields::default().with("channel", i32::from(channel)).with("gpu_ns", begins);
             let kernel = self.start(Kind::KERNEL_CH, coll, NO_EVENT, &fields);
             self.state(kernel, 22, StateArgs::Word(begins + 3_000_000));
             self.stop(kernel);
@@ -207,11 +183,7 @@ impl Builder {
                 operations.push((self.start(Kind::PROXY_OP, coll, NO_EVENT, &fields), is_send));
             }
         }
-        self.state(
-            control,
-            18,
-            StateArgs::Appended(i32::from(shape.channels) * 2),
-        );
+        self.state(control, 18, StateArgs::Appended(i32::from(shape.channels) * 2));
         self.stop(control);
         for (operation, _) in &operations {
             self.state(*operation, 19, StateArgs::Zero);
@@ -238,22 +210,15 @@ impl Builder {
         }
         let slot = self.program.slots;
         self.program.slots += 1;
-        self.program
-            .descriptors
-            .push(Descriptor::new(self.version, kind, 0, self.rank, fields));
+        self.program.descriptors.push(Descriptor::new(self.version, kind, 0, self.rank, fields));
         let action = Action::Start {
             slot,
             parent: parent.slot,
-            group: group
-                .slot
-                .zip(layout::offset(self.version, kind, "parent_group")),
+            group: group.slot.zip(layout::offset(self.version, kind, "parent_group")),
             descriptor: self.program.descriptors.len() - 1,
         };
         self.push("start", kind, action);
-        Event {
-            kind,
-            slot: Some(slot),
-        }
+        Event { kind, slot: Some(slot) }
     }
 
     fn state(&mut self, event: Event, number: u32, args: StateArgs) {
@@ -276,17 +241,10 @@ impl Builder {
     fn push(&mut self, verb: &str, kind: Kind, action: Action) {
         let name = format!("{verb} {}", kind.name());
         let categories = &mut self.program.categories;
-        let category = categories
-            .iter()
-            .position(|known| *known == name)
-            .unwrap_or_else(|| {
-                categories.push(name);
-                categories.len() - 1
-            });
-        self.program.calls.push(Call {
-            category,
-            kind,
-            action,
+        let category = categories.iter().position(|known| *known == name).unwrap_or_else(|| {
+            categories.push(name);
+            categories.len() - 1
         });
+        self.program.calls.push(Call { category, kind, action });
     }
 }

@@ -91,10 +91,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    ensure!(
-        arguments.seconds > 0.0 && arguments.seconds <= 3600.0,
-        "--seconds must lie between 0 and 3600"
-    );
+    ensure!(arguments.seconds > 0.0 && arguments.seconds <= 3600.0, "--seconds must lie between 0 and 3600");
     let mut report = Report::default();
     match arguments.threads.as_slice() {
         [threads] if arguments.no_compare => {
@@ -135,29 +132,16 @@ fn options(arguments: &Arguments, threads: u16) -> Options<'_> {
         threads: threads.into(),
         length: arguments.iterations.map_or(time, Length::Operations),
         mask: arguments.drive_mask,
-        shape: Shape {
-            channels: arguments.channels,
-            steps: arguments.steps,
-            rank: 0,
-            peer: 1,
-        },
+        shape: Shape { channels: arguments.channels, steps: arguments.steps, rank: 0, peer: 1 },
         pin: arguments.pin,
         folder: arguments.out_dir.as_deref(),
     }
 }
 
 /// A process for each case: memory, the mask and what the plugin keeps start from nothing.
-fn case_in_child(
-    arguments: &Arguments,
-    plugin: &Path,
-    threads: u16,
-    like: Option<&Case>,
-) -> anyhow::Result<Case> {
+fn case_in_child(arguments: &Arguments, plugin: &Path, threads: u16, like: Option<&Case>) -> anyhow::Result<Case> {
     let mut command = Command::new(env::current_exe()?);
-    command
-        .arg("bench")
-        .arg(plugin)
-        .args(["--json", "--no-compare"]);
+    command.arg("bench").arg(plugin).args(["--json", "--no-compare"]);
     let mut option = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             command.arg(name).arg(value);
@@ -167,10 +151,7 @@ fn case_in_child(
     option("--channels", Some(arguments.channels.to_string()));
     option("--steps", Some(arguments.steps.to_string()));
     option("--seconds", Some(arguments.seconds.to_string()));
-    option(
-        "--iterations",
-        arguments.iterations.map(|number| number.to_string()),
-    );
+    option("--iterations", arguments.iterations.map(|number| number.to_string()));
     let table = arguments.table.map(Version::number);
     let table = like.map_or(table, |case| Some(case.table));
     option("--table", table.map(|table| table.to_string()));
@@ -183,18 +164,9 @@ fn case_in_child(
     }
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.context("cannot start a process for a case")?;
-    ensure!(
-        output.status.success(),
-        "the process that ran {} ended with {}",
-        plugin.display(),
-        output.status
-    );
+    ensure!(output.status.success(), "the process that ran {} ended with {}", plugin.display(), output.status);
     let report: Report = serde_json::from_slice(&output.stdout)?;
-    report
-        .cases
-        .into_iter()
-        .next()
-        .context("a process without a case")
+    report.cases.into_iter().next().context("a process without a case")
 }
 
 fn empty_plugin(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
@@ -203,16 +175,11 @@ fn empty_plugin(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
         return Ok(arguments.empty.clone().filter(|_| !arguments.no_compare));
     }
     let program = env::current_exe()?;
-    let places = [
-        program.with_file_name(FILE),
-        program.with_file_name("deps").join(FILE),
-    ];
+    let places = [program.with_file_name(FILE), program.with_file_name("deps").join(FILE)];
     let found = places.into_iter().find(|path| path.exists());
     if found.is_none() {
         let program = program.display();
-        eprintln!(
-            "plugin-host: no comparison: {FILE} is not beside {program} (build nccl-profiler-empty, or --empty)"
-        );
+        eprintln!("plugin-host: no comparison: {FILE} is not beside {program} (build nccl-profiler-empty, or --empty)");
     }
     Ok(found)
 }

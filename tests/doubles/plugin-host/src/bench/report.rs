@@ -119,21 +119,12 @@ impl Case {
             if self.pinned { ", pinned" } else { "" },
             self.calls
         )?;
-        writeln!(
-            out,
-            "  reading the time: {:.1} ns (subtracted)",
-            self.timer_cost_ns
-        )?;
+        writeln!(out, "  reading the time: {:.1} ns (subtracted)", self.timer_cost_ns)?;
         if self.samples_full {
-            writeln!(
-                out,
-                "  the timed part ended early: a thread keeps at most 16 Mi samples"
-            )?;
+            writeln!(out, "  the timed part ended early: a thread keeps at most 16 Mi samples")?;
         }
         if self.overall.is_some() {
-            let columns = ["p50", "p99", "p99.9", "max"]
-                .map(|name| format!("{name:>9}"))
-                .join("");
+            let columns = ["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>9}")).join("");
             writeln!(out, "  {:<20} {:>10} {columns}   ns", "callback", "samples")?;
         }
         for line in self.by_callback.iter().chain(&self.overall) {
@@ -152,19 +143,13 @@ impl Case {
         writeln!(
             out,
             "  resident memory: {} KiB a thread, {} KiB after the warm-up, high water {} KiB",
-            self.resident_growth_kib_per_thread,
-            self.resident_growth_after_warm_up_kib,
-            self.high_water_kib
+            self.resident_growth_kib_per_thread, self.resident_growth_after_warm_up_kib, self.high_water_kib
         )?;
         if let Some(bytes) = self.folder_bytes_per_call {
             writeln!(out, "  files: {bytes:.1} bytes a callback")?;
         }
         if self.late_log_lines > 0 {
-            writeln!(
-                out,
-                "  WRONG: {} lines were logged when there was no communicator",
-                self.late_log_lines
-            )?;
+            writeln!(out, "  WRONG: {} lines were logged when there was no communicator", self.late_log_lines)?;
         }
         Ok(())
     }
@@ -172,11 +157,7 @@ impl Case {
 
 fn compare(out: &mut fmt::Formatter<'_>, case: &Case, empty: &Case) -> fmt::Result {
     let difference = case.untimed_ns_per_call - empty.untimed_ns_per_call;
-    write!(
-        out,
-        "  beside the empty plugin ({:.1} ns a callback): {difference:+.1} ns",
-        empty.untimed_ns_per_call
-    )?;
+    write!(out, "  beside the empty plugin ({:.1} ns a callback): {difference:+.1} ns", empty.untimed_ns_per_call)?;
     if let (Some(case), Some(empty)) = (&case.overall, &empty.overall) {
         write!(
             out,
@@ -204,10 +185,7 @@ impl Memory {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
             line.trim().trim_end_matches(" kB").parse().ok()
         };
-        Ok(Self {
-            resident_kib: read("VmRSS:").unwrap_or(0),
-            high_water_kib: read("VmHWM:").unwrap_or(0),
-        })
+        Ok(Self { resident_kib: read("VmRSS:").unwrap_or(0), high_water_kib: read("VmHWM:").unwrap_or(0) })
     }
 }
 
@@ -221,11 +199,7 @@ pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
     for entry in entries {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        total += if metadata.is_dir() {
-            folder_bytes(&entry.path())?
-        } else {
-            metadata.len()
-        };
+        total += if metadata.is_dir() { folder_bytes(&entry.path())? } else { metadata.len() };
     }
     Ok(total)
 }

@@ -48,9 +48,7 @@ pub(crate) fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
     let timer = Timer::calibrate();
     let before = Memory::now()?;
     let folder_before = options.folder.map(folder_bytes).transpose()?;
-    let contexts: Vec<u64> = (0..options.threads)
-        .map(|rank| init(plugin, rank, options.threads))
-        .collect();
+    let contexts: Vec<u64> = (0..options.threads).map(|rank| init(plugin, rank, options.threads)).collect();
     let mask = options.mask.unwrap_or_else(nccl::mask_now);
     let program = Program::new(plugin.version, mask, options.shape);
     if program.calls.is_empty() {
@@ -67,19 +65,11 @@ pub(crate) fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
                 let program = Program::new(plugin.version, mask, options.shape);
                 Worker::new(plugin, program, *context, options).measure(number, start)
             };
-            running.push(
-                thread::Builder::new()
-                    .name(format!("bench {number}"))
-                    .spawn_scoped(scope, work)?,
-            );
+            running.push(thread::Builder::new().name(format!("bench {number}")).spawn_scoped(scope, work)?);
         }
         running
             .into_iter()
-            .map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
-            })
+            .map(|worker| worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked"))))
             .collect::<io::Result<Vec<Worked>>>()
     })?;
     let after = Memory::now()?;
@@ -96,9 +86,7 @@ pub(crate) fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
         timer,
         workers: &workers,
         memory: [before, after, finished],
-        folder: folder_before
-            .zip(folder)
-            .map(|(before, after)| after.saturating_sub(before)),
+        folder: folder_before.zip(folder).map(|(before, after)| after.saturating_sub(before)),
     }))
 }
 
@@ -155,22 +143,12 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(plugin: &'a Plugin, program: Program, context: u64, options: Options<'a>) -> Self {
-        Self {
-            plugin,
-            handles: vec![0; program.slots],
-            program,
-            context,
-            options,
-        }
+        Self { plugin, handles: vec![0; program.slots], program, context, options }
     }
 
     fn measure(mut self, number: usize, start: &Barrier) -> io::Result<Worked> {
         // Errors are kept until the barriers are behind: the other threads wait there.
-        let pinned = if self.options.pin {
-            pin(number)
-        } else {
-            Ok(())
-        };
+        let pinned = if self.options.pin { pin(number) } else { Ok(()) };
         let mut samples = self.sample_arrays();
         start.wait();
         for _ in 0..WARM_UP {
@@ -223,17 +201,11 @@ impl<'a> Worker<'a> {
         let operations = match self.options.length {
             Length::Operations(operations) => usize::try_from(operations).unwrap_or(most).min(most),
             // No callback is faster than about 5 ns.
-            Length::Time(time) => {
-                (usize::try_from(time.as_nanos() / 5).unwrap_or(most) / all.max(1)).min(most)
-            }
+            Length::Time(time) => (usize::try_from(time.as_nanos() / 5).unwrap_or(most) / all.max(1)).min(most),
         };
         let mut arrays = Vec::new();
         for category in 0..self.program.categories.len() {
-            let calls = self
-                .program
-                .calls
-                .iter()
-                .filter(|call| call.category == category);
+            let calls = self.program.calls.iter().filter(|call| call.category == category);
             let mut array = vec![1; (operations + 1) * calls.count()];
             array.clear();
             arrays.push(array);
@@ -268,8 +240,7 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn call(&mut self, call: Call) {
-        self.program
-            .call(self.plugin, self.context, &mut self.handles, call);
+        self.program.call(self.plugin, self.context, &mut self.handles, call);
     }
 }
 
@@ -305,30 +276,17 @@ fn summary(measured: &Measured<'_>) -> Case {
     let mut all: Vec<u32> = Vec::new();
     let mut by_callback = Vec::new();
     for (category, name) in measured.program.categories.iter().enumerate() {
-        let mut samples: Vec<u32> = workers
-            .iter()
-            .filter_map(|worker| worker.samples.get(category))
-            .flatten()
-            .copied()
-            .collect();
+        let mut samples: Vec<u32> =
+            workers.iter().filter_map(|worker| worker.samples.get(category)).flatten().copied().collect();
         all.extend_from_slice(&samples);
         by_callback.extend(Quantiles::of(name, &mut samples, timer));
     }
     let rate = |worker: &Worked| approximate(worker.calls) / worker.untimed.as_secs_f64().max(1e-9);
     let calls: u64 = workers.iter().map(|worker| worker.all_calls).sum();
     let threads = workers.len() as u64;
-    let warm = workers
-        .iter()
-        .map(|worker| worker.warm.resident_kib)
-        .max()
-        .unwrap_or(0);
+    let warm = workers.iter().map(|worker| worker.warm.resident_kib).max().unwrap_or(0);
     let per_call = |bytes: u64| approximate(bytes) / approximate(calls.max(1));
-    let sample_bytes = workers
-        .iter()
-        .flat_map(|worker| &worker.samples)
-        .map(Vec::capacity)
-        .sum::<usize>()
-        * 4;
+    let sample_bytes = workers.iter().flat_map(|worker| &worker.samples).map(Vec::capacity).sum::<usize>() * 4;
     let samples_kib = sample_bytes as u64 / 1024;
     let [before, after, finished] = measured.memory;
     Case {
@@ -344,8 +302,7 @@ fn summary(measured: &Measured<'_>) -> Case {
         overall: Quantiles::of("all callbacks", &mut all, timer),
         by_callback,
         calls_per_second: workers.iter().map(rate).sum(),
-        untimed_ns_per_call: workers.iter().map(|worker| 1e9 / rate(worker)).sum::<f64>()
-            / approximate(threads),
+        untimed_ns_per_call: workers.iter().map(|worker| 1e9 / rate(worker)).sum::<f64>() / approximate(threads),
         resident_growth_kib_per_thread: after
             .resident_kib
             .saturating_sub(before.resident_kib)

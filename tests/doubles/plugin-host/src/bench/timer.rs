@@ -44,8 +44,7 @@ impl Timer {
             .collect();
         costs.sort_unstable();
         Self {
-            ns_per_tick: approximate(u64::try_from(ns).unwrap_or(u64::MAX))
-                / approximate(ticks.max(1)),
+            ns_per_tick: approximate(u64::try_from(ns).unwrap_or(u64::MAX)) / approximate(ticks.max(1)),
             cost_ticks: costs[costs.len() / 2],
         }
     }
@@ -62,10 +61,7 @@ impl Timer {
 }
 
 /// Numbers of this size lose nothing that a measurement has.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a measurement has fewer than 52 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a measurement has fewer than 52 bits")]
 pub(crate) fn approximate(number: u64) -> f64 {
     number as f64
 }

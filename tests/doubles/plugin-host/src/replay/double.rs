@@ -42,16 +42,9 @@ impl Double {
         let drain = *unsafe { library.get::<Drain>(b"fake_cupti_drain\0") }?;
         // Its threads run to the end.
         let _stays = library.into_raw();
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let now_ns = i128::try_from(now.as_nanos()).unwrap_or(0);
-        Ok(Self {
-            launch,
-            drain,
-            driver: driver(),
-            offset_ns: now_ns - i128::from(first_ns),
-        })
+        Ok(Self { launch, drain, driver: driver(), offset_ns: now_ns - i128::from(first_ns) })
     }
 
     /// Makes a device current on this thread, as a program does before it makes a communicator.

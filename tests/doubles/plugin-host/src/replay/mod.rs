@@ -83,9 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     let mut clean = true;
     for (stream, child) in children {
-        let output = child
-            .wait_with_output()
-            .with_context(|| format!("cannot wait for the process of {}", stream.display()))?;
+        let output =
+            child.wait_with_output().with_context(|| format!("cannot wait for the process of {}", stream.display()))?;
         // The plugin may have written to standard output before.
         let text = String::from_utf8_lossy(&output.stdout);
         let last = text.lines().next_back().unwrap_or("");
@@ -95,11 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
                 clean &= report.is_clean() && matches!(output.status.code(), Some(0 | 1));
             }
             Err(_) => {
-                eprintln!(
-                    "plugin-host: the process of {} ended with {}",
-                    stream.display(),
-                    output.status
-                );
+                eprintln!("plugin-host: the process of {} ended with {}", stream.display(), output.status);
                 clean = false;
             }
         }
@@ -167,7 +162,5 @@ fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Ch
         command.env("WORLD_SIZE", arguments.streams.len().to_string());
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    command
-        .spawn()
-        .context("cannot start a process for a stream")
+    command.spawn().context("cannot start a process for a stream")
 }

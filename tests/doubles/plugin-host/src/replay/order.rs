@@ -48,23 +48,11 @@ pub(crate) struct Callback {
 /// What was called; events and communicators by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    Init {
-        comm: usize,
-    },
-    Start {
-        event: usize,
-    },
-    State {
-        event: usize,
-        number: u32,
-        args: StateArgs,
-    },
-    Stop {
-        event: usize,
-    },
-    Finalize {
-        comm: usize,
-    },
+    Init { comm: usize },
+    Start { event: usize },
+    State { event: usize, number: u32, args: StateArgs },
+    Stop { event: usize },
+    Finalize { comm: usize },
 }
 
 /// What comes first where the time is the same.
@@ -121,14 +109,7 @@ impl Ordered {
         calls.add_events(stream, &relations);
         let orphan_states = calls.add_states(stream, &addresses);
         calls.add_finalizes(stream, &comms, finalize_missing);
-        Self {
-            callbacks: calls.sorted(),
-            comms,
-            relations,
-            missing_inits,
-            orphan_states,
-            unknown_parents,
-        }
+        Self { callbacks: calls.sorted(), comms, relations, missing_inits, orphan_states, unknown_parents }
     }
 }
 
@@ -137,11 +118,7 @@ struct Calls(Vec<(Key, Callback)>);
 
 impl Calls {
     fn add(&mut self, when: Moment, class: Class, depth: i64, call: Call) {
-        let key = Key {
-            at_ns: when.at_ns,
-            class,
-            depth,
-        };
+        let key = Key { at_ns: when.at_ns, class, depth };
         self.0.push((key, Callback { when, call }));
     }
 
@@ -150,11 +127,7 @@ impl Calls {
             let depth = depth(relations, event);
             self.add(recorded.start, Class::Start, depth, Call::Start { event });
             if let Some(stop) = recorded.stop {
-                let class = if stop.at_ns == recorded.start.at_ns {
-                    Class::StopAtOnce
-                } else {
-                    Class::Stop
-                };
+                let class = if stop.at_ns == recorded.start.at_ns { Class::StopAtOnce } else { Class::Stop };
                 self.add(stop, class, -depth, Call::Stop { event });
             }
         }
@@ -171,16 +144,8 @@ impl Calls {
             };
             let recorded = &stream.events[event];
             let stops_now = recorded.stop.is_some_and(|stop| stop.at_ns == at_ns);
-            let class = if stops_now && recorded.start.at_ns != at_ns {
-                Class::LastState
-            } else {
-                Class::State
-            };
-            let call = Call::State {
-                event,
-                number: state.number,
-                args: state.args,
-            };
+            let class = if stops_now && recorded.start.at_ns != at_ns { Class::LastState } else { Class::State };
+            let call = Call::State { event, number: state.number, args: state.args };
             self.add(state.when, class, 0, call);
         }
         orphans
@@ -199,10 +164,7 @@ impl Calls {
         }
         let last_ns = self.0.iter().map(|(key, _)| key.at_ns).max().unwrap_or(0);
         for (comm, init) in comms.iter().enumerate().filter(|(comm, _)| !done[*comm]) {
-            let when = Moment {
-                at_ns: last_ns,
-                tid: init.when.tid,
-            };
+            let when = Moment { at_ns: last_ns, tid: init.when.tid };
             self.add(when, Class::Finalize, 0, Call::Finalize { comm });
         }
     }
@@ -218,29 +180,16 @@ fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
     let mut comms = stream.inits.clone();
     let mut missing: Vec<Init> = Vec::new();
     for event in &stream.events {
-        let known = comms
-            .iter()
-            .chain(&missing)
-            .any(|init| init.who == event.who);
+        let known = comms.iter().chain(&missing).any(|init| init.who == event.who);
         if !known {
-            missing.push(Init {
-                when: event.start,
-                pid: 0,
-                who: event.who,
-                ranks: 0,
-                nodes: 1,
-                name: None,
-            });
+            missing.push(Init { when: event.start, pid: 0, who: event.who, ranks: 0, nodes: 1, name: None });
         }
     }
     // They existed from the beginning.
     let first_ns = stream.events.iter().map(|event| event.start.at_ns).min();
     for init in &mut missing {
         init.when.at_ns = first_ns.unwrap_or(0);
-        let same = stream
-            .events
-            .iter()
-            .filter(|event| event.who.comm_id == init.who.comm_id);
+        let same = stream.events.iter().filter(|event| event.who.comm_id == init.who.comm_id);
         init.ranks = same.map(|event| event.who.rank).max().unwrap_or(0) + 1;
     }
     let count = missing.len() as u64;
@@ -252,10 +201,7 @@ fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
 /// The last init of a communicator at a time; the first one for a time before it.
 fn find_comm(comms: &[Init], who: CommRank, at_ns: u64) -> Option<usize> {
     let same = || comms.iter().enumerate().filter(|(_, init)| init.who == who);
-    same()
-        .rfind(|(_, init)| init.when.at_ns <= at_ns)
-        .or_else(|| same().next())
-        .map(|(place, _)| place)
+    same().rfind(|(_, init)| init.when.at_ns <= at_ns).or_else(|| same().next()).map(|(place, _)| place)
 }
 
 /// How deep an event lies under its parents.
@@ -278,9 +224,7 @@ impl Addresses {
     fn new(stream: &Stream) -> Self {
         let mut map: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
         for (place, event) in stream.events.iter().enumerate() {
-            map.entry(event.address)
-                .or_default()
-                .push((event.start.at_ns, place));
+            map.entry(event.address).or_default().push((event.start.at_ns, place));
         }
         map.values_mut().for_each(|starts| starts.sort_unstable());
         Self(map)

@@ -42,11 +42,7 @@ pub(crate) struct Options<'a> {
 const SPIN: Duration = Duration::from_micros(80);
 
 /// Replays a stream and says what was replayed.
-pub(crate) fn replay(
-    plugin: &Plugin,
-    stream: &Stream,
-    options: Options<'_>,
-) -> anyhow::Result<Report> {
+pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> anyhow::Result<Report> {
     let ordered = Ordered::new(stream, options.finalize);
     let mut tids: Vec<i64> = Vec::new();
     let mut owners: Vec<usize> = Vec::with_capacity(ordered.callbacks.len());
@@ -62,14 +58,8 @@ pub(crate) fn replay(
     for (turn, owner) in owners.iter().enumerate() {
         own[*owner].push(turn);
     }
-    let first_ns = ordered
-        .callbacks
-        .first()
-        .map_or(0, |callback| callback.when.at_ns);
-    let double = options
-        .double
-        .map(|path| Double::load(path, first_ns))
-        .transpose()?;
+    let first_ns = ordered.callbacks.first().map_or(0, |callback| callback.when.at_ns);
+    let double = options.double.map(|path| Double::load(path, first_ns)).transpose()?;
     let replay = Replay {
         double,
         plugin,
@@ -98,9 +88,7 @@ pub(crate) fn replay(
                     turn.take(place, |live| replay.call(live, number, callback));
                 }
             };
-            thread::Builder::new()
-                .name(format!("replay {}", tids[number]))
-                .spawn_scoped(scope, work)?;
+            thread::Builder::new().name(format!("replay {}", tids[number])).spawn_scoped(scope, work)?;
         }
         Ok(())
     })?;
@@ -169,11 +157,7 @@ impl Replay<'_> {
         match callback.call {
             Call::Init { comm } => self.init(live, comm),
             Call::Start { event } => self.start(live, thread, event),
-            Call::State {
-                event,
-                number,
-                args,
-            } => self.state(live, event, number, args),
+            Call::State { event, number, args } => self.state(live, event, number, args),
             Call::Stop { event } => self.stop(live, event),
             Call::Finalize { comm } => self.finalize(live, comm),
         }
@@ -225,11 +209,7 @@ impl Replay<'_> {
         }
         let handle_of = |place: Option<usize>| place.map_or(0, |place| live.events[place].handle);
         let group = handle_of(relation.group);
-        let parent = if kind.is_task() && version.is_before_api_events() {
-            group
-        } else {
-            handle_of(relation.parent)
-        };
+        let parent = if kind.is_task() && version.is_before_api_events() { group } else { handle_of(relation.parent) };
         if parent == 0 && version.is_before_api_events() && kind.is_below_task() {
             live.report.left_out.start_null_parent += 1;
             return;
@@ -242,9 +222,7 @@ impl Replay<'_> {
         let mut descriptor = Descriptor::new(version, kind, parent, rank, &fields);
         let mut handle = 0;
         let context = live.contexts[relation.comm];
-        let result = self
-            .plugin
-            .start(context, Some(&mut handle), Some(&mut descriptor));
+        let result = self.plugin.start(context, Some(&mut handle), Some(&mut descriptor));
         live.note("startEvent", result);
         if handle == UNWRITTEN {
             live.note_error("startEvent left *eHandle unwritten");
@@ -265,10 +243,7 @@ impl Replay<'_> {
             Kind::PROXY_CTRL => now,
             _ => {
                 let parent = self.ordered.relations[place].parent;
-                parent
-                    .and_then(|parent| live.events[parent].mask)
-                    .or(live.group_masks[thread])
-                    .unwrap_or(now)
+                parent.and_then(|parent| live.events[parent].mask).or(live.group_masks[thread]).unwrap_or(now)
             }
         }
     }

@@ -147,17 +147,10 @@ impl Stream {
     /// Reads a file.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
-        let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read the stream {name}"))?;
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the stream {name}"))?;
         let mut stream = Self::default();
-        for (place, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
-            stream
-                .take(line)
-                .with_context(|| format!("{name}, line {}", place + 1))?;
+        for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            stream.take(line).with_context(|| format!("{name}, line {}", place + 1))?;
         }
         ensure!(
             !stream.events.is_empty() || !stream.inits.is_empty(),
@@ -186,8 +179,7 @@ impl Stream {
             (Some("state"), ..) => self.states.push(state(&line)?),
             (_, Some("ProfilerLifecycle"), Some("ProfilerInit")) => self.inits.push(init(&line)?),
             (_, Some("ProfilerLifecycle"), Some("ProfilerFinalize")) => {
-                self.finalizes
-                    .push((moment(line.start.as_ref())?, who(&line)?));
+                self.finalizes.push((moment(line.start.as_ref())?, who(&line)?));
             }
             // No callback: one that does not say all, or of another kind, is of no use and does no harm.
             (Some("cuptiActivity"), ..) => self.kernels.extend(kernel(&line)),
@@ -203,11 +195,7 @@ impl Stream {
 
 fn init(line: &Line<'_>) -> anyhow::Result<Init> {
     let number = |name| line.details.get(name).and_then(Json::as_i64);
-    let small = |name, default| {
-        number(name)
-            .and_then(|it| i32::try_from(it).ok())
-            .unwrap_or(default)
-    };
+    let small = |name, default| number(name).and_then(|it| i32::try_from(it).ok()).unwrap_or(default);
     let name = line.details.get("commName").and_then(Json::as_str);
     Ok(Init {
         when: moment(line.start.as_ref())?,
@@ -238,10 +226,7 @@ fn event(line: &Line<'_>, kind: &str) -> anyhow::Result<Event> {
         kind: Kind::parse(kind).with_context(|| format!("unknown event type {kind:?}"))?,
         start: moment(line.start.as_ref())?,
         stop: stop.map(|stop| moment(Some(stop))).transpose()?,
-        address: line
-            .event_addr
-            .and_then(parse_number)
-            .context("no eventAddr")?,
+        address: line.event_addr.and_then(parse_number).context("no eventAddr")?,
         parent: handle(line.parent_obj)?,
         group: handle(group)?,
         who: who(line)?,
@@ -313,28 +298,19 @@ fn state(line: &Line<'_>) -> anyhow::Result<State> {
             at_ns: nanoseconds(line.ts.context("a state without ts")?)?,
             tid: line.tid.context("a state without tid")?,
         },
-        address: line
-            .event_addr
-            .and_then(parse_number)
-            .context("no eventAddr")?,
+        address: line.event_addr.and_then(parse_number).context("no eventAddr")?,
         number,
         args,
     })
 }
 
 fn who(line: &Line<'_>) -> anyhow::Result<CommRank> {
-    Ok(CommRank {
-        comm_id: line.comm_id.context("no commId")?,
-        rank: line.rank.context("no rank")?,
-    })
+    Ok(CommRank { comm_id: line.comm_id.context("no commId")?, rank: line.rank.context("no rank")? })
 }
 
 fn moment(raw: Option<&RawMoment<'_>>) -> anyhow::Result<Moment> {
     let raw = raw.context("no start")?;
-    Ok(Moment {
-        at_ns: nanoseconds(raw.ts)?,
-        tid: raw.tid,
-    })
+    Ok(Moment { at_ns: nanoseconds(raw.ts)?, tid: raw.tid })
 }
 
 /// µs with up to three decimals to ns, digit by digit: an f64 does not hold the larger ones exactly.
@@ -342,9 +318,7 @@ fn nanoseconds(raw: &RawValue) -> anyhow::Result<u64> {
     let text = raw.get();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{fraction:0<3.3}");
-    digits
-        .parse()
-        .map_err(|_| anyhow!("{text} is not a time in µs"))
+    digits.parse().map_err(|_| anyhow!("{text} is not a time in µs"))
 }
 
 fn handle(text: Option<&str>) -> anyhow::Result<u64> {

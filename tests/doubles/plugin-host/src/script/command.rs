@@ -126,9 +126,6 @@ pub(crate) enum ChildEnd {
 impl Command {
     /// Whether a block follows.
     pub(crate) const fn takes_block(&self) -> bool {
-        matches!(
-            self,
-            Self::Repeat(_) | Self::If(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_)
-        )
+        matches!(self, Self::Repeat(_) | Self::If(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_))
     }
 }

@@ -67,21 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut done = done.with_context(|| format!("{name}"))?;
     let (_, late) = nccl::lines();
     if late > 0 {
-        done.problems.push(format!(
-            "in all: {late} lines to NCCL's logger without a communicator"
-        ));
+        done.problems.push(format!("in all: {late} lines to NCCL's logger without a communicator"));
     }
     for problem in &done.problems {
         eprintln!("{name}, {problem}");
     }
-    println!(
-        "{name}: {} calls, {} problems",
-        done.calls,
-        done.problems.len()
-    );
-    Ok(if done.problems.is_empty() {
-        Outcome::Well
-    } else {
-        Outcome::Wrong
-    })
+    println!("{name}: {} calls, {} problems", done.calls, done.problems.len());
+    Ok(if done.problems.is_empty() { Outcome::Well } else { Outcome::Wrong })
 }

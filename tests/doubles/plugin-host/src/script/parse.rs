@@ -49,9 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Block, String> {
         if words == ["}"] {
             let (mut owner, block) = open.pop().ok_or_else(|| fail("a } without its {".into()))?;
             owner.block = block.into();
-            open.last_mut()
-                .map_or(&mut top, |(_, block)| block)
-                .push(owner);
+            open.last_mut().map_or(&mut top, |(_, block)| block).push(owner);
             continue;
         }
         let opens = words.last().is_some_and(|word| word == "{");
@@ -60,26 +58,16 @@ pub(crate) fn parse(text: &str) -> Result<Block, String> {
         }
         let command = Command::new(&words, Place::default()).map_err(fail)?;
         if command.takes_block() != opens {
-            let problem = if opens {
-                "takes no { block"
-            } else {
-                "needs a { at the end of the line"
-            };
+            let problem = if opens { "takes no { block" } else { "needs a { at the end of the line" };
             return Err(fail(format!("{:?} {problem}", words.join(" "))));
         }
         let fixed = !words.iter().any(|word| word.contains('%'));
-        let statement = Statement {
-            line: number,
-            words,
-            fixed: fixed.then_some(command),
-            block: Arc::from(Vec::new()),
-        };
+        let statement =
+            Statement { line: number, words, fixed: fixed.then_some(command), block: Arc::from(Vec::new()) };
         if opens {
             open.push((statement, Vec::new()));
         } else {
-            open.last_mut()
-                .map_or(&mut top, |(_, block)| block)
-                .push(statement);
+            open.last_mut().map_or(&mut top, |(_, block)| block).push(statement);
         }
     }
     match open.last() {
@@ -106,8 +94,7 @@ mod tests {
 
     #[test]
     fn blocks_nest() {
-        let block =
-            parse("load\nrepeat 3 { # three\n  thread a {\n stop x%i\n }\n}\n# end\n").unwrap();
+        let block = parse("load\nrepeat 3 { # three\n  thread a {\n stop x%i\n }\n}\n# end\n").unwrap();
         assert_eq!(block.len(), 2);
         assert_eq!(block[1].block[0].block[0].line, 4);
     }

@@ -42,9 +42,7 @@ pub(crate) fn run(script: &Block, plugin: PathBuf, table: Option<Version>) -> an
         calls: AtomicU64::new(0),
     });
     let mut thread = Thread::new(Arc::clone(&shared), Place::default());
-    let first = script
-        .first()
-        .map(|statement| statement.command(Place::default()));
+    let first = script.first().map(|statement| statement.command(Place::default()));
     if !matches!(first, Some(Ok(Command::Load(_)))) {
         thread.load(None)?;
     }
@@ -52,10 +50,7 @@ pub(crate) fn run(script: &Block, plugin: PathBuf, table: Option<Version>) -> an
     thread.settle();
     thread.join(None)?;
     let problems = std::mem::take(&mut *shared.problems.lock());
-    Ok(Done {
-        calls: shared.calls.load(Ordering::Relaxed),
-        problems,
-    })
+    Ok(Done { calls: shared.calls.load(Ordering::Relaxed), problems })
 }
 
 pub(super) type Running = JoinHandle<anyhow::Result<()>>;
@@ -92,15 +87,7 @@ pub(super) struct Thread {
 
 impl Thread {
     pub(super) const fn new(shared: Arc<Shared>, place: Place) -> Self {
-        Self {
-            shared,
-            place,
-            line: 0,
-            result: 0,
-            unexpected: None,
-            handle: 0,
-            context: 0,
-        }
+        Self { shared, place, line: 0, result: 0, unexpected: None, handle: 0, context: 0 }
     }
 
     pub(super) fn block(&mut self, block: &Block) -> anyhow::Result<()> {
@@ -130,11 +117,7 @@ impl Thread {
                 let result = self.plugin()?.stop(handle);
                 self.called(statement, result);
             }
-            Command::State {
-                handle,
-                number,
-                args,
-            } => {
+            Command::State { handle, number, args } => {
                 let handle = self.resolve(&handle)?;
                 let plugin = self.plugin()?;
                 let result = plugin.state(handle, number, args.raw(plugin.version).as_mut());
@@ -149,12 +132,8 @@ impl Thread {
                 self.unexpected = None;
                 self.expect("the result", self.result.cast_unsigned(), expected);
             }
-            Command::ExpectHandle(written) => {
-                self.expect_written("the handle", self.handle, &written)?
-            }
-            Command::ExpectContext(written) => {
-                self.expect_written("the context", self.context, &written)?
-            }
+            Command::ExpectHandle(written) => self.expect_written("the handle", self.handle, &written)?,
+            Command::ExpectContext(written) => self.expect_written("the context", self.context, &written)?,
             Command::ExpectMask(mask) => self.expect("the mask", nccl::mask_now(), mask),
             Command::Mask(mask) => nccl::mask().store(mask.cast_signed(), Ordering::Relaxed),
             Command::Set(name, value) => {
@@ -203,20 +182,12 @@ impl Thread {
     }
 
     fn plugin(&self) -> anyhow::Result<Arc<Plugin>> {
-        self.shared
-            .plugin
-            .lock()
-            .clone()
-            .context("no plugin is loaded (load)")
+        self.shared.plugin.lock().clone().context("no plugin is loaded (load)")
     }
 
     fn barrier(&self, name: String, threads: usize) -> Arc<Barrier> {
         let mut barriers = self.shared.barriers.lock();
-        Arc::clone(
-            barriers
-                .entry(name)
-                .or_insert_with(|| Arc::new(Barrier::new(threads))),
-        )
+        Arc::clone(barriers.entry(name).or_insert_with(|| Arc::new(Barrier::new(threads))))
     }
 
     fn name(&self, name: String, handle: u64) {
@@ -234,10 +205,7 @@ impl Thread {
     }
 
     pub(super) fn problem(&self, line: usize, what: &str) {
-        self.shared
-            .problems
-            .lock()
-            .push(format!("line {line}: {what}"));
+        self.shared.problems.lock().push(format!("line {line}: {what}"));
     }
 
     /// Notes a call; its failure is a problem unless the next line expects it.
@@ -257,10 +225,7 @@ impl Thread {
 
     fn expect(&self, what: &str, found: u32, expected: u32) {
         if found != expected {
-            self.problem(
-                self.line,
-                &format!("{what} is {found:#x}, not {expected:#x}"),
-            );
+            self.problem(self.line, &format!("{what} is {found:#x}, not {expected:#x}"));
         }
     }
 
@@ -273,20 +238,14 @@ impl Thread {
             Written::Other(other) => found != self.resolve(other)?,
         };
         if !well {
-            self.problem(
-                self.line,
-                &format!("{what} is {found:#x}, expected {expected:?}"),
-            );
+            self.problem(self.line, &format!("{what} is {found:#x}, expected {expected:?}"));
         }
         Ok(())
     }
 
     fn init(&mut self, statement: &Statement, init: &Init) -> anyhow::Result<()> {
         let plugin = self.plugin()?;
-        let name = init
-            .comm_name
-            .as_deref()
-            .and_then(|name| CString::new(name).ok());
+        let name = init.comm_name.as_deref().and_then(|name| CString::new(name).ok());
         let arguments = InitArguments {
             comm_id: init.comm_id,
             comm_name: name.as_deref(),
@@ -326,23 +285,16 @@ impl Thread {
         let net = start.net.map(|net| (net.id(), NetData::block(net)));
         if let Some((id, block)) = &net {
             fields.put("net_id", (*id).into());
-            fields.put(
-                "net_data",
-                (block.as_ptr().expose_provenance() as u64).into(),
-            );
+            fields.put("net_data", (block.as_ptr().expose_provenance() as u64).into());
         }
         let parent = self.resolve(&start.parent)?;
-        let mut descriptor =
-            Descriptor::new(plugin.version, start.kind, parent, start.rank, &fields);
+        let mut descriptor = Descriptor::new(plugin.version, start.kind, parent, start.rank, &fields);
         for (offset, width, value) in &start.pokes {
             descriptor.poke(*offset, *width, *value);
         }
         let mut handle = 0;
-        let result = plugin.start(
-            context,
-            start.handle.then_some(&mut handle),
-            start.descriptor.then_some(&mut descriptor),
-        );
+        let result =
+            plugin.start(context, start.handle.then_some(&mut handle), start.descriptor.then_some(&mut descriptor));
         if start.handle && handle == UNWRITTEN {
             self.problem(self.line, "startEvent left *eHandle unwritten");
         }

@@ -58,10 +58,7 @@ pub(super) fn kill_self(signal: i32) -> io::Result<()> {
 }
 
 /// Ends the process as a return from main does: exit handlers and destructors run.
-#[expect(
-    clippy::exit,
-    reason = "the script says so: a program that exits while others still run"
-)]
+#[expect(clippy::exit, reason = "the script says so: a program that exits while others still run")]
 pub(super) fn exit(status: i32) -> ! {
     std::process::exit(status)
 }

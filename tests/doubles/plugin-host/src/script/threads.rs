@@ -11,12 +11,7 @@ use super::run::{Running, Thread};
 use super::system::{Side, exit_now, fork, wait};
 
 impl Thread {
-    fn start_thread(
-        &self,
-        statement: &Statement,
-        name: &str,
-        place: Place,
-    ) -> anyhow::Result<Running> {
+    fn start_thread(&self, statement: &Statement, name: &str, place: Place) -> anyhow::Result<Running> {
         let mut thread = Self::new(Arc::clone(&self.shared), place);
         let block = Arc::clone(&statement.block);
         let work = move || {
@@ -31,11 +26,7 @@ impl Thread {
     pub(super) fn spawn(&self, statement: &Statement, name: String) -> anyhow::Result<()> {
         let running = self.start_thread(statement, &name, self.place)?;
         let before = self.shared.threads.lock().insert(name.clone(), running);
-        ensure!(
-            before.is_none(),
-            "line {}: the thread {name:?} is still running (join)",
-            statement.line
-        );
+        ensure!(before.is_none(), "line {}: the thread {name:?} is still running (join)", statement.line);
         Ok(())
     }
 
@@ -44,11 +35,7 @@ impl Thread {
         let mut threads = self.shared.threads.lock();
         let taken: Vec<Running> = match name {
             None => std::mem::take(&mut *threads).into_values().collect(),
-            Some(name) => vec![
-                threads
-                    .remove(name)
-                    .with_context(|| format!("there is no thread {name:?}"))?,
-            ],
+            Some(name) => vec![threads.remove(name).with_context(|| format!("there is no thread {name:?}"))?],
         };
         drop(threads);
         taken.into_iter().try_for_each(finish)
@@ -57,10 +44,7 @@ impl Thread {
     pub(super) fn parallel(&self, statement: &Statement, threads: u64) -> anyhow::Result<()> {
         let mut running = Vec::new();
         for thread in 0..threads {
-            let place = Place {
-                thread,
-                round: self.place.round,
-            };
+            let place = Place { thread, round: self.place.round };
             running.push(self.start_thread(statement, &format!("parallel {thread}"), place)?);
         }
         running.into_iter().try_for_each(finish)
@@ -86,17 +70,12 @@ impl Thread {
                 if let Err(error) = &result {
                     eprintln!("in the forked child: {error:#}");
                 }
-                exit_now(if result.is_err() {
-                    2
-                } else {
-                    i32::from(problems.len() > before)
-                })
+                exit_now(if result.is_err() { 2 } else { i32::from(problems.len() > before) })
             }
             Side::Parent(child) => {
                 let end = wait(child)?;
                 if end != expected {
-                    let what =
-                        format!("the forked child ended with {end:?}, expected {expected:?}");
+                    let what = format!("the forked child ended with {end:?}, expected {expected:?}");
                     self.problem(statement.line, &what);
                 }
                 Ok(())
@@ -106,7 +85,5 @@ impl Thread {
 }
 
 fn finish(running: Running) -> anyhow::Result<()> {
-    running
-        .join()
-        .unwrap_or_else(|_| Err(anyhow!("a thread of the script panicked")))
+    running.join().unwrap_or_else(|_| Err(anyhow!("a thread of the script panicked")))
 }

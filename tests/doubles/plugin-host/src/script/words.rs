@@ -22,18 +22,11 @@ impl Command {
             ("load", [version]) => Self::Load(Some(Version::parse(version)?)),
             ("unload", []) => Self::Unload,
             ("init", [name, options @ ..]) => Self::Init(init(name, options)?),
-            ("start", [name, kind, options @ ..]) => {
-                Self::Start(Box::new(start(name, kind, options)?))
-            }
+            ("start", [name, kind, options @ ..]) => Self::Start(Box::new(start(name, kind, options)?)),
             ("stop", [name]) => Self::Stop(handle(name)?),
             ("state", [name, state, options @ ..]) => {
-                let number = parse_state(state)
-                    .ok_or_else(|| format!("{state:?} is no state and no number"))?;
-                Self::State {
-                    handle: handle(name)?,
-                    number,
-                    args: state_args(number, options)?,
-                }
+                let number = parse_state(state).ok_or_else(|| format!("{state:?} is no state and no number"))?;
+                Self::State { handle: handle(name)?, number, args: state_args(number, options)? }
             }
             ("finalize", [name]) => Self::Finalize(handle(name)?),
             ("expect-rc", [code]) => Self::ExpectResult(number(code)?),
@@ -91,16 +84,9 @@ fn usage(verb: &str) -> String {
         "kill SIGNAL",
         "exit STATUS, or _exit STATUS",
     ];
-    let fits = |usage: &&&str| {
-        usage.split(' ').next() == Some(verb) || (verb == "_exit" && usage.starts_with("exit"))
-    };
+    let fits = |usage: &&&str| usage.split(' ').next() == Some(verb) || (verb == "_exit" && usage.starts_with("exit"));
     USAGES.iter().find(fits).map_or_else(
-        || {
-            format!(
-                "{verb:?} is no command; the commands are: {}",
-                USAGES.join(" · ")
-            )
-        },
+        || format!("{verb:?} is no command; the commands are: {}", USAGES.join(" · ")),
         |usage| format!("this is written: {usage}"),
     )
 }
@@ -109,14 +95,11 @@ fn replace(word: &str, place: Place) -> String {
     if !word.contains('%') {
         return word.to_owned();
     }
-    word.replace("%t", &place.thread.to_string())
-        .replace("%i", &place.round.to_string())
+    word.replace("%t", &place.thread.to_string()).replace("%i", &place.round.to_string())
 }
 
 fn number<T: TryFrom<i128>>(text: &str) -> Parsed<T> {
-    let (sign, digits) = text
-        .strip_prefix('-')
-        .map_or((1, text), |digits| (-1, digits));
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     parse_number(digits)
         .and_then(|value| T::try_from(sign * i128::from(value)).ok())
         .ok_or_else(|| format!("{text:?} is not a number that fits here"))
@@ -145,23 +128,17 @@ fn written(words: &[&str]) -> Parsed<Written> {
 }
 
 fn duration(text: &str) -> Parsed<Duration> {
-    [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ]
-    .into_iter()
-    .find_map(|(unit, ns)| {
-        let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(Duration::from_nanos(count.checked_mul(ns)?))
-    })
-    .ok_or_else(|| format!("{text:?} is not a time: 10ms, 5us, 100ns, 1s"))
+    [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)]
+        .into_iter()
+        .find_map(|(unit, ns)| {
+            let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+            Some(Duration::from_nanos(count.checked_mul(ns)?))
+        })
+        .ok_or_else(|| format!("{text:?} is not a time: 10ms, 5us, 100ns, 1s"))
 }
 
 fn option(text: &str) -> Parsed<(&str, &str)> {
-    text.split_once('=')
-        .ok_or_else(|| format!("{text:?} is not option=VALUE"))
+    text.split_once('=').ok_or_else(|| format!("{text:?} is not option=VALUE"))
 }
 
 /// `NULL` is the only value of an option that can leave out an argument.
@@ -206,8 +183,7 @@ fn init(name: &str, options: &[&str]) -> Parsed<Init> {
 }
 
 fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
-    let kind =
-        Kind::parse(kind).ok_or_else(|| format!("{kind:?} is no kind of event and no number"))?;
+    let kind = Kind::parse(kind).ok_or_else(|| format!("{kind:?} is no kind of event and no number"))?;
     let mut start = Start {
         name: name.to_owned(),
         kind,
@@ -248,10 +224,7 @@ fn poke(key: &str, value: &str) -> Parsed<(usize, usize, u64)> {
     let (offset, width) = text.split_once(':').unwrap_or((text, "8"));
     let (offset, width) = (number::<usize>(offset)?, number::<usize>(width)?);
     if width > 8 || offset + width > descriptor::BYTES {
-        return Err(format!(
-            "{key} lies outside the {} bytes of a descriptor",
-            descriptor::BYTES
-        ));
+        return Err(format!("{key} lies outside the {} bytes of a descriptor", descriptor::BYTES));
     }
     Ok((offset, width, number(value)?))
 }
@@ -271,10 +244,7 @@ fn net_data(key: &str, value: &str) -> Parsed<NetData> {
             operation: number(operation)?,
             bytes: number(bytes)?,
         }),
-        _ => Err(
-            "net_ib=DEVICE,WORK_REQUEST,OPCODE,QUEUE_PAIR,BYTES or net_socket=FD,OPERATION,BYTES"
-                .into(),
-        ),
+        _ => Err("net_ib=DEVICE,WORK_REQUEST,OPCODE,QUEUE_PAIR,BYTES or net_socket=FD,OPERATION,BYTES".into()),
     }
 }
 

@@ -1,10 +1,7 @@
 //! What a plugin is called with, against what was asked for.
 
 #[path = "../../src/interface.rs"]
-#[expect(
-    dead_code,
-    reason = "of the program's own module the tests need the names and what a version has"
-)]
+#[expect(dead_code, reason = "of the program's own module the tests need the names and what a version has")]
 mod interface;
 mod replay;
 mod script_and_bench;
@@ -36,10 +33,5 @@ fn said(output: &Output) -> String {
             format!("{head}\n[{cut} bytes left out]\n{tail}")
         }
     };
-    format!(
-        "{}\n{}{}",
-        output.status,
-        shown(&output.stdout),
-        shown(&output.stderr)
-    )
+    format!("{}\n{}{}", output.status, shown(&output.stdout), shown(&output.stderr))
 }

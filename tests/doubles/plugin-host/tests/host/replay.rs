@@ -15,16 +15,10 @@ const STREAM: &str = include_str!("stream.jsonl");
 /// The callbacks of a stream by time alone (it has no equal times), told without this crate's own order.
 fn expected(stream: &str, version: Version) -> Vec<String> {
     let mut calls: Vec<(f64, String)> = Vec::new();
-    let lines: Vec<Value> = stream
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> = stream.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut kinds: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line["recordType"] == "event") {
-        kinds
-            .entry(line["eventAddr"].as_str().unwrap())
-            .or_default()
-            .push(line);
+        kinds.entry(line["eventAddr"].as_str().unwrap()).or_default().push(line);
     }
     let kind_of = |event: &Value| Kind::parse(event["type"].as_str().unwrap()).unwrap();
     for line in &lines {
@@ -40,24 +34,15 @@ fn expected(stream: &str, version: Version) -> Vec<String> {
             (Some("state"), _) => {
                 let at = line["ts"].as_f64().unwrap();
                 let events = &kinds[line["eventAddr"].as_str().unwrap()];
-                let event = events
-                    .iter()
-                    .rfind(|event| event["start"]["ts"].as_f64().unwrap() <= at);
+                let event = events.iter().rfind(|event| event["start"]["ts"].as_f64().unwrap() <= at);
                 let kind = kind_of(event.unwrap());
                 let number = u32::try_from(line["id"].as_u64().unwrap()).unwrap();
                 if version.has_kind(kind) && version.has_state(number) {
-                    calls.push((
-                        at,
-                        format!("{} state {} {number}", thread(line), kind.name()),
-                    ));
+                    calls.push((at, format!("{} state {} {number}", thread(line), kind.name())));
                 }
             }
-            (None, Some("ProfilerInit")) => {
-                calls.push((start, format!("{} init", thread(&line["start"]))))
-            }
-            (None, Some("ProfilerFinalize")) => {
-                calls.push((start, format!("{} finalize", thread(&line["start"]))))
-            }
+            (None, Some("ProfilerInit")) => calls.push((start, format!("{} init", thread(&line["start"])))),
+            (None, Some("ProfilerFinalize")) => calls.push((start, format!("{} finalize", thread(&line["start"])))),
             _ => {}
         }
     }
@@ -114,11 +99,7 @@ fn every_version_gets_the_recorded_sequence() {
     let folder = tempfile::tempdir().unwrap();
     let stream = own_stream(folder.path());
     for version in Version::HIGHEST_FIRST {
-        assert_eq!(
-            found(&echo(&stream, version, &[], "ffff")),
-            expected(STREAM, version),
-            "{version}"
-        );
+        assert_eq!(found(&echo(&stream, version, &[], "ffff")), expected(STREAM, version), "{version}");
     }
 }
 
@@ -142,23 +123,14 @@ fn fields_parents_and_contexts_arrive() {
     let stream = own_stream(folder.path());
     let text = echo(&stream, Version::HIGHEST_FIRST[0], &[], "ffff");
     let line = |start: &str| {
-        text.lines()
-            .find(|line| line.contains(start))
-            .unwrap_or_else(|| panic!("no {start} in\n{text}"))
-            .to_owned()
+        text.lines().find(|line| line.contains(start)).unwrap_or_else(|| panic!("no {start} in\n{text}")).to_owned()
     };
     let handle = |start: &str| line(start).rsplit(' ').next().unwrap().to_owned();
     assert!(line("init").ends_with("init v7 77 world 2 1"));
     let coll = line("start 0x2 ");
-    assert!(coll.contains(&format!(
-        "ctx=0x1000 parent={} rank=1",
-        handle("start 0x200 ")
-    )));
+    assert!(coll.contains(&format!("ctx=0x1000 parent={} rank=1", handle("start 0x200 "))));
     let operation = line("start 0x8 ");
-    assert!(
-        operation.contains(&format!("parent={} ", handle("start 0x2 "))),
-        "{operation}"
-    );
+    assert!(operation.contains(&format!("parent={} ", handle("start 0x2 "))), "{operation}");
     assert!(line("start 0x40 ").contains(" rank=0 "));
     assert!(line(&format!("state {} 22", handle("start 0x40 "))).ends_with(" 4000"));
     assert!(line(" 11 ").ends_with(" 512"));
@@ -169,10 +141,7 @@ fn fields_parents_and_contexts_arrive() {
     let of_kind = |kind: &str| old.lines().find(|line| line.contains(kind)).unwrap();
     let (coll, group) = (of_kind("start 0x2 "), of_kind("start 0x1 "));
     let group = group.rsplit(' ').next().unwrap();
-    assert!(
-        coll.contains(&format!("parent={group} ")),
-        "up to v4 the parent is the Group: {coll}"
-    );
+    assert!(coll.contains(&format!("parent={group} ")), "up to v4 the parent is the Group: {coll}");
 }
 
 #[test]
@@ -180,23 +149,15 @@ fn the_mask_is_respected_or_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let stream = own_stream(folder.path());
     let kinds = |text: &str| {
-        let mut kinds: Vec<String> = found(text)
-            .iter()
-            .filter_map(|call| call.split_once(" start ").map(|(_, kind)| kind.to_owned()))
-            .collect();
+        let mut kinds: Vec<String> =
+            found(text).iter().filter_map(|call| call.split_once(" start ").map(|(_, kind)| kind.to_owned())).collect();
         kinds.sort();
         kinds.dedup();
         kinds.join(" ")
     };
     let proxy = echo(&stream, Version::HIGHEST_FIRST[0], &[], "8");
-    assert_eq!(
-        kinds(&proxy),
-        "Coll CollApi Group GroupApi P2p P2pApi ProxyOp"
-    );
-    assert_eq!(
-        kinds(&echo(&stream, Version::HIGHEST_FIRST[0], &[], "800")),
-        "GroupApi KernelLaunch"
-    );
+    assert_eq!(kinds(&proxy), "Coll CollApi Group GroupApi P2p P2pApi ProxyOp");
+    assert_eq!(kinds(&echo(&stream, Version::HIGHEST_FIRST[0], &[], "800")), "GroupApi KernelLaunch");
     let all = echo(&stream, Version::HIGHEST_FIRST[0], &["--all-events"], "0");
     assert_eq!(found(&all), expected(STREAM, Version::HIGHEST_FIRST[0]));
 }
@@ -205,23 +166,12 @@ fn the_mask_is_respected_or_ignored() {
 fn finalize_is_made_up_or_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let stream = folder.path().join("killed.jsonl");
-    let killed: String = STREAM
-        .lines()
-        .filter(|line| !line.contains("Finalize"))
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let killed: String =
+        STREAM.lines().filter(|line| !line.contains("Finalize")).map(|line| format!("{line}\n")).collect();
     fs::write(&stream, killed).unwrap();
     let text = echo(&stream, Version::HIGHEST_FIRST[0], &[], "ffff");
-    assert!(
-        text.lines().last().unwrap().ends_with("finalize 0x1000"),
-        "{text}"
-    );
-    let text = echo(
-        &own_stream(folder.path()),
-        Version::HIGHEST_FIRST[0],
-        &["--no-finalize"],
-        "ffff",
-    );
+    assert!(text.lines().last().unwrap().ends_with("finalize 0x1000"), "{text}");
+    let text = echo(&own_stream(folder.path()), Version::HIGHEST_FIRST[0], &["--no-finalize"], "ffff");
     assert!(!text.contains("finalize"), "{text}");
 }
 
@@ -235,24 +185,12 @@ fn equal_times_nest() {
         )
     };
     let state = r#"{"recordType":"state","eventAddr":"0xb","ts":5.0,"id":19,"tid":1}"#;
-    let lines = [
-        event("ProxyOp", "0xb", "0xa"),
-        event("Coll", "0xa", "null"),
-        state.to_owned(),
-    ];
+    let lines = [event("ProxyOp", "0xb", "0xa"), event("Coll", "0xa", "null"), state.to_owned()];
     let folder = tempfile::tempdir().unwrap();
     let stream = folder.path().join("equal.jsonl");
     fs::write(&stream, lines.join("\n")).unwrap();
     let calls = found(&echo(&stream, Version::HIGHEST_FIRST[0], &[], "ffff"));
-    let expected = [
-        "init",
-        "start Coll",
-        "start ProxyOp",
-        "state ProxyOp 19",
-        "stop ProxyOp",
-        "stop Coll",
-        "finalize",
-    ];
+    let expected = ["init", "start Coll", "start ProxyOp", "state ProxyOp 19", "stop ProxyOp", "stop Coll", "finalize"];
     assert_eq!(calls, expected.map(|call| format!("replay_1 {call}")));
 }
 
@@ -269,10 +207,8 @@ fn several_streams_are_several_processes() {
         .unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
-    let pids: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["pid"].clone())
-        .collect();
+    let pids: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["pid"].clone()).collect();
     assert_eq!(pids.len(), 2);
     assert_ne!(pids[0], pids[1]);
 }
@@ -281,27 +217,16 @@ fn several_streams_are_several_processes() {
 fn what_the_plugin_does_wrong_is_told_by_the_exit_status() {
     let folder = tempfile::tempdir().unwrap();
     let stream = own_stream(folder.path());
-    for (name, value, says) in [
-        ("ECHO_FAIL", "stop", "stopEvent returned 3"),
-        ("ECHO_UNWRITTEN", "1", "left *eHandle unwritten"),
-    ] {
+    for (name, value, says) in
+        [("ECHO_FAIL", "stop", "stopEvent returned 3"), ("ECHO_UNWRITTEN", "1", "left *eHandle unwritten")]
+    {
         let mut command = plugin_host();
-        command
-            .arg("replay")
-            .arg(&stream)
-            .arg("--plugin")
-            .arg(plugin("echo"))
-            .env(name, value);
+        command.arg("replay").arg(&stream).arg("--plugin").arg(plugin("echo")).env(name, value);
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains(says), "{}", said(&output));
     }
-    let output = plugin_host()
-        .arg("replay")
-        .arg(&stream)
-        .args(["--plugin", "/no/such.so"])
-        .output()
-        .unwrap();
+    let output = plugin_host().arg("replay").arg(&stream).args(["--plugin", "/no/such.so"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("/no/such.so"));
 }

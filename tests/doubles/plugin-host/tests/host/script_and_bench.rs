@@ -26,10 +26,7 @@ fn script(text: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
 
 #[test]
 fn a_script_calls_what_it_says() {
-    let (status, said) = script(
-        "init c id=5 name=x ranks=8 rank=7\nexpect-context 0x1000\n",
-        &[],
-    );
+    let (status, said) = script("init c id=5 name=x ranks=8 rank=7\nexpect-context 0x1000\n", &[]);
     assert_eq!(status, Some(2), "{said}");
     let (status, said) = script(
         "load 5
@@ -79,59 +76,31 @@ fn a_script_calls_what_it_says() {
 #[test]
 fn problems_are_found() {
     for (text, environment, says) in [
-        (
-            "init c\nexpect-mask 0x1",
-            ("", ""),
-            "the mask is 0xffff, not 0x1",
-        ),
-        (
-            "init c\nstart a Coll\nexpect-handle NULL",
-            ("", ""),
-            "expected Null",
-        ),
+        ("init c\nexpect-mask 0x1", ("", ""), "the mask is 0xffff, not 0x1"),
+        ("init c\nstart a Coll\nexpect-handle NULL", ("", ""), "expected Null"),
         ("init c\nstart a Coll", ("ECHO_UNWRITTEN", "1"), "unwritten"),
-        (
-            "init c\nstart a Coll\nstop a",
-            ("ECHO_FAIL", "stop"),
-            "returned 3",
-        ),
-        (
-            "init c\nexpect-rc 3",
-            ("", ""),
-            "the result is 0x0, not 0x3",
-        ),
+        ("init c\nstart a Coll\nstop a", ("ECHO_FAIL", "stop"), "returned 3"),
+        ("init c\nexpect-rc 3", ("", ""), "the result is 0x0, not 0x3"),
         ("fork {\nkill 9\n}", ("", ""), "Signal(9)"),
         ("fork {\ninit c\nexpect-rc 1\n}", ("", ""), "Status(1)"),
         ("thread t {\ninit c\nexpect-rc 1\n}", ("", ""), "not 0x1"),
     ] {
-        let (status, said) = script(
-            text,
-            &[environment]
-                .map(|(name, value)| (if name.is_empty() { "UNUSED" } else { name }, value)),
-        );
+        let (status, said) =
+            script(text, &[environment].map(|(name, value)| (if name.is_empty() { "UNUSED" } else { name }, value)));
         assert_eq!(status, Some(1), "{text}: {said}");
         assert!(said.contains(says), "{text}: no {says:?} in {said}");
     }
     // The same failures, expected.
-    let (status, said) = script(
-        "init c\nstart a Coll\nstop a\nexpect-rc 3",
-        &[("ECHO_FAIL", "stop")],
-    );
+    let (status, said) = script("init c\nstart a Coll\nstop a\nexpect-rc 3", &[("ECHO_FAIL", "stop")]);
     assert_eq!(status, Some(0), "{said}");
-    let (status, said) = script(
-        "fork signal=9 {\nkill 9\n}\nfork status=4 {\n_exit 4\n}",
-        &[],
-    );
+    let (status, said) = script("fork signal=9 {\nkill 9\n}\nfork status=4 {\n_exit 4\n}", &[]);
     assert_eq!(status, Some(0), "{said}");
 }
 
 #[test]
 fn a_script_ends_the_process_as_it_says() {
     assert_eq!(script("init c\nexit 7", &[]).0, Some(7));
-    assert_eq!(
-        script("init c\nthread t {\n_exit 8\n}\nsleep 10s", &[]).0,
-        Some(8)
-    );
+    assert_eq!(script("init c\nthread t {\n_exit 8\n}\nsleep 10s", &[]).0, Some(8));
     assert_eq!(script("kill 9", &[]).0, None, "ended by a signal");
     assert_eq!(script("kill 9\nstop x", &[]).0, None);
     let (status, said) = script("stop nobody", &[]);
@@ -150,20 +119,13 @@ fn a_bench_counts_what_it_calls() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cases = report["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 2);
-    assert_eq!(
-        report["empty"].as_array().unwrap().len(),
-        2,
-        "the comparison ran"
-    );
+    assert_eq!(report["empty"].as_array().unwrap().len(), 2, "the comparison ran");
     for (place, case) in cases.iter().enumerate() {
         let threads = place as u64 + 1;
         assert_eq!(case["threads"], threads);
         let callbacks = case["by_callback"].as_array().unwrap();
         let samples = |name: &str| {
-            let line = callbacks
-                .iter()
-                .find(|line| line["callback"] == name)
-                .unwrap();
+            let line = callbacks.iter().find(|line| line["callback"] == name).unwrap();
             line["samples"].as_u64().unwrap()
         };
         assert_eq!(samples("start Coll"), 30 * threads);
@@ -178,15 +140,7 @@ fn without_timing_a_bench_does_just_the_callbacks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("echo");
     let output = plugin_host()
-        .args([
-            "bench",
-            "--no-timing",
-            "--no-compare",
-            "--iterations",
-            "3",
-            "--table",
-            "4",
-        ])
+        .args(["bench", "--no-timing", "--no-compare", "--iterations", "3", "--table", "4"])
         .arg(plugin("echo"))
         .env("ECHO_OUT", &file)
         .output()
@@ -194,11 +148,7 @@ fn without_timing_a_bench_does_just_the_callbacks() {
     assert!(output.status.success(), "{}", said(&output));
     let echo = fs::read_to_string(file).unwrap();
     let calls = echo.lines().count() - 2; // init and finalize
-    assert!(
-        said(&output).contains(&format!("3 operations, {calls} callbacks")),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains(&format!("3 operations, {calls} callbacks")), "{}", said(&output));
     assert_eq!(echo.matches("start 0x2 ").count(), 3);
 }
 

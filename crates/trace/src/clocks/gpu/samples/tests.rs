@@ -4,11 +4,7 @@ const SECOND: u64 = 1_000_000_000;
 const EPOCH: u64 = 1_770_000_000 * SECOND;
 
 fn clock(samples: &[(u64, u64)]) -> SampleClock {
-    let samples = samples.iter().map(|&(host_ns, gpu_ns)| Sample {
-        host_ns,
-        gpu_ns,
-        uncertainty_ns: 100,
-    });
+    let samples = samples.iter().map(|&(host_ns, gpu_ns)| Sample { host_ns, gpu_ns, uncertainty_ns: 100 });
     SampleClock::of(samples.collect())
 }
 
@@ -19,11 +15,8 @@ fn host_ns(clock: &SampleClock, gpu_ns: u64) -> Option<u64> {
 #[test]
 fn lines_between_and_beyond_the_samples() {
     // 20 ppm fast.
-    let clock = clock(&[
-        (3 * SECOND, EPOCH + 2 * SECOND + 40_000),
-        (SECOND, EPOCH),
-        (2 * SECOND, EPOCH + SECOND + 20_000),
-    ]);
+    let clock =
+        clock(&[(3 * SECOND, EPOCH + 2 * SECOND + 40_000), (SECOND, EPOCH), (2 * SECOND, EPOCH + SECOND + 20_000)]);
     assert_eq!(host_ns(&clock, EPOCH), Some(SECOND));
     let middle = EPOCH + SECOND / 2 + 10_000;
     assert_eq!(host_ns(&clock, middle), Some(SECOND + SECOND / 2));
@@ -38,11 +31,7 @@ fn lines_between_and_beyond_the_samples() {
 #[test]
 fn a_clock_in_other_units_is_a_clock() {
     // A counter at 2.9 GHz, as another user of CUPTI may install.
-    let clock = clock(&[
-        (SECOND, 0),
-        (2 * SECOND, 2_900_000_000),
-        (3 * SECOND, 5_800_000_000),
-    ]);
+    let clock = clock(&[(SECOND, 0), (2 * SECOND, 2_900_000_000), (3 * SECOND, 5_800_000_000)]);
     assert_eq!(host_ns(&clock, 1_450_000_000), Some(SECOND + SECOND / 2));
     assert_eq!(clock.quality.pace_ppb, 1_900_000_000);
 }
@@ -72,10 +61,7 @@ fn what_was_set_forwards_is_found_again() {
     assert_eq!(at(late), Some(3 * SECOND - SECOND / 4));
     // It never showed that.
     assert_eq!(at(6 * SECOND), None);
-    assert_eq!(
-        (clock.quality.steps, clock.quality.largest_step_ns),
-        (1, step)
-    );
+    assert_eq!((clock.quality.steps, clock.quality.largest_step_ns), (1, step));
 }
 
 #[test]
@@ -85,10 +71,7 @@ fn what_was_set_back_is_placed_only_where_it_is_sure() {
         (SECOND, EPOCH),
         (2 * SECOND, EPOCH + SECOND),
         (3 * SECOND, EPOCH + 2 * SECOND),
-        (
-            3 * SECOND + 100_000_000,
-            EPOCH + 2 * SECOND + 100_000_000 - back,
-        ),
+        (3 * SECOND + 100_000_000, EPOCH + 2 * SECOND + 100_000_000 - back),
         (5 * SECOND, EPOCH + 4 * SECOND - back),
     ]);
     let at = |gpu_ns| host_ns(&clock, EPOCH + gpu_ns);
@@ -107,10 +90,7 @@ fn a_small_step_is_a_doubt() {
         (2 * SECOND + 10_000_000, EPOCH + SECOND + 10_050_000),
         (3 * SECOND, EPOCH + 2 * SECOND + 50_000),
     ]);
-    assert_eq!(
-        (clock.quality.steps, clock.quality.largest_step_ns),
-        (1, 50_000)
-    );
+    assert_eq!((clock.quality.steps, clock.quality.largest_step_ns), (1, 50_000));
     let placed = clock.place(EPOCH + SECOND + 5_000_000).expect("placed");
     let truth = [2 * SECOND + 5_000_000, 2 * SECOND + 4_950_000];
     for truth in truth {

@@ -4,11 +4,7 @@ use super::super::{GpuCalibration, GpuClock};
 use super::*;
 
 fn bounds(lower: &[Pair], upper: &[Pair]) -> StampBounds {
-    StampBounds {
-        lower: lower.to_vec(),
-        upper: upper.to_vec(),
-        ..StampBounds::default()
-    }
+    StampBounds { lower: lower.to_vec(), upper: upper.to_vec(), ..StampBounds::default() }
 }
 
 #[test]
@@ -62,11 +58,7 @@ fn stamp(paces: &Paces, after_ns: u64, step_ns: u64) -> u64 {
     let mut left = after_ns;
     let mut ahead = 0_i128;
     for (number, &(length, ppb)) in (1..).zip(paces) {
-        let here = if number == paces.len() {
-            left
-        } else {
-            left.min(length)
-        };
+        let here = if number == paces.len() { left } else { left.min(length) };
         ahead += i128::from(here) * i128::from(ppb) / 1_000_000_000;
         left -= here;
     }
@@ -95,18 +87,14 @@ fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds,
 }
 
 fn worst(clock: &GpuClock, stamps: &[Pair]) -> u64 {
-    let off = stamps
-        .iter()
-        .map(|&(gpu_ns, host_ns)| clock.host_ns(gpu_ns).abs_diff(host_ns));
+    let off = stamps.iter().map(|&(gpu_ns, host_ns)| clock.host_ns(gpu_ns).abs_diff(host_ns));
     off.max().unwrap_or(0)
 }
 
 /// Regular delays of some µs to some ten µs.
 fn delays(number: u64) -> Vec<(u64, u64, u64)> {
     let delay = |seed: u64| 5_000 + seed % 40_000;
-    (0..number)
-        .map(|at| (delay(at * 7_919), 40_000, delay(at * 104_729)))
-        .collect()
+    (0..number).map(|at| (delay(at * 7_919), 40_000, delay(at * 104_729))).collect()
 }
 
 #[test]
@@ -118,10 +106,7 @@ fn a_drift_of_50_ppm_over_ten_minutes_is_found() {
     assert!((-50_100..-49_900).contains(&drift_ppb), "{drift_ppb} ppb");
     // A constant offset would be 30 ms off.
     assert!(clock.quality.residual_ns < 20_000, "{clock:?}");
-    assert!(
-        worst(&clock, &stamps) <= clock.quality.residual_ns,
-        "{clock:?}"
-    );
+    assert!(worst(&clock, &stamps) <= clock.quality.residual_ns, "{clock:?}");
 }
 
 #[test]
@@ -141,10 +126,7 @@ fn a_timer_that_changes_its_pace_bends_there() {
     }
     // A straight line would be off by 1.5 ms, a constant by twice that and more.
     assert!(clock.quality.residual_ns < 60_000, "{clock:?}");
-    assert!(
-        worst(&clock, &stamps) <= clock.quality.residual_ns,
-        "{clock:?}"
-    );
+    assert!(worst(&clock, &stamps) <= clock.quality.residual_ns, "{clock:?}");
 }
 
 #[test]

@@ -47,16 +47,11 @@ pub(crate) fn context_of(device: c_int) -> Handle {
 /// asks for that. Else all have the first device's.
 pub(crate) fn has_no_context() -> bool {
     static STRICT: OnceLock<bool> = OnceLock::new();
-    *STRICT.get_or_init(|| choice("FAKEGPU_CONTEXTS", &[("given", false), ("own", true)]))
-        && DEVICE.get().is_none()
+    *STRICT.get_or_init(|| choice("FAKEGPU_CONTEXTS", &[("given", false), ("own", true)])) && DEVICE.get().is_none()
 }
 
 pub(crate) fn current() -> Handle {
-    if has_no_context() {
-        null_mut()
-    } else {
-        context_of(device())
-    }
+    if has_no_context() { null_mut() } else { context_of(device()) }
 }
 
 pub(crate) fn set_context(context: Handle) -> Outcome {
@@ -64,10 +59,7 @@ pub(crate) fn set_context(context: Handle) -> Outcome {
         DEVICE.set(None);
         return Ok(());
     }
-    let device = context
-        .addr()
-        .checked_sub(FIRST_CONTEXT)
-        .ok_or(code::INVALID_CONTEXT)?;
+    let device = context.addr().checked_sub(FIRST_CONTEXT).ok_or(code::INVALID_CONTEXT)?;
     set_device(device as c_int).map_err(|_| code::INVALID_CONTEXT)
 }
 
@@ -79,9 +71,7 @@ pub(crate) fn push(context: Handle) -> Outcome {
 }
 
 pub(crate) fn pop(out: Out<Handle>) -> Outcome {
-    let before = BELOW
-        .with_borrow_mut(Vec::pop)
-        .ok_or(code::INVALID_CONTEXT)?;
+    let before = BELOW.with_borrow_mut(Vec::pop).ok_or(code::INVALID_CONTEXT)?;
     out.set(current());
     set_context(before)
 }

@@ -18,11 +18,7 @@ enum Driver {
 fn driver() -> Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     *DRIVER.get_or_init(|| {
-        let words = [
-            ("there", Driver::There),
-            ("absent", Driver::Absent),
-            ("stub", Driver::Stub),
-        ];
+        let words = [("there", Driver::There), ("absent", Driver::Absent), ("stub", Driver::Stub)];
         choice("FAKEGPU_DRIVER", &words)
     })
 }
@@ -64,13 +60,8 @@ pub(crate) fn count(what: &'static str) {
 }
 
 /// Calls that need a context of the calling thread.
-const NEEDS_CONTEXT: [&str; 5] = [
-    "cuEventCreate",
-    "cuEventRecord",
-    "cuEventQuery",
-    "cuEventElapsedTime",
-    "cuStreamCreate",
-];
+const NEEDS_CONTEXT: [&str; 5] =
+    ["cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime", "cuStreamCreate"];
 /// Calls that a capture of mode "global" forbids to all threads that have not said otherwise.
 const UNSAFE_IN_CAPTURE: [&str; 2] = ["cuEventQuery", "cuEventElapsedTime"];
 
