@@ -51,13 +51,21 @@ impl Archive {
         &self.anchor
     }
 
-    /// `nccl-otf2 check` finds no fault. Its report as JSON.
+    /// What `nccl-otf2 check --json` reports. It must end with 0: there are no faults.
     #[must_use]
     pub fn check(&self) -> serde_json::Value {
         let mut command = Command::new(built::nccl_otf2());
         command.args(["check", "--json"]).arg(&self.anchor);
         let ended = run(&mut command).with_code(0);
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    }
+
+    /// `otf2-print` reads it without complaint, and `nccl-otf2 check` finds no fault. Its report as JSON.
+    pub fn sound(&self) -> serde_json::Value {
+        self.validate();
+        let report = self.check();
+        assert_eq!(report["faults"], 0, "{}: {report:#}", self.anchor.display());
+        report
     }
 
     /// `otf2-print` reads everything and has nothing to complain of.
@@ -114,6 +122,14 @@ impl Archive {
         value.map_or(0, |value| value.trim().parse().expect("a number"))
     }
 
+    /// A count of GPU work; those that are 0 are left out of the archive.
+    #[must_use]
+    pub fn gpu_count(&self, name: &str) -> u64 {
+        let properties = self.properties();
+        let value = properties.get(&format!("NCCL::GPU::{name}"));
+        value.map_or(0, |value| value.trim().parse().expect("a number"))
+    }
+
     /// What the Python package reads.
     #[must_use]
     pub fn contents(&self, python: &Path) -> Contents {
@@ -148,4 +164,16 @@ impl Archive {
     fn otf2_print(&self, options: &[&str]) -> Ended {
         run(Command::new("otf2-print").args(options).arg(&self.anchor)).with_code(0)
     }
+}
+
+/// Definitions and events of an archive by name. The anchor is left out: OTF2 writes a random number into it.
+#[must_use]
+pub fn trace_files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let traces = std::fs::read_dir(directory.join("traces")).expect("event files");
+    let traces = traces.map(|file| file.expect("an entry").path());
+    let files = traces.chain([directory.join("traces.def")]).map(|path| {
+        let name = path.strip_prefix(directory).expect("below").to_owned();
+        (name, std::fs::read(&path).expect("read"))
+    });
+    files.collect()
 }

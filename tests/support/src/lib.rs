@@ -6,8 +6,8 @@
 
 pub mod archive;
 pub mod built;
-pub mod hanging;
 pub mod kinds;
 pub mod machine;
 pub mod process;
+pub mod regions;
 pub mod scratch;

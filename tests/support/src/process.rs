@@ -43,6 +43,21 @@ pub fn start(command: &mut Command) -> Running {
     Running { child, stdout, stderr, called }
 }
 
+/// How long anything may take that does not depend on time: much longer than on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Looks again and again until there is something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Runs a process to its end, at most `limit`.
 #[must_use]
 pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
@@ -52,7 +67,7 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
 /// Runs a process to its end.
 #[must_use]
 pub fn run(command: &mut Command) -> Ended {
-    run_within(Duration::from_secs(60), command)
+    run_within(LIMIT, command)
 }
 
 impl Running {
@@ -60,6 +75,18 @@ impl Running {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Sends it a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        let _sent = run(kill.args(["-s", name, &self.id().to_string()])).with_code(0);
+    }
+
+    /// Ends it, while it must still run.
+    pub fn kill(self) {
+        self.signal("KILL");
+        let _killed = self.wait(LIMIT).by_signal(libc::SIGKILL);
     }
 
     /// Waits for its end; kills it and fails after `limit`.

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 
 use crate::archive::Archive;
 use crate::built;
-use crate::process::{Ended, run};
+use crate::machine::nccl_library;
+use crate::process::{Ended, run, wait_for};
 
 /// Variables of launchers and shells that change what the plugin does begin so.
 const HOSTILE: [&str; 20] = [
@@ -108,10 +109,55 @@ impl Scratch {
         command
     }
 
+    /// `nccl-otf2` with these arguments, working here.
+    #[must_use]
+    pub fn tool(&self, arguments: &[&str]) -> Command {
+        let mut command = self.plain(built::nccl_otf2());
+        command.args(arguments);
+        command
+    }
+
+    /// NCCL of a release on the fake GPU, recorded by the plugin; nothing where there is no such library.
+    #[must_use]
+    pub fn nccl(&self, release: &str, arguments: &[&str]) -> Option<Command> {
+        let mut job = self.command(built::nccl_host());
+        host_arguments(&mut job, release, arguments)?;
+        job.env("NCCL_PROFILER_PLUGIN", built::plugin());
+        Some(job)
+    }
+
+    /// The same under `nccl-otf2 run` with these options.
+    #[must_use]
+    pub fn run_nccl(&self, release: &str, options: &[&str], arguments: &[&str]) -> Option<Command> {
+        let mut job = self.tool(&["run", "--out"]);
+        job.arg(self.out()).args(options).arg("--").arg(built::nccl_host());
+        host_arguments(&mut job, release, arguments)?;
+        Some(job)
+    }
+
+    /// The parts of the job that have a journal.
+    #[must_use]
+    pub fn recording(&self) -> Vec<PathBuf> {
+        recording(&self.out())
+    }
+
+    /// Waits until so many processes record.
+    pub fn wait_for_recording(&self, processes: usize) {
+        wait_for("recording", || (self.recording().len() == processes).then_some(()));
+    }
+
     /// `nccl-otf2 finalize` of [`Self::out`].
     #[must_use]
     pub fn finalize(&self) -> Ended {
         run(self.plain(built::nccl_otf2()).arg("finalize").arg(self.out()))
+    }
+
+    /// The archive, which must be there and [sound](Archive::sound).
+    #[must_use]
+    pub fn sound_archive(&self) -> Archive {
+        let archive = self.archive();
+        archive.sound();
+        archive
     }
 
     /// The archive, which must be there.
@@ -119,4 +165,19 @@ impl Scratch {
     pub fn archive(&self) -> Archive {
         Archive::open(&self.out())
     }
+}
+
+/// What `nccl-host` needs to run NCCL of a release.
+fn host_arguments(job: &mut Command, release: &str, arguments: &[&str]) -> Option<()> {
+    job.arg("--lib").arg(nccl_library(release)?);
+    job.arg(format!("--fake-gpu={}", built::fake_gpu().display())).args(arguments);
+    Some(())
+}
+
+/// The parts below a directory that have a journal.
+#[must_use]
+pub fn recording(directory: &Path) -> Vec<PathBuf> {
+    let parts = std::fs::read_dir(directory.join("parts")).into_iter().flatten();
+    let parts = parts.flatten().map(|part| part.path());
+    parts.filter(|part| part.join("journal/1.0").exists()).collect()
 }

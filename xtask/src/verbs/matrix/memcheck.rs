@@ -37,7 +37,7 @@ pub(super) fn in_front(command: &mut Command, folder: &Path) {
             "--leak-check=full",
             "--xml=yes",
         ])
-        .arg(format!("--suppressions={}", cargo::root().join("tests/valgrind.supp").display()))
+        .arg(format!("--suppressions={}", cargo::root().join("tests/support/valgrind.supp").display()))
         .arg(format!("--xml-file={}", folder.join("memcheck.%p").display()));
 }
 

@@ -7,12 +7,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitStatus;
 use std::ptr;
 use std::time::Duration;
 
+use journal::layout::SEGMENT_BYTES;
 use nccl_profiler_otf2::abi::{sys, tables};
+use whole_plugin::process::wait_for;
+use whole_plugin::scratch::{Scratch, recording};
 
 /// Counts what the calling thread allocates.
 struct Counting;
@@ -47,15 +52,11 @@ fn is_child() -> bool {
 
 /// Runs this test again, in a process of its own that records.
 fn run_child(test: &str, variant: &str) -> ExitStatus {
-    let directory = tempfile::tempdir().unwrap();
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(CHILD, variant)
-        .env("NCCL_OTF2_DIR", directory.path())
-        .env("NCCL_OTF2_EVENTS", "full")
-        .env("NCCL_OTF2_FINALIZE", "offline")
-        .status()
-        .unwrap()
+    let scratch = Scratch::new();
+    let mut child = scratch.command(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("hot_path::{test}"), "--nocapture", "--test-threads=1"]);
+    child.env(CHILD, variant).env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_FINALIZE", "offline");
+    child.status().unwrap()
 }
 
 /// NCCL as far as this test needs it.
@@ -140,10 +141,18 @@ fn warmed_up() -> Caller {
     for _ in 0..WARM_UP {
         caller.collective();
     }
-    // The maintenance thread prepares the next segment once an eighth of this one is used. It looks at least every
-    // 64 ms: now it is there.
+    // The maintenance thread prepares the next segment once an eighth of this one is used: it reserves the space, then
+    // maps its pages.
+    wait_for("second segment", || (reserved_bytes() >= 2 * SEGMENT_BYTES as u64).then_some(()));
     std::thread::sleep(Duration::from_millis(300));
     caller
+}
+
+/// What the disk has reserved for the journal of this thread.
+fn reserved_bytes() -> u64 {
+    let out = std::env::var_os("NCCL_OTF2_DIR").expect("the directory of this process");
+    let files = recording(Path::new(&out)).into_iter().filter_map(|part| part.join("journal/1.0").metadata().ok());
+    files.map(|data| 512 * data.blocks()).sum()
 }
 
 #[test]

@@ -1,20 +1,19 @@
 //! The checked-in bindings are what bindgen makes of wrapper.h.
 
-use std::path::Path;
+use super::root;
 
-#[path = "../build.rs"]
+#[path = "../../build.rs"]
 #[expect(dead_code, reason = "the test calls what makes the bindings, and not the build")]
 mod build;
 
 #[test]
 fn the_checked_in_bindings_are_current() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     if let Err(missing) = bindgen_needs_libclang() {
         // A machine without libclang can build and use the plugin; only this comparison needs it.
         return whole_plugin::machine::skip(&missing.to_string());
     }
-    let fresh = build::generate_bindings(&root.join("wrapper.h")).expect("bindgen reads wrapper.h");
-    let checked_in = std::fs::read_to_string(root.join("src/abi/bindings.rs")).expect("read");
+    let fresh = build::generate_bindings(&root().join("wrapper.h")).expect("bindgen reads wrapper.h");
+    let checked_in = std::fs::read_to_string(root().join("src/abi/bindings.rs")).expect("read");
     let difference =
         fresh.lines().zip(checked_in.lines()).enumerate().find(|(_, (fresh, checked_in))| fresh != checked_in);
     assert!(

@@ -3,41 +3,27 @@
 //! The tables' state belongs to a process, so each test runs in a process of its own: this program again.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
-use std::path::Path;
-use std::process::Command;
 use std::ptr;
 
 use nccl_profiler_otf2::abi::{sys, tables};
 use nccl_profiler_otf2::host::{logger, mask, version};
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+use super::{compiler, root, text};
 
 const LIBRARY: &str = "TEST_LIBNCCL";
 
 /// Runs `test` of this program again, with a libnccl of this version; gives its stderr.
 fn in_own_process(test: &str, nccl_version: u32) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let library = directory.path().join("libnccl.so.2");
-    let compiled = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-        .arg(format!("-DVERSION={nccl_version}"))
-        .arg("-I")
-        .arg(root)
-        .arg("-o")
-        .arg(&library)
-        .arg(root.join("tests/c/abi_libnccl.c"))
-        .status()
-        .expect("a C compiler is needed");
-    assert!(compiled.success());
-    let output = Command::new(std::env::current_exe().expect("a test has a path"))
-        .args(["--exact", test, "--nocapture"])
-        .current_dir(directory.path())
-        .env(LIBRARY, &library)
-        .env("NCCL_OTF2_DIR", directory.path().join("out"))
-        .output()
-        .expect("this program starts");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{}\n{stderr}", output.status);
-    stderr
+    let scratch = Scratch::new();
+    let library = scratch.path().join("libnccl.so.2");
+    let mut compiler = compiler(&["-std=c11", "-shared", "-fPIC"]);
+    compiler.arg(format!("-DVERSION={nccl_version}")).arg("-o").arg(&library);
+    let _silent = text(compiler.arg(root().join("tests/abi/libnccl.c")));
+    let mut again = scratch.command(std::env::current_exe().expect("a test has a path"));
+    again.args(["--exact", &format!("library::{test}"), "--nocapture"]).env(LIBRARY, &library);
+    run(&mut again).with_code(0).stderr
 }
 
 /// The libnccl of this process, as Python loads it: into a local scope.
@@ -61,12 +47,12 @@ impl Libnccl {
     }
 
     fn int(&self, name: &CStr) -> c_int {
-        // SAFETY: abi_libnccl.c has ints of the names that are asked for.
+        // SAFETY: libnccl.c has ints of the names that are asked for.
         unsafe { self.symbol(name).cast::<c_int>().read() }
     }
 
     fn last_line(&self) -> String {
-        // SAFETY: the logger of abi_libnccl.c ends the line with NUL.
+        // SAFETY: the logger of libnccl.c ends the line with NUL.
         let line = unsafe { CStr::from_ptr(self.symbol(c"last_line").cast::<c_char>()) };
         line.to_string_lossy().into_owned()
     }
@@ -74,7 +60,7 @@ impl Libnccl {
     /// `init` of v5 with this library's mask and logger; gives the context.
     fn init(&self) -> *mut c_void {
         type Logger = unsafe extern "C" fn(sys::ncclDebugLogLevel, c_ulong, *const c_char, c_int, *const c_char, ...);
-        // SAFETY: abi_libnccl.c declares it so.
+        // SAFETY: libnccl.c declares it so.
         let logger = unsafe { std::mem::transmute::<*mut c_void, Logger>(self.symbol(c"logger")) };
         let init = tables::ncclProfiler_v5.table.init.expect("in the table");
         let mut context = ptr::null_mut();
@@ -105,7 +91,7 @@ fn the_version_is_that_of_the_library_which_calls() {
     assert_eq!(version::current(), 0);
     let context = nccl.init();
     let mut expected: c_int = 0;
-    // SAFETY: abi_libnccl.c declares it so.
+    // SAFETY: libnccl.c declares it so.
     let get_version =
         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(get_version) };
     // SAFETY: writes one int.

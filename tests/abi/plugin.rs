@@ -1,37 +1,11 @@
 //! The built plugin: what it exports, how it is linked, and what its functions survive.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use whole_plugin::built::plugin;
+use whole_plugin::scratch::Scratch;
 
-/// The cdylib that cargo built for this test.
-fn plugin() -> PathBuf {
-    let test = std::env::current_exe().expect("a test has a path");
-    let directories = test.ancestors().skip(1).take(2);
-    directories
-        .map(|directory| directory.join("libnccl_profiler_otf2.so"))
-        .find(|path| path.exists())
-        .unwrap_or_else(|| panic!("no libnccl_profiler_otf2.so beside {}", test.display()))
-}
-
-fn run(command: &mut Command) -> Output {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
-}
-
-fn text(command: &mut Command) -> String {
-    String::from_utf8(run(command).stdout).expect("text")
-}
+use super::{compiler, root, text};
 
 #[test]
 fn the_seven_tables_and_the_entry_for_score_p_are_exported_and_nothing_else() {
@@ -76,17 +50,9 @@ fn the_plugin_is_pinned_and_has_its_name() {
 
 #[test]
 fn every_function_survives_what_nccl_may_pass() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let host = directory.path().join("abi_calls");
-    run(Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"])
-        .arg(root())
-        .arg("-o")
-        .arg(&host)
-        .arg(root().join("tests/c/abi_calls.c"))
-        .arg("-ldl"));
-    run(Command::new(&host)
-        .arg(plugin())
-        .current_dir(directory.path())
-        .env("NCCL_OTF2_DIR", directory.path().join("out")));
+    let scratch = Scratch::new();
+    let host = scratch.path().join("abi_calls");
+    let mut compiler = compiler(&["-std=c11", "-O1", "-pthread"]);
+    let _silent = text(compiler.arg("-o").arg(&host).arg(root().join("tests/abi/calls.c")).arg("-ldl"));
+    let _survived = text(scratch.command(&host).arg(plugin()));
 }

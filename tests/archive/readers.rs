@@ -12,7 +12,7 @@ use whole_plugin::process::{Ended, run, run_within};
 use whole_plugin::{built, scratch::Scratch};
 
 /// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
-const EVERYTHING: &str = include_str!("support/everything.script");
+const EVERYTHING: &str = include_str!("../support/everything.script");
 
 /// How many events there are of a kind.
 fn number(agreed: &Value, kind: &str) -> u64 {

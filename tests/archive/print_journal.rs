@@ -14,7 +14,7 @@ use whole_plugin::{built, scratch::Scratch};
 const HIGHEST: [&str; 2] = ["--nccl", "23103"];
 
 /// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
-const EVERYTHING: &str = include_str!("support/everything.script");
+const EVERYTHING: &str = include_str!("../support/everything.script");
 
 /// The stream of the one process in a job's directory.
 fn print(scratch: &Scratch, out: &Path) -> String {

@@ -1,33 +1,19 @@
 //! wrapper.h, as a C and a C++ compiler see it, against the facts that the Rust bindings are asserted with.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
 use nccl_profiler_otf2::abi::layout::FACTS;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; a C compiler is needed"));
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("the compiler prints text")
-}
+use super::{compiler, root, text};
 
 #[test]
 fn c_sees_the_same_layout_as_rust() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("abi_layout");
-    run(Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"])
-        .arg("-I")
-        .arg(root())
-        .arg("-o")
-        .arg(&program)
-        .arg(root().join("tests/c/abi_layout.c")));
-    let printed = run(&mut Command::new(&program));
+    let mut compiler = compiler(&["-std=c11", "-pedantic"]);
+    let _silent = text(compiler.arg("-o").arg(&program).arg(root().join("tests/abi/layout.c")));
+    let printed = text(&mut Command::new(&program));
 
     let c: BTreeSet<String> = printed.lines().map(str::to_owned).collect();
     let rust: BTreeSet<String> = FACTS
@@ -55,10 +41,6 @@ fn the_header_is_clean_c_and_cpp() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let source = directory.path().join("include.c");
         std::fs::write(&source, "#include \"wrapper.h\"\n#include \"wrapper.h\"\n").expect("write");
-        run(Command::new("cc")
-            .args(arguments)
-            .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"])
-            .arg(root())
-            .arg(&source));
+        let _silent = text(compiler(&arguments).args(["-pedantic", "-fsyntax-only"]).arg(&source));
     }
 }

@@ -1,15 +1,13 @@
 //! GPU work timed by CUPTI, from the launch to the row in the archive: real NCCL on the stand-in for a GPU with the
-//! double of libcupti, a recorded job on four GPUs, and what is said where CUPTI cannot be had.
+//! double of libcupti, and what is said where CUPTI cannot be had.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::{four_gpu_stream, nccl_library};
-use whole_plugin::process::{run, run_within};
+use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 /// The double under a name that the loader looks for.
@@ -33,37 +31,17 @@ fn report(path: &Path) -> BTreeMap<String, u64> {
     counts
 }
 
-/// A count of GPU work among the archive's properties; those that are 0 are left out.
-fn count(properties: &BTreeMap<String, String>, name: &str) -> u64 {
-    let value = properties.get(&format!("NCCL::GPU::{name}"));
-    value.map_or(0, |value| value.trim().parse().expect("a number"))
-}
-
 /// Real NCCL with these variables: two processes of two threads.
-fn nccl_job(scratch: &Scratch, library: &Path, variables: &[(&str, &str)]) -> Command {
-    let mut job = scratch.plain(built::nccl_otf2());
-    job.arg("run").arg("--out").arg(scratch.out()).arg("--");
-    job.arg(built::nccl_host()).arg("--lib").arg(library);
-    job.args(["--procs", "2", "--threads", "2", "--rounds", "2"]);
-    job.args(["--ops", "allreduce,sendrecv,group,graph"]);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    let folder = scratch.path().join("cupti");
-    job.env("LD_LIBRARY_PATH", folder);
+fn nccl_job(scratch: &Scratch, release: &str, variables: &[(&str, &str)]) -> Option<Command> {
+    let operations = ["--procs", "2", "--threads", "2", "--rounds", "2", "--ops", "allreduce,sendrecv,group,graph"];
+    let mut job = scratch.run_nccl(release, &[], &operations)?;
+    job.env("LD_LIBRARY_PATH", scratch.path().join("cupti"));
     job.envs(variables.iter().copied());
-    job
-}
-
-fn no_faults(archive: &Archive) {
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
-    archive.validate();
+    Some(job)
 }
 
 /// Every kernel that NCCL launched is joined to its launch; those of graphs are known by their names.
 fn all_are_joined(version: &str, level: &str) {
-    let Some(library) = nccl_library(version) else {
-        return;
-    };
     let scratch = Scratch::new();
     // Found by its name, after the mapped ones.
     libcupti(&scratch);
@@ -75,12 +53,14 @@ fn all_are_joined(version: &str, level: &str) {
         ("FAKECUPTI_API", level),
         ("FAKECUPTI_REPORT", counted.to_str().expect("UTF-8")),
     ];
-    let ended = run_within(Duration::from_secs(120), &mut nccl_job(&scratch, &library, &variables)).with_code(0);
-    let archive = scratch.archive();
-    no_faults(&archive);
+    let Some(mut job) = nccl_job(&scratch, version, &variables) else {
+        return;
+    };
+    let ended = run(&mut job).with_code(0);
+    let archive = scratch.sound_archive();
     let properties = archive.properties();
     let (counted, driven) = (report(&counted), report(&driven));
-    let count = |name| count(&properties, name);
+    let count = |name| archive.gpu_count(name);
     assert_eq!(properties["NCCL::GPU::BACKEND"], "cupti", "{ended}");
     assert_eq!(properties["NCCL::GPU::NOTICES"].lines().count(), 1);
     let ran = count("LAUNCHES") - count("CAPTURED");
@@ -115,89 +95,26 @@ fn all_are_joined(version: &str, level: &str) {
 }
 
 #[test]
-fn nccl_2_28_with_the_functions_of_the_process() {
+fn kernels_of_nccl_are_joined() {
+    // The functions of the process, then those of a subscriber.
     all_are_joined("2.28.9", "22");
-}
-
-#[test]
-fn nccl_2_32_with_the_functions_of_a_subscriber() {
     all_are_joined("2.32.3", "130500");
-}
-
-/// The job that was recorded on four GPUs, with the driver's stand-in and the double, at its own pace.
-fn replayed(scratch: &Scratch, stream: PathBuf) -> Archive {
-    let cupti = libcupti(scratch);
-    let mut replay = scratch.replay(&[stream]);
-    replay.args(["--speed", "recorded", "--cupti"]).arg(&cupti);
-    replay.env("LD_PRELOAD", built::fake_gpu());
-    replay.env("NCCL_OTF2_GPU", "cupti");
-    replay.env("NCCL_OTF2_CUPTI_LIB", &cupti);
-    let _ended = run(&mut replay).with_code(0);
-    scratch.archive()
-}
-
-#[test]
-fn four_recorded_kernels_are_on_four_streams_of_four_gpus() {
-    let Some(stream) = four_gpu_stream() else {
-        return;
-    };
-    let scratch = Scratch::new();
-    let archive = replayed(&scratch, stream);
-    archive.validate();
-    let properties = archive.properties();
-    assert_eq!(count(&properties, "LAUNCHES"), 4);
-    assert_eq!(count(&properties, "KERNELS_JOINED"), 4);
-    let definitions = archive.definitions();
-    let rows: BTreeMap<&str, (&str, &str)> = definitions
-        .lines()
-        .filter(|line| line.starts_with("LOCATION ") && line.contains("\"CUDA stream "))
-        .map(|line| {
-            let number = line.split_whitespace().nth(1).expect("a number");
-            let mut texts = line.split('"').skip(1).step_by(2);
-            let (stream, gpu) = (texts.next().expect("a name"), texts.next().expect("a group"));
-            (number, (stream, gpu.split(" [").next().expect("a name")))
-        })
-        .collect();
-    let expected = BTreeSet::from([
-        ("CUDA stream 58", "GPU 0"),
-        ("CUDA stream 59", "GPU 1"),
-        ("CUDA stream 60", "GPU 2"),
-        ("CUDA stream 61", "GPU 3"),
-    ]);
-    assert_eq!(rows.values().copied().collect::<BTreeSet<_>>(), expected);
-    // One kernel each, under the id of its own launch.
-    let events = archive.events();
-    let lines: Vec<&str> = events.lines().collect();
-    let mut ids = BTreeSet::new();
-    let mut rows_with_kernels = BTreeSet::new();
-    for pair in lines.windows(2) {
-        let words: Vec<&str> = pair[0].split_whitespace().collect();
-        if words.first() == Some(&"ENTER") && rows.contains_key(words[1]) {
-            assert!(pair[0].contains("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), "{}", pair[0]);
-            let (_, id) = pair[1].split_once("\"nccl.external_correlation\"").expect("an id");
-            ids.insert(id.split(';').nth(2).expect("a value").split(')').next());
-            rows_with_kernels.insert(words[1]);
-        }
-    }
-    assert_eq!((ids.len(), rows_with_kernels.len()), (4, 4), "{rows:?}");
 }
 
 /// A job with a CUPTI that cannot be used: it is done by events, and one line says why and what to do.
 fn cupti_is_refused(variables: &[(&str, &str)], words: &[&str]) {
-    let Some(library) = nccl_library("2.28.9") else {
-        return;
-    };
     let scratch = Scratch::new();
     libcupti(&scratch);
     let mut all = vec![("NCCL_OTF2_GPU", "cupti")];
     all.extend(variables);
-    let mut job = nccl_job(&scratch, &library, &all);
-    let ended = run_within(Duration::from_secs(120), &mut job).with_code(0);
-    let archive = scratch.archive();
-    no_faults(&archive);
+    let Some(mut job) = nccl_job(&scratch, "2.28.9", &all) else {
+        return;
+    };
+    let ended = run(&mut job).with_code(0);
+    let archive = scratch.sound_archive();
     let properties = archive.properties();
     assert_eq!(properties["NCCL::GPU::BACKEND"], "events", "{ended}");
-    assert!(count(&properties, "LAUNCHES") > 0);
+    assert!(archive.gpu_count("LAUNCHES") > 0);
     // One line in each of the two processes.
     let said: Vec<&str> =
         ended.stderr.lines().filter(|line| line.starts_with("nccl-otf2: GPU work is timed by CUDA events")).collect();
@@ -209,28 +126,20 @@ fn cupti_is_refused(variables: &[(&str, &str)], words: &[&str]) {
 }
 
 #[test]
-fn cupti_that_another_tool_has() {
+fn cupti_that_cannot_be_used_is_replaced_by_events() {
     cupti_is_refused(
         &[("FAKECUPTI_API", "130500"), ("FAKECUPTI_TAKEN", "Another")],
         &["(39)", "CUPTI for Another", "run without the other tool"],
     );
-}
-
-#[test]
-fn cupti_that_is_newer_than_the_driver() {
     cupti_is_refused(
         &[("FAKECUPTI_API", "24"), ("FAKECUPTI_INIT", "15")],
         &["CUPTI_ERROR_NOT_INITIALIZED (15)", "newer than the GPU driver"],
     );
-}
-
-#[test]
-fn cupti_that_is_not_there() {
     cupti_is_refused(&[("NCCL_OTF2_CUPTI_LIB", "/nowhere/libcupti.so.12")], &["/nowhere/libcupti.so.12"]);
 }
 
 #[test]
-fn a_communicator_without_a_device_changes_no_way() {
+fn a_communicator_without_a_device_changes_no_backend() {
     let scratch = Scratch::new();
     let cupti = libcupti(&scratch);
     for (wish, says) in [

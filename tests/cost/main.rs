@@ -2,13 +2,15 @@
 //!
 //! Times are measured by `plugin-host bench` and `cargo bench`, on machines that are quiet.
 
+mod hot_path;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use whole_plugin::built;
 use whole_plugin::machine::{has, skip};
-use whole_plugin::process::run_within;
+use whole_plugin::process::{run, run_within};
 use whole_plugin::scratch::Scratch;
 
 /// Most instructions a callback may take on average, everything recorded. When this was written 165 were measured
@@ -45,7 +47,7 @@ fn count(plugin: &Path, mode: &str, finalize: &str, iterations: u32) -> (f64, f6
         .env("NCCL_OTF2_MODE", mode)
         .env("NCCL_OTF2_FLIGHT_SIZE", "8M")
         .env("NCCL_OTF2_FINALIZE", finalize);
-    let ended = run_within(Duration::from_secs(120), &mut command).with_code(0);
+    let ended = run(&mut command).with_code(0);
     let number = |text: &str, before: &str, after: &str| -> f64 {
         let from = text.find(before).unwrap_or_else(|| panic!("no {before:?}: {ended}")) + before.len();
         let rest = &text[from..];
@@ -93,19 +95,19 @@ const MOST_OF_LAUNCH_BY_CUPTI: f64 = 470.0;
 /// Fewer launches than there are events at first: so each is timed, however slow the worker is here.
 const LAUNCHES: [u32; 2] = [50, 450];
 
-/// A library that does nothing, made of a file of `tests/c`.
+/// A library that does nothing, made of a file beside this one.
 fn quick(scratch: &Scratch, source: &str, name: &str) -> PathBuf {
     let library = scratch.path().join(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library);
     compiler.arg(format!("-Wl,-soname,{name}"));
-    compiler.arg(built::root().join("tests/c").join(source));
-    let _ = run_within(Duration::from_secs(60), &mut compiler).with_code(0);
+    compiler.arg(built::root().join("tests/cost").join(source));
+    let _ = run(&mut compiler).with_code(0);
     library
 }
 
 /// Instructions of the thread that has the most, which is the one that calls.
-fn of_calling_thread(plugin: &Path, way: &str, launches: u32) -> f64 {
+fn of_calling_thread(plugin: &Path, backend: &str, launches: u32) -> f64 {
     let scratch = Scratch::new();
     let driver = quick(&scratch, "quick_driver.c", "libcuda.so.1");
     let cupti = quick(&scratch, "quick_cupti.c", "libcupti.so.12");
@@ -116,10 +118,10 @@ fn of_calling_thread(plugin: &Path, way: &str, launches: u32) -> f64 {
     command.args(["--no-timing", "--no-compare", "--iterations", &launches.to_string()]);
     command
         .env("LD_PRELOAD", driver)
-        .env("NCCL_OTF2_GPU", way)
+        .env("NCCL_OTF2_GPU", backend)
         .env("NCCL_OTF2_CUPTI_LIB", cupti)
         .env("NCCL_OTF2_FINALIZE", "offline");
-    let _ = run_within(Duration::from_secs(120), &mut command).with_code(0);
+    let _ = run(&mut command).with_code(0);
     let files = std::fs::read_dir(scratch.path()).expect("the folder");
     files
         .filter_map(|file| {
@@ -143,16 +145,16 @@ fn timing_a_launch_takes_few_instructions() {
     }
     let plugin = optimised_plugin();
     let [few, many] = LAUNCHES;
-    let of_launch = |way: &str| {
-        let more = of_calling_thread(&plugin, way, many) - of_calling_thread(&plugin, way, few);
+    let of_launch = |backend: &str| {
+        let more = of_calling_thread(&plugin, backend, many) - of_calling_thread(&plugin, backend, few);
         more / f64::from(many - few)
     };
     let off = of_launch("off");
-    for (way, most) in [("events", MOST_OF_LAUNCH), ("cupti", MOST_OF_LAUNCH_BY_CUPTI)] {
-        let timing = of_launch(way) - off;
-        eprintln!("{way}: {timing:.1} instructions a launch");
-        assert!(timing > 50.0, "{way}: nothing can be timed with {timing:.1} instructions");
-        assert!(timing < most, "{way}: {timing:.1} instructions a launch are too many: the bound is {most}");
+    for (backend, most) in [("events", MOST_OF_LAUNCH), ("cupti", MOST_OF_LAUNCH_BY_CUPTI)] {
+        let timing = of_launch(backend) - off;
+        eprintln!("{backend}: {timing:.1} instructions a launch");
+        assert!(timing > 50.0, "{backend}: nothing can be timed with {timing:.1} instructions");
+        assert!(timing < most, "{backend}: {timing:.1} instructions a launch are too many: the bound is {most}");
     }
 }
 

@@ -3,9 +3,7 @@
 use nccl_events::gpu::Backend;
 use nccl_events::gpu::GpuCount;
 
-mod run;
-
-use run::{Process, Run, run};
+use crate::run::{Process, Run, run};
 
 const TIMED: (&str, &str) = ("NCCL_OTF2_GPU", "events");
 

@@ -1,0 +1,102 @@
+//! The regions of an archive with everything resolved, as tests look for them.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use otf2::{AttributeRef, AttributeValue, Definitions, EventKind, LocationGroupRef, LocationRef, LocationType};
+
+use crate::archive::Archive;
+
+/// From an enter to its leave.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// The region's name.
+    pub name: String,
+    /// The name of the location.
+    pub location: String,
+    /// What the location is.
+    pub location_type: LocationType,
+    /// The group of the location.
+    pub group: LocationGroupRef,
+    /// When it was entered.
+    pub start_ns: u64,
+    /// When it was left.
+    pub end_ns: u64,
+    /// The attributes of the enter, then those of the leave.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Region {
+    /// The text of an attribute.
+    #[must_use]
+    pub fn text(&self, attribute: &str) -> Option<&str> {
+        self.attributes.get(attribute).map(String::as_str)
+    }
+
+    /// The number of an attribute.
+    #[must_use]
+    pub fn number(&self, attribute: &str) -> Option<u64> {
+        self.text(attribute).map(|text| text.parse().unwrap_or_else(|error| panic!("{attribute}: {error}: {self:?}")))
+    }
+}
+
+fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]) -> BTreeMap<String, String> {
+    let text = |string| definitions.string(string).expect("defined").to_owned();
+    let named = list.iter().map(|(attribute, value)| {
+        let value = match *value {
+            AttributeValue::String(string) => text(string),
+            AttributeValue::U8(number) => number.to_string(),
+            AttributeValue::U16(number) => number.to_string(),
+            AttributeValue::U32(number) => number.to_string(),
+            AttributeValue::U64(number) => number.to_string(),
+            AttributeValue::I32(number) => number.to_string(),
+            AttributeValue::I64(number) => number.to_string(),
+            other => format!("{other:?}"),
+        };
+        (text(definitions.attributes[attribute].name), value)
+    });
+    named.collect()
+}
+
+impl Archive {
+    /// The archive, as this project's reader opens it.
+    #[must_use]
+    pub fn reader(&self) -> otf2::Archive {
+        otf2::Archive::open(self.anchor()).unwrap_or_else(|error| panic!("{}: {error}", self.anchor().display()))
+    }
+
+    /// All regions in the order in which they are left.
+    #[must_use]
+    pub fn regions(&self) -> Vec<Region> {
+        let archive = self.reader();
+        let definitions = archive.definitions().expect("definitions");
+        let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
+        let text = |string| definitions.string(string).expect("defined").to_owned();
+        let mut open: BTreeMap<LocationRef, Vec<(u64, BTreeMap<String, String>)>> = BTreeMap::new();
+        let mut regions = Vec::new();
+        let take = |location, event: otf2::Event| {
+            let said = attributes(&definitions, &event.attributes);
+            match event.kind {
+                EventKind::Enter(_) => open.entry(location).or_default().push((event.time, said)),
+                EventKind::Leave(region) => {
+                    let (start_ns, mut attributes) = open.entry(location).or_default().pop().expect("entered");
+                    attributes.extend(said);
+                    let location = &definitions.locations[&location];
+                    regions.push(Region {
+                        name: text(definitions.regions[&region].name),
+                        location: text(location.name),
+                        location_type: location.location_type,
+                        group: location.group,
+                        start_ns,
+                        end_ns: event.time,
+                        attributes,
+                    });
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        };
+        archive.for_each_event(&locations, take).expect("events");
+        regions
+    }
+}
