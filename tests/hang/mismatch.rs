@@ -2,14 +2,9 @@
 //! nothing is said where all is as it should be.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
-use whole_plugin::process::{Running, run, start};
+use whole_plugin::process::{LIMIT, Running, start};
 use whole_plugin::scratch::Scratch;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A collective as NCCL 2.28 and later tell of it: the call, and what is enqueued for it.
 fn call(func: &str, count: u64, datatype: &str, more: &str) -> String {
@@ -36,16 +31,8 @@ fn job(table: u32, ranks: &[String]) -> Scratch {
     let scratch = Scratch::new();
     let size = ranks.len();
     let begin = |rank: usize, script: &String| {
-        let name = format!("rank{rank}");
         let script = format!("init c id=7 name=world ranks={size} rank={rank}\n{script}");
-        std::fs::write(scratch.path().join(&name), script).expect("write the script");
-        let mut command = scratch.command(built::plugin_host());
-        command.args(["script", &name, "--table", &table.to_string(), "--plugin"]);
-        command.arg(built::plugin());
-        command.env("NCCL_OTF2_EVENTS", "full");
-        command.env("RANK", rank.to_string());
-        command.env("WORLD_SIZE", size.to_string());
-        start(&mut command)
+        start(scratch.rank(rank, size, &script).args(["--table", &table.to_string()]))
     };
     let running = ranks.iter().enumerate();
     let running: Vec<Running> = running.map(|(rank, script)| begin(rank, script)).collect();
@@ -220,48 +207,42 @@ fn where_records_are_lost_nothing_is_claimed() {
     assert_ne!(begun, lost);
     std::fs::write(path, begun).expect("written");
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
-    let _finalized = run(scratch.plain(built::nccl_otf2()).arg("finalize").arg(scratch.out()));
     let said = said(&scratch);
     assert_eq!(said.rules, ["C20"], "{said:#?}");
     assert_eq!(said.properties["MATCHING_UNKNOWN::LIST"], "world: rank 2: records were lost");
     assert_eq!(said.properties.len(), 2, "{said:#?}");
 }
 
+/// NCCL of a release with one communicator, recorded and finalized. None where there is no such library.
+fn nccl(release: &str, arguments: &[&str], code: impl FnOnce(Option<i32>) -> bool) -> Option<Said> {
+    let scratch = Scratch::new();
+    let mut job = scratch.nccl(release, &[&["--name", "world"], arguments].concat())?;
+    let ended = start(&mut job).wait(2 * LIMIT);
+    assert!(code(ended.status.code()), "{ended}");
+    Some(said(&scratch))
+}
+
 /// NCCL itself: everything it can do, on hosts of their own and not, is no mismatch.
 #[test]
 fn nccl_itself_gives_no_false_alarm() {
+    let hosts = ["--exact", "--procs", "2", "--threads", "3", "--hosts"];
+    let arguments = [&hosts[..], &["--ops", "all,graph", "--rounds", "1", "--count", "1000"]].concat();
     for release in ["2.27.7", "2.30.7"] {
-        let Some(library) = nccl_library(release) else {
-            continue;
-        };
-        let scratch = Scratch::new();
-        let mut job = scratch.command(built::nccl_host());
-        job.arg("--lib").arg(library);
-        job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-        job.args(["--exact", "--procs", "2", "--threads", "3", "--hosts"]);
-        job.args(["--ops", "all,graph", "--rounds", "1", "--count", "1000"]);
-        job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-        let _ended = start(&mut job).wait(2 * LIMIT).with_code(0);
-        assert_eq!(said(&scratch), Said::default(), "NCCL {release}");
+        if let Some(said) = nccl(release, &arguments, |code| code == Some(0)) {
+            assert_eq!(said, Said::default(), "NCCL {release}");
+        }
     }
 }
 
-/// NCCL itself: a rank that never makes the last call.
+/// NCCL itself: a rank that never makes the last call, until the job is given up, which is late enough for a busy
+/// machine to come to where it hangs.
 #[test]
 fn nccl_itself_leaves_a_rank_behind() {
-    let Some(library) = nccl_library("2.28.9") else {
+    let arguments = ["--exact", "--procs", "2", "--threads", "2", "--ops", "one", "--rounds", "3"];
+    let arguments = [&arguments[..], &["--skip-last", "2", "--timeout", "30"]].concat();
+    let Some(said) = nccl("2.28.9", &arguments, |code| code == Some(124)) else {
         return;
     };
-    let scratch = Scratch::new();
-    let mut job = scratch.command(built::nccl_host());
-    job.arg("--lib").arg(library);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--exact", "--procs", "2", "--threads", "2", "--name", "world"]);
-    job.args(["--ops", "one", "--rounds", "3", "--skip-last", "2", "--timeout", "20"]);
-    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-    // Long enough that a busy machine comes to where it hangs.
-    let _killed = start(&mut job).wait(LIMIT).with_code(124);
-    let said = said(&scratch);
     assert_eq!(said.properties["RANKS_BEHIND::LIST"], "world: rank 2 ended after 2 of 3 collectives");
     assert_eq!(said.rules, ["C19"], "{said:#?}");
 }
@@ -269,18 +250,10 @@ fn nccl_itself_leaves_a_rank_behind() {
 /// NCCL itself: a rank that names another number of elements. NCCL hangs, or reduces what it has.
 #[test]
 fn nccl_itself_lets_ranks_call_different_collectives() {
-    let Some(library) = nccl_library("2.28.9") else {
+    let arguments = ["--procs", "2", "--threads", "2", "--ops", "one,mismatch", "--timeout", "30"];
+    let Some(said) = nccl("2.28.9", &arguments, |_| true) else {
         return;
     };
-    let scratch = Scratch::new();
-    let mut job = scratch.command(built::nccl_host());
-    job.arg("--lib").arg(library);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--procs", "2", "--threads", "2", "--name", "world"]);
-    job.args(["--ops", "one,mismatch", "--timeout", "20"]);
-    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-    let _ended = start(&mut job).wait(LIMIT);
-    let said = said(&scratch);
     let line = &said.properties["MISMATCH::COUNT::LIST"];
     let what = "world: collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
     assert!(line.starts_with(what), "{line}");

@@ -94,17 +94,29 @@ impl Scratch {
     /// `plugin-host` running a script, with the plugin that was built.
     #[must_use]
     pub fn script(&self, text: &str) -> Command {
-        self.script_with(&built::plugin(), text)
+        self.named_script("script", text, &built::plugin())
     }
 
     /// The same with another plugin.
     #[must_use]
     pub fn script_with(&self, plugin: &Path, text: &str) -> Command {
-        let file = self.path().join("script");
-        std::fs::write(&file, text).expect("write the script");
+        self.named_script("script", text, plugin)
+    }
+
+    /// The same of one rank of several, as a launcher starts it.
+    #[must_use]
+    pub fn rank(&self, rank: usize, ranks: usize, text: &str) -> Command {
+        let mut command = self.named_script(&format!("rank{rank}"), text, &built::plugin());
+        command.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.to_string());
+        command
+    }
+
+    /// `plugin-host` running a script from a file of this name.
+    #[must_use]
+    pub fn named_script(&self, name: &str, text: &str, plugin: &Path) -> Command {
+        std::fs::write(self.path().join(name), text).expect("write the script");
         let mut command = self.command(built::plugin_host());
-        command.arg("script").arg("script");
-        command.arg("--plugin").arg(plugin);
+        command.args(["script", name, "--plugin"]).arg(plugin);
         command.env("NCCL_OTF2_EVENTS", "full");
         command
     }

@@ -1,0 +1,7 @@
+//! Ranks that do not do the same: what `nccl-otf2 hang` says of jobs that wait for ever, and what the archive says of
+//! calls that differ.
+
+mod flight;
+mod job;
+mod live;
+mod mismatch;
