@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use whole_plugin::process::run;
-use whole_plugin::{built, scratch::Scratch};
+use whole_plugin::scratch::Scratch;
 
 /// A job of one rank, with callbacks after its end.
 const WITH_LATE_CALLBACKS: &str = "
@@ -20,12 +20,8 @@ stop op
 ";
 
 fn said(scratch: &Scratch) -> (Value, String) {
-    let mut info = scratch.plain(built::nccl_otf2());
-    info.args(["info", "--json"]).arg(scratch.out());
-    let json = run(&mut info).with_code(0).stdout;
-    let mut info = scratch.plain(built::nccl_otf2());
-    info.arg("info").arg(scratch.out());
-    let text = run(&mut info).with_code(0).stdout;
+    let json = run(scratch.tool(&["info", "--json"]).arg(scratch.out())).with_code(0).stdout;
+    let text = run(scratch.tool(&["info"]).arg(scratch.out())).with_code(0).stdout;
     (serde_json::from_str(&json).expect("JSON"), text)
 }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
 
 use journal::clock::{self, ClockPair, TickSource};
 use otf2::verbatim::Definition;
@@ -13,9 +12,7 @@ use otf2::{
     LocationRef, RegionRef, StringRef, SystemTreeNodeRef,
 };
 use whole_plugin::archive::Archive as Judged;
-use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
-use whole_plugin::process::{run, run_within};
+use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 /// What Score-P calls a timer, and what it shows.
@@ -175,23 +172,15 @@ fn times(archive: &Archive) -> BTreeMap<String, Vec<u64>> {
 
 #[test]
 fn events_are_where_the_clocks_of_this_machine_say() {
-    let Some(library) = nccl_library("2.28.9") else {
-        return;
-    };
     let scratch = Scratch::new();
     let source = clock::select();
     let before = ClockPair::read();
-    let mut job = scratch.plain(built::nccl_otf2());
-    job.args(["run", "--out"])
-        .arg(scratch.out())
-        .arg("--")
-        .arg(built::nccl_host())
-        .arg("--lib")
-        .arg(&library)
-        .args(["--procs", "2", "--threads", "1", "--exact"])
-        .args(["--rounds", "2", "--count", "1000", "--ops", "allreduce,broadcast"])
-        .arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    let _ended = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let arguments = ["--procs", "2", "--threads", "1", "--exact", "--rounds", "2", "--count", "1000"];
+    let arguments = [&arguments[..], &["--ops", "allreduce,broadcast"]].concat();
+    let Some(mut job) = scratch.run_nccl("2.28.9", &[], &arguments) else {
+        return;
+    };
+    let _ended = run(&mut job).with_code(0);
     let pairs = [before, ClockPair::read()];
     let ours = open(&scratch.out());
     let processes = processes(&ours);
@@ -209,13 +198,11 @@ fn events_are_where_the_clocks_of_this_machine_say() {
         let scorep = scratch.path().join(name);
         let merged = scratch.path().join(format!("{name}-merged"));
         write_scorep(&scorep, timer, &processes, &pairs);
-        let mut merge = scratch.plain(built::nccl_otf2());
-        merge.arg("merge").arg(&scorep).arg(scratch.out()).arg("-o").arg(&merged);
+        let mut merge = scratch.tool(&["merge"]);
+        merge.arg(&scorep).arg(scratch.out()).arg("-o").arg(&merged);
         let said = run(&mut merge).with_code(0);
         assert!(said.stdout.contains("host and process id"), "{said}");
-        let judged = Judged::open(&merged);
-        let _report = judged.check();
-        judged.validate();
+        Judged::open(&merged).sound();
         let merged = times(&open(&merged));
         let [first, last] = pairs.each_ref().map(|pair| i128::from(shows(pair)));
         let [from, to] = pairs.each_ref().map(|pair| i128::from(pair.monotonic_ns));

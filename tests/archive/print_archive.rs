@@ -1,12 +1,11 @@
 //! What `nccl-otf2 print` shows of an archive: the records that are wanted, in the order of time, for people and for
-//! programs. That nothing of a record is wrong or missing is for `tests/readers.rs`.
+//! programs. That nothing of a record is wrong or missing is for `readers.rs`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
-use whole_plugin::machine::nccl_library;
-use whole_plugin::process::{Ended, run, run_within};
+use whole_plugin::machine::two_process_streams;
+use whole_plugin::process::{Ended, run};
 use whole_plugin::{built, scratch::Scratch};
 
 /// Two communicators in one process; the sends go to a rank that nobody recorded.
@@ -43,9 +42,7 @@ fn recorded() -> Scratch {
 }
 
 fn print(scratch: &Scratch, path: &Path, options: &[&str]) -> Ended {
-    let mut command = scratch.plain(built::nccl_otf2());
-    command.arg("print").arg(path).args(options);
-    run(&mut command)
+    run(scratch.tool(&["print"]).arg(path).args(options))
 }
 
 /// The lines below the heads of the columns.
@@ -71,14 +68,14 @@ fn times(records: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn records_come_in_the_order_of_time_over_all_rows() {
+fn records_come_in_the_order_of_time_over_all_locations() {
     let scratch = recorded();
     let records = records(&scratch, &scratch.out(), &[]);
     assert!(times(&records).is_sorted());
-    let rows: std::collections::BTreeSet<&str> =
+    let locations: std::collections::BTreeSet<&str> =
         records.iter().filter_map(|record| record["location"].as_str()).collect();
     // A thread, two communicators, a net location and a step location.
-    assert_eq!(rows.len(), 5, "{rows:?}");
+    assert_eq!(locations.len(), 5, "{locations:?}");
     let of_anchor = print(&scratch, &scratch.out().join("traces.otf2"), &["--json"]).with_code(0);
     assert_eq!(of_anchor.stdout.lines().count(), records.len());
     assert_eq!(lines(&scratch, &[]).len(), records.len());
@@ -166,7 +163,7 @@ fn a_low_limit_of_open_files_is_raised() {
     let scratch = recorded();
     let all = lines(&scratch, &[]);
     let mut shell = scratch.plain("sh");
-    // Less than there are rows.
+    // Fewer than there are locations.
     shell.args(["-c", "ulimit -Sn 6 && exec \"$0\" print out"]);
     shell.arg(built::nccl_otf2());
     let printed = run(&mut shell).with_code(0).stdout;
@@ -177,9 +174,7 @@ fn a_low_limit_of_open_files_is_raised() {
 fn what_cannot_be_printed_says_why() {
     let scratch = recorded();
     let parts = scratch.out().join("parts");
-    let mut both = scratch.plain(built::nccl_otf2());
-    both.arg("print").arg(scratch.out()).arg(&parts);
-    let said = run(&mut both).with_code(2).stderr;
+    let said = run(scratch.tool(&["print"]).arg(scratch.out()).arg(&parts)).with_code(2).stderr;
     assert!(said.contains("an archive has all processes already"), "{said}");
     let events = std::fs::read_dir(scratch.out().join("traces")).expect("the event files");
     let mut files: Vec<PathBuf> = events.map(|entry| entry.expect("a file").path()).collect();
@@ -200,17 +195,8 @@ fn what_cannot_be_printed_says_why() {
 
 #[test]
 fn journals_of_processes_are_put_together() {
-    let Some(library) = nccl_library("2.28.9") else {
-        return;
-    };
     let scratch = Scratch::new();
-    let mut job = scratch.plain(built::nccl_otf2());
-    job.args(["run", "--keep-journal", "--out"]).arg(scratch.out());
-    job.arg("--plugin").arg(built::plugin()).arg("--");
-    job.arg(built::nccl_host()).arg("--lib").arg(library);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--procs", "2", "--threads", "1", "--ops", "allreduce"]);
-    let _ran = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let _replayed = run(scratch.replay(&two_process_streams()).env("NCCL_OTF2_KEEP_JOURNAL", "1")).with_code(0);
     let parts = scratch.out().join("parts");
     let together = print(&scratch, &parts, &["--json"]).with_code(0).stdout;
     let mut apart = 0;

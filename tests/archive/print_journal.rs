@@ -1,14 +1,13 @@
 //! What `nccl-otf2 print --json` says of a journal is a stream that replays to the same journal.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use serde_json::Value;
 use whole_plugin::kinds::KINDS;
-use whole_plugin::machine::{four_gpu_stream, nccl_library, two_process_streams};
-use whole_plugin::process::{run, run_within};
-use whole_plugin::{built, scratch::Scratch};
+use whole_plugin::machine::{four_gpu_stream, two_process_streams};
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
 
 /// A release that has every kind.
 const HIGHEST: [&str; 2] = ["--nccl", "23103"];
@@ -18,9 +17,7 @@ const EVERYTHING: &str = include_str!("../support/everything.script");
 
 /// The stream of the one process in a job's directory.
 fn print(scratch: &Scratch, out: &Path) -> String {
-    let mut command = scratch.plain(built::nccl_otf2());
-    command.args(["print", "--json"]).arg(out);
-    run(&mut command).with_code(0).stdout
+    run(scratch.tool(&["print", "--json"]).arg(out)).with_code(0).stdout
 }
 
 /// Replays a stream, and prints what was recorded of it.
@@ -132,7 +129,7 @@ fn every_kind_comes_round() {
     same_stream(&first, &second);
 }
 
-/// What the plugin was told and what it printed: the details of the events, whatever their order.
+/// What the plugin was passed and what it printed: the details of the events, whatever their order.
 fn details(stream: &str) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for line in stream.lines() {
@@ -155,37 +152,11 @@ fn recorded_streams_come_round() {
     for recorded in two_process_streams().into_iter().chain(four_gpu_stream()) {
         let scratch = Scratch::new();
         let first = replay_and_print(&scratch, &recorded, &HIGHEST, "first");
-        let told = std::fs::read_to_string(&recorded).expect("read the recording");
-        assert_eq!(details(&told), details(&first), "{}", recorded.display());
+        let passed = std::fs::read_to_string(&recorded).expect("read the recording");
+        assert_eq!(details(&passed), details(&first), "{}", recorded.display());
         let stream = scratch.path().join("first.jsonl");
         std::fs::write(&stream, &first).expect("write the stream");
         let second = replay_and_print(&scratch, &stream, &HIGHEST, "second");
-        same_stream(&first, &second);
-    }
-}
-
-#[test]
-fn a_real_job_comes_round() {
-    let Some(library) = nccl_library("2.28.9") else {
-        return;
-    };
-    let scratch = Scratch::new();
-    let mut job = scratch.command(built::nccl_otf2());
-    job.args(["run", "--events", "full", "--out"]).arg(scratch.out());
-    job.arg("--plugin").arg(built::plugin()).arg("--");
-    job.arg(built::nccl_host()).args(["--fake-gpu", "--lib"]);
-    job.arg(library).args(["--procs", "2", "--threads", "1", "--ops", "allreduce,sendrecv", "--count", "1000"]);
-    job.env("NCCL_OTF2_KEEP_JOURNAL", "1");
-    let _ran = run_within(Duration::from_secs(120), &mut job).with_code(0);
-    let parts = std::fs::read_dir(scratch.out().join("parts")).expect("parts");
-    let parts: Vec<PathBuf> = parts.map(|part| part.expect("a part").path()).collect();
-    assert_eq!(parts.len(), 2);
-    for (number, part) in parts.iter().enumerate() {
-        let first = print(&scratch, part);
-        let stream = scratch.path().join(format!("{number}.jsonl"));
-        std::fs::write(&stream, &first).expect("write the stream");
-        let second =
-            replay_and_print(&scratch, &stream, &["--nccl", "22809", "--table", "5"], &format!("again-{number}"));
         same_stream(&first, &second);
     }
 }
@@ -197,9 +168,8 @@ fn what_is_not_selected_stays_away() {
     script.args(HIGHEST).env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _recorded = run(&mut script).with_code(0);
     let printed = |options: &[&str]| {
-        let mut command = scratch.plain(built::nccl_otf2());
-        command.arg("print").arg(scratch.out().join("parts")).args(options);
-        let text = run(&mut command).with_code(0).stdout;
+        let mut command = scratch.tool(&["print"]);
+        let text = run(command.arg(scratch.out().join("parts")).args(options)).with_code(0).stdout;
         let lines = text.lines().skip(1).filter(|line| !line.contains(" init "));
         let lines = lines.filter(|line| !line.ends_with(" finalize") && !line.contains(" GPU "));
         lines.map(str::to_owned).collect::<Vec<_>>()
@@ -221,8 +191,6 @@ fn what_is_not_selected_stays_away() {
     assert!(early.is_empty(), "{early:#?}");
     assert!(printed(&["--limit", "2"]).is_empty(), "the two lines are the inits");
 
-    let mut wrong = scratch.plain(built::nccl_otf2());
-    wrong.arg("print").arg(scratch.out()).args(["--kind", "Moon"]);
-    let said = run(&mut wrong).with_code(2).stderr;
+    let said = run(scratch.tool(&["print", "--kind", "Moon"]).arg(scratch.out())).with_code(2).stderr;
     assert!(said.contains("Moon") && said.contains("KernelPhase"), "{said}");
 }

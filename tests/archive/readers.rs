@@ -3,12 +3,11 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::archive::Archive;
-use whole_plugin::machine::{four_gpu_stream, nccl_library, python, two_process_streams};
-use whole_plugin::process::{Ended, run, run_within};
+use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
+use whole_plugin::process::{Ended, run};
 use whole_plugin::{built, scratch::Scratch};
 
 /// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
@@ -21,9 +20,7 @@ fn number(agreed: &Value, kind: &str) -> u64 {
 
 /// Writes the archive again with these options.
 fn rewrite(scratch: &Scratch, options: &[&str]) {
-    let mut finalize = scratch.plain(built::nccl_otf2());
-    finalize.arg("finalize").args(options).arg(scratch.out());
-    let _written = run(&mut finalize).with_code(0);
+    let _written = run(scratch.tool(&["finalize"]).args(options).arg(scratch.out())).with_code(0);
 }
 
 fn everything() -> Scratch {
@@ -72,19 +69,14 @@ fn recorded_jobs_read_the_same() {
 
 #[test]
 fn a_real_job_with_roots_messages_and_composites_reads_the_same() {
-    let (Some(library), Some(python)) = (nccl_library("2.28.9"), python()) else {
+    let Some(python) = python() else { return };
+    let scratch = Scratch::new();
+    let operations = "allreduce,broadcast,reduce,sendrecv,alltoall,calls28";
+    let arguments = ["--procs", "2", "--threads", "2", "--count", "1000", "--ops", operations];
+    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full", "--metrics", "all"], &arguments) else {
         return;
     };
-    let scratch = Scratch::new();
-    let mut job = scratch.plain(built::nccl_otf2());
-    job.args(["run", "--events", "full", "--out"]).arg(scratch.out());
-    job.args(["--metrics", "all"]);
-    job.arg("--plugin").arg(built::plugin()).arg("--");
-    job.arg(built::nccl_host()).arg("--lib").arg(library);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--procs", "2", "--threads", "2", "--count", "1000", "--ops"]);
-    job.arg("allreduce,broadcast,reduce,sendrecv,alltoall,calls28");
-    let _ran = run_within(Duration::from_secs(120), &mut job).with_code(0);
+    let _ran = run(&mut job).with_code(0);
     let agreed = scratch.archive().readers_agree(&python);
     // Four ranks: all-reduce, broadcast, reduce and all-to-all, at least.
     assert!(number(&agreed, "MpiCollectiveEnd") >= 16, "{agreed:#}");

@@ -23,11 +23,9 @@ fn one_process_with_four_gpus() {
     let _replayed = run(&mut scratch.replay(&[stream])).with_code(0);
 
     let archive = scratch.archive();
-    let report = archive.check();
+    let report = archive.sound();
     // Played faster than recorded, the GPU stamps contradict the host's times, and nothing else is wrong.
-    assert_eq!((&report["faults"], &report["remarks"]), (&0.into(), &1.into()), "{report}");
-    assert_eq!(report["findings"][0]["rule"], "T06", "{report}");
-    archive.validate();
+    assert_eq!((&report["remarks"], &report["findings"][0]["rule"]), (&1.into(), &"T06".into()), "{report}");
     for (kind, seen, written) in [
         ("GROUPAPI", 1, 1),
         ("COLLAPI", 4, 4),
@@ -74,10 +72,8 @@ fn two_processes(table: u32, rank_environment: bool) {
 
     let archive = scratch.archive();
     let before = files(&scratch.out());
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
+    let report = archive.sound();
     assert_eq!(report["processes"], 2, "{report}");
-    archive.validate();
     let properties = archive.properties();
     assert_eq!(properties["NCCL::TABLE"], format!("ncclProfiler_v{table}"));
     assert!(!properties.contains_key("NCCL::RANKS_MISSING"), "{properties:#?}");
@@ -142,11 +138,7 @@ fn files(directory: &Path) -> BTreeMap<String, (std::time::SystemTime, Vec<u8>)>
 }
 
 #[test]
-fn two_processes_make_one_archive_through_table_5() {
+fn two_processes_make_one_archive() {
     two_processes(5, false);
-}
-
-#[test]
-fn two_processes_make_one_archive_through_table_7() {
     two_processes(7, true);
 }
