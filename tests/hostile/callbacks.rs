@@ -4,7 +4,264 @@
 use whole_plugin::kinds::KINDS;
 use whole_plugin::scratch::Scratch;
 
-use crate::drive::{archive_of, archive_under};
+use crate::drive::archive_of;
+
+/// Callbacks as some release makes them, and what is counted of them in the archive.
+struct Case {
+    what: &'static str,
+    table: u32,
+    script: &'static str,
+    counts: &'static [(&'static str, u64)],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        what: "stops that come twice, states after the stop, handles that are not ours; from 2.28 on NCCL stops the \
+               handle of a finished call again with each call once the mask leaves out such events",
+        table: 7,
+        script: "
+            init c ranks=1 rank=0
+            start g GroupApi
+            start a CollApi parent=g func=AllReduce
+            stop a
+            start k KernelCh parent=g
+            stop k
+            state k KernelChStop args=NULL
+            stop g
+            mask 0
+            repeat 3 {
+                stop a
+            }
+            stop 0x1234567812345678
+            state 0x1234567812345678 ProxyOpInProgress
+            finalize 0x7f0012340000
+            finalize c",
+        counts: &[
+            ("STOPS_REPEATED", 3),
+            ("STOPS_WITHOUT_START", 1),
+            ("STATES_WITHOUT_START", 1),
+            ("COLLAPI::WRITTEN", 1),
+            ("KERNELCH::WRITTEN", 1),
+        ],
+    },
+    Case {
+        what: "callbacks after finalize: kernel channels are polled by a thread that outlives it in 2.28.9",
+        table: 7,
+        script: "
+            init c ranks=1 rank=0
+            start g GroupApi
+            start open CollApi parent=g func=AllReduce
+            start k KernelCh parent=open channel=0
+            stop g
+            finalize c
+            state k KernelChStop gpu_ns=5
+            stop k
+            stop open
+            state open GroupEndApiStart
+            start late KernelCh ctx=c parent=open
+            expect-handle NULL
+            state late KernelChStop
+            stop late
+            finalize c
+            finalize c",
+        counts: &[
+            ("GROUPAPI::WRITTEN", 1),
+            ("COLLAPI::UNFINISHED", 1),
+            ("KERNELCH::UNFINISHED", 1),
+            ("KERNELCH::SEEN", 1),
+        ],
+    },
+    Case {
+        what: "a context and a parent that are another process's, as with PXN, and in 2.23.4 without",
+        table: 6,
+        script: "
+            init c ranks=1 rank=0
+            start p ProxyOp ctx=0x7f0012340000 parent=0x55aa00001000 pid=4242 channel=0 peer=1 steps=1 is_send=1
+            expect-handle non-NULL
+            start s ProxyStep ctx=0x7f0012340000 parent=p step=0
+            stop s
+            stop p
+            finalize c",
+        counts: &[("PROXYOP::WRITTEN", 1), ("PROXYSTEP::WRITTEN", 1), ("FOREIGN", 2)],
+    },
+    Case {
+        what: "the same where nobody says of which process the parent is",
+        table: 1,
+        script: "
+            init c
+            start p ProxyOp ctx=0x7f0012340000 channel=0 peer=1 steps=1 is_send=1
+            start s ProxyStep ctx=0x7f0012340000 parent=p step=0
+            stop s
+            stop p
+            finalize 0x7f0012340000
+            finalize c",
+        counts: &[("PROXYOP::WRITTEN", 1), ("PROXYSTEP::WRITTEN", 1)],
+    },
+    Case {
+        what: "several communicators begin at once, and each writes the one mask of the process",
+        table: 4,
+        script: "
+            init c ranks=8 rank=0
+            expect-mask 0xff
+            parallel 4 {
+                init d%t id=%t ranks=1 rank=0
+                expect-mask 0xff
+            }
+            start x Coll ctx=c func=AllReduce count=1
+            stop x
+            finalize d0
+            finalize d1
+            finalize d2
+            finalize d3
+            finalize c",
+        counts: &[("COLL::WRITTEN", 1)],
+    },
+    Case {
+        what: "two communicators with one id: from 2.31 on NCCL forgets by the context what belongs to one that ends",
+        table: 7,
+        script: "
+            init a id=7 ranks=1 rank=0
+            init b id=7 ranks=1 rank=0
+            start x Coll ctx=a func=AllReduce count=1
+            stop x
+            finalize a
+            start y Coll ctx=b func=AllReduce count=1
+            stop y
+            finalize b",
+        counts: &[("COLL::WRITTEN", 2)],
+    },
+    Case {
+        what: "up to 2.27 NCCL starts no child of an event whose handle is NULL, so none ever is",
+        table: 3,
+        script: "
+            init c
+            repeat 8 {
+                start x%i Coll func=AllReduce count=1 sequence=%i
+                if x%i {
+                    start p ProxyOp parent=x%i channel=0 peer=1 steps=1 is_send=1
+                    stop p
+                }
+            }
+            repeat 8 {
+                stop x%i
+            }
+            finalize c",
+        counts: &[("COLL::SEEN", 8), ("PROXYOP::SEEN", 8)],
+    },
+    Case {
+        what: "up to 2.26 a step that receives is never stopped: its slot is used anew, or the operation ends",
+        table: 3,
+        script: "
+            init c
+            start x Coll func=AllReduce count=1
+            start p ProxyOp parent=x channel=0 peer=1 steps=20 is_send=0
+            repeat 20 {
+                start s ProxyStep parent=p step=%i
+                state s ProxyStepRecvWait
+            }
+            stop p
+            stop x
+            finalize c",
+        counts: &[("PROXYSTEP::SEEN", 20), ("PROXYSTEP::WRITTEN", 20)],
+    },
+    Case {
+        what: "groups without proxy operations, as within one process: what frees groups by these frees none",
+        table: 2,
+        script: "
+            init c
+            repeat 40 {
+                start g Group
+                start x Coll parent=g func=AllReduce count=1 sequence=%i
+                stop x
+                stop g
+            }
+            finalize c",
+        counts: &[("GROUP::WRITTEN", 40), ("COLL::WRITTEN", 40)],
+    },
+    Case {
+        what: "channels beyond what NCCL has: RCCL has up to 128, and the descriptor's field takes 256",
+        table: 5,
+        script: "
+            init c ranks=1 rank=0
+            start x Coll func=AllReduce count=1
+            repeat 4 {
+                start k KernelCh parent=x channel=%i
+                stop k
+            }
+            start k KernelCh parent=x channel=127
+            stop k
+            start l KernelCh parent=x channel=255
+            stop l
+            start p ProxyOp parent=x channel=127 peer=1 steps=1 is_send=1
+            stop p
+            stop x
+            finalize c",
+        counts: &[("KERNELCH::WRITTEN", 6), ("PROXYOP::WRITTEN", 1), ("UNKNOWN::SEEN", 0)],
+    },
+    Case {
+        what: "a number of channels that 2.28's shim for version 4 leaves unset",
+        table: 4,
+        script: "
+            init c ranks=2 rank=0
+            start x P2p func=Send count=1 datatype=ncclFloat32 peer=1 @60:1=0xcd
+            stop x
+            finalize c",
+        counts: &[("P2P::WRITTEN", 1)],
+    },
+    Case {
+        what: "times of a GPU that wrote none, or overran its ring: an end before the beginning",
+        table: 5,
+        script: "
+            init c ranks=1 rank=0
+            start x Coll func=AllReduce count=1
+            start a KernelCh parent=x channel=0 gpu_ns=1000
+            state a KernelChStop gpu_ns=5000
+            stop a
+            start b KernelCh parent=x channel=1 gpu_ns=2000
+            state b KernelChStop gpu_ns=1500
+            stop b
+            start d KernelCh parent=x channel=2 gpu_ns=0
+            state d KernelChStop gpu_ns=3000
+            stop d
+            start e KernelCh parent=x channel=3 gpu_ns=4000
+            state e KernelChStop gpu_ns=0
+            stop e
+            stop x
+            finalize c",
+        counts: &[("KERNELCH::WRITTEN", 4), ("GPU_TIMES_SUSPICIOUS", 3)],
+    },
+    Case {
+        what: "a collective beside a send that never ends: records of what overlaps are on the communicator's location",
+        table: 4,
+        script: OVERLAPPING,
+        counts: &[("COLL::WRITTEN", 2), ("P2P::UNFINISHED", 1)],
+    },
+    Case {
+        what: "the same by the newest interface",
+        table: 7,
+        script: OVERLAPPING,
+        counts: &[("COLL::WRITTEN", 2), ("P2P::UNFINISHED", 1)],
+    },
+];
+
+const OVERLAPPING: &str = "
+    init c id=1 ranks=1 rank=0
+    start x Coll func=AllReduce count=1 datatype=ncclFloat32
+    start s P2p func=Send count=1 datatype=ncclFloat32
+    start y Coll func=AllReduce count=1 datatype=ncclFloat32
+    stop y
+    finalize c";
+
+#[test]
+fn what_releases_do_is_counted() {
+    for case in CASES {
+        let scratch = Scratch::new();
+        let archive = archive_of(&scratch, case.table, &format!("{}\n", case.script));
+        for (name, count) in case.counts {
+            assert_eq!(archive.count(name), *count, "{name}: {}", case.what);
+        }
+    }
+}
 
 #[test]
 fn null_in_every_pointer_of_every_version() {
@@ -45,6 +302,7 @@ fn null_in_every_pointer_of_every_version() {
         assert_eq!(archive.count("GROUP::WRITTEN"), 1, "table {table}");
         // The one with a descriptor and nowhere to put its handle is none.
         assert_eq!(archive.count("COLL::SEEN"), 1, "table {table}");
+        assert_eq!(archive.count("STOPS_WITHOUT_START"), 0, "table {table}");
     }
 }
 
@@ -96,108 +354,51 @@ fn unknown_kinds_and_states_are_counted() {
         // Below 2.28 there is no GroupApi either, and its number means nothing.
         assert_eq!(unknown, if table == 2 { 5 } else { 4 }, "table {table}");
         assert_eq!(archive.count("STATES_UNKNOWN"), 2, "table {table}");
+        assert_eq!(archive.count("STOPS_WITHOUT_START"), 0, "table {table}: each had a handle");
     }
 }
 
+/// 2.28 to 2.31 leave the rank of API events 0, and that of groups and kernel channels always.
 #[test]
-fn stops_that_come_twice_and_handles_that_are_not_ours() {
-    let script = "
-        init c ranks=1 rank=0
-        start g GroupApi
-        start k KernelCh parent=g
-        stop k
-        stop k
-        state k KernelChStop args=NULL
-        stop g
-        stop g
-        stop 0x1234567812345678
-        state 0x1234567812345678 ProxyOpInProgress
-        start x ProxyOp ctx=0x7f0012340000 parent=0x55aa00001000 pid=4242 steps=1 is_send=1
-        expect-handle non-NULL
-        stop x
-        finalize 0x7f0012340000
-        finalize c
-    ";
+fn a_rank_is_always_zero() {
     let scratch = Scratch::new();
-    let archive = archive_of(&scratch, 7, script);
-    assert_eq!(archive.count("STOPS_REPEATED"), 2);
-    assert_eq!(archive.count("STOPS_WITHOUT_START"), 1);
-    assert_eq!(archive.count("STATES_WITHOUT_START"), 1);
-    assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
-    assert_eq!(archive.count("FOREIGN"), 1);
-}
-
-#[test]
-fn callbacks_after_finalize() {
-    let script = "
-        init c ranks=1 rank=0
-        start g GroupApi
-        start open CollApi parent=g func=AllReduce
-        stop g
-        finalize c
-        stop open
-        state open GroupEndApiStart
-        start late KernelCh ctx=c parent=open
-        expect-handle NULL
-        state late KernelChStop
-        stop late
-        finalize c
-        finalize c
-    ";
-    let scratch = Scratch::new();
-    let archive = archive_of(&scratch, 7, script);
-    assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1);
-    assert_eq!(archive.count("COLLAPI::UNFINISHED"), 1);
-    assert_eq!(archive.count("KERNELCH::SEEN"), 0);
-}
-
-/// Forks of NCCL before 2.31 export version 6's descriptors as version 7; behind their end lies what is on the stack.
-#[test]
-fn what_version_7_adds_is_read_from_2_31_on_only() {
-    let script = "
-        init c ranks=1 rank=0
-        start a CollApi func=AllReduce count=1 datatype=ncclFloat32 user_tag=4711
-        start x Coll parent=a func=AllReduce count=1 datatype=ncclFloat32 kernel_variant=AGxLL_R is_symmetric=1
-        start k KernelCh parent=x channel=0
-        start p KernelPhase parent=k channel=0 phase=1 phase_name=compute
-        stop p
+    let archive = archive_of(
+        &scratch,
+        5,
+        "
+        init c ranks=4 rank=3
+        start g GroupApi rank=0
+        start a CollApi parent=g rank=0 func=AllReduce count=1
+        start x Coll parent=a rank=3 func=AllReduce count=1 datatype=ncclFloat32
+        start k KernelCh parent=x rank=0 channel=0
         stop k
         stop x
         stop a
+        stop g
         finalize c
-    ";
-    let scratch = Scratch::new();
-    let archive = archive_under(Some(23_203), &scratch, 7, script);
-    assert_eq!(archive.properties()["NCCL::VERSION"], "2.32.3");
-    assert_eq!(archive.count("KERNELPHASE::SEEN"), 1);
-    assert_eq!(archive.count("UNKNOWN::SEEN"), 0);
-
-    // A fork: instead of the variant's name there is no pointer that anybody could follow.
-    let fork = script.replace("kernel_variant=AGxLL_R", "@112=0xa5a5a5a5a5a5a5a5");
-    let scratch = Scratch::new();
-    let archive = archive_under(Some(22_809), &scratch, 7, &fork);
-    assert_eq!(archive.properties()["NCCL::VERSION"], "2.28.9");
-    assert_eq!(archive.count("KERNELPHASE::SEEN"), 0);
-    assert_eq!(archive.count("UNKNOWN::SEEN"), 1);
-    assert_eq!(archive.count("COLL::WRITTEN"), 1);
+        ",
+    );
+    assert_eq!(archive.count("COLLAPI::WRITTEN"), 1);
+    // Of rank 0 it knows only that there is one.
+    let definitions = archive.definitions();
+    assert!(definitions.contains("rank 3/4\""), "{definitions}");
+    assert!(!definitions.contains("rank 0/4\""), "{definitions}");
 }
 
-/// A send and two collectives of one communicator, of which two never end: all records are on the communicator's
-/// own row, those of what overlaps too, and nobody says that the send is a collective.
+/// The name is the communicator's configuration's, and lives as long as the application likes.
 #[test]
-fn a_collective_beside_a_send_that_never_ends() {
-    let script = "
-        init c id=1 ranks=1 rank=0
-        start x Coll func=AllReduce count=1 datatype=ncclFloat32
-        start s P2p func=Send count=1 datatype=ncclFloat32
-        start y Coll func=AllReduce count=1 datatype=ncclFloat32
-        stop y
+fn the_name_of_a_communicator_is_gone_when_init_returns() {
+    let name = "a-name-that-takes-more-than-sixteen-bytes";
+    let script = format!(
+        "
+        init c ranks=1 rank=0 name={name}
+        start g GroupApi
+        stop g
         finalize c
-    ";
-    for table in 4..=7 {
-        let scratch = Scratch::new();
-        let archive = archive_of(&scratch, table, script);
-        assert_eq!(archive.count("COLL::WRITTEN"), 2, "table {table}");
-        assert_eq!(archive.count("P2P::UNFINISHED"), 1, "table {table}");
-    }
+        "
+    );
+    let scratch = Scratch::new();
+    let archive = archive_of(&scratch, 7, &script);
+    let definitions = archive.definitions();
+    assert!(definitions.contains(name), "{definitions}");
 }

@@ -1,7 +1,6 @@
 //! CUDA graphs: what is captured, and what CUDA's own thread reports of it later.
 
-use otf2::{AttributeValue, EventKind, LocationRef};
-use std::ops::ControlFlow;
+use whole_plugin::archive::Archive;
 use whole_plugin::scratch::Scratch;
 
 use crate::drive::archive_under;
@@ -41,41 +40,19 @@ const SCRIPT: &str = "
     finalize c
 ";
 
-/// The names of the threads' rows by what is in front of the number, and `nccl.graph_captured` by stream of the launch.
-fn seen(archive: &otf2::Archive) -> (Vec<String>, Vec<(u64, bool)>) {
-    let definitions = archive.definitions().expect("definitions");
-    let text = |string| definitions.string(string).expect("defined").to_owned();
+/// The names of the threads without their numbers, and of each launch its stream and whether it was captured.
+fn seen(archive: &Archive) -> (Vec<String>, Vec<(Option<u64>, bool)>) {
+    let definitions = archive.reader().definitions().expect("definitions");
+    let names = definitions.locations.values().filter_map(|location| definitions.string(location.name));
     let mut threads: Vec<String> = Vec::new();
-    for location in definitions.locations.values() {
-        let name = text(location.name);
-        if let Some((what, number)) = name.rsplit_once(" thread ") {
-            assert!(number.parse::<u32>().is_ok_and(|number| number > 0), "{name}");
-            threads.push(what.to_owned());
-        }
+    for (what, number) in names.filter_map(|name| name.rsplit_once(" thread ")) {
+        assert!(number.parse::<u32>().is_ok_and(|number| number > 0), "{what} {number}");
+        threads.push(what.to_owned());
     }
     threads.sort();
-    let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
-    let mut launches = Vec::new();
-    archive
-        .for_each_event(&locations, |_, event| {
-            let EventKind::Enter(region) = event.kind else {
-                return ControlFlow::Continue(());
-            };
-            if text(definitions.regions[&region].name) != "ncclKernelLaunch" {
-                return ControlFlow::Continue(());
-            }
-            let (mut stream, mut captured) = (0, false);
-            for (attribute, value) in &event.attributes {
-                match (text(definitions.attributes[attribute].name).as_str(), value) {
-                    ("nccl.stream", AttributeValue::U64(number)) => stream = *number,
-                    ("nccl.graph_captured", AttributeValue::U8(flag)) => captured = *flag == 1,
-                    _ => {}
-                }
-            }
-            launches.push((stream, captured));
-            ControlFlow::Continue(())
-        })
-        .expect("events");
+    let regions = archive.regions().into_iter().filter(|region| region.name == "ncclKernelLaunch");
+    let launches = regions.map(|it| (it.number("nccl.stream"), it.number("nccl.graph_captured") == Some(1)));
+    let mut launches: Vec<(Option<u64>, bool)> = launches.collect();
     launches.sort_unstable();
     (threads, launches)
 }
@@ -84,13 +61,12 @@ fn seen(archive: &otf2::Archive) -> (Vec<String>, Vec<(u64, bool)>) {
 fn a_captured_launch_says_so_and_the_replay_is_on_a_thread_of_cuda() {
     let scratch = Scratch::new();
     let archive = archive_under(Some(22_809), &scratch, 5, SCRIPT);
-    let archive = otf2::Archive::open(archive.anchor()).expect("opens");
     let (threads, launches) = seen(&archive);
     assert_eq!(threads, ["API", "API", "CUDA callback"]);
-    assert_eq!(launches, [(0x70, true), (0x80, false), (0x80, false)]);
+    assert_eq!(launches, [(Some(0x70), true), (Some(0x80), false), (Some(0x80), false)]);
 }
 
-/// Before 2.28 nobody tells calls and launches: a thread that only reports operations can be the program's.
+/// Before 2.28 neither calls nor launches are reported: a thread that only reports operations can be the program's.
 #[test]
 fn without_calls_no_thread_is_called_cudas() {
     let scratch = Scratch::new();
@@ -104,6 +80,5 @@ fn without_calls_no_thread_is_called_cudas() {
         finalize c
     ";
     let archive = archive_under(None, &scratch, 4, script);
-    let archive = otf2::Archive::open(archive.anchor()).expect("opens");
     assert_eq!(seen(&archive).0, ["API", "API"]);
 }

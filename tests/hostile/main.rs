@@ -19,20 +19,18 @@
 //! says so |
 //! | collnet's array is overrun | NCCL's own array | nothing |
 //! | tables of a fork with members beyond the sixth | NCCL reads them, not the plugin | the tables are followed by
-//! zeros: `tests/abi_plugin.rs` |
+//! zeros: `tests/abi` |
 //! | CUDA's host-callback thread and the proxy's thread must not wait | a delay is no wrong answer |
-//! `tests/hot_path.rs`: neither allocation nor system call; `plugin-host bench` the nanoseconds |
+//! `tests/cost`: neither allocation nor system call; `plugin-host bench` the nanoseconds |
 //! | the library is closed under communicators that live | the host calls nothing then | it cannot be closed:
-//! `tests/process_life.rs` |
-//! | equal process ids in several containers | needs several processes | `tests/pxn` |
+//! `tests/survival` |
+//! | equal process ids in several containers | needs several processes | `tests/archive/pxn.rs` |
 //! | copy-engine pollers that hold a slot while it is reused | threads of a plugin that has pollers | there are none
 //! here |
 
 mod callbacks;
-mod contexts;
 mod drive;
 mod ends;
-mod fields;
 mod graphs;
-mod handles;
 mod interleavings;
+mod version_7;

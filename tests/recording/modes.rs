@@ -5,13 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use whole_plugin::built;
-use whole_plugin::process::{Running, run, start};
+use whole_plugin::process::{LIMIT, Running, run, start};
 use whole_plugin::scratch::Scratch;
 
-const LIMIT: Duration = Duration::from_secs(60);
 const UMASKS: [&str; 2] = ["022", "000"];
 
 /// Two threads, network transfers, a call at the end that hangs on.
@@ -61,32 +58,20 @@ fn open_directory(scratch: &Scratch) -> PathBuf {
     out
 }
 
-/// What others could read or change below a directory. Things may go while this looks.
-fn open_below(directory: &Path) -> Vec<String> {
+/// What others could read or change in a directory and, where it is `deep`, anywhere below. Things may go while this
+/// looks.
+fn open_below(directory: &Path, deep: bool) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
+    for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let Ok(data) = fs::symlink_metadata(&path) else {
             continue;
         };
         let mode = data.permissions().mode() & 0o7777;
-        if data.is_dir() {
-            if mode != 0o700 {
-                found.push(format!("{}: {mode:o}", path.display()));
-            }
-        } else if data.is_file() && mode != 0o600 {
+        if data.is_dir() && mode != 0o700 || data.is_file() && mode != 0o600 {
             found.push(format!("{}: {mode:o}", path.display()));
         }
-    }
-    found
-}
-
-/// The same in all directories below.
-fn open_anywhere_below(directory: &Path) -> Vec<String> {
-    let mut found = open_below(directory);
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(open_anywhere_below(&entry.path()));
+        if deep && data.is_dir() {
+            found.extend(open_below(&path, deep));
         }
     }
     found
@@ -95,7 +80,7 @@ fn open_anywhere_below(directory: &Path) -> Vec<String> {
 /// Nothing is open, and there is an archive of so many files and more.
 fn all_closed(directory: &Path, umask: &str) {
     let nothing: [String; 0] = [];
-    assert_eq!(open_anywhere_below(directory), nothing, "umask {umask}");
+    assert_eq!(open_below(directory, true), nothing, "umask {umask}");
     assert!(directory.join("traces.otf2").is_file());
     let traces = fs::read_dir(directory.join("traces")).expect("traces");
     assert!(traces.count() >= 4, "event files and definitions");
@@ -108,7 +93,7 @@ fn watch(out: &Path, process: Running) {
         scope.spawn(|| {
             let nothing: [String; 0] = [];
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                assert_eq!(open_below(out), nothing);
+                assert_eq!(open_below(out, false), nothing);
             }
         });
         let ended = process.wait(LIMIT);
@@ -118,9 +103,7 @@ fn watch(out: &Path, process: Running) {
 }
 
 fn finalize(scratch: &Scratch, umask: &str, directory: &Path) -> Command {
-    let mut command = scratch.plain(built::nccl_otf2());
-    command.arg("finalize").arg(directory);
-    with_umask(umask, &command)
+    with_umask(umask, scratch.tool(&["finalize"]).arg(directory))
 }
 
 #[test]
@@ -147,7 +130,7 @@ fn journals_elsewhere_and_kept() {
         let _ended = run(&mut with_umask(umask, &command)).with_code(0);
         all_closed(&out, umask);
         let nothing: [String; 0] = [];
-        assert_eq!(open_anywhere_below(&journals), nothing, "umask {umask}");
+        assert_eq!(open_below(&journals, true), nothing, "umask {umask}");
         assert_eq!(fs::read_dir(&journals).expect("there").count(), 1);
     }
 }
@@ -178,19 +161,11 @@ fn a_snapshot_and_its_archive() {
     for umask in UMASKS {
         let scratch = Scratch::new();
         let out = open_directory(&scratch);
-        let mut command = scratch.script(&script(0, 1, "sleep 60s"));
+        let mut command = scratch.script(&script(0, 1, "sleep 100s"));
         command.env("NCCL_OTF2_MODE", "flight");
         let job = start(&mut with_umask(umask, &command));
-        let began = Instant::now();
-        while !fs::read_dir(out.join("parts"))
-            .is_ok_and(|mut parts| parts.any(|part| part.is_ok_and(|part| part.path().join("journal/1.0").exists())))
-        {
-            assert!(began.elapsed() < LIMIT, "it never recorded");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let mut dump = scratch.plain(built::nccl_otf2());
-        dump.arg("dump").arg(&out);
-        let _dumped = run(&mut with_umask(umask, &dump)).with_code(0);
+        scratch.wait_for_recording(1);
+        let _dumped = run(&mut with_umask(umask, scratch.tool(&["dump"]).arg(&out))).with_code(0);
         let snapshots: Vec<PathBuf> = fs::read_dir(out.join("snapshots"))
             .expect("snapshots")
             .map(|entry| entry.expect("an entry").path())
@@ -199,11 +174,8 @@ fn a_snapshot_and_its_archive() {
         all_closed(snapshot, umask);
         // The journals of the running job, and of the killed one.
         let nothing: [String; 0] = [];
-        assert_eq!(open_anywhere_below(&out), nothing, "umask {umask}");
-        let mut kill = Command::new("kill");
-        kill.args(["-KILL", &job.id().to_string()]);
-        let _sent = run(&mut kill).with_code(0);
-        let _killed = job.wait(LIMIT).by_signal(libc::SIGKILL);
+        assert_eq!(open_below(&out, true), nothing, "umask {umask}");
+        job.kill();
         let _finalized = run(&mut finalize(&scratch, umask, &out)).with_code(0);
         all_closed(&out, umask);
     }

@@ -2,15 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use whole_plugin::archive::Archive;
-use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
-use whole_plugin::process::{Ended, Running, run, start};
-use whole_plugin::scratch::Scratch;
-
-const LIMIT: Duration = Duration::from_secs(60);
+use whole_plugin::process::{LIMIT, Running, run, start, wait_for};
+use whole_plugin::scratch::{Scratch, recording};
 
 /// A hundred thousand calls, a millisecond apart.
 const CALLS: &str = "
@@ -29,22 +25,6 @@ fn calling(scratch: &Scratch, mode: &str) -> Running {
     start(&mut command)
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn parts(out: &Path) -> usize {
-    let parts = std::fs::read_dir(out.join("parts")).into_iter().flatten();
-    parts.flatten().filter(|part| part.path().join("journal/1.0").exists()).count()
-}
-
 fn snapshots(out: &Path) -> Vec<PathBuf> {
     let found = std::fs::read_dir(out.join("snapshots")).into_iter().flatten();
     let mut found: Vec<PathBuf> = found.flatten().map(|entry| entry.path()).collect();
@@ -52,36 +32,30 @@ fn snapshots(out: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn signal(process: &Running, name: &str) {
-    let mut kill = Command::new("kill");
-    kill.args(["-s", name, &process.id().to_string()]);
-    let _sent = run(&mut kill).with_code(0);
-}
-
-/// Ends a process, which must still run.
-fn end(process: Running) {
-    signal(&process, "KILL");
-    let _killed: Ended = process.wait(LIMIT).by_signal(libc::SIGKILL);
-}
-
 fn dump(scratch: &Scratch) -> Command {
-    let mut dump = scratch.plain(built::nccl_otf2());
-    dump.arg("dump").arg(scratch.out());
+    let mut dump = scratch.tool(&["dump"]);
+    dump.arg(scratch.out());
     dump
+}
+
+/// A snapshot that somebody else than the tool requested.
+fn requested(scratch: &Scratch) -> PathBuf {
+    wait_for("snapshot", || {
+        let found = snapshots(&scratch.out()).pop()?;
+        found.join("request").exists().then_some(found)
+    })
 }
 
 #[test]
 fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     let scratch = Scratch::new();
     let processes = ["trace", "flight"].map(|mode| calling(&scratch, mode));
-    wait_for("part", || (parts(&scratch.out()) == 2).then_some(()));
+    scratch.wait_for_recording(2);
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
     let [first] = &found[..] else { panic!("one snapshot: {found:?}") };
     let archive = Archive::open(first);
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
+    archive.sound();
     assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 2);
     let calls = archive.count("COLLAPI::WRITTEN");
     assert!(calls > 0);
@@ -94,28 +68,22 @@ fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     let more = Archive::open(second).count("COLLAPI::WRITTEN");
     assert!(more > calls, "{more} calls after {calls}");
 
-    processes.into_iter().for_each(end);
+    processes.into_iter().for_each(Running::kill);
     let _finalized = scratch.finalize().with_code(0);
-    let all = scratch.archive();
-    assert!(all.count("COLLAPI::WRITTEN") > more);
-    assert_eq!(all.check()["faults"], 0);
+    assert!(scratch.sound_archive().count("COLLAPI::WRITTEN") > more);
 }
 
 #[test]
 fn a_file_is_enough() {
     let scratch = Scratch::new();
     let process = calling(&scratch, "trace");
-    wait_for("part", || (parts(&scratch.out()) == 1).then_some(()));
+    scratch.wait_for_recording(1);
     std::fs::write(scratch.out().join("dump"), "please").unwrap();
-    let snapshot = wait_for("snapshot", || {
-        let found = snapshots(&scratch.out()).pop()?;
-        found.join("request").exists().then_some(found)
-    });
-    end(process);
-    let mut finalize = scratch.plain(built::nccl_otf2());
-    let _finalized = run(finalize.arg("finalize").arg(&snapshot)).with_code(0);
+    let snapshot = requested(&scratch);
+    process.kill();
+    let _finalized = run(scratch.tool(&["finalize"]).arg(&snapshot)).with_code(0);
     let archive = Archive::open(&snapshot);
-    assert_eq!(archive.check()["faults"], 0);
+    archive.sound();
     assert!(archive.count("COLLAPI::WRITTEN") > 0);
 }
 
@@ -123,14 +91,11 @@ fn a_file_is_enough() {
 fn a_signal_to_one_process_makes_all_of_them_take_part() {
     let scratch = Scratch::new();
     let processes = [calling(&scratch, "trace"), calling(&scratch, "trace")];
-    wait_for("part", || (parts(&scratch.out()) == 2).then_some(()));
-    signal(&processes[0], "USR2");
-    let snapshot = wait_for("snapshot", || {
-        let found = snapshots(&scratch.out()).pop()?;
-        found.join("request").exists().then_some(found)
-    });
-    assert_eq!(parts(&snapshot), 2, "both are in it");
-    processes.into_iter().for_each(end);
+    scratch.wait_for_recording(2);
+    processes[0].signal("USR2");
+    let snapshot = requested(&scratch);
+    assert_eq!(recording(&snapshot).len(), 2, "both are in it");
+    processes.into_iter().for_each(Running::kill);
 }
 
 #[test]
@@ -138,9 +103,9 @@ fn another_signal_or_none() {
     let scratch = Scratch::new();
     let mut command = scratch.script(CALLS);
     let process = start(command.env("NCCL_OTF2_DUMP_SIGNAL", "none"));
-    wait_for("part", || (parts(&scratch.out()) == 1).then_some(()));
+    scratch.wait_for_recording(1);
     // Without a handler the signal ends the process.
-    signal(&process, "USR2");
+    process.signal("USR2");
     let _ended = process.wait(LIMIT).by_signal(libc::SIGUSR2);
     assert!(!scratch.out().join("dump").exists());
 }
@@ -156,29 +121,20 @@ fn without_a_running_process_the_tool_says_so() {
 
 #[test]
 fn nccl_in_flight() {
-    let Some(library) = nccl_library("2.28.9") else {
+    let scratch = Scratch::new();
+    let endless = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one", "--timeout", "200"];
+    let Some(mut job) = scratch.nccl("2.28.9", &endless) else {
         return;
     };
-    let scratch = Scratch::new();
-    let mut job = scratch.command(built::nccl_host());
-    job.arg("--lib").arg(&library);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one"]);
-    job.args(["--kill-after", "6"]);
-    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-    job.env("NCCL_OTF2_MODE", "flight");
-    job.env("NCCL_OTF2_FLIGHT_SIZE", "8M");
-    let job = start(&mut job);
-    wait_for("part", || (parts(&scratch.out()) == 2).then_some(()));
+    let job = start(job.env("NCCL_OTF2_MODE", "flight").env("NCCL_OTF2_FLIGHT_SIZE", "8M"));
+    scratch.wait_for_recording(2);
     std::thread::sleep(Duration::from_millis(500));
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
     let [snapshot] = &found[..] else { panic!("one snapshot: {found:?}") };
     let archive = Archive::open(snapshot);
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
+    archive.sound();
     assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 2);
     assert!(archive.count("COLL::WRITTEN") > 0);
-    let _killed = job.wait(LIMIT).with_code(3);
+    job.kill();
 }

@@ -1,42 +1,15 @@
 //! Step ranges: from one collective of the largest communicator to another, the same on all ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use whole_plugin::archive::Archive;
-use whole_plugin::built;
-use whole_plugin::machine::{nccl_library, python};
-use whole_plugin::process::{Ended, run, run_within, start};
+use whole_plugin::machine::python;
+use whole_plugin::process::{LIMIT, run, start};
 use whole_plugin::scratch::Scratch;
 
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::switches::{control, give, switch};
+
 const VARIABLE: &str = "NCCL_OTF2_STEPS";
-
-/// The sequence numbers of operations, by location.
-fn sequences(archive: &Archive, region: &str) -> BTreeMap<u64, Vec<u64>> {
-    let mut by_location: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    let events = archive.events();
-    let mut lines = events.lines();
-    while let Some(line) = lines.next() {
-        let is_start = line.starts_with("ENTER") && line.contains(&format!("\"{region}\""));
-        let sequence = is_start.then(|| lines.next()).flatten().and_then(|line| {
-            let (_, rest) = line.split_once("(\"nccl.seq\"")?;
-            rest.split([' ', ')']).find_map(|word| word.parse().ok())
-        });
-        let location = line.split_whitespace().nth(1).and_then(|location| location.parse().ok());
-        if let (Some(sequence), Some(location)) = (sequence, location) {
-            by_location.entry(location).or_default().push(sequence);
-        }
-    }
-    by_location
-}
-
-fn no_faults(archive: &Archive) {
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
-}
 
 /// All ranks were compared, and none differs.
 fn ranks_are_equal(archive: &Archive) {
@@ -46,40 +19,34 @@ fn ranks_are_equal(archive: &Archive) {
     assert_eq!(found, None);
 }
 
-/// Real NCCL: two processes of two ranks each.
-fn job(scratch: &Scratch, library: &Path, arguments: &[&str], steps: &str) -> Ended {
-    let mut job = scratch.command(built::nccl_host());
-    job.arg("--lib").arg(library);
-    job.args(["--procs", "2", "--threads", "2", "--exact", "--count", "64"]);
-    job.args(arguments);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-    job.env(VARIABLE, steps);
-    let ended = run_within(LIMIT, &mut job).with_code(0);
+/// The archive of real NCCL: two processes of two ranks each.
+fn nccl(release: &str, arguments: &[&str], steps: &str) -> Option<(Scratch, Archive)> {
+    let scratch = Scratch::new();
+    let ranks = ["--procs", "2", "--threads", "2", "--exact", "--count", "64"];
+    let mut job = scratch.nccl(release, &[&ranks[..], arguments].concat())?;
+    let _ended = run(job.env(VARIABLE, steps)).with_code(0);
     let _finalized = scratch.finalize().with_code(0);
-    ended
+    let archive = scratch.sound_archive();
+    Some((scratch, archive))
 }
 
 #[test]
 fn all_ranks_record_the_same_collectives() {
     const RANKS: u64 = 4;
     for version in ["2.23.4", "2.26.5", "2.28.9", "2.32.3"] {
-        let Some(library) = nccl_library(version) else {
+        let Some((_scratch, archive)) = nccl(version, &["--ops", "one", "--rounds", "300"], "100-200") else {
             return;
         };
-        let scratch = Scratch::new();
-        let arguments = ["--ops", "one", "--rounds", "300"];
-        let _ended = job(&scratch, &library, &arguments, "100-200");
-        let archive = scratch.archive();
-        no_faults(&archive);
         ranks_are_equal(&archive);
-        let rows = sequences(&archive, "ncclAllReduce");
-        assert_eq!(rows.len() as u64, RANKS, "{version}: {rows:?}");
-        // NCCL counts from 0.
-        let wanted: Vec<u64> = (99..200).collect();
-        for (row, sequence) in rows {
-            assert_eq!(sequence, wanted, "{version}: row {row}");
+        let mut of_rank: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for region in archive.regions().into_iter().filter(|region| region.name == "ncclAllReduce") {
+            if let Some(sequence) = region.number("nccl.seq") {
+                of_rank.entry(region.location).or_default().push(sequence);
+            }
         }
+        assert_eq!(of_rank.len() as u64, RANKS, "{version}: {of_rank:?}");
+        // NCCL counts from 0.
+        assert!(of_rank.values().all(|sequence| sequence.iter().copied().eq(99..200)), "{version}: {of_rank:?}");
         let kinds: &[&str] = match version {
             "2.23.4" | "2.26.5" => &["COLL", "GROUP"],
             _ => &["COLL", "GROUP", "COLLAPI", "GROUPAPI", "KERNELLAUNCH"],
@@ -116,14 +83,9 @@ fn captured_calls_count_as_nccl_reports_them() {
         ("2.27.7", "1-1", None, 1),
         ("2.27.7", "2-4", None, 3),
     ] {
-        let Some(library) = nccl_library(version) else {
+        let Some((_scratch, archive)) = nccl(version, &["--ops", "graph,repeat", "--iterations", "3"], steps) else {
             return;
         };
-        let scratch = Scratch::new();
-        let arguments = ["--ops", "graph,repeat", "--iterations", "3"];
-        let _ended = job(&scratch, &library, &arguments, steps);
-        let archive = scratch.archive();
-        no_faults(&archive);
         let about = format!("{version}, steps {steps}");
         assert_eq!(archive.count("COLL::SEEN"), ran * RANKS, "{about}");
         if let Some(calls) = calls {
@@ -136,14 +98,9 @@ fn captured_calls_count_as_nccl_reports_them() {
 #[test]
 fn one_of_several_communicators_is_counted() {
     for version in ["2.23.4", "2.32.3"] {
-        let Some(library) = nccl_library(version) else {
+        let Some((_scratch, archive)) = nccl(version, &["--ops", "several", "--rounds", "6"], "2-4,9-11") else {
             return;
         };
-        let scratch = Scratch::new();
-        let arguments = ["--ops", "several", "--rounds", "6"];
-        let _ended = job(&scratch, &library, &arguments, "2-4,9-11");
-        let archive = scratch.archive();
-        no_faults(&archive);
         let Some(python) = python() else { return };
         let contents = archive.contents(&python);
         // Collective records of the counted communicator only, as many on each rank.
@@ -161,6 +118,18 @@ fn one_of_several_communicators_is_counted() {
         let counted = with_records.first().expect("one");
         assert!(!unknown.contains(counted), "{counted}: {unknown}");
     }
+}
+
+/// Both ranks, one after the other, as scripts with these ranges.
+fn both(scripts: [String; 2], steps: [&str; 2], options: &[&str]) -> Scratch {
+    let scratch = Scratch::new();
+    for (script, steps) in scripts.into_iter().zip(steps) {
+        let mut command = scratch.script(&script);
+        let _ended = run(command.args(options).env(VARIABLE, steps)).with_code(0);
+    }
+    // A mismatch between ranks is code 1.
+    let _finalized = scratch.finalize();
+    scratch
 }
 
 /// Calls in groups of these sizes, and NCCL's operations for them.
@@ -188,16 +157,9 @@ fn script(rank: u32, groups: &[u32]) -> String {
 #[test]
 fn a_range_begins_and_ends_within_groups() {
     for table in ["4", "7"] {
-        let scratch = Scratch::new();
-        for rank in 0..2 {
-            let script = script(rank, &[1, 3, 2, 4, 1]);
-            let mut command = scratch.script(&script);
-            command.args(["--table", table]).env(VARIABLE, "3-8");
-            let _ended = run(&mut command).with_code(0);
-        }
-        let _finalized = scratch.finalize().with_code(0);
-        let archive = scratch.archive();
-        no_faults(&archive);
+        let scripts = [0, 1].map(|rank| script(rank, &[1, 3, 2, 4, 1]));
+        let scratch = both(scripts, ["3-8"; 2], &["--table", table]);
+        let archive = scratch.sound_archive();
         ranks_are_equal(&archive);
         let counts =
             |kind: &str| ["SEEN", "NOT_SELECTED", "ORPHAN"].map(|what| archive.count(&format!("{kind}::{what}")));
@@ -219,12 +181,7 @@ fn a_range_begins_and_ends_within_groups() {
 
 #[test]
 fn ranks_with_different_ranges_are_not_compared() {
-    let scratch = Scratch::new();
-    for (rank, steps) in [(0, "3-8"), (1, "2-8")] {
-        let mut command = scratch.script(&script(rank, &[1; 12]));
-        let _ended = run(command.env(VARIABLE, steps)).with_code(0);
-    }
-    let _finalized = scratch.finalize().with_code(0);
+    let scratch = both([0, 1].map(|rank| script(rank, &[1; 12])), ["3-8", "2-8"], &[]);
     let archive = scratch.archive();
     archive.validate();
     let properties = archive.properties();
@@ -239,24 +196,12 @@ fn ranks_with_different_ranges_are_not_compared() {
 
 #[test]
 fn a_difference_between_ranks_has_its_number() {
-    let scratch = Scratch::new();
-    for rank in 0..2 {
-        let mut script = script(rank, &[1; 12]);
-        if rank == 1 {
-            // The 7th call, and its operation.
-            let lines: Vec<String> = script.lines().map(str::to_owned).collect();
-            let mut calls = 0;
-            let lines = lines.into_iter().map(|line| {
-                calls += u32::from(line.contains("CollApi"));
-                if calls == 7 { line.replace("count=7", "count=8") } else { line }
-            });
-            script = lines.collect::<Vec<String>>().join("\n");
-            script.push('\n');
-        }
-        let mut command = scratch.script(&script);
-        let _ended = run(command.env(VARIABLE, "1-2,5-9")).with_code(0);
-    }
-    let _finalized = scratch.finalize();
+    let [first, second] = [0, 1].map(|rank| script(rank, &[1; 12]));
+    // The 7th call, and its operation.
+    let at = second.match_indices("start ga").nth(6).expect("many").0;
+    let (before, rest) = second.split_at(at);
+    let second = before.to_owned() + &rest.replacen("count=7", "count=8", 2);
+    let scratch = both([first, second], ["1-2,5-9"; 2], &[]);
     let properties = scratch.archive().properties();
     let found = &properties["NCCL::MISMATCH::COUNT::LIST"];
     assert!(found.contains("train: collective 7: "), "{found}");
@@ -266,8 +211,7 @@ fn a_difference_between_ranks_has_its_number() {
 fn the_control_file_sets_ranges_too() {
     // There from the beginning: as if the job had been started with it.
     let scratch = Scratch::new();
-    std::fs::create_dir_all(scratch.out()).expect("made");
-    std::fs::write(scratch.out().join("control"), "steps 3-8\n").expect("written");
+    control(&scratch.out(), "steps 3-8\n");
     for rank in 0..2 {
         let _ended = run(&mut scratch.script(&script(rank, &[1; 12]))).with_code(0);
     }
@@ -278,23 +222,17 @@ fn the_control_file_sets_ranges_too() {
 
     // While it runs: calls that were not recorded count too.
     let scratch = Scratch::new();
-    std::fs::create_dir_all(scratch.out()).expect("made");
-    let control = scratch.out().join("control");
-    std::fs::write(&control, "recording off\n").expect("written");
+    control(&scratch.out(), "recording off\n");
     let whole = script(0, &[1; 12]);
     let (first, rest) = whole.split_at(whole.match_indices("start ga").nth(4).expect("many").0);
-    let running = start(&mut scratch.script(&format!("{first}sleep 4s\n{rest}")));
-    let began = Instant::now();
-    while !scratch.out().join("parts").exists() {
-        assert!(began.elapsed() < LIMIT, "it never began");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_millis(500));
-    std::fs::write(&control, "recording on\nsteps 6-8\n").expect("written");
+    let running = start(&mut scratch.script(&format!("{first}take rest\n{rest}")));
+    scratch.wait_for_recording(1);
+    // Off, on, and the ranges.
+    switch(&scratch, "recording on\nsteps 6-8\n", 3);
+    give(&scratch, "rest");
     let _ended = running.wait(LIMIT).with_code(0);
     let _finalized = scratch.finalize().with_code(0);
-    let archive = scratch.archive();
-    no_faults(&archive);
+    let archive = scratch.sound_archive();
     assert_eq!(archive.count("COLLAPI::SEEN"), 3);
     assert_eq!(archive.count("COLLAPI::NOT_SELECTED"), 9);
     let list = &archive.properties()["NCCL::MEASUREMENT::LIST"];

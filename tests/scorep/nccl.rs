@@ -1,24 +1,17 @@
 //! A real NCCL on the stand-in for a GPU, with the stand-in for Score-P.
 
 use fake_scorep::{Threads, Variant};
-use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
 use whole_plugin::scratch::Scratch;
 
 use crate::job::{Job, ROW};
 
 /// 200 events a rank: two processes of one rank each, whose main thread only waits for the thread that calls NCCL.
 fn run(version: &str, variant: Variant) {
-    let Some(library) = nccl_library(version) else {
+    let scratch = Scratch::new();
+    let arguments = ["--procs", "2", "--threads", "1", "--count", "1000", "--rounds", "50"];
+    let Some(command) = scratch.nccl(version, &[&arguments[..], &["--ops", "allreduce,sendrecv"]].concat()) else {
         return;
     };
-    let scratch = Scratch::new();
-    let mut command = scratch.command(built::nccl_host());
-    command.arg("--lib").arg(&library);
-    command.args(["--procs", "2", "--threads", "1", "--count", "1000", "--rounds", "50"]);
-    command.args(["--ops", "allreduce,sendrecv"]);
-    command.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    command.env("NCCL_PROFILER_PLUGIN", built::plugin());
     let job = Job::with(variant, scratch, command).run();
     let context = format!("{version}, {variant:?}: {}", job.ended);
     // Up to 2.26 no process knows that it is the last.
@@ -31,8 +24,8 @@ fn run(version: &str, variant: Variant) {
 
     // Workers end in order; so does their launcher, which calls no NCCL.
     assert!(job.logs.iter().all(|log| log.has_ended && log.left_open == 0), "{context}");
-    let on_row: usize = job.logs.iter().map(|log| log.on(ROW).count()).sum();
-    assert_eq!(on_row as u64, count("OPERATIONS"), "{counts:?} {context}");
+    let on_location: usize = job.logs.iter().map(|log| log.on(ROW).count()).sum();
+    assert_eq!(on_location as u64, count("OPERATIONS"), "{counts:?} {context}");
     let calls = job.logs.iter().flat_map(|log| &log.intervals);
     let calls = calls.filter(|call| call.location != ROW).count();
     assert_eq!(calls as u64, count("CALLS"), "{counts:?} {context}");
@@ -59,21 +52,9 @@ fn run(version: &str, variant: Variant) {
 }
 
 #[test]
-fn nccl_2_28_under_pthread() {
+fn every_release_and_thread_model() {
     run("2.28.9", Variant::USUAL);
-}
-
-#[test]
-fn nccl_2_32_without_threads() {
     run("2.32.3", Variant { threads: Threads::None, ..Variant::USUAL });
-}
-
-#[test]
-fn nccl_2_32_under_openmp() {
     run("2.32.3", Variant { threads: Threads::OpenMp, ..Variant::USUAL });
-}
-
-#[test]
-fn nccl_2_23_with_the_user_adapter() {
     run("2.23.4", Variant { user: true, ..Variant::USUAL });
 }

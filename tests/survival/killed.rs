@@ -3,26 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use whole_plugin::machine::{nccl_library, python};
-use whole_plugin::process::{run, start};
+use whole_plugin::archive::Contents;
+use whole_plugin::machine::python;
+use whole_plugin::process::{run, start, wait_for};
 use whole_plugin::scratch::Scratch;
-use whole_plugin::{archive::Contents, built};
 
-const NCCL: &str = "2.28.9";
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A job of NCCL's that logs to `log` in the scratch directory.
-fn job(scratch: &Scratch, library: &Path, arguments: &[&str]) -> Command {
-    let mut job = scratch.command(built::nccl_host());
-    job.arg("--lib").arg(library);
-    job.arg(format!("--fake-gpu={}", built::fake_gpu().display()));
-    job.args(["--exact", "--log", "log"]).args(arguments);
-    job.env("NCCL_PROFILER_PLUGIN", built::plugin());
-    job
+/// Runs NCCL to the end that the arguments say; it logs to `log` in the scratch directory. The Python interpreter, if
+/// both are there.
+fn job(arguments: &[&str], code: i32) -> Option<(Scratch, PathBuf)> {
+    let python = python()?;
+    let scratch = Scratch::new();
+    let mut job = scratch.nccl("2.28.9", &[&["--exact", "--log", "log"], arguments].concat())?;
+    let _ended = run(&mut job).with_code(code);
+    Some((scratch, python))
 }
 
 /// How many calls each rank logged: each line is written just before its call.
@@ -55,20 +50,15 @@ fn recorded_collectives(contents: &Contents) -> BTreeMap<u64, u64> {
 
 #[test]
 fn all_processes_killed_in_the_middle() {
-    let Some(library) = nccl_library(NCCL) else {
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one", "--kill-after", "0.7"];
+    let Some((scratch, python)) = job(&arguments, 3) else {
         return;
     };
-    let Some(python) = python() else { return };
-    let scratch = Scratch::new();
-    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one", "--kill-after", "0.7"];
-    let ended = run(&mut job(&scratch, &library, &arguments)).with_code(3);
-    assert!(!scratch.out().join("traces.otf2").exists(), "nobody lived to make an archive\n{ended}");
+    assert!(!scratch.out().join("traces.otf2").exists(), "nobody lived to make an archive");
 
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
-    let report = archive.check();
-    assert_eq!((&report["faults"], &report["processes"]), (&0.into(), &2.into()), "{report}");
-    archive.validate();
+    assert_eq!(archive.sound()["processes"], 2);
     let contents = archive.contents(&python);
     let logged = logged_calls(&scratch);
     assert_eq!(logged.len(), 4);
@@ -78,7 +68,7 @@ fn all_processes_killed_in_the_middle() {
     assert!(calls <= all && calls + 4 >= all, "{calls} calls of {all}");
     for (rank, records) in recorded_collectives(&contents) {
         let calls = logged[&rank];
-        assert!(calls > 2, "killed too early to tell anything: {logged:?}");
+        assert!(calls > 2, "killed too early to show anything: {logged:?}");
         assert!(records <= calls && records + 2 > calls, "rank {rank}: {records} records of {calls} calls");
     }
     for kind in ["GROUPAPI", "COLLAPI", "COLL", "PROXYOP"] {
@@ -88,21 +78,16 @@ fn all_processes_killed_in_the_middle() {
 
 #[test]
 fn a_job_that_hangs_in_its_last_operation() {
-    let Some(library) = nccl_library(NCCL) else {
+    // Rank 1 never calls the third all-reduce; long enough that a busy machine comes so far.
+    let arguments = ["--procs", "2", "--threads", "1", "--rounds", "3", "--ops", "one"];
+    let arguments = [&arguments[..], &["--skip-last", "1", "--timeout", "20"]].concat();
+    let Some((scratch, python)) = job(&arguments, 124) else {
         return;
     };
-    let Some(python) = python() else { return };
-    let scratch = Scratch::new();
-    // Rank 1 never calls the third all-reduce.
-    let arguments =
-        ["--procs", "2", "--threads", "1", "--rounds", "3", "--ops", "one", "--skip-last", "1", "--kill-after", "1"];
-    let _killed = run(&mut job(&scratch, &library, &arguments)).with_code(3);
 
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
+    let report = archive.sound();
     assert!(report["rules"]["A06"]["count"].as_u64() >= Some(1), "{report}");
     let contents = archive.contents(&python);
     let expected = BTreeMap::from([(0, 3), (1, 2)]);
@@ -115,59 +100,38 @@ fn a_job_that_hangs_in_its_last_operation() {
     assert_eq!(archive.properties()["NCCL::COLLECTIVES_UNMATCHED"], "1");
 }
 
-/// Process ids of the parts, once there are two.
-fn recording(out: &Path) -> Option<Vec<u64>> {
-    let parts = std::fs::read_dir(out.join("parts")).ok()?;
-    let pid = |part: PathBuf| -> Option<u64> {
+/// Whether each process that records lives.
+fn lives(scratch: &Scratch) -> Vec<bool> {
+    let lives = scratch.recording().into_iter().filter_map(|part| {
         let info = std::fs::read(part.join("process.json")).ok()?;
-        serde_json::from_slice::<Value>(&info).ok()?["pid"].as_u64()
-    };
-    let pids: Vec<u64> = parts.filter_map(|part| pid(part.ok()?.path())).collect();
-    (pids.len() == 2).then_some(pids)
+        let pid = serde_json::from_slice::<Value>(&info).ok()?["pid"].as_u64()?;
+        Some(Path::new(&format!("/proc/{pid}")).exists())
+    });
+    let mut lives: Vec<bool> = lives.collect();
+    lives.sort_unstable();
+    lives
 }
 
 #[test]
 fn one_process_killed_while_the_other_lives() {
-    let Some(library) = nccl_library(NCCL) else {
+    let scratch = Scratch::new();
+    let arguments = ["--exact", "--log", "log", "--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one"];
+    let arguments = [&arguments[..], &["--kill-after", "0.5", "--kill-rank", "1", "--timeout", "100"]].concat();
+    let Some(mut job) = scratch.nccl("2.28.9", &arguments) else {
         return;
     };
-    let scratch = Scratch::new();
-    let arguments = [
-        "--procs",
-        "2",
-        "--threads",
-        "1",
-        "--rounds",
-        "0",
-        "--ops",
-        "one",
-        "--kill-after",
-        "0.3",
-        "--kill-rank",
-        "1",
-        "--timeout",
-        "6",
-    ];
-    let running = start(&mut job(&scratch, &library, &arguments));
-    let began = Instant::now();
-    let alive = |pid: &u64| Path::new(&format!("/proc/{pid}")).exists();
-    while recording(&scratch.out()).is_none_or(|pids| pids.iter().filter(|pid| alive(pid)).count() != 1) {
-        assert!(began.elapsed() < Duration::from_secs(5), "the job does not do what this test is about");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let running = start(&mut job);
+    wait_for("end of one process", || (lives(&scratch) == [false, true]).then_some(()));
 
     let half = scratch.finalize().with_code(1);
     assert!(half.stdout.contains("still running, left alone"), "{half}");
-    let report = scratch.archive().check();
-    assert_eq!((&report["faults"], &report["processes"]), (&0.into(), &1.into()), "{report}");
-    scratch.archive().validate();
+    assert_eq!(scratch.archive().sound()["processes"], 1);
 
-    let _killed = running.wait(LIMIT).with_code(3);
+    running.kill();
+    wait_for("end of the other", || (lives(&scratch) == [false]).then_some(()));
     let _finalized = scratch.finalize().with_code(0);
     let archive = scratch.archive();
-    archive.validate();
-    let report = archive.check();
-    assert_eq!((&report["faults"], &report["processes"]), (&0.into(), &2.into()), "{report}");
+    assert_eq!(archive.sound()["processes"], 2);
     assert_eq!(archive.count("COLL::WRITTEN"), archive.count("COLL::SEEN"));
     let calls: u64 = logged_calls(&scratch).values().sum();
     let seen = archive.count("COLL::SEEN");
@@ -176,18 +140,13 @@ fn one_process_killed_while_the_other_lives() {
 
 #[test]
 fn an_exit_without_finalize_writes_the_archive() {
-    let Some(library) = nccl_library(NCCL) else {
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "2", "--ops", "allreduce", "--end", "exit"];
+    let Some((scratch, python)) = job(&arguments, 0) else {
         return;
     };
-    let Some(python) = python() else { return };
-    let scratch = Scratch::new();
-    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "2", "--ops", "allreduce", "--end", "exit"];
-    let _exited = run(&mut job(&scratch, &library, &arguments)).with_code(0);
-
     let archive = scratch.archive();
-    archive.validate();
-    let report = archive.check();
-    assert_eq!((&report["faults"], &report["processes"]), (&0.into(), &2.into()), "{report}");
+    let report = archive.sound();
+    assert_eq!(report["processes"], 2, "{report}");
     // A network thread may have been about to say that it was done when the process exited.
     assert_eq!(report["rules"]["C11"], Value::Null, "{report}");
     assert_eq!(recorded_collectives(&archive.contents(&python)), logged_calls(&scratch));

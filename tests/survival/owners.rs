@@ -173,26 +173,3 @@ fn what_others_have_put_in_the_way_is_refused() {
         assert_eq!(fs::read_dir(&elsewhere).expect("there").count(), 0, "{ended}");
     }
 }
-
-/// What is recorded is for the user only.
-#[test]
-fn recordings_are_private() {
-    let scratch = Scratch::new();
-    let mut command = scratch.script("init c ranks=1 rank=0\nstart g GroupApi\nkill 9");
-    let _killed = run(&mut command).by_signal(9);
-    let mut seen = 0;
-    private(&scratch.out(), &mut seen);
-    assert!(seen > 5, "{seen} files and directories");
-}
-
-fn private(path: &Path, seen: &mut u32) {
-    let data = fs::symlink_metadata(path).expect("there");
-    let others = data.permissions().mode() & 0o077;
-    assert_eq!(others, 0, "{}: {:o}", path.display(), data.mode());
-    *seen += 1;
-    if data.is_dir() {
-        for entry in fs::read_dir(path).expect("readable") {
-            private(&entry.expect("an entry").path(), seen);
-        }
-    }
-}

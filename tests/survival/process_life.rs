@@ -1,20 +1,9 @@
 //! What programs do while they are recorded: many threads, many sessions, forks, exits, signals.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use whole_plugin::archive::Archive;
-use whole_plugin::process::{run, run_within};
+use whole_plugin::process::{LIMIT, run, run_within};
 use whole_plugin::scratch::Scratch;
-
-/// The archive that the plugin itself made, after a check.
-fn sound_archive(scratch: &Scratch) -> Archive {
-    let archive = scratch.archive();
-    archive.validate();
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report}");
-    archive
-}
 
 #[test]
 fn eight_threads_begin_and_end_at_once() {
@@ -41,7 +30,7 @@ fn eight_threads_begin_and_end_at_once() {
         finalize last
     ";
     let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
-    let archive = sound_archive(&scratch);
+    let archive = scratch.sound_archive();
     assert_eq!(archive.count("COLLAPI::WRITTEN"), 800);
     // The session lasts as long as its last communicator.
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 900);
@@ -65,12 +54,12 @@ fn three_hundred_sessions_make_the_archive_twice() {
     ";
     let mut command = scratch.script(script);
     command.env("NCCL_OTF2_VERBOSITY", "verbose");
-    let ended = run_within(Duration::from_secs(300), &mut command).with_code(0);
+    let ended = run_within(3 * LIMIT, &mut command).with_code(0);
     let lines = ended.our_lines();
     let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!(count(": wrote "), 2, "{ended}");
     assert_eq!(count("is renewed at exit"), 299);
-    let archive = sound_archive(&scratch);
+    let archive = scratch.sound_archive();
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 300);
     let properties = archive.properties();
     let parts: BTreeSet<&str> = properties["NCCL::PARTS"].lines().collect();
@@ -109,7 +98,7 @@ fn a_forked_child_records_nothing() {
         finalize c
     ";
     let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
-    let archive = sound_archive(&scratch);
+    let archive = scratch.sound_archive();
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 200);
     assert_eq!(archive.count("COLLAPI::WRITTEN"), 1);
     assert_eq!(archive.count("COLLAPI::UNFINISHED"), 0, "the parent stopped it");
@@ -136,7 +125,7 @@ fn a_child_forked_between_sessions_can_exit() {
         finalize c
     ";
     let _ended = run(&mut scratch.script(script)).undisturbed(&[]);
-    assert_eq!(sound_archive(&scratch).count("GROUPAPI::WRITTEN"), 4);
+    assert_eq!(scratch.sound_archive().count("GROUPAPI::WRITTEN"), 4);
 }
 
 #[test]
@@ -149,7 +138,7 @@ fn the_exit_code_is_the_programs_own() {
         // Without exit handlers nothing writes the archive.
         assert_eq!(scratch.out().join("traces.otf2").exists(), code == 5, "{ended}");
         let _finalized = scratch.finalize().with_code(0);
-        assert_eq!(sound_archive(&scratch).count("GROUPAPI::WRITTEN"), 1);
+        assert_eq!(scratch.sound_archive().count("GROUPAPI::WRITTEN"), 1);
     }
 }
 
@@ -162,7 +151,7 @@ fn a_fatal_signal_ends_the_program_and_the_records_are_there() {
         assert_eq!((ended.stdout.as_str(), ended.our_lines()), ("", vec![]), "{ended}");
     }
     let _finalized = scratch.finalize().with_code(0);
-    let archive = sound_archive(&scratch);
+    let archive = scratch.sound_archive();
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 4);
     assert_eq!(archive.count("GROUPAPI::UNFINISHED"), 4);
 }
