@@ -24,7 +24,8 @@ pub(crate) fn wait_for_switches(scratch: &Scratch, switches: usize) {
         let [part] = &scratch.recording()[..] else { return None };
         let journal = Journal::open(&part.join("journal")).ok()?;
         let mut found = 0;
-        let _outcome = journal.read(&mut |record: Record| found += usize::from(matches!(record.body, RecordBody::Switch(_))));
+        let _outcome =
+            journal.read(&mut |record: Record| found += usize::from(matches!(record.body, RecordBody::Switch(_))));
         (found >= switches).then_some(())
     });
 }

@@ -89,12 +89,11 @@ fn entered<'a>(definitions: &'a Definitions, events: &[Event]) -> BTreeMap<&'a s
 }
 
 #[test]
-fn every_demand_of_the_analyser_is_met() {
+fn what_the_analyser_demands_of_definitions_is_met() {
     let exported = Exported::of(&straggler());
     assert_eq!(exported.code, Some(0), "{}", exported.said);
     let archive = exported.archive();
     let definitions = archive.definitions().expect("definitions");
-    let events = events(&archive, &definitions);
 
     // 1. Only threads: neither GPUs nor metrics.
     assert!(definitions.locations.values().all(|it| it.location_type == LocationType::CpuThread));
@@ -138,7 +137,14 @@ fn every_demand_of_the_analyser_is_met() {
             assert_eq!(text(region.name), Some("ncclAllReduce"));
         }
     }
+}
 
+#[test]
+fn what_the_analyser_demands_of_events_is_met() {
+    let exported = Exported::of(&straggler());
+    let archive = exported.archive();
+    let definitions = archive.definitions().expect("definitions");
+    let events = events(&archive, &definitions);
     for (rank, events) in &events {
         // 6. Every rank is initialised and finalised.
         let entered = entered(&definitions, events);

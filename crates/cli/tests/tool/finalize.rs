@@ -142,6 +142,7 @@ fn shards_write_parts_and_say_how_to_go_on() {
     let last = shard("--shard=1/2");
     assert!(last.contains("1 part of this shard written"), "{last}");
     assert!(last.contains("nccl-otf2 finalize"), "{last}");
+    scratch.tool().args(["finalize", "--shard", "2/2"]).arg(&out).assert().code(2);
     let (code, report) = finalize(&scratch, &[], &out);
     assert_eq!((code, states(&report)), (Some(0), vec!["done"; 3]));
     assert_eq!(report["archive"]["processes"], 3);
@@ -229,20 +230,7 @@ fn run_says_that_it_adds_to_recordings_that_are_there() {
 }
 
 #[test]
-fn shards_write_their_parts_and_no_archive() {
-    let scratch = Scratch::new();
-    let out = scratch.join("trace");
-    for rank in 0..2 {
-        record(&out, rank, NO_PROCESS, 1);
-    }
-    let (code, report) = finalize(&scratch, &["--shard", "1/2"], &out);
-    assert_eq!((code, states(&report)), (Some(0), vec!["elsewhere", "written"]));
-    assert_eq!(report["archive"], Value::Null);
-    scratch.tool().args(["finalize", "--shard", "2/2"]).arg(&out).assert().code(2);
-}
-
-#[test]
-fn what_is_no_job_is_told() {
+fn what_is_no_job_is_an_error() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.join("empty")).expect("made");
     for (path, word) in [("missing", "no such file"), ("empty", "parts/")] {

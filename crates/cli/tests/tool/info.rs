@@ -118,7 +118,7 @@ fn nobody_reading_on_is_no_failure() {
 }
 
 #[test]
-fn what_is_no_archive_is_told() {
+fn what_is_no_archive_is_an_error() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.join("empty")).expect("made");
     fs::create_dir_all(scratch.join("recorded/parts")).expect("made");

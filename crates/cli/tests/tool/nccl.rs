@@ -171,24 +171,24 @@ impl Nccl {
 
     fn definitions(&self, events: &[u64]) -> Vec<Definition> {
         let mut texts = Texts::default();
-        let mut text = |text: &str| texts.get(text);
-        assert_eq!([text("world"), text("shown by")].map(StringRef::get), [0, 1]);
-        let mut all = vec![Definition::SystemTreeNode {
-            this: SystemTreeNodeRef::new(0),
-            name: text("job 17"),
-            class_name: text("machine"),
-            parent: SystemTreeNodeRef::UNDEFINED,
+        assert_eq!(["world", "shown by"].map(|text| texts.get(text).get()), [0, 1]);
+        let mut all = hosts(&mut texts);
+        self.add_processes(&mut all, &mut texts);
+        add_locations(&mut all, &mut texts, events);
+        add_communication(&mut all, &mut texts);
+        let mut definitions = vec![Definition::ClockProperties {
+            timer_resolution: 1_000_000_000,
+            global_offset: number(self.host(2).realtime(0)),
+            trace_length: number(10 * SECOND),
+            realtime_timestamp: u64::MAX,
         }];
-        for (number, host) in (1..).zip(HOSTS) {
-            all.push(Definition::SystemTreeNode {
-                this: SystemTreeNodeRef::new(number),
-                name: text(host.name),
-                class_name: text("node"),
-                parent: SystemTreeNodeRef::new(0),
-            });
-        }
-        let node = |rank| SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 });
-        let small = |rank: u64| u32::try_from(rank).expect("few");
+        definitions.extend(texts.definitions());
+        definitions.extend(all);
+        definitions
+    }
+
+    fn add_processes(&self, all: &mut Vec<Definition>, texts: &mut Texts) {
+        let mut text = |text: &str| texts.get(text);
         for rank in 0..RANKS {
             let this = LocationGroupRef::new(small(rank));
             let process_id = process_id(rank) + self.other_processes;
@@ -216,70 +216,100 @@ impl Nccl {
                 }
             }
         }
-        for rank in 0..RANKS {
-            all.push(Definition::LocationGroup {
-                this: LocationGroupRef::new(small(RANKS + rank)),
-                name: text(&format!("GPU of rank {rank}")),
-                group_type: 2,
-                parent: node(rank),
-                creator: LocationGroupRef::new(small(rank)),
-            });
-        }
-        for (rank, events) in (0..).zip(events) {
-            all.push(Definition::Location {
-                this: LocationRef::new(rank),
-                name: text(&format!("NCCL world rank {rank}/3")),
-                location_type: 2,
-                number_of_events: *events,
-                group: LocationGroupRef::new(small(RANKS + rank)),
-            });
-        }
-        for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
-            all.push(Definition::Attribute {
-                this: AttributeRef::new(number),
-                name: text(name),
-                description: text("shown by"),
-                attribute_type,
-            });
-        }
-        all.push(Definition::Region {
-            this: RegionRef::new(0),
-            name: text("ncclAllReduce"),
-            canonical_name: text("nccl::operation::Coll::ncclAllReduce"),
-            description: text("operation"),
-            role: 25,
+    }
+}
+
+fn small(rank: u64) -> u32 {
+    u32::try_from(rank).expect("few")
+}
+
+/// The node of a rank's host: the last one has one of its own.
+fn node(rank: u64) -> SystemTreeNodeRef {
+    SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 })
+}
+
+/// The machine and its hosts.
+fn hosts(texts: &mut Texts) -> Vec<Definition> {
+    let mut text = |text: &str| texts.get(text);
+    let mut all = vec![Definition::SystemTreeNode {
+        this: SystemTreeNodeRef::new(0),
+        name: text("job 17"),
+        class_name: text("machine"),
+        parent: SystemTreeNodeRef::UNDEFINED,
+    }];
+    for (number, host) in (1..).zip(HOSTS) {
+        all.push(Definition::SystemTreeNode {
+            this: SystemTreeNodeRef::new(number),
+            name: text(host.name),
+            class_name: text("node"),
+            parent: SystemTreeNodeRef::new(0),
+        });
+    }
+    all
+}
+
+/// The ranks' GPUs and their locations.
+fn add_locations(all: &mut Vec<Definition>, texts: &mut Texts, events: &[u64]) {
+    let mut text = |text: &str| texts.get(text);
+    for rank in 0..RANKS {
+        all.push(Definition::LocationGroup {
+            this: LocationGroupRef::new(small(RANKS + rank)),
+            name: text(&format!("GPU of rank {rank}")),
+            group_type: 2,
+            parent: node(rank),
+            creator: LocationGroupRef::new(small(rank)),
+        });
+    }
+    for (rank, events) in (0..).zip(events) {
+        all.push(Definition::Location {
+            this: LocationRef::new(rank),
+            name: text(&format!("NCCL world rank {rank}/3")),
+            location_type: 2,
+            number_of_events: *events,
+            group: LocationGroupRef::new(small(RANKS + rank)),
+        });
+    }
+}
+
+/// Attributes, the region of a call, the communicator.
+fn add_communication(all: &mut Vec<Definition>, texts: &mut Texts) {
+    let mut text = |text: &str| texts.get(text);
+    for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
+        all.push(Definition::Attribute {
+            this: AttributeRef::new(number),
+            name: text(name),
+            description: text("shown by"),
+            attribute_type,
+        });
+    }
+    all.push(Definition::Region {
+        this: RegionRef::new(0),
+        name: text("ncclAllReduce"),
+        canonical_name: text("nccl::operation::Coll::ncclAllReduce"),
+        description: text("operation"),
+        role: 25,
+        paradigm: 4,
+        flags: 0,
+        source_file: StringRef::UNDEFINED,
+        begin_line: 0,
+        end_line: 0,
+    });
+    all.push(Definition::Paradigm { paradigm: 4, name: text("NCCL"), class: 0 });
+    for (number, group_type) in [(0, 4), (1, 5)] {
+        all.push(Definition::Group {
+            this: GroupRef::new(number),
+            name: text("world"),
+            group_type,
             paradigm: 4,
             flags: 0,
-            source_file: StringRef::UNDEFINED,
-            begin_line: 0,
-            end_line: 0,
+            members: vec![0, 1, 2],
         });
-        all.push(Definition::Paradigm { paradigm: 4, name: text("NCCL"), class: 0 });
-        for (number, group_type) in [(0, 4), (1, 5)] {
-            all.push(Definition::Group {
-                this: GroupRef::new(number),
-                name: text("world"),
-                group_type,
-                paradigm: 4,
-                flags: 0,
-                members: vec![0, 1, 2],
-            });
-        }
-        all.push(Definition::Comm {
-            this: CommRef::new(0),
-            name: text("world"),
-            group: GroupRef::new(1),
-            parent: CommRef::UNDEFINED,
-            flags: 0,
-        });
-        let mut definitions = vec![Definition::ClockProperties {
-            timer_resolution: 1_000_000_000,
-            global_offset: number(self.host(2).realtime(0)),
-            trace_length: number(10 * SECOND),
-            realtime_timestamp: u64::MAX,
-        }];
-        definitions.extend(texts.definitions());
-        definitions.extend(all);
-        definitions
     }
+    all.push(Definition::Comm {
+        this: CommRef::new(0),
+        name: text("world"),
+        group: GroupRef::new(1),
+        parent: CommRef::UNDEFINED,
+        flags: 0,
+    });
 }

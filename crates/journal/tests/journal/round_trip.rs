@@ -1,14 +1,13 @@
 //! One record of every kind against what comes back.
 
-use nccl_events::event;
 use std::ffi::CString;
 
 use journal::clock::ClockPair;
 use journal::format::record::{Record, RecordBody, Symbol};
 use journal::reader::Outcome;
-use nccl_events::control::Span;
-use nccl_events::control::{Cause, Switch, Turn, Wanted};
-use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs};
+use journal::writer::SlotWriter;
+use nccl_events::control::{Cause, Span, Switch, Turn, Wanted};
+use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs, event};
 
 use super::{read, writer};
 
@@ -105,23 +104,50 @@ fn found(fields: &Body<Symbol>, outcome: &Outcome) -> String {
     text.replace("Symbol(0)", "\"\"")
 }
 
-#[test]
-fn every_kind_comes_back_as_it_went_in() {
+/// A name as NCCL has it: a C string that lives for ever.
+fn leaked(text: &str) -> Name<'static> {
+    Name::from_cstr(Box::leak(Box::new(CString::new(text).unwrap())))
+}
+
+/// What comes back, without problems and losses, of what `write` writes.
+fn recorded(write: impl FnOnce(&mut SlotWriter)) -> (Vec<Record>, Outcome) {
     let directory = tempfile::tempdir().unwrap();
     let writer = writer(directory.path(), u64::MAX);
     let mut slot_writer = writer.register("tester").unwrap();
-    let strings: std::cell::RefCell<Vec<&'static CString>> = std::cell::RefCell::default();
-    let name = |text: &str| {
-        let string: &'static CString = Box::leak(Box::new(CString::new(text).unwrap()));
-        strings.borrow_mut().push(string);
-        Name::from_cstr(string)
-    };
-    let bodies = bodies(&name);
+    write(&mut slot_writer);
+    let (records, outcome) = read(directory.path());
+    assert_eq!((outcome.problems.len(), outcome.losses.total()), (0, 0));
+    (records, outcome)
+}
+
+#[test]
+fn every_kind_comes_back_as_it_went_in() {
+    let bodies = bodies(&leaked);
     assert_eq!(bodies.iter().map(Body::kind).collect::<Vec<_>>(), Kind::ALL);
     let mut ids = Vec::new();
-    for body in &bodies {
-        ids.push(slot_writer.start(&Start { context: 0xc0, parent: 0xa0, rank: -3, body: *body }));
+    let (records, outcome) = recorded(|to| {
+        for body in &bodies {
+            ids.push(to.start(&Start { context: 0xc0, parent: 0xa0, rank: -3, body: *body }));
+        }
+        to.stop(ids[0].get());
+    });
+    let starts = records.iter().filter_map(|record| match &record.body {
+        RecordBody::Start(start) => Some((record.id, start)),
+        _ => None,
+    });
+    let starts: Vec<_> = starts.collect();
+    assert_eq!(starts.len(), bodies.len());
+    for (((id, start), body), given) in starts.iter().zip(&bodies).zip(&ids) {
+        assert_eq!((start.context, start.parent, start.rank, *id), (0xc0, 0xa0, -3, given.get()));
+        assert_eq!(found(&start.body, &outcome), format!("{body:?}"));
     }
+    assert!(matches!(&records[0].body, RecordBody::ThreadBegin { name, .. } if name == "tester"));
+    let stops = records.iter().filter(|record| record.body == RecordBody::Stop && record.id == ids[0].get());
+    assert_eq!(stops.count(), 1);
+}
+
+#[test]
+fn arguments_of_every_state_come_back() {
     let all_args = [
         StateArgs::None,
         StateArgs::ProxyOp { bytes: 1, steps: -2 },
@@ -131,71 +157,59 @@ fn every_kind_comes_back_as_it_went_in() {
         StateArgs::NetPlugin { data: NetData::Socket { descriptor: 6, operation: 7, bytes: 8 } },
         StateArgs::NetPlugin { data: NetData::Opaque },
     ];
-    for (number, args) in all_args.iter().enumerate() {
-        slot_writer.state(&State { event: 0xe0, state: u32::try_from(number).unwrap(), args: *args });
-    }
-    slot_writer.stop(ids[0].get());
-    let comm =
-        CommInit { table: 7, comm_id: 1 << 63, name: name("world"), nodes: 2, ranks: 8, rank: 5, nccl_version: 23203 };
-    slot_writer.comm_init(0xc0, 77, 3, &comm);
-    slot_writer.comm_finalize(0xc0, 88);
+    let (records, _) = recorded(|to| {
+        for (state, args) in (0..).zip(all_args) {
+            to.state(&State { event: 0xe0, state, args });
+        }
+    });
+    let states = records.iter().filter_map(|record| match &record.body {
+        RecordBody::State { args, .. } => Some(*args),
+        _ => None,
+    });
+    assert_eq!(states.collect::<Vec<_>>(), all_args);
+}
+
+#[test]
+fn communicators_and_clocks_come_back() {
+    let name = leaked("world");
+    let comm = CommInit { table: 7, comm_id: 1 << 63, name, nodes: 2, ranks: 8, rank: 5, nccl_version: 23203 };
+    let clocks = ClockPair::read();
+    let (records, outcome) = recorded(|to| {
+        to.comm_init(0xc0, 77, 3, &comm);
+        to.comm_finalize(0xc0, 88);
+        to.clock_pair(&clocks);
+    });
+    let comms = records.iter().filter_map(|record| match &record.body {
+        RecordBody::CommInit(comm) => Some((record.ticks, comm)),
+        _ => None,
+    });
+    let comms: Vec<_> = comms.collect();
+    let [(ticks, read)] = comms[..] else { panic!("{comms:?}") };
+    assert_eq!((ticks, read.comm_id, read.ranks, read.rank, read.nodes), (77, 1 << 63, 8, 5, 2));
+    assert_eq!((read.table, read.nccl_version, read.repetition), (7, 23203, 3));
+    assert_eq!(outcome.symbols.text(read.name), "world");
+    let last = records.last().map(|record| &record.body);
+    assert!(matches!(last, Some(RecordBody::ClockPair { monotonic_ns, .. }) if *monotonic_ns == clocks.monotonic_ns));
+}
+
+#[test]
+fn switches_come_back() {
     let switch = Switch {
         cause: Cause::Signal,
         before: Wanted { is_on: true, events: 0xffff },
         after: Wanted { is_on: false, events: 0x80e },
     };
-    slot_writer.switch(99, 0, &switch);
-    let turn = Switch {
-        cause: Cause::Steps(Turn { range: Some(Span { first: 100, last: u32::MAX }), started: 99, is_exact: true }),
-        ..switch
-    };
-    slot_writer.switch(101, 0xc0, &turn);
+    let range = Some(Span { first: 100, last: u32::MAX });
+    let turn = Switch { cause: Cause::Steps(Turn { range, started: 99, is_exact: true }), ..switch };
     let not_selected = std::array::from_fn(|kind| 1000 + kind as u64);
-    slot_writer.not_selected(not_selected);
-    let clocks = ClockPair::read();
-    slot_writer.clock_pair(&clocks);
-
-    let (records, outcome) = read(directory.path());
-    assert_eq!(outcome.problems, []);
-    assert_eq!(outcome.losses.total(), 0);
-    let starts: Vec<&Record> = records.iter().filter(|record| matches!(record.body, RecordBody::Start(_))).collect();
-    assert_eq!(starts.len(), bodies.len());
-    for ((record, body), id) in starts.iter().zip(&bodies).zip(&ids) {
-        let RecordBody::Start(start) = &record.body else { unreachable!() };
-        assert_eq!((start.context, start.parent, start.rank, record.id), (0xc0, 0xa0, -3, id.get()));
-        assert_eq!(found(&start.body, &outcome), format!("{body:?}"));
-    }
-    let switched = |record: &&Record| record.body == RecordBody::Switch(switch);
-    let switched = records.iter().find(switched).expect("the switch");
-    assert_eq!(switched.ticks, 99);
-    let turned = |record: &&Record| record.body == RecordBody::Switch(turn);
-    let turned = records.iter().find(turned).expect("the window");
+    let (records, _) = recorded(|to| {
+        to.switch(99, 0, &switch);
+        to.switch(101, 0xc0, &turn);
+        to.not_selected(not_selected);
+    });
+    let found = |body: RecordBody| records.iter().find(|record| record.body == body).expect("the record");
+    assert_eq!(found(RecordBody::Switch(switch)).ticks, 99);
+    let turned = found(RecordBody::Switch(turn));
     assert_eq!((turned.ticks, turned.id), (101, 0xc0));
-    let counted = |record: &Record| record.body == RecordBody::NotSelected(not_selected);
-    assert!(records.iter().any(counted));
-    let states: Vec<StateArgs> = records
-        .iter()
-        .filter_map(|record| match &record.body {
-            RecordBody::State { args, .. } => Some(*args),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(states, all_args);
-    let rest: Vec<&RecordBody> = records.iter().map(|record| &record.body).collect();
-    assert!(matches!(rest[0], RecordBody::ThreadBegin { name, .. } if name == "tester"));
-    assert!(rest.contains(&&RecordBody::Stop));
-    let comms: Vec<_> = records
-        .iter()
-        .filter_map(|record| match &record.body {
-            RecordBody::CommInit(comm) => Some((record.ticks, comm.clone())),
-            _ => None,
-        })
-        .collect();
-    let (ticks, read) = &comms[0];
-    assert_eq!((*ticks, read.comm_id, read.ranks, read.rank, read.nodes), (77, 1 << 63, 8, 5, 2));
-    assert_eq!((read.table, read.nccl_version, read.repetition), (7, 23203, 3));
-    assert_eq!(outcome.symbols.text(read.name), "world");
-    assert!(
-        matches!(rest.last(), Some(RecordBody::ClockPair { monotonic_ns, .. }) if *monotonic_ns == clocks.monotonic_ns)
-    );
+    let _counts = found(RecordBody::NotSelected(not_selected));
 }

@@ -77,6 +77,9 @@ pub(super) const CASES: &[Case] = &[
 
 /// Rules that can be broken in another way as well.
 pub(super) const OTHER_CASES: &[Case] = &[
+    // Files that are missing, or cut where a location has no events after.
+    damaged("S08", |trace| fs::remove_file(trace.join("traces/1.evt")).expect("removed")),
+    damaged("S08", |trace| fs::remove_file(trace.join("traces/1.def")).expect("removed")),
     // A region that is never left.
     spoiled("S12", |fixture| {
         fixture.ranks[0].retain(|step| !matches!(step, Step::Leave(350, _)));

@@ -1,11 +1,9 @@
 //! Definitions pass from one archive to another as they are: every kind, every field.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::{LOCATION, every_kind, text};
+use crate::sample::{self, LOCATION, every_kind, text};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{
     Archive, ArchiveWriter, AttributeValue, CallpathRef, ClockOffset, LocationRef, MappingType, RegionRef,
@@ -45,7 +43,7 @@ fn every_kind_passes_through() {
     let bytes = |archive: &Archive| std::fs::read(archive.anchor_file().with_extension("def")).expect("definitions");
     // Byte for byte the same: nothing is lost that this test does not know either.
     assert_eq!(bytes(&first), bytes(&again));
-    if let Some(printed) = common::otf2_print(again.anchor_file()) {
+    if let Some(printed) = sample::otf2_print(again.anchor_file()) {
         assert!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");
     }
 }

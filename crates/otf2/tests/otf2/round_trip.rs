@@ -1,22 +1,28 @@
 //! What is written is read back: by this crate, by otf2-print, by the Python package.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use common::{GPU_LANE, HOST_THREAD, QUIET};
+use tempfile::TempDir;
+
+use crate::sample::{self, GPU_STREAM, HOST_THREAD, QUIET};
 use otf2::{
     Archive, ArchiveWriter, DEFINITIONS_CHUNK_BYTES, EVENT_CHUNK_BYTES, Event, EventKind, LocationRef, RegionRef,
     StringRef,
 };
 
+/// The sample with one event of every kind.
+fn sample_archive() -> (TempDir, Archive, Vec<Event>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let events = sample::sample_events();
+    let anchor = sample::write_archive(directory.path(), &events).expect("the sample is written");
+    let archive = Archive::open(&anchor).expect("the archive opens");
+    (directory, archive, events)
+}
+
 #[test]
 fn definitions_and_properties_come_back() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let events = common::sample_events();
-    let anchor = common::write_archive(directory.path(), &events).expect("the sample is written");
-    let archive = Archive::open(&anchor).expect("the archive opens");
+    let (_directory, archive, events) = sample_archive();
     assert_eq!(archive.creator(), "otf2 tests 1.0");
     assert_eq!(archive.machine_name(), "cluster");
     assert_eq!(archive.description(), "a sample\nof two lines");
@@ -25,54 +31,32 @@ fn definitions_and_properties_come_back() {
     assert_eq!(archive.number_of_locations(), 3);
     assert_eq!(archive.event_chunk_bytes(), EVENT_CHUNK_BYTES);
     let definitions = archive.definitions().expect("the definitions are read");
-    let mut written = common::sample_definitions([2, u64::try_from(events.len()).expect("few")]);
+    let mut written = sample::sample_definitions([2, u64::try_from(events.len()).expect("few")]);
     written.records = archive.number_of_global_definitions();
     assert_eq!(definitions, written);
-    assert_eq!(definitions.string(common::string("NCCL")), Some("NCCL"));
+    assert_eq!(definitions.string(sample::string("NCCL")), Some("NCCL"));
 }
 
 #[test]
-fn every_kind_of_event_comes_back() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let events = common::sample_events();
-    let anchor = common::write_archive(directory.path(), &events).expect("the sample is written");
-    let archive = Archive::open(&anchor).expect("the archive opens");
-    let read = common::read_events(&archive, &[GPU_LANE, QUIET]).expect("the events are read");
-    let expected: Vec<_> = events.into_iter().map(|event| (GPU_LANE, event)).collect();
+fn every_kind_of_event_comes_back_in_the_order_of_time() {
+    let (_directory, archive, events) = sample_archive();
+    let read = sample::read_events(&archive, &[GPU_STREAM, QUIET]).expect("the events are read");
+    let expected: Vec<_> = events.into_iter().map(|event| (GPU_STREAM, event)).collect();
     assert_eq!(read, expected);
-}
 
-#[test]
-fn events_of_several_locations_come_in_the_order_of_time() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let anchor = common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
-    let archive = Archive::open(&anchor).expect("the archive opens");
-    let read = common::read_events(&archive, &[HOST_THREAD, GPU_LANE]).expect("it is read");
+    let read = sample::read_events(&archive, &[HOST_THREAD, GPU_STREAM]).expect("it is read");
     assert!(read.is_sorted_by_key(|(_, event)| event.time));
-    assert_eq!(read.first().map(|(location, _)| *location), Some(HOST_THREAD));
-    assert_eq!(read.last().map(|(location, _)| *location), Some(HOST_THREAD));
-}
+    let ends = [read.first(), read.last()].map(|event| event.map(|(location, _)| *location));
+    assert_eq!(ends, [Some(HOST_THREAD); 2]);
 
-#[test]
-fn reading_stops_when_asked() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let anchor = common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
-    let archive = Archive::open(&anchor).expect("the archive opens");
     let mut seen = 0;
-    let total = archive.for_each_event(&[GPU_LANE], |_, _| {
+    let total = archive.for_each_event(&[GPU_STREAM], |_, _| {
         seen += 1;
         if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    assert_eq!((total.expect("it is read"), seen), (3, 3));
-}
-
-#[test]
-fn no_locations_have_no_events() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let anchor = common::write_archive(directory.path(), &[]).expect("it is written");
-    let archive = Archive::open(&anchor).expect("the archive opens");
-    assert_eq!(common::read_events(&archive, &[]).expect("nothing is read"), []);
-    assert_eq!(common::read_events(&archive, &[QUIET, GPU_LANE]).expect("nothing is read"), []);
+    assert_eq!((total.expect("it is read"), seen), (3, 3), "reading stops when asked");
+    assert_eq!(sample::read_events(&archive, &[]).expect("nothing is read"), []);
+    assert_eq!(sample::read_events(&archive, &[QUIET]).expect("nothing is read"), []);
 }
 
 #[test]
@@ -86,12 +70,12 @@ fn many_chunks_come_back() {
             attributes: Vec::new(),
         })
         .collect();
-    let anchor = common::write_archive(directory.path(), &events).expect("it is written");
+    let anchor = sample::write_archive(directory.path(), &events).expect("it is written");
     let archive = Archive::open(&anchor).expect("the archive opens");
-    let size = archive.event_file(GPU_LANE).metadata().expect("the file is there").len();
+    let size = archive.event_file(GPU_STREAM).metadata().expect("the file is there").len();
     assert!(size > 5 * EVENT_CHUNK_BYTES, "more than libotf2's file buffer of 4 MiB: {size}");
     let mut next = events.iter();
-    let total = archive.for_each_event(&[GPU_LANE], |_, event| {
+    let total = archive.for_each_event(&[GPU_STREAM], |_, event| {
         assert_eq!(Some(&event), next.next());
         ControlFlow::Continue(())
     });
@@ -123,16 +107,16 @@ fn a_chunk_that_is_full_to_the_last_byte_is_whole() {
                 |number| Event { time: 1000 + number, kind: EventKind::Enter(region(number)), attributes: Vec::new() };
             let events: Vec<Event> = (0..before + narrow + wide).map(event).collect();
             let directory = tempfile::tempdir().expect("a directory");
-            let anchor = common::write_archive(directory.path(), &events).expect("it is written");
+            let anchor = sample::write_archive(directory.path(), &events).expect("it is written");
             let archive = Archive::open(&anchor).expect("the archive opens");
-            let file = archive.event_file(GPU_LANE);
+            let file = archive.event_file(GPU_STREAM);
             let size = file.metadata().expect("the file is there").len();
             if size % EVENT_CHUNK_BYTES == 20 {
                 full += 1;
-                check_with_otf2_print(&anchor);
+                let _printed = check_with_otf2_print(&anchor);
             }
             assert_ne!(size % EVENT_CHUNK_BYTES, 1, "readers crash on it");
-            let read = common::read_events(&archive, &[GPU_LANE]).expect("it is read");
+            let read = sample::read_events(&archive, &[GPU_STREAM]).expect("it is read");
             assert!(read.into_iter().map(|(_, event)| event).eq(events), "{before} {narrow}");
         }
         assert_eq!(full, 1, "one of the fill levels after {before} events is the bad one");
@@ -162,28 +146,27 @@ fn definitions_that_fill_a_chunk_to_the_last_byte_are_whole() {
     assert_eq!(full, 1, "one of the lengths is the bad one");
 }
 
-fn check_with_otf2_print(anchor: &Path) {
-    let Some(output) = common::otf2_print(anchor) else {
-        return common::skip("otf2-print is not installed (apt-get install otf2-tools)");
+/// What otf2-print prints, without complaint; nothing where it is not installed.
+fn check_with_otf2_print(anchor: &Path) -> Option<String> {
+    let Some(output) = sample::otf2_print(anchor) else {
+        sample::skip("otf2-print is not installed (apt-get install otf2-tools)");
+        return None;
     };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    Some(text)
 }
 
 #[test]
 fn otf2_print_has_nothing_to_complain_about() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let anchor = common::write_archive(directory.path(), &common::sample_events()).expect("it is written");
-    let Some(output) = common::otf2_print(&anchor) else {
-        return common::skip("otf2-print is not installed (apt-get install otf2-tools)");
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    assert!(!text.contains("UNKNOWN"), "{text}");
-    let enters = text.lines().filter(|line| line.starts_with("ENTER ")).count();
-    assert_eq!(enters, 2, "{text}");
-    assert!(text.contains("\"NCCL\""), "{text}");
+    let (_directory, archive, _) = sample_archive();
+    if let Some(text) = check_with_otf2_print(archive.anchor_file()) {
+        assert!(!text.contains("UNKNOWN"), "{text}");
+        let enters = text.lines().filter(|line| line.starts_with("ENTER ")).count();
+        assert_eq!(enters, 2, "{text}");
+        assert!(text.contains("\"NCCL\""), "{text}");
+    }
 }
 
 #[test]
@@ -195,17 +178,14 @@ with otf2.reader.open(sys.argv[1]) as trace:
     for location, event in trace.events:
         print(location.name, type(event).__name__, event.time, len(event.attributes or {}))
 "#;
-    let directory = tempfile::tempdir().expect("a directory");
-    let events = common::sample_events();
-    let anchor = common::write_archive(directory.path(), &events).expect("it is written");
-    let Some(output) = common::python(PROGRAM, &[&anchor]) else {
-        return common::skip("no Python with the package otf2 (set PYTHON; pip install otf2==3.2)");
+    let (_directory, archive, _) = sample_archive();
+    let Some(output) = sample::python(PROGRAM, &[archive.anchor_file()]) else {
+        return sample::skip("no Python with the package otf2 (set PYTHON; pip install otf2==3.2)");
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
-    let archive = Archive::open(&anchor).expect("the archive opens");
-    let all: [LocationRef; 3] = [HOST_THREAD, GPU_LANE, QUIET];
-    let read = common::read_events(&archive, &all).expect("it is read");
+    let all: [LocationRef; 3] = [HOST_THREAD, GPU_STREAM, QUIET];
+    let read = sample::read_events(&archive, &all).expect("it is read");
     assert_eq!(text.lines().count(), read.len(), "{text}");
     for (line, (_, event)) in text.lines().zip(&read) {
         let words: Vec<&str> = line.split(' ').rev().collect();

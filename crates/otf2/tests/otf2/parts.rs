@@ -1,11 +1,10 @@
 //! Parts that know nothing of each other become one archive.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::sample;
 use otf2::records::{Attribute, ClockProperties, Comm, Group, Location, LocationGroup, Region, SystemTreeNode};
 use otf2::{
     Archive, ArchiveWriter, AttributeRef, AttributeType, AttributeValue, Attributes, Collective, CollectiveOp, CommRef,
@@ -14,7 +13,7 @@ use otf2::{
 };
 
 /// In a part: region 0 is the operation, region 1 the call; in the archive of rank 1's part the other way
-/// round. Every part calls its only attribute 0, its only communicator 5, and its lane 0.
+/// round. Every part calls its only attribute 0, its only communicator 5, and its location 0.
 fn write_part(directory: &Path, rank: u64) {
     let mut part = PartWriter::create(directory, "traces").expect("a part is made");
     let mut events = part.event_writer(LocationRef::new(0)).expect("a writer");
@@ -33,7 +32,7 @@ fn write_part(directory: &Path, rank: u64) {
 
 /// The strings of the archive; each rank's part calls its own note string 0.
 const STRINGS: [&str; 9] =
-    ["machine", "host", "lane", "ncclAllReduce", "call", "nccl.note", "note of 0", "note of 1", "comm"];
+    ["machine", "host", "location", "ncclAllReduce", "call", "nccl.note", "note of 0", "note of 1", "comm"];
 
 fn unify(directory: &Path, parts: &[PathBuf]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive is made");
@@ -133,7 +132,7 @@ fn parts_of_processes_become_one_archive() {
         .zip(&parts)
         .map(|(rank, part): (u64, _)| {
             Command::new(&this)
-                .args(["--exact", "part_of_one_process"])
+                .args(["--exact", "parts::part_of_one_process"])
                 .env("OTF2_TEST_PART", part)
                 .env("OTF2_TEST_RANK", rank.to_string())
                 .stdout(Stdio::piped())
@@ -152,7 +151,7 @@ fn parts_of_processes_become_one_archive() {
     let archive = Archive::open(&anchor).expect("the archive opens");
     let definitions = archive.definitions().expect("it is read");
     let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
-    let events = common::read_events(&archive, &locations).expect("it is read");
+    let events = sample::read_events(&archive, &locations).expect("it is read");
     assert_eq!(events.len(), 8);
     let mut notes = Vec::new();
     for (location, event) in &events {
@@ -174,8 +173,8 @@ fn parts_of_processes_become_one_archive() {
     // Rank 1's clock is 300 behind: 1100 is 1400.
     assert_eq!(notes, [(0, "note of 0", 1000), (1, "note of 1", 1400)]);
 
-    match common::otf2_print(&anchor) {
-        None => common::skip("otf2-print is not installed (apt-get install otf2-tools)"),
+    match sample::otf2_print(&anchor) {
+        None => sample::skip("otf2-print is not installed (apt-get install otf2-tools)"),
         Some(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success(), "{text}");

@@ -1,8 +1,6 @@
 //! Any sequence of events in time order comes back as it was written.
 
-mod common;
-
-use common::GPU_LANE;
+use crate::sample::{self, GPU_STREAM};
 use otf2::{
     Archive, AttributeRef, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, MeasurementMode,
     Message, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess, RmaWinRef, StringRef,
@@ -121,9 +119,9 @@ proptest! {
     #[test]
     fn come_back_as_they_were_written(events in events()) {
         let directory = tempfile::tempdir().expect("a directory");
-        let anchor = common::write_archive(directory.path(), &events).expect("it is written");
+        let anchor = sample::write_archive(directory.path(), &events).expect("it is written");
         let archive = Archive::open(&anchor).expect("the archive opens");
-        let read = common::read_events(&archive, &[GPU_LANE]).expect("it is read");
+        let read = sample::read_events(&archive, &[GPU_STREAM]).expect("it is read");
         let read: Vec<Event> = read.into_iter().map(|(_, event)| event).collect();
         prop_assert_eq!(read, events);
     }

@@ -1,9 +1,8 @@
 //! What the tests share: a sample archive, and foreign readers.
 
-#![allow(dead_code, reason = "every test binary uses a part of it")]
-
-mod definitions;
 mod events;
+mod every_kind;
+mod records;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,10 +10,11 @@ use std::process::{Command, Output};
 
 use otf2::{Archive, ArchiveWriter, Attributes, Event, LocationRef, RegionRef, Result};
 
-pub(crate) use definitions::*;
 pub(crate) use events::*;
+pub(crate) use every_kind::*;
+pub(crate) use records::*;
 
-/// The sample definitions with these events of the GPU lane and one enter and leave of the host thread.
+/// The sample definitions with these events of the GPU stream and one enter and leave of the host thread.
 pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<PathBuf> {
     let mut archive = ArchiveWriter::create(directory, "traces")?;
     archive.set_creator("otf2 tests 1.0")?;
@@ -27,7 +27,7 @@ pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<Pa
     host.leave(90_000, RegionRef::new(1), Attributes::NONE)?;
     let host_events = host.close()?;
 
-    let mut gpu = archive.event_writer(GPU_LANE)?;
+    let mut gpu = archive.event_writer(GPU_STREAM)?;
     for event in gpu_events {
         write_event(&mut gpu, event)?;
     }
@@ -36,7 +36,7 @@ pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<Pa
 
     let sample = sample_definitions([host_events, gpu_events]);
     write_definitions(&mut archive.definitions()?, &sample)?;
-    for location in [HOST_THREAD, GPU_LANE, QUIET] {
+    for location in [HOST_THREAD, GPU_STREAM, QUIET] {
         archive.local_definitions(location)?.close()?;
     }
     let anchor = archive.anchor_file();

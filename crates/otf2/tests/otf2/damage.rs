@@ -1,12 +1,10 @@
 //! Damaged files and full disks are errors that name the file; nothing loops, nothing aborts.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use common::{GPU_LANE, HOST_THREAD};
+use crate::sample::{self, GPU_STREAM, HOST_THREAD};
 use otf2::{
     Archive, ArchiveWriter, Attributes, EVENT_CHUNK_BYTES, Error, Event, EventKind, LocationRef, MappingType,
     PartWriter, RegionRef, check_event_file,
@@ -19,15 +17,15 @@ fn enters(count: u64) -> Vec<Event> {
 }
 
 fn three_chunks(directory: &Path) -> (Archive, PathBuf) {
-    let anchor = common::write_archive(directory, &enters(200_000)).expect("it is written");
+    let anchor = sample::write_archive(directory, &enters(200_000)).expect("it is written");
     let archive = Archive::open(&anchor).expect("the archive opens");
-    let file = archive.event_file(GPU_LANE);
+    let file = archive.event_file(GPU_STREAM);
     assert!(file.metadata().expect("the file is there").len() > 2 * EVENT_CHUNK_BYTES);
     (archive, file)
 }
 
 fn damage(archive: &Archive, file: &Path) -> String {
-    match common::read_events(archive, &[HOST_THREAD, GPU_LANE]).expect_err("damage is noticed") {
+    match sample::read_events(archive, &[HOST_THREAD, GPU_STREAM]).expect_err("damage is noticed") {
         error @ Error::Damaged { .. } => {
             let text = error.to_string();
             assert!(text.contains(&file.display().to_string()), "{text}");
@@ -76,7 +74,7 @@ fn a_missing_file_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let (archive, file) = three_chunks(directory.path());
     fs::remove_file(&file).expect("the file was there");
-    let text = common::read_events(&archive, &[GPU_LANE]).expect_err("it is missing").to_string();
+    let text = sample::read_events(&archive, &[GPU_STREAM]).expect_err("it is missing").to_string();
     assert!(text.contains("4294967296.evt"), "{text}");
     fs::remove_file(directory.path().join("traces.def")).expect("the file was there");
     let text = archive.definitions().expect_err("it is missing").to_string();
@@ -102,8 +100,8 @@ fn a_full_disk_is_an_error_at_the_event_or_at_close() {
     for count in [10, 100_000, 1_000_000] {
         let directory = tempfile::tempdir().expect("a directory");
         let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
-        symlink("/dev/full", part.event_file(GPU_LANE)).expect("a link is made");
-        let mut events = part.event_writer(GPU_LANE).expect("a writer");
+        symlink("/dev/full", part.event_file(GPU_STREAM)).expect("a link is made");
+        let mut events = part.event_writer(GPU_STREAM).expect("a writer");
         let mut failed_at = None;
         for number in 0..count {
             if let Err(error) = events.enter(number, RegionRef::new(0), Attributes::NONE) {
@@ -132,8 +130,8 @@ fn a_full_disk_is_an_error_at_the_event_or_at_close() {
 fn a_dropped_writer_that_failed_fails_the_archive() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
-    symlink("/dev/full", part.event_file(GPU_LANE)).expect("a link is made");
-    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    symlink("/dev/full", part.event_file(GPU_STREAM)).expect("a link is made");
+    let mut events = part.event_writer(GPU_STREAM).expect("a writer");
     events.enter(1, RegionRef::new(0), Attributes::NONE).expect("it is in memory");
     drop(events);
     part.close().expect_err("the part is not whole");
@@ -145,9 +143,9 @@ fn definitions_on_a_full_disk_fail_the_archive() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut archive = ArchiveWriter::create(directory.path(), "traces").expect("it is made");
         symlink("/dev/full", directory.path().join(file)).expect("a link is made");
-        let sample = common::sample_definitions([0, 0]);
+        let sample = sample::sample_definitions([0, 0]);
         let mut definitions = archive.definitions().expect("a writer");
-        common::write_definitions(&mut definitions, &sample).expect("it is in memory");
+        sample::write_definitions(&mut definitions, &sample).expect("it is in memory");
         let mut local = archive.local_definitions(HOST_THREAD).expect("a writer");
         local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("it is in memory");
         let local = local.close();

@@ -1,10 +1,8 @@
 //! Events of programs, samples, files and windows: what other recorders write.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::{LOCATION, every_kind};
+use crate::sample::{self, LOCATION, every_kind};
 use otf2::verbatim::Definition;
 use otf2::{
     Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, EventKind, EventWriter,
@@ -77,8 +75,8 @@ fn what_is_written_is_read() {
         ]
     );
     assert_eq!(read[0].2, [(AttributeRef::new(0), AttributeValue::U64(4711))]);
-    let Some(printed) = common::otf2_print(&anchor) else {
-        return common::skip("otf2-print is not installed");
+    let Some(printed) = sample::otf2_print(&anchor) else {
+        return sample::skip("otf2-print is not installed");
     };
     let text = String::from_utf8_lossy(&printed.stdout);
     assert!(printed.status.success() && printed.stderr.is_empty(), "{printed:?}");

@@ -1,10 +1,8 @@
 //! Misuse is an error: libotf2 would abort, write a broken archive, or say nothing.
 
-mod common;
-
 use std::path::Path;
 
-use common::{GPU_LANE, HOST_THREAD};
+use crate::sample::{self, GPU_STREAM, HOST_THREAD};
 use otf2::records::{Comm, Group, Location, MetricClass, Region, RmaWin};
 use otf2::{
     ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Error, GroupRef,
@@ -27,7 +25,7 @@ fn archive(directory: &Path) -> ArchiveWriter {
 fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
-    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    let mut events = part.event_writer(GPU_STREAM).expect("a writer");
     let region = RegionRef::new(0);
     let attributes = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(1))]).expect("one attribute");
     events.enter(10, region, &attributes).expect("the first event");
@@ -42,7 +40,7 @@ fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
 fn the_next_event_takes_its_attributes_or_they_are_gone() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
-    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    let mut events = part.event_writer(GPU_STREAM).expect("a writer");
     let (region, none) = (RegionRef::new(0), Attributes::NONE);
     let attribute = AttributeRef::new(0);
     let (one, two) = (AttributeValue::U64(1), AttributeValue::U8(2));
@@ -72,7 +70,7 @@ fn events_do_not_refer_to_undefined() {
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
     let undefined = part.event_writer(LocationRef::UNDEFINED).map(|writer| writer.location());
     assert!(refusal(undefined).contains("UNDEFINED"));
-    let mut events = part.event_writer(GPU_LANE).expect("a writer");
+    let mut events = part.event_writer(GPU_STREAM).expect("a writer");
     let none = Attributes::NONE;
     let collective = Collective {
         op: CollectiveOp::Barrier,
@@ -124,9 +122,9 @@ fn definitions_are_dense_and_in_order() {
 fn definitions_refer_to_what_is_defined() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut archive = archive(directory.path());
-    let sample = common::sample_definitions([0, 0]);
+    let sample = sample::sample_definitions([0, 0]);
     let mut definitions = archive.definitions().expect("a writer");
-    common::write_definitions(&mut definitions, &sample).expect("the sample is good");
+    sample::write_definitions(&mut definitions, &sample).expect("the sample is good");
     refusal(definitions.clock_properties(&sample.clock.expect("a clock")));
     let name = StringRef::new(0);
     let next_region = RegionRef::new(2);
@@ -142,7 +140,7 @@ fn definitions_refer_to_what_is_defined() {
         properties: Vec::new(),
     };
     let group = LocationGroupRef::new(0);
-    assert!(refusal(definitions.location(GPU_LANE, &location(group))).contains("already"));
+    assert!(refusal(definitions.location(GPU_STREAM, &location(group))).contains("already"));
     refusal(definitions.location(LocationRef::UNDEFINED, &location(group)));
     refusal(definitions.location(LocationRef::new(99), &location(LocationGroupRef::new(2))));
     let mut twice = location(group);
@@ -153,7 +151,7 @@ fn definitions_refer_to_what_is_defined() {
 
     let next_group = GroupRef::new(4);
     let group = |group_type, paradigm, members| Group { name, group_type, paradigm, flags: 0, members };
-    let comm_locations = group(GroupType::CommLocations, Paradigm::Mpi, vec![GPU_LANE.get()]);
+    let comm_locations = group(GroupType::CommLocations, Paradigm::Mpi, vec![GPU_STREAM.get()]);
     assert!(refusal(definitions.group(next_group, &comm_locations)).contains("already"));
     for bad in [
         group(GroupType::CommGroup, Paradigm::Mpi, vec![2]),
@@ -185,7 +183,7 @@ fn local_definitions_are_given_once() {
     let mut archive = archive(directory.path());
     let undefined = archive.local_definitions(LocationRef::UNDEFINED).map(|_| ());
     refusal(undefined);
-    let mut local = archive.local_definitions(GPU_LANE).expect("a writer");
+    let mut local = archive.local_definitions(GPU_STREAM).expect("a writer");
     local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("the first table");
     refusal(local.mapping_table_dense(MappingType::Region, &[1, 0]));
     refusal(local.mapping_table_sparse(MappingType::Location, &[(1, 2), (1, 3)]));

@@ -1,0 +1,10 @@
+//! Archives that this crate writes, read by this crate, by otf2-print and by the Python package; misuse and damage.
+
+mod damage;
+mod misuse;
+mod parts;
+mod programs;
+mod random_events;
+mod round_trip;
+mod sample;
+mod verbatim;
