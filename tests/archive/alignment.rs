@@ -31,7 +31,7 @@ fn record(scratch: &Scratch, release: &str, clocks: &[Clock], procs: u32, ops: &
     let Some(mut job) = scratch.run_nccl(release, &["--events", "standard,ProxyStep"], &arguments) else {
         return false;
     };
-    let _ended = run_within(2 * LIMIT, &mut job).with_code(0);
+    let _ended = run_within(LIMIT, &mut job).with_code(0);
     true
 }
 

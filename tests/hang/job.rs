@@ -5,7 +5,7 @@ use whole_plugin::process::{Ended, Running, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 /// How long the jobs live if the test does not kill them.
-const AT_MOST: &str = "200";
+const AT_MOST: &str = "900";
 
 /// A job that hangs, with the directory that it records in.
 pub(crate) struct Hanging {

@@ -217,7 +217,7 @@ fn where_records_are_lost_nothing_is_claimed() {
 fn nccl(release: &str, arguments: &[&str], code: impl FnOnce(Option<i32>) -> bool) -> Option<Said> {
     let scratch = Scratch::new();
     let mut job = scratch.nccl(release, &[&["--name", "world"], arguments].concat())?;
-    let ended = start(&mut job).wait(2 * LIMIT);
+    let ended = start(&mut job).wait(LIMIT);
     assert!(code(ended.status.code()), "{ended}");
     Some(said(&scratch))
 }

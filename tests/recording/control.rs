@@ -121,7 +121,7 @@ fn a_job_can_begin_with_recording_off_and_be_killed() {
         }
         set done NULL
         give done
-        sleep 100s
+        sleep 900s
     ";
     let running = start(&mut scratch.script(script));
     wait_for("end of the calls", || scratch.path().join("done.handle").exists().then_some(()));
@@ -196,7 +196,7 @@ fn more_events_than_the_job_was_started_with() {
 fn more_events_raise_the_mask_of_a_running_nccl() {
     for release in ["2.23.4", "2.28.9"] {
         let scratch = Scratch::new();
-        let endless = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one", "--timeout", "200"];
+        let endless = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one", "--timeout", "900"];
         let Some(mut job) = scratch.nccl(release, &endless) else {
             return;
         };

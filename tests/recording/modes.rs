@@ -161,7 +161,7 @@ fn a_snapshot_and_its_archive() {
     for umask in UMASKS {
         let scratch = Scratch::new();
         let out = open_directory(&scratch);
-        let mut command = scratch.script(&script(0, 1, "sleep 100s"));
+        let mut command = scratch.script(&script(0, 1, "sleep 900s"));
         command.env("NCCL_OTF2_MODE", "flight");
         let job = start(&mut with_umask(umask, &command));
         scratch.wait_for_recording(1);

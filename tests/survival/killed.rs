@@ -116,7 +116,7 @@ fn lives(scratch: &Scratch) -> Vec<bool> {
 fn one_process_killed_while_the_other_lives() {
     let scratch = Scratch::new();
     let arguments = ["--exact", "--log", "log", "--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one"];
-    let arguments = [&arguments[..], &["--kill-after", "0.5", "--kill-rank", "1", "--timeout", "100"]].concat();
+    let arguments = [&arguments[..], &["--kill-after", "0.5", "--kill-rank", "1", "--timeout", "900"]].concat();
     let Some(mut job) = scratch.nccl("2.28.9", &arguments) else {
         return;
     };

@@ -54,7 +54,7 @@ fn three_hundred_sessions_make_the_archive_twice() {
     ";
     let mut command = scratch.script(script);
     command.env("NCCL_OTF2_VERBOSITY", "verbose");
-    let ended = run_within(3 * LIMIT, &mut command).with_code(0);
+    let ended = run_within(LIMIT, &mut command).with_code(0);
     let lines = ended.our_lines();
     let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!(count(": wrote "), 2, "{ended}");

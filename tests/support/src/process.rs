@@ -44,7 +44,7 @@ pub fn start(command: &mut Command) -> Running {
 }
 
 /// How long anything may take that does not depend on time: much longer than on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// Looks again and again until there is something.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
