@@ -1,6 +1,6 @@
 //! What size and offset every field of NCCL's structures has, as measured on NCCL's own headers and in
 //! libnccl 2.32.3 (LP64): asserted against the bindings when this crate is compiled, and against the C
-//! compiler's view of `wrapper.h` by `tests/abi_layout.rs`.
+//! compiler's view of `wrapper.h` by `tests/abi/layout.rs`.
 //!
 //! The numbers are typed in. A field whose number is wrong here or there does not compile.
 

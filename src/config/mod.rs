@@ -1,7 +1,7 @@
 //! What the environment variables say.
 //!
 //! One table ([`VARIABLES`]) has every variable with its meaning and how its value is read. `docs/REFERENCE.md` is
-//! generated from it (`tests/environment_page.rs`), and `nccl-otf2 run --help` prints it.
+//! generated from it (`tests/archive/pages.rs`), and `nccl-otf2 run --help` prints it.
 //!
 //! Reading never fails: a bad value keeps the default and leaves a line in [`Config::remarks`]. So does a variable that
 //! has our prefix and does not exist; the line names the nearest one that does.

@@ -10,7 +10,7 @@ use crate::verbs::setup;
 ///
 ///   cargo xtask test                            all tests
 ///   cargo xtask test -p otf2                    one package
-///   cargo xtask test --test real_nccl -- ring   tests by name
+///   cargo xtask test --test archive -- replay   tests by name
 ///
 /// NCCL's published libraries (250 to 350 MB each) and a Python environment with the otf2 reader are kept in
 /// $XDG_CACHE_HOME/nccl-profiler-otf2 (or ~/.cache/nccl-profiler-otf2). The tests find them through

@@ -1,4 +1,4 @@
-//! The backend with a double of the driver. `tests/gpu_events` has whole jobs.
+//! The backend with a double of the driver. `tests/gpu` has whole jobs.
 
 mod driver_double;
 

@@ -1,5 +1,5 @@
 //! What a tool finds that looks for the driver in a process under the stand-in, each scenario in a process of its own.
-//! What a profiler makes of it is tested with the plugin (`tests/gpu_events`).
+//! What a profiler makes of it is tested with the plugin (`tests/gpu`).
 
 use libloading::os::unix::{Library, RTLD_NOW};
 use std::ffi::{c_char, c_int, c_void};
