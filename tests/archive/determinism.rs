@@ -1,5 +1,5 @@
-//! The same journals always give the same archive, byte for byte: whoever writes it, when, in which order, with how many
-//! threads, and beside whom.
+//! The same journals always give the same archive, byte for byte: whoever writes it, when, in which order, with how
+//! many threads, and beside whom.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! A job on four GPUs, replayed through the built plugin at the pace at which it was recorded: its times are those that
 //! CUPTI saw, and with CUPTI each kernel is joined to its launch.
 //!
-//! The recording has CUPTI's kernels, which the host plays to the double of libcupti when their launches end; from there
-//! the plugin gets them, under its own ids.
+//! The recording has CUPTI's kernels, which the host plays to the double of libcupti when their launches end; from
+//! there the plugin gets them, under its own ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -105,7 +105,7 @@ fn replay(stream: &Path, recorded: &Recorded, backend: &str) -> Replayed {
 /// The most that the machine may delay a callback of the replay: the bounds are some ms apart.
 const MOST_DELAY_NS: i64 = 1_000_000;
 
-/// Tries until the machine keeps the pace and `judge` agrees. A machine that never keeps it cannot judge; that is said.
+/// Tries until the machine keeps the pace and `judge` agrees. A machine that never keeps it is no judge; that is said.
 fn at_its_pace(mut judge: impl FnMut() -> (i64, Result<(), String>)) {
     let mut wrong = Vec::new();
     for _ in 0..5 {
@@ -129,7 +129,7 @@ impl Replayed {
         of_rank
     }
 
-    /// How far off the archive says the times of kernel channels can be, by rank; of those whose clock keeps all bounds.
+    /// How far off the archive says kernel channels can be, by rank, where a clock keeps all bounds.
     fn residuals(&self) -> BTreeMap<u64, i64> {
         let list = &self.archive.properties()["NCCL::GPU_CLOCK::LIST"];
         let lines = list.lines().filter_map(|line| {
