@@ -40,6 +40,9 @@ impl Region {
     }
 }
 
+/// When a region was entered, and the attributes of that.
+type Entered = (u64, BTreeMap<String, String>);
+
 fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]) -> BTreeMap<String, String> {
     let text = |string| definitions.string(string).expect("defined").to_owned();
     let named = list.iter().map(|(attribute, value)| {
@@ -72,7 +75,7 @@ impl Archive {
         let definitions = archive.definitions().expect("definitions");
         let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
         let text = |string| definitions.string(string).expect("defined").to_owned();
-        let mut open: BTreeMap<LocationRef, Vec<(u64, BTreeMap<String, String>)>> = BTreeMap::new();
+        let mut open: BTreeMap<LocationRef, Vec<Entered>> = BTreeMap::new();
         let mut regions = Vec::new();
         let take = |location, event: otf2::Event| {
             let said = attributes(&definitions, &event.attributes);

@@ -13,6 +13,7 @@ use super::{read, writer};
 
 /// One start of every kind, each field with a value of its own.
 fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
+    let data = NetData::IbQueuePair { device: 21, work_request: 22, opcode: 23, queue_pair: 24, bytes: 25 };
     vec![
         Body::Group(event::Group {}),
         Body::Coll(event::Coll {
@@ -48,10 +49,7 @@ fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
         Body::ProxyStep(event::ProxyStep { step: 20 }),
         Body::ProxyCtrl(event::ProxyCtrl {}),
         Body::KernelCh(event::KernelCh { channel: 255, gpu_ns: u64::MAX }),
-        Body::NetPlugin(event::NetPlugin {
-            id: -1,
-            data: NetData::IbQueuePair { device: 21, work_request: 22, opcode: 23, queue_pair: 24, bytes: 25 },
-        }),
+        Body::NetPlugin(event::NetPlugin { id: -1, data }),
         Body::GroupApi(event::GroupApi { graph_captured: true, depth: 2 }),
         Body::CollApi(event::CollApi {
             func: name("Broadcast"),
