@@ -8,7 +8,7 @@ use whole_plugin::process::wait_for;
 use whole_plugin::scratch::Scratch;
 
 /// Writes the control file, then waits until the job's process has recorded so many switches.
-pub(crate) fn switch(scratch: &Scratch, text: &str, switches: usize) {
+pub(crate) fn switch(scratch: &Scratch, text: &str, switches: u64) {
     control(&scratch.out(), text);
     wait_for_switches(scratch, switches);
 }
@@ -19,14 +19,26 @@ pub(crate) fn control(out: &Path, text: &str) {
 }
 
 /// Waits until the job's process has recorded so many switches.
-pub(crate) fn wait_for_switches(scratch: &Scratch, switches: usize) {
-    wait_for("switch", || {
+pub(crate) fn wait_for_switches(scratch: &Scratch, switches: u64) {
+    wait_for_records(scratch, "switch", switches, |body| u64::from(matches!(body, RecordBody::Switch(_))));
+}
+
+/// Waits until the job's process has recorded that so many events were not selected, as it does every second.
+pub(crate) fn wait_for_not_selected(scratch: &Scratch, events: u64) {
+    wait_for_records(scratch, "count of what was not selected", events, |body| match body {
+        RecordBody::NotSelected(counts) => counts.iter().sum(),
+        _ => 0,
+    });
+}
+
+/// Waits until the records of the job's process count so much.
+fn wait_for_records(scratch: &Scratch, what: &str, least: u64, count: impl Fn(&RecordBody) -> u64) {
+    wait_for(what, || {
         let [part] = &scratch.recording()[..] else { return None };
         let journal = Journal::open(&part.join("journal")).ok()?;
         let mut found = 0;
-        let _outcome =
-            journal.read(&mut |record: Record| found += usize::from(matches!(record.body, RecordBody::Switch(_))));
-        (found >= switches).then_some(())
+        let _outcome = journal.read(&mut |record: Record| found += count(&record.body));
+        (found >= least).then_some(())
     });
 }
 
