@@ -165,7 +165,7 @@ proptest! {
         };
         for (kind, sent) in started(&threads, kinds) {
             prop_assert_eq!(count(&format!("{kind}::SEEN")), sent, "{} in\n{}", kind, script);
-            let fates = ["WRITTEN", "LEFT_OUT", "NOT_DRAWN", "DUPLICATE"];
+            let fates = ["WRITTEN", "LEFT_OUT", "NOT_SHOWN", "DUPLICATE"];
             let kept: u64 = fates.iter().map(|fate| count(&format!("{kind}::{fate}"))).sum();
             prop_assert_eq!(kept, sent, "{} in\n{}", kind, script);
             prop_assert_eq!(count(&format!("{kind}::LOST")), 0);

@@ -206,7 +206,8 @@ fn more_events_raise_the_mask_of_a_running_nccl() {
             print.stdout.contains("ProxyOp ").then_some(())
         });
         job.kill();
-        let _finalized = scratch.finalize();
+        // The workers go with their launcher, a moment later.
+        wait_for("end of the workers", || (!scratch.finalize().stdout.contains("still running")).then_some(()));
         let archive = scratch.archive();
         archive.validate();
         assert!(archive.count("PROXYOP::SEEN") > 0, "{release}");
