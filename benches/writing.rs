@@ -17,10 +17,10 @@ use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef, PartWriter, RegionRef,
     RmaAccess, RmaWinRef,
 };
-use trace::progress::Silent;
-use trace::tables::Tables;
-use trace::tables::builder::TableBuilder;
-use trace::{JOURNAL, WriteOptions, unify, write_part};
+use tables::Tables;
+use tables::builder::TableBuilder;
+use journal::part::JOURNAL;
+use trace::{Silent, WriteOptions, unify, write_part};
 
 const EVENTS_PER_OPERATION: u64 = 10;
 

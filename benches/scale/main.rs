@@ -11,10 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use journal::clock;
-use trace::progress::Silent;
-use trace::unify;
-use trace::{FinalizeOptions, finalize};
-use trace::{WriteOptions, write_part};
+use trace::{FinalizeOptions, Silent, WriteOptions, finalize, unify, write_part};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

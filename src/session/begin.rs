@@ -17,6 +17,7 @@ use crate::host::{logger, process, signals};
 use crate::record;
 use crate::scorep::{self, substrate};
 use journal::clock;
+use journal::part::PROCESS;
 use journal::part::environment::JobEnvironment;
 use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
 use journal::private;
@@ -129,7 +130,7 @@ fn open_journal(
     directories: &Directories,
     tag: ProcessTag,
 ) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
-    let path = directories.part.join("process.json");
+    let path = directories.part.join(PROCESS);
     serde_json::to_vec_pretty(info)
         .map_err(std::io::Error::other)
         .and_then(|json| private::new_file(&path)?.write_all(&json))

@@ -11,11 +11,7 @@ use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
 use crate::{record, scorep};
-use trace::is_last_process;
-use trace::progress::Silent;
-use trace::tables::counts::Counts;
-use trace::{ArchiveSummary, unify};
-use trace::{PartSummary, WriteOptions, write_part};
+use trace::{ArchiveSummary, PartSummary, Silent, WriteOptions, is_last_process, unify, write_part};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
 /// and the time limit would hardly be kept.
@@ -159,7 +155,7 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
         archive.size.locations,
         archive.size.events
     );
-    match lost(&archive.counts) {
+    match archive.counts.lost() {
         0 => line.push_str(", nothing lost"),
         count => line.push_str(&format!(", {count} LOST")),
     }
@@ -170,16 +166,9 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
     line
 }
 
-fn lost(counts: &Counts) -> u64 {
-    counts.kinds.iter().map(|(_, counts)| counts.lost).sum::<u64>()
-        + counts.stops_lost
-        + counts.states_lost
-        + counts.communicators_lost
-}
-
 /// Loss is a warning: every user must read it.
 fn say_loss(summary: &PartSummary) {
-    let lost = lost(&summary.counts);
+    let lost = summary.counts.lost();
     if lost > 0 {
         logger::warn(&format!("{lost} events, stops and states of this process were not recorded"));
     }

@@ -7,6 +7,7 @@ use super::foreign;
 use crate::config::{self, Config, PathValues};
 use crate::scorep::substrate;
 use journal::part::process::ProcessInfo;
+use journal::part::{JOURNAL, PARTS};
 use journal::private;
 
 /// The directories of one session.
@@ -34,7 +35,7 @@ impl Directories {
         let started_ns = process.session_start_realtime_ns;
         let out = output(config, &values, started_ns)?;
         let name = format!("{}-{}-{started_ns}", process.host, process.pid);
-        let part = out.join("parts").join(&name);
+        let part = out.join(PARTS).join(&name);
         private::directory(&part)
             .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", part.display()))?;
         match journal(config, &values, &part, &name) {
@@ -63,7 +64,7 @@ fn output(config: &Config, values: &PathValues, now_ns: u64) -> Result<PathBuf, 
     };
     let path =
         std::path::absolute(&relative).map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
-    let parts = path.join("parts");
+    let parts = path.join(PARTS);
     foreign::refuse(&path, "NCCL_OTF2_DIR")?;
     foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
     private::directories(&parts)
@@ -73,7 +74,7 @@ fn output(config: &Config, values: &PathValues, now_ns: u64) -> Result<PathBuf, 
 
 /// Makes the directory of a part's journal: in the part, or where the user wants it, with a link to it in the part.
 fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Result<PathBuf, String> {
-    let inside = part.join("journal");
+    let inside = part.join(JOURNAL);
     let Some(template) = &config.journal_directory else {
         private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
         return Ok(inside);

@@ -5,10 +5,8 @@
 use std::path::Path;
 
 use journal::clock::ClockPair;
+use otf2::{Archive, AttributeValue, ClockOffset, Definitions, LocationGroupRef};
 use serde_json::Value;
-use trace::Manifest;
-use trace::internals::{Process, align_clocks, processes};
-use trace::part_directories;
 use whole_plugin::archive::trace_files;
 use whole_plugin::built;
 use whole_plugin::machine::python;
@@ -51,60 +49,118 @@ fn ahead(clock: Clock, machine_ns: i128) -> i128 {
     i128::from(clock.0) + machine_ns * i128::from(clock.1) / 1_000_000_000
 }
 
-fn clock_of(process: &Process) -> Clock {
-    let host = &process.manifest.process.host;
-    let number = host.strip_prefix("nccl-host-").expect("a played host");
-    CLOCKS[number.parse::<usize>().expect("its number")]
+/// A process: what its part and the archive say of its clock.
+struct Recorded {
+    host: String,
+    /// The host whose clock is the archive's.
+    reference: String,
+    uncertainty_ns: u64,
+    /// CLOCK_MONOTONIC, and CLOCK_REALTIME − CLOCK_MONOTONIC, when it read its clocks first.
+    first: (u64, i128),
+    /// What readers add to its times.
+    offsets: Vec<ClockOffset>,
+    /// When it entered and left collectives, CLOCK_MONOTONIC; 0 where that is not known.
+    collectives: Vec<(u64, u64)>,
 }
 
-/// The longest collective of a process that is compared, from entering to leaving.
-fn longest_ns(manifest: &Manifest) -> u64 {
-    let both = manifest.traffic.passages.iter();
-    let both = both.filter(|passage| passage.entered_ns > 0 && passage.left_ns > 0);
-    let lengths = both.map(|passage| passage.left_ns.saturating_sub(passage.entered_ns));
-    lengths.max().expect("a collective that all enter and leave")
+impl Recorded {
+    /// All of a job.
+    fn all(out: &Path) -> Vec<Self> {
+        let archive = Archive::open(&out.join("traces.otf2")).expect("it opens");
+        let definitions = archive.definitions().expect("it has definitions");
+        let parts = std::fs::read_dir(out.join("parts")).expect("the parts are there");
+        let parts = parts.map(|part| {
+            let manifest = std::fs::read(part.expect("an entry").path().join("manifest")).expect("it is written");
+            Self::of(&archive, &definitions, &serde_json::from_slice(&manifest).expect("it is JSON"))
+        });
+        parts.collect()
+    }
+
+    fn of(archive: &Archive, definitions: &Definitions, manifest: &Value) -> Self {
+        let pid = manifest["process"]["pid"].as_u64().map(AttributeValue::U64);
+        let group = definitions.location_groups.keys().copied();
+        let group = group.into_iter().find(|&group| property(definitions, group, "NCCL::PROCESS_ID") == pid);
+        let group = group.expect("the process is in the archive");
+        let locations = definitions.locations.iter().filter(|(_, location)| location.group == group);
+        let (location, _) =
+            locations.into_iter().find(|(_, location)| location.number_of_events > 0).expect("it has events");
+        let Some(AttributeValue::U64(uncertainty_ns)) = property(definitions, group, "NCCL::CLOCK::UNCERTAINTY_NS")
+        else {
+            panic!("its clock is bounded");
+        };
+        let Some(AttributeValue::String(reference)) = property(definitions, group, "NCCL::CLOCK::REFERENCE") else {
+            panic!("there is a reference");
+        };
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let clock = |name: &str| number(&manifest["clock"][name]);
+        let monotonic_ns = clock("first_monotonic_ns");
+        let passages = manifest["traffic"]["passages"].as_array().expect("a list");
+        Self {
+            host: manifest["process"]["host"].as_str().expect("a host").to_owned(),
+            reference: definitions.string(reference).expect("a name").to_owned(),
+            uncertainty_ns,
+            first: (monotonic_ns, i128::from(clock("first_realtime_ns")) - i128::from(monotonic_ns)),
+            offsets: archive.local_definitions(*location).expect("readable").clock_offsets,
+            collectives: passages.iter().map(|passage| (number(&passage[4]), number(&passage[5]))).collect(),
+        }
+    }
+
+    /// The clock that the host was played with.
+    fn clock(&self) -> Clock {
+        let number = self.host.strip_prefix("nccl-host-").expect("a played host");
+        CLOCKS[number.parse::<usize>().expect("its number")]
+    }
+
+    /// The longest collective, from entering to leaving.
+    fn longest_ns(&self) -> u64 {
+        let both = self.collectives.iter().filter(|(entered, left)| *entered > 0 && *left > 0);
+        both.map(|(entered, left)| left.saturating_sub(*entered)).max().expect("one that all enter and leave")
+    }
+
+    /// The archive's time, as readers find it: with the line between the offsets around it.
+    fn archive_ns(&self, ns: u64) -> i128 {
+        let after = self.offsets.partition_point(|offset| offset.time <= ns);
+        let from = after.saturating_sub(1).min(self.offsets.len() - 2);
+        let (from, to) = (&self.offsets[from], &self.offsets[from + 1]);
+        let [ns, start, end] = [ns, from.time, to.time].map(i128::from);
+        ns + i128::from(from.offset) + i128::from(to.offset - from.offset) * (ns - start) / (end - start)
+    }
 }
 
-/// What finalize finds of the clocks, against the truth: each is as good as is said, and what is said is no worse than
-/// what collectives of this length tell, however slow the machine is.
+/// A property of a process in the archive.
+fn property(definitions: &Definitions, group: LocationGroupRef, name: &str) -> Option<AttributeValue> {
+    let mut properties = definitions.location_groups[&group].properties.iter();
+    let found = properties.find(|(key, _)| definitions.string(*key) == Some(name));
+    found.map(|(_, value)| *value)
+}
+
+/// What the archive says of the clocks, against the truth: each is as good as is said, and what is said is no worse
+/// than what collectives of this length tell, however slow the machine is.
 fn compare_with_the_truth(out: &Path) {
-    let parts = part_directories(out).expect("the parts are there");
-    let parts = parts.into_iter().map(|part| {
-        let manifest = Manifest::read(&part).expect("it can be read");
-        (part, manifest)
-    });
-    let mut processes = processes(parts.collect());
-    // Aligning uses them up.
-    let manifests: Vec<_> = processes.iter().map(|process| process.manifest.clone()).collect();
-    let alignment = align_clocks(&mut processes);
-    assert_eq!(alignment.violations, 0, "{alignment:#?}");
+    let processes = Recorded::all(out);
     let offset = machine_offset_ns();
-    for (process, manifest) in processes.iter().zip(&manifests) {
-        let correction = &process.correction;
-        let reference = processes
-            .iter()
-            .position(|other| usize::try_from(other.boot) == Ok(correction.reference))
-            .expect("the reference has a process");
-        let uncertainty = correction.map.uncertainty.expect("it is bounded");
-        let most = longest_ns(manifest) + longest_ns(&manifests[reference]);
-        assert!(uncertainty <= most, "{uncertainty} of {most}: {correction:?}");
-        let (clock, reference) = (clock_of(process), clock_of(&processes[reference]));
-        let times = manifest.traffic.passages.iter();
-        let times: Vec<_> = times.filter(|passage| passage.left_ns > 0).collect();
+    for process in &processes {
+        let same_host = processes.iter().filter(|other| other.host == process.host);
+        let (_, to_system) = same_host.map(|other| other.first).min().expect("itself at least");
+        let reference = processes.iter().find(|other| other.host == process.reference);
+        let reference = reference.expect("the reference has a process");
+        let uncertainty = process.uncertainty_ns;
+        let most = process.longest_ns() + reference.longest_ns();
+        assert!(uncertainty <= most, "{}: {uncertainty} of {most}", process.host);
+        let times: Vec<u64> = process.collectives.iter().map(|(_, left)| *left).filter(|left| *left > 0).collect();
         assert!(times.len() >= 20, "{}", times.len());
-        for passage in times {
-            let reading = i128::from(process.system_ns(passage.left_ns)) - offset;
+        for ns in times {
+            let reading = i128::from(ns) + to_system - offset;
             // When that was on this machine: a few steps of Newton's method.
             let mut machine = reading;
             for _ in 0..5 {
-                machine = reading - ahead(clock, machine);
+                machine = reading - ahead(process.clock(), machine);
             }
-            let truth = machine + offset + ahead(reference, machine);
-            let found = i128::from(process.archive_ns(passage.left_ns));
-            let off = (found - truth).unsigned_abs();
+            let truth = machine + offset + ahead(reference.clock(), machine);
+            let off = (process.archive_ns(ns) - truth).unsigned_abs();
             // What reading clocks one after the other may cost on a busy machine.
             let allowed = u128::from(uncertainty) + 20_000;
-            assert!(off <= allowed, "{off} ns off, {correction:?}");
+            assert!(off <= allowed, "{}: {off} ns off, {allowed} allowed", process.host);
         }
     }
 }

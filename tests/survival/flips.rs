@@ -4,9 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::reader::Journal;
-use trace::PartSummary;
-use trace::progress::Silent;
-use trace::{FinalizeOptions, PartState, finalize};
+use trace::{FinalizeOptions, PartState, PartSummary, Silent, finalize};
 
 use journal::testing::{Process, Who};
 

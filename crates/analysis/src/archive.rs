@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nccl_events::Kind;
 use otf2::{Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
-use trace::vocabulary::{LocationKind, RegionClass, parse_canonical_name};
+use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Kinds, ranks and siblings come from properties of locations and canonical names of regions
-//! ([`trace::vocabulary`]), never from names that are for people.
+//! ([`nccl_events::archive`]), never from names that are for people.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use otf2::{AttributeValue, CommRef, Definitions, LocationRef, StringRef};
-use trace::vocabulary::{LOCATION_KIND, LocationKind, RANK_LOCATION, SIBLING};
+use nccl_events::archive::{LOCATION_KIND, LocationKind, RANK_LOCATION, SIBLING};
 
 use crate::communicators::Communicators;
 

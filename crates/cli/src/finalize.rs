@@ -6,10 +6,11 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use journal::part::JOURNAL;
 use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveWishes, CollectiveRecords, CommLocations, Level};
 use serde::Serialize;
-use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, JOURNAL, PartState};
+use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};

@@ -3,10 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name of the anchor file in a job's directory.
-pub(crate) const ANCHOR: &str = "traces.otf2";
-/// Name of the directory of the processes' parts in a job's directory.
-pub(crate) const PARTS: &str = "parts";
+pub(crate) use journal::part::PARTS;
+pub(crate) use trace::ANCHOR;
 
 /// Why there is no archive to read.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Progress of long work, on stderr when that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use trace::progress::Progress;
+use trace::Progress;
 
 use crate::print;
 

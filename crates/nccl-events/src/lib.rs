@@ -7,6 +7,7 @@
 //! Units: `count` is elements, `bytes` bytes, `gpu_ns` the GPU's globaltimer in nanoseconds. Device
 //! pointers and streams are kept as numbers, never followed.
 
+pub mod archive;
 pub mod control;
 pub mod event;
 pub mod gpu;

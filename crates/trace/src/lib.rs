@@ -14,33 +14,22 @@
 )]
 
 mod archive;
-pub mod clocks;
-pub mod emit;
+mod emit;
 mod error;
-pub mod links;
+mod links;
 mod part;
-pub mod progress;
-pub mod tables;
-pub mod timeline;
-pub mod vocabulary;
+mod progress;
+#[cfg(test)]
+mod tests;
+mod timeline;
 mod workers;
 
 pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
 pub use archive::last_process::is_last_process;
-pub use archive::matching as call_order;
 pub use archive::properties::within_anchor;
 pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
-pub use archive::write::ArchiveSize;
 pub use error::Error;
-pub use part::files::{JOURNAL, PROCESS, is_done, part_name, read_process};
-pub use part::manifest::{CommIdentity, LocationKind, Manifest};
+pub use part::files::is_done;
+pub use part::manifest::{WrittenPart, WrittenRank};
 pub use part::write::{PartSummary, WriteOptions, write_part};
-
-/// For tests only.
-#[doc(hidden)]
-pub mod internals {
-    pub use crate::archive::blind_spots::{BLIND_SPOTS, BlindSpot, table_of};
-    pub use crate::archive::constraints::align_clocks;
-    pub use crate::archive::processes::{Process, processes};
-    pub use crate::part::traffic::rows::{End, Passage, Traffic};
-}
+pub use progress::{Progress, Silent};

@@ -8,9 +8,9 @@ use super::request::{Request, standing};
 use crate::host::{logger, signals};
 use journal::clock;
 use journal::part::process::ProcessInfo;
+use journal::part::{JOURNAL, PARTS, PROCESS, part_name};
 use journal::private;
 use journal::writer::JournalWriter;
-use trace::{JOURNAL, PROCESS, part_name};
 
 /// How often the maintenance thread looks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Maker {
 
     fn put_part(&self, request: &Request, writer: &JournalWriter) -> io::Result<()> {
         let directory = request.directory(&self.out);
-        let parts = directory.join("parts");
+        let parts = directory.join(PARTS);
         private::directories(&parts)?;
         let name = part_name(&self.part);
         let making = directory.join(format!(".making-{name}"));

@@ -8,9 +8,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::session::calendar::date_and_time;
 use journal::host::Life;
 use journal::part::process::ProcessInfo;
+use journal::part::{PARTS, part_name, read_process};
 use journal::private;
-use trace::part_directories;
-use trace::{is_done, part_name, read_process};
+use trace::{is_done, part_directories};
 
 /// The file in the job's directory that requests a snapshot.
 pub const REQUEST: &str = "dump";
@@ -100,7 +100,7 @@ pub struct Standing {
 /// # Errors
 /// The job's directory cannot be read.
 pub fn standing(out: &Path, request: &Request) -> Result<Standing, trace::Error> {
-    let parts = request.directory(out).join("parts");
+    let parts = request.directory(out).join(PARTS);
     let mut standing = Standing::default();
     for directory in part_directories(out)? {
         let name = part_name(&directory);

@@ -33,7 +33,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use otf2::Archive;
 use serde::Serialize;
-use trace::progress::Progress as _;
+use trace::Progress as _;
 
 use crate::archive::is_nccl;
 use crate::exit::Exit;

@@ -14,10 +14,10 @@ use analysis::rank::{self, Rank};
 use analysis::{Completeness, Trace};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use nccl_events::archive::LocationKind;
 use otf2::CommRef;
 use serde::Serialize;
-use trace::progress::Progress as _;
-use trace::vocabulary::LocationKind;
+use trace::Progress as _;
 
 use crate::archive::{self, is_merged, is_nccl};
 use crate::exit::Exit;

@@ -18,7 +18,7 @@ use crate::archive;
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
-use trace::progress::Progress as _;
+use trace::Progress as _;
 
 use communicators::Communicators;
 use operations::Operations;

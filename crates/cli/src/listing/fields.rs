@@ -3,8 +3,8 @@
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::event::{self, Style};
+use nccl_events::gpu::extent;
 use nccl_events::{Body, Kind, NetData, StateArgs};
-use trace::links::gpu_work::words;
 
 use super::value::{List, Value};
 
@@ -34,7 +34,7 @@ pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols
         (event::Value::Text(text), _) => text.into(),
         (event::Value::Net(data), _) => Value::Object(net(data)?),
         (event::Value::Uuid(bytes), _) => Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-        (event::Value::Extent(extent), _) => words::extent(extent).into(),
+        (event::Value::Extent(sizes), _) => extent(sizes).into(),
         (event::Value::Version(parts), _) => Value::Several(parts.map(Value::from).into()),
     })
 }

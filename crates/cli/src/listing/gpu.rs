@@ -1,11 +1,11 @@
 //! What a journal says of GPUs: no callbacks, but what was found out beside them.
 
+use clocks::gpu::samples::SampleClocks;
+use clocks::ticks::HostClock;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::event::{self, Style};
 use nccl_events::gpu::{ClockSample, GpuClock, GpuCount, GpuRecord};
-use trace::clocks::gpu::samples::SampleClocks;
-use trace::clocks::ticks::HostClock;
 
 use super::fields;
 use super::moment::Moment;

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use journal::part::{JOURNAL, PROCESS};
 use nccl_events::Kind;
-use trace::JOURNAL;
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
@@ -156,8 +156,8 @@ fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
     if !journals.is_empty() {
         return Ok(journals);
     }
-    let is_part = |part: &&PathBuf| part.join("process.json").is_file();
-    if path.join("process.json").is_file() || parts.iter().any(|part| is_part(&part)) {
+    let is_part = |part: &&PathBuf| part.join(PROCESS).is_file();
+    if path.join(PROCESS).is_file() || parts.iter().any(|part| is_part(&part)) {
         bail!("{}: no journal: they go when they are written, unless NCCL_OTF2_KEEP_JOURNAL=1", path.display());
     }
     bail!("{}: no archive, no directory of a process's part, and no journal", path.display())

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use clocks::ticks::{Calibration, HostClock};
 use journal::clock::ClockPair;
 use journal::format::record::{CommRecord, Record, RecordBody, Symbol};
-use journal::part::process::ProcessInfo;
+use journal::part::read_process;
 use journal::reader::{Journal, Outcome};
 use nccl_events::Start;
 use nccl_events::StateArgs;
-use trace::clocks::ticks::{Calibration, HostClock};
 
 use super::filter::Filter;
 use super::gpu;
@@ -137,7 +137,7 @@ impl Recording {
         let mut recording = Self {
             path: path.to_owned(),
             pid,
-            boot_id: boot_id(path),
+            boot_id: path.parent().map(|part| read_process(part).0.boot_id).unwrap_or_default(),
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
             begin_ns: said.first().map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
             comms: Vec::new(),
@@ -291,11 +291,4 @@ impl Recording {
             print::note(format_args!("{path}: fewer than two clock readings: its times are ticks, not nanoseconds"));
         }
     }
-}
-
-/// What the part says of the machine that the journal is from.
-fn boot_id(journal: &Path) -> String {
-    let text = std::fs::read(journal.with_file_name("process.json")).unwrap_or_default();
-    let process: ProcessInfo = serde_json::from_slice(&text).unwrap_or_default();
-    process.boot_id
 }

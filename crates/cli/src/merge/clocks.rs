@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 
 use anyhow::{Context as _, Result, bail};
+use clocks::piecewise::Piecewise;
 use otf2::{ClockOffset, LocationGroupRef, LocationRef};
-use trace::clocks::piecewise::Piecewise;
 
 use super::clock::{self, Timer};
 use super::nccl::{self, Nccl};

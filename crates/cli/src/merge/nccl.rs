@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail};
+use clocks::anchors::{self, Anchor};
 use otf2::records::LocationGroup;
 use otf2::verbatim::Definition;
 use otf2::{Archive, AttributeValue, Definitions, GroupType, LocationGroupRef, LocationGroupType, LocationRef};
-use trace::clocks::anchors::{self, Anchor};
 
 /// An archive that this project wrote.
 #[derive(Debug)]

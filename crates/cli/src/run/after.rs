@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
-use trace::progress::Progress;
+use journal::part::{JOURNAL, read_process};
+use trace::Progress;
 use trace::{
-    FinalizeOptions, JOURNAL, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories,
-    read_process, unify, write_part,
+    FinalizeOptions, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories, unify, write_part,
 };
 
 use super::directory::{Directory, is_one_of_many};

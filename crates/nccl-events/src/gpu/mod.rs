@@ -162,6 +162,7 @@ packed! {
 
 packed! {
     /// A kernel, as CUPTI reports it. Times on [`GpuClock::Cupti`].
+    #[derive(Default)]
     Kernel<S>, 11 words {
         /// Mangled, as CUPTI gives it.
         name: S [8 0] "name",
@@ -198,6 +199,7 @@ packed! {
 
 packed! {
     /// A copy, as CUPTI reports it. Times on [`GpuClock::Cupti`].
+    #[derive(Default)]
     Copy, 8 words {
         /// `CUpti_ActivityMemcpyKind`.
         kind: u8 [5 0] "kind",
@@ -244,4 +246,10 @@ packed! {
         /// Both times may be off by this much: the resolution of `cuEventElapsedTime`, a 32-bit float of milliseconds.
         uncertainty_ns: u32 [0 32] "uncertaintyNs",
     }
+}
+
+/// A kernel's grid or block, as CUDA writes it.
+#[must_use]
+pub fn extent([x, y, z]: [u32; 3]) -> String {
+    format!("{x},{y},{z}")
 }

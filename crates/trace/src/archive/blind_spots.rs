@@ -6,9 +6,9 @@ use std::fmt;
 
 use crate::archive::processes::Process;
 use crate::part::manifest::Manifest;
-use crate::tables::place::index;
 use journal::part::process::nccl_version_text;
 use nccl_events::Kind;
+use tables::place::index;
 
 /// A number as `ncclGetVersion` gives it: 22809 is 2.28.9.
 const fn release(minor: u32, patch: u32) -> u32 {
@@ -29,16 +29,9 @@ pub(crate) const TABLES: [(u32, u32); 7] = [
     (release(31, 2), NOW),
 ];
 
-/// The table version that a release calls.
-#[must_use]
-pub fn table_of(version: u32) -> usize {
-    let later = TABLES.iter().skip(1);
-    1 + later.take_while(|(first, _)| *first <= version).count()
-}
-
 /// Which recordings a blind spot is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     /// All.
     Always,
     /// Those with this kind of event.
@@ -76,7 +69,7 @@ impl fmt::Display for When {
 
 /// Who tells what NCCL does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Teller {
+pub(crate) enum Teller {
     /// CUDA, asked which device is current when a communicator is made, and what device that is.
     Cuda,
     /// CUPTI, by copies that are joined to collectives.
@@ -105,7 +98,7 @@ const COPIES_JOINED: &str = "COPIES_JOINED";
 
 /// What cannot be seen.
 #[derive(Clone, Copy, Debug)]
-pub struct BlindSpot {
+pub(crate) struct BlindSpot {
     /// The first release that has it.
     pub first: u32,
     /// The last.
@@ -121,13 +114,13 @@ pub struct BlindSpot {
 impl BlindSpot {
     /// Whether some release of these has it.
     #[must_use]
-    pub const fn is_in(&self, first: u32, last: u32) -> bool {
+    pub(crate) const fn is_in(&self, first: u32, last: u32) -> bool {
         self.first <= last && first <= self.last
     }
 
     /// Its releases, for people.
     #[must_use]
-    pub fn releases(&self) -> String {
+    pub(crate) fn releases(&self) -> String {
         let [first, last] = [self.first, self.last].map(|end| {
             let table = TABLES.iter().find(|(_, last)| *last == end);
             // The last patch of a series is not known while NVIDIA can still publish one.
@@ -152,7 +145,7 @@ const FIRST: u32 = release(23, 4);
 
 /// All that is known.
 #[rustfmt::skip]
-pub const BLIND_SPOTS: &[BlindSpot] = &[
+pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(FIRST, NOW, When::Always, "operations on a communicator of one rank, or of count 0", "NCCL copies or does nothing, and reports nothing below the call"),
     spot(FIRST, NOW, When::Unless(Teller::Cuda), "which GPU a rank uses", "the interface does not name it"),
     spot(FIRST, NOW, When::Always, "ends of operations of an aborted communicator", "NCCL does not report them"),

@@ -7,10 +7,10 @@ use otf2::{AttributeValue, StringRef};
 
 use crate::archive::merged::Strings;
 use crate::archive::processes::Process;
-use crate::clocks::anchors;
-use crate::clocks::hosts::{Alignment, Correction, Relation};
 use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
-use crate::tables::place::index;
+use clocks::anchors;
+use clocks::hosts::{Alignment, Correction, Relation};
+use tables::place::index;
 
 /// A value of a property of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

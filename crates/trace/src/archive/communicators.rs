@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::archive::processes::Process;
-use crate::part::manifest::{CommDefinition, CommIdentity, LocationDefinition, LocationKind};
-use crate::tables::place::{index, place};
+use crate::part::manifest::{CommDefinition, LocationDefinition, LocationKind};
+use tables::communicators::CommIdentity;
+use tables::place::{index, place};
 
 /// More ranks than any machine has: a communicator that claims more is read as damaged.
 const MOST_RANKS: u32 = 1 << 22;

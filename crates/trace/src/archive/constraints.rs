@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::archive::processes::Process;
-use crate::clocks::hosts::{Alignment, Constraint, Reading, align};
-use crate::part::manifest::CommIdentity;
 use crate::part::traffic::rows::{Key, Traffic};
-use crate::tables::place::{index, place};
+use clocks::hosts::{Alignment, Constraint, Reading, align};
+use tables::communicators::CommIdentity;
+use tables::place::{index, place};
 
 /// Of a collective on more hosts than this each is compared with the first only, not with all.
 const MOST_ALL_TO_ALL: usize = 8;
@@ -128,7 +128,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
 
 /// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
 #[must_use]
-pub fn align_clocks(processes: &mut [Process]) -> Alignment {
+pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
     let boots = processes.iter().map(|process| index(process.boot) + 1);
     let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];
     if spans.len() < 2 {

@@ -8,9 +8,10 @@ use crate::archive::properties::fingerprint;
 use crate::archive::unify::part_directories;
 use crate::error::{Error, io_error};
 use crate::part::files::is_done;
-use crate::part::manifest::{CommIdentity, LocationKind, Manifest};
-use crate::tables::place::index;
+use crate::part::manifest::{LocationKind, Manifest};
 use journal::private;
+use tables::communicators::CommIdentity;
+use tables::place::index;
 
 /// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
 /// that is one process only.

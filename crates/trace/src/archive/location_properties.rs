@@ -7,8 +7,8 @@ use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
-use crate::tables::place::index;
-use crate::vocabulary::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING};
+use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING};
+use tables::place::index;
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
 /// another process that it worked for.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
-use crate::tables::place::place;
+use tables::place::place;
 
 /// The strings of the archive, numbered as they are first asked for.
 #[derive(Debug, Default)]

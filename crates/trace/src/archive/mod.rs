@@ -9,7 +9,7 @@ pub(crate) mod finalize;
 pub(crate) mod last_process;
 mod location_names;
 pub(crate) mod location_properties;
-pub mod matching;
+pub(crate) mod matching;
 pub(crate) mod merged;
 mod origins;
 pub(crate) mod processes;

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::clocks::hosts::{Alignment, Correction};
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
-use crate::tables::place::place;
+use clocks::hosts::{Alignment, Correction};
 use journal::part::options::ArchiveOptions;
+use tables::place::place;
 
 /// A part with what unify knows about its process.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     /// Where the part is.
     pub directory: PathBuf,
     /// Its manifest.
@@ -30,14 +30,14 @@ pub struct Process {
 impl Process {
     /// Where it ran: host and process id.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let process = &self.manifest.process;
         if process.host.is_empty() { self.manifest.part.clone() } else { format!("{}:{}", process.host, process.pid) }
     }
 
     /// What it is called.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let place = self.place();
         match self.manifest.process.environment.rank {
             Some(rank) => format!("rank {rank} [{place}]"),
@@ -47,7 +47,7 @@ impl Process {
 
     /// What tells its host from others: processes of one boot share a clock.
     #[must_use]
-    pub fn host(&self) -> (&str, &str) {
+    pub(crate) fn host(&self) -> (&str, &str) {
         let process = &self.manifest.process;
         if process.host.is_empty() && process.boot_id.is_empty() {
             return (&self.manifest.part, "");
@@ -57,18 +57,18 @@ impl Process {
 
     /// A time of this process's on its host's wall clock.
     #[must_use]
-    pub fn system_ns(&self, ns: u64) -> u64 {
+    pub(crate) fn system_ns(&self, ns: u64) -> u64 {
         ns.saturating_add_signed(self.offset_ns)
     }
 
     /// An archive time of this process's.
     #[must_use]
-    pub fn archive_ns(&self, ns: u64) -> u64 {
+    pub(crate) fn archive_ns(&self, ns: u64) -> u64 {
         self.correction.common_ns(self.system_ns(ns))
     }
 
     /// What to add to its times to get the archive's: time and offset, linear in between. None: the same always.
-    pub fn clock_offsets(&self) -> impl Iterator<Item = (u64, i64)> {
+    pub(crate) fn clock_offsets(&self) -> impl Iterator<Item = (u64, i64)> {
         let back = self.offset_ns.saturating_neg();
         self.correction.knots().map(move |(ns, added)| {
             let offset = self.offset_ns.saturating_add(added);
@@ -77,13 +77,13 @@ impl Process {
     }
 
     /// Its locations with their ids.
-    pub fn locations(&self) -> impl Iterator<Item = (u64, &LocationDefinition)> {
+    pub(crate) fn locations(&self) -> impl Iterator<Item = (u64, &LocationDefinition)> {
         self.ids.iter().copied().zip(&self.manifest.locations)
     }
 
     /// Whether it has any events.
     #[must_use]
-    pub fn has_events(&self) -> bool {
+    pub(crate) fn has_events(&self) -> bool {
         let mut locations = self.manifest.locations.iter();
         locations.any(|location| location.events > 0)
     }
@@ -129,7 +129,7 @@ fn number_locations(processes: &mut [Process]) {
 /// Numbers the processes: the launcher's rank where it is there and nobody else has it, else the next
 /// free number above all ranks, in the order of the names of the parts. Sorted by number.
 #[must_use]
-pub fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
+pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
     parts.sort_by(|a, b| a.1.part.cmp(&b.1.part));
     let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));
     let mut taken: BTreeSet<u32> = BTreeSet::new();

@@ -23,12 +23,11 @@ use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};
 use crate::part::staging::{Staging, put_in_place, remove_if_there};
 use crate::progress::Progress;
-use crate::tables::counts::Counts;
 use crate::workers::Workers;
+use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
+use tables::counts::Counts;
 
-/// Name of the directory of parts.
-const PARTS_DIRECTORY: &str = "parts";
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";
 /// Name of the file of global definitions.
@@ -54,7 +53,7 @@ pub struct ArchiveSummary {
 /// # Errors
 /// The directory of parts cannot be read.
 pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
-    let parts = out.join(PARTS_DIRECTORY);
+    let parts = out.join(PARTS);
     let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
     let mut directories = Vec::new();
     for entry in entries {
@@ -125,7 +124,7 @@ pub(super) fn unify_alike(
         is_alike
     });
     if parts.is_empty() {
-        return Err(Error::NoParts { path: out.join(PARTS_DIRECTORY) });
+        return Err(Error::NoParts { path: out.join(PARTS) });
     }
     let mut processes = processes(parts);
     let alignment = align_clocks(&mut processes);

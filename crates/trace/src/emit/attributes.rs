@@ -7,29 +7,29 @@ macro_rules! attributes {
         /// An attribute; its number is its reference in every part.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u32)]
-        pub enum Attribute {
+        pub(crate) enum Attribute {
             $(#[doc = $description] $variant,)+
         }
 
         impl Attribute {
             /// All, in the order of their numbers.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The name in the archive.
             #[must_use]
-            pub const fn name(self) -> &'static str {
+            pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
             /// The type of its values.
             #[must_use]
-            pub const fn value_type(self) -> AttributeType {
+            pub(crate) const fn value_type(self) -> AttributeType {
                 match self { $(Self::$variant => AttributeType::$kind,)+ }
             }
 
             /// What it means, for people.
             #[must_use]
-            pub const fn description(self) -> &'static str {
+            pub(crate) const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $description,)+ }
             }
         }
@@ -110,7 +110,7 @@ attributes! {
 impl Attribute {
     /// Its reference in a part.
     #[must_use]
-    pub const fn reference(self) -> AttributeRef {
+    pub(crate) const fn reference(self) -> AttributeRef {
         AttributeRef::new(self as u32)
     }
 }

@@ -12,16 +12,16 @@ use crate::links::collective;
 use crate::links::gpu_work::words::{copy_kind, demangled};
 use crate::links::interval::Timing;
 use crate::links::pxn::{self, placeholder};
-use crate::tables::Tables;
-use crate::tables::place::{index, place};
 use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
-use crate::vocabulary::{RegionClass, canonical_name};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::archive::{RegionClass, canonical_name};
+use tables::Tables;
+use tables::place::{index, place};
 
 /// The strings and regions of a part.
 #[derive(Debug, Default)]
-pub struct Definitions {
+pub(crate) struct Definitions {
     /// The strings, by number.
     pub strings: Vec<String>,
     /// The regions, by number.
@@ -34,7 +34,7 @@ pub struct Definitions {
 
 /// A region in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionFacts {
+pub(crate) struct RegionFacts {
     /// What it does.
     pub role: RegionRole,
     /// Which programming model.
@@ -47,12 +47,12 @@ pub struct RegionFacts {
 
 /// A region's name and class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RegionText {
+pub(crate) struct RegionText {
     /// Its class.
     pub class: RegionClass,
     /// Its name.
     pub name: String,
-    /// What it shows, see [`crate::vocabulary`]; of a kernel what compilers call it.
+    /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
     pub canonical: String,
     /// What NCCL calls the function; empty if it is not about one.
     pub func: String,
@@ -98,7 +98,7 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
 impl RegionText {
     /// What the archive says about it.
     #[must_use]
-    pub fn facts(&self) -> RegionFacts {
+    pub(crate) fn facts(&self) -> RegionFacts {
         let (paradigm, group, description) = match self.class {
             RegionClass::Api => (Paradigm::Mpi, "NCCL API", "call"),
             RegionClass::Enqueue => (Paradigm::Mpi, "NCCL API", "enqueueing of an operation"),
@@ -167,7 +167,7 @@ impl Used {
 impl Definitions {
     /// Numbers what the locations of a part will need.
     #[must_use]
-    pub fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
+    pub(crate) fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
         let mut used = symbols_in(tables);
         if tables.events.heads().next().is_some() {
             used.insert(Symbol::NONE);
@@ -218,14 +218,14 @@ impl Definitions {
 
     /// The number of a text; undefined if it is not in the table.
     #[must_use]
-    pub fn text(&self, text: &str) -> StringRef {
+    pub(crate) fn text(&self, text: &str) -> StringRef {
         self.by_text.get(text).map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
     }
 
     /// The number of a symbol's text; undefined for no string and for an empty one.
     #[must_use]
     #[inline]
-    pub fn symbol(&self, symbol: Symbol) -> StringRef {
+    pub(crate) fn symbol(&self, symbol: Symbol) -> StringRef {
         let known = self.by_symbol.get(index(symbol.0)).copied();
         known.unwrap_or(StringRef::UNDEFINED)
     }
@@ -233,7 +233,7 @@ impl Definitions {
     /// The number of a region.
     #[must_use]
     #[inline]
-    pub fn region(&self, number: RegionNumber) -> RegionRef {
+    pub(crate) fn region(&self, number: RegionNumber) -> RegionRef {
         let known = self.by_region.get(number.index()).copied();
         known.unwrap_or(RegionRef::UNDEFINED)
     }

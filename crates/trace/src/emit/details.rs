@@ -10,23 +10,21 @@ use otf2::{AttributeValue, NextAttributes, StringRef};
 use crate::emit::attributes::Attribute;
 use crate::emit::definitions::Definitions;
 use crate::links::interval::{Interval, Timing};
-use crate::links::operations::OperationRow;
 use crate::links::pxn::{self, placeholder};
-use crate::tables::place::index;
-use crate::tables::{
-    CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row,
-};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
 use nccl_events::state;
+use tables::OperationRow;
+use tables::place::index;
+use tables::{CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row};
 
 /// What intervals are measured by, in the order of [`Timing::ALL`].
-pub type Timings = [StringRef; Timing::ALL.len()];
+pub(crate) type Timings = [StringRef; Timing::ALL.len()];
 
 /// Gives an event its attributes.
 #[derive(Debug)]
-pub struct Details<'a, 'e> {
+pub(crate) struct Details<'a, 'e> {
     /// What is shown.
     pub model: &'a ProcessModel<'a>,
     /// The numbers of strings.
@@ -80,7 +78,7 @@ impl Details<'_, '_> {
     ///
     /// # Errors
     /// An attribute would come twice.
-    pub fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+    pub(crate) fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         match instance.source {
             Source::CommCall(at) => self.comm_call(at),
             Source::DerivedCall(at) => self.derived_call(at),
@@ -303,7 +301,7 @@ impl Details<'_, '_> {
     ///
     /// # Errors
     /// An attribute would come twice.
-    pub fn leave(&mut self, instance: RegionInstance) -> otf2::Result<()> {
+    pub(crate) fn leave(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         let model = self.model;
         match instance.source {
             Source::Work(at) => {

@@ -5,21 +5,21 @@ use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAc
 use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
 use crate::links::collective::{self, Shape as CollectiveShape};
-use crate::links::communicator::CommunicatorMember;
 use crate::links::interval::Timing;
-use crate::links::operations::OperationRow;
-use crate::tables::EventRow;
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::locations::steps::{self, Put};
 use crate::timeline::message::{Message, Role};
 use crate::timeline::metrics::reference;
+use crate::timeline::model::CommunicatorMember;
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
+use tables::EventRow;
+use tables::OperationRow;
 
 /// Writes locations.
 #[derive(Debug)]
-pub struct Emitter<'a> {
+pub(crate) struct Emitter<'a> {
     model: &'a ProcessModel<'a>,
     definitions: &'a Definitions,
     timings: Timings,
@@ -28,7 +28,7 @@ pub struct Emitter<'a> {
 impl<'a> Emitter<'a> {
     /// Writes with these definitions.
     #[must_use]
-    pub fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
+    pub(crate) fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
         Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Emitter<'a> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write_all(
+    pub(crate) fn write_all(
         &mut self,
         writer: &mut EventWriter<'_>,
         events: impl Iterator<Item = TimelineEvent>,
@@ -88,7 +88,7 @@ impl<'a> Emitter<'a> {
 
 /// What was written of a location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// How many things happened.
     pub events: usize,
     /// How many of them complete a collective on this rank.

@@ -1,6 +1,6 @@
 //! Room `emit`.
 
-pub mod attributes;
-pub mod definitions;
-pub mod details;
-pub mod events;
+pub(crate) mod attributes;
+pub(crate) mod definitions;
+pub(crate) mod details;
+pub(crate) mod events;

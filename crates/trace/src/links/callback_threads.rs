@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use super::callers::{self, Callers};
-use crate::tables::place::index;
-use crate::tables::{Tables, Thread, ThreadKey};
+use tables::communicators::callers::{self, Callers};
+use tables::place::index;
+use tables::{Tables, Thread, ThreadKey};
 
 /// The threads of CUDA.
 #[must_use]

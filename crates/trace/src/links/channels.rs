@@ -2,7 +2,7 @@
 
 use super::operations::Activities;
 use crate::links::stamps::Stamps;
-use crate::tables::{KernelCh, Tables};
+use tables::{KernelCh, Tables};
 
 fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64)> {
     Some(interval.map_or((start, end), |(first, last)| (first.min(start), last.max(end))))

@@ -4,7 +4,7 @@ use otf2::{CollectiveOp, RegionRole};
 
 /// How data moves in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     /// Everybody to everybody.
     AllToAll,
     /// The root to everybody.
@@ -18,7 +18,7 @@ pub enum Flow {
 
 /// A collective's shape.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// OTF2's operation.
     pub op: CollectiveOp,
     /// How data moves.
@@ -29,7 +29,7 @@ pub struct Shape {
 
 /// The shape of a function that NCCL names, `None` for one this version does not know.
 #[must_use]
-pub fn shape(func: &str) -> Option<Shape> {
+pub(crate) fn shape(func: &str) -> Option<Shape> {
     let (op, flow, bus) = match func {
         "AllReduce" => (CollectiveOp::Allreduce, Flow::AllToAll, (2.0, -2.0)),
         "AllGather" => (CollectiveOp::Allgather, Flow::AllToAll, (1.0, -1.0)),
@@ -48,7 +48,7 @@ impl Shape {
     /// Bytes sent and received by a rank: `bytes` is count × type size, `ranks` the communicator's
     /// size (Score-P's logical convention).
     #[must_use]
-    pub fn bytes(&self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
+    pub(crate) fn bytes(&self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         let all = bytes.saturating_mul(ranks);
         match (self.flow, is_root) {
             (Flow::AllToAll, _) => (all, all),
@@ -61,13 +61,13 @@ impl Shape {
 
     /// Whether the collective has a root.
     #[must_use]
-    pub const fn has_root(&self) -> bool {
+    pub(crate) const fn has_root(&self) -> bool {
         !matches!(self.flow, Flow::AllToAll)
     }
 
     /// What bandwidths are computed from: the larger of a rank's buffers, as in nccl-tests.
     #[must_use]
-    pub fn buffer_bytes(&self, bytes: u64, ranks: u64) -> u64 {
+    pub(crate) fn buffer_bytes(&self, bytes: u64, ranks: u64) -> u64 {
         match (self.op, self.flow) {
             (CollectiveOp::Allreduce | CollectiveOp::Bcast | CollectiveOp::Reduce, _) => bytes,
             _ => bytes.saturating_mul(ranks),
@@ -77,14 +77,14 @@ impl Shape {
     /// Algorithm and bus bandwidth in bytes per second of a collective that took `seconds`; `bytes` is count × type
     /// size.
     #[must_use]
-    pub fn bandwidths(&self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
+    pub(crate) fn bandwidths(&self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
         let algorithm = approximate(self.buffer_bytes(bytes, ranks.into())) / seconds;
         (algorithm, algorithm * self.bus_factor(ranks))
     }
 
     /// Bus bandwidth per algorithm bandwidth.
     #[must_use]
-    pub fn bus_factor(&self, ranks: u32) -> f64 {
+    pub(crate) fn bus_factor(&self, ranks: u32) -> f64 {
         let ranks = f64::from(ranks.max(1));
         (self.bus.0 * ranks + self.bus.1) / ranks
     }
@@ -97,7 +97,7 @@ fn approximate(bytes: u64) -> f64 {
 
 /// The role of the region of a function.
 #[must_use]
-pub fn role(func: &str) -> RegionRole {
+pub(crate) fn role(func: &str) -> RegionRole {
     match (func, shape(func).map(|shape| shape.flow)) {
         ("Send" | "Recv" | "SendRecv", _) => RegionRole::Point2Point,
         (_, Some(Flow::AllToAll)) => RegionRole::CollAll2All,
@@ -109,7 +109,7 @@ pub fn role(func: &str) -> RegionRole {
 
 /// Bytes of an element of a datatype by NCCL's name; 0 for one this version does not know.
 #[must_use]
-pub fn element_bytes(datatype: &str) -> u64 {
+pub(crate) fn element_bytes(datatype: &str) -> u64 {
     match datatype.strip_prefix("nccl").unwrap_or(datatype) {
         "Int8" | "Char" | "Uint8" | "Float8e4m3" | "Float8e5m2" => 1,
         "Float16" | "Half" | "Bfloat16" => 2,

@@ -14,16 +14,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::operations::{Activities, OperationRow};
+use super::operations::Activities;
 use crate::links::interval::{Interval, Timing};
-use crate::tables::place::{index, place};
-use crate::tables::{ContextName, GroupApi, P2p, P2pApi, Row, Tables};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use tables::place::{index, place};
+use tables::{ContextName, GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
 /// Which collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// `ncclAlltoAll`
     AlltoAll,
     /// `ncclGather`, on its root.
@@ -35,7 +35,7 @@ pub enum Pattern {
 impl Pattern {
     /// What NCCL would call the function.
     #[must_use]
-    pub const fn func(self) -> &'static str {
+    pub(crate) const fn func(self) -> &'static str {
         match self {
             Self::AlltoAll => "AlltoAll",
             Self::Gather => "Gather",
@@ -46,7 +46,7 @@ impl Pattern {
     /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
     /// bytes are not told twice.
     #[must_use]
-    pub const fn is_collective_record(self) -> bool {
+    pub(crate) const fn is_collective_record(self) -> bool {
         matches!(self, Self::AlltoAll)
     }
 
@@ -81,7 +81,7 @@ impl Pattern {
 
 /// A call that NCCL made into sends and receives.
 #[derive(Clone, Debug)]
-pub struct DerivedCall {
+pub(crate) struct DerivedCall {
     /// Which.
     pub pattern: Pattern,
     /// Its calls of `ncclSend` and `ncclRecv`, in order: the first one stands for it.
@@ -98,7 +98,7 @@ pub struct DerivedCall {
 
 /// One execution of such a call.
 #[derive(Clone, Debug)]
-pub struct DerivedCollective {
+pub(crate) struct DerivedCollective {
     /// The call: an index in [`DerivedCollectives::calls`].
     pub call: u32,
     /// Its sends and receives: indices of activities, ascending.
@@ -110,14 +110,14 @@ pub struct DerivedCollective {
 impl DerivedCollective {
     /// The first of its members, which stands for it.
     #[must_use]
-    pub fn leader(&self) -> Option<u32> {
+    pub(crate) fn leader(&self) -> Option<u32> {
         self.members.first().copied()
     }
 
     /// From the first begin of its members to the last end. Its timing is that of the member of which the least is
     /// known; what ran with other operations of the kernel says nothing.
     #[must_use]
-    pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
+    pub(crate) fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
         let members = self.members.iter();
         let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
         // A call of its own has kernels of its own.
@@ -142,7 +142,7 @@ impl DerivedCollective {
 
 /// All of a process.
 #[derive(Debug, Default)]
-pub struct DerivedCollectives {
+pub(crate) struct DerivedCollectives {
     /// The calls.
     pub calls: Vec<DerivedCall>,
     /// Their executions.
@@ -221,7 +221,7 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
 impl DerivedCollectives {
     /// Recognises calls, and finds what they did.
     #[must_use]
-    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
+    pub(crate) fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
         let mut derived = Self::default();
         let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
         let mut recognised = Vec::new();
@@ -277,19 +277,19 @@ impl DerivedCollectives {
 
     /// The call that an execution is of.
     #[must_use]
-    pub fn call(&self, collective: &DerivedCollective) -> Option<&DerivedCall> {
+    pub(crate) fn call(&self, collective: &DerivedCollective) -> Option<&DerivedCall> {
         self.calls.get(index(collective.call))
     }
 
     /// The execution that an activity is a member of: its index in [`DerivedCollectives::all`].
     #[must_use]
-    pub fn place_of_member(&self, activity: u32) -> Option<u32> {
+    pub(crate) fn place_of_member(&self, activity: u32) -> Option<u32> {
         self.by_member.get(&activity).copied()
     }
 
     /// The same, with its call.
     #[must_use]
-    pub fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
+    pub(crate) fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
         let collective = self.all.get(index(self.place_of_member(activity)?))?;
         Some((collective, self.call(collective)?))
     }

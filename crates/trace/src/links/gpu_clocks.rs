@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::clocks::gpu::stamps::StampBounds;
-use crate::clocks::gpu::{GpuCalibration, GpuClock};
 use crate::links::Links;
-use crate::links::comm::Comms;
-use crate::tables::place::index;
-use crate::tables::{KernelCh, Tables};
+use clocks::gpu::stamps::StampBounds;
+use clocks::gpu::{GpuCalibration, GpuClock};
 use nccl_events::state;
+use tables::communicators::Comms;
+use tables::place::index;
+use tables::{KernelCh, Tables};
 
 /// The bounds of one communicator rank by what its trusted stamps say.
 fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
@@ -59,7 +59,7 @@ fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> 
 
 /// The GPU clocks of a process, by index of the context. Times must be nanoseconds already.
 #[must_use]
-pub fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
+pub(crate) fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
     let bounds = collect(tables, links);
     let mut of_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();
     for (member, of_rank) in comms.members.iter().zip(&bounds) {

@@ -3,21 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 use nccl_events::Kind;
+use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 
 /// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
-pub const STEP_SLOTS: i32 = 8;
+pub(crate) const STEP_SLOTS: i32 = 8;
 
 /// The slot of a step: 0 … 7.
 #[must_use]
-pub fn slot(step: i32) -> u8 {
+pub(crate) fn slot(step: i32) -> u8 {
     u8::try_from(step.rem_euclid(STEP_SLOTS)).unwrap_or(0)
 }
 
 /// When something without a stop had ended.
 #[derive(Debug, Default)]
-pub struct InferredEnds {
+pub(crate) struct InferredEnds {
     /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
     pub steps: BTreeMap<Row<ProxyStep>, u64>,
     /// A proxy thread does one thing after the other; when it takes operations and that fails, NCCL never tells the

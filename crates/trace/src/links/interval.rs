@@ -3,16 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::clocks::gpu::GpuClock;
 use crate::links::gpu_work::{GpuWork, RanBy};
-use crate::links::operations::{Activities, Activity, Operation};
-use crate::tables::Tables;
-use crate::tables::place::index;
+use crate::links::operations::{Activities, Activity};
+use clocks::gpu::GpuClock;
+use tables::Operation;
+use tables::Tables;
+use tables::place::index;
 
 /// What an operation's interval was measured by: attribute `nccl.timing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Timing {
+pub(crate) enum Timing {
     /// Its kernel or copies, as CUPTI tells.
     Cupti,
     /// CUDA events around its launch.
@@ -31,7 +32,7 @@ pub enum Timing {
 
 impl Timing {
     /// All, in order.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Cupti,
         Self::Event,
         Self::KernelChannel,
@@ -43,7 +44,7 @@ impl Timing {
 
     /// The attribute's value.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cupti => "cupti",
             Self::Event => "event",
@@ -57,14 +58,14 @@ impl Timing {
 
     /// Whether it says how long an operation ran, not only how long something around it.
     #[must_use]
-    pub const fn is_measured(self) -> bool {
+    pub(crate) const fn is_measured(self) -> bool {
         !matches!(self, Self::Enqueue | Self::Kernel)
     }
 }
 
 /// When an operation ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// From.
     pub start: u64,
     /// To; the last time seen when it is unfinished.
@@ -187,7 +188,7 @@ fn share_kernel(intervals: &mut [Option<Interval>], kernel: &[Task], earlier: Ea
 /// The kernels of a communicator run one after the other, so an operation that was launched while an
 /// earlier kernel still ran began when that one ended. Only the kernels' own times say so directly.
 #[must_use]
-pub fn intervals(
+pub(crate) fn intervals(
     tables: &Tables,
     activities: &Activities,
     gpu: &GpuWork,

@@ -14,8 +14,8 @@ use std::cell::Cell;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::operations::{Activities, Operation};
-use crate::tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
+use super::operations::Activities;
+use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
 
 /// The handles of an API group, or a plan, and the communicator.
 type Of = (u64, ContextName);

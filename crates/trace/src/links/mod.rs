@@ -8,41 +8,37 @@
 //!          (same group, same communicator, see [`launches`])
 //! ```
 
-pub mod callback_threads;
-mod callers;
+pub(crate) mod callback_threads;
 mod channels;
-pub mod collective;
-pub mod comm;
-pub mod communicator;
-pub mod derived;
-pub mod gpu_clocks;
-pub mod gpu_work;
-pub mod gpus;
-pub mod inferred_ends;
-pub mod interval;
-pub mod launches;
-pub mod operations;
-pub mod pxn;
-pub mod replays;
-pub mod stamps;
-pub mod transfers;
-pub mod words;
+pub(crate) mod collective;
+pub(crate) mod derived;
+pub(crate) mod gpu_clocks;
+pub(crate) mod gpu_work;
+pub(crate) mod inferred_ends;
+pub(crate) mod interval;
+pub(crate) mod launches;
+pub(crate) mod operations;
+pub(crate) mod pxn;
+pub(crate) mod replays;
+pub(crate) mod stamps;
+pub(crate) mod transfers;
+pub(crate) mod words;
 
 use self::derived::DerivedCollectives;
 use self::gpu_work::GpuWork;
 use self::inferred_ends::InferredEnds;
-use self::operations::{Activities, Activity, OperationRow};
+use self::operations::{Activities, Activity};
 use self::pxn::RemoteTransfers;
 use self::replays::Replays;
 use self::stamps::Stamps;
 use self::transfers::Transfers;
-use crate::tables::place::index;
-use crate::tables::{Event, EventRow, ProxyOp, Row, Tables};
 use journal::reader::Symbols;
+use tables::place::index;
+use tables::{Event, ProxyOp, Row, Tables};
 
 /// The links between the events of a process.
 #[derive(Debug, Default)]
-pub struct Links {
+pub(crate) struct Links {
     /// One for each Coll, P2p and CeColl, in the order of the journal.
     pub activities: Activities,
     /// Which GPU stamps can be trusted.
@@ -64,7 +60,7 @@ pub struct Links {
 impl Links {
     /// Links the events. Times must be nanoseconds already; `remote` is what other processes did for this one (PXN).
     #[must_use]
-    pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
+    pub(crate) fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
         let inferred_ends = inferred_ends::of(tables);
         let stamps = Stamps::of(tables);
         let mut activities = Activities::of(tables);
@@ -83,20 +79,13 @@ impl Links {
     /// The activity at an index.
     #[must_use]
     #[inline]
-    pub fn activity(&self, at: u32) -> Option<&Activity> {
+    pub(crate) fn activity(&self, at: u32) -> Option<&Activity> {
         self.activities.all.get(index(at))
     }
 
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
     #[must_use]
-    pub fn proxy_bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
+    pub(crate) fn proxy_bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
         self.transfers.bytes(row, op)
-    }
-
-    /// Which replay of its captured call an operation is, from 1.
-    #[must_use]
-    pub fn replay(&self, event: EventRow) -> Option<u64> {
-        let at = self.activities.at(OperationRow::of(event)?)?;
-        self.activity(at)?.replay
     }
 }

@@ -1,135 +1,11 @@
 //! Collectives, sends and receives, each with what belongs to it.
 
-use std::ops::Deref;
-
-use crate::tables::place::{index, place};
-use crate::tables::{CeColl, Coll, EventRow, Head, KernelLaunch, P2p, Row, Tables};
-use journal::format::record::Symbol;
-use nccl_events::Kind;
-
-/// A Coll, P2p or CeColl (which has no children that tell when it ran).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum OperationRow {
-    /// A collective.
-    Coll(Row<Coll>),
-    /// A send or receive.
-    P2p(Row<P2p>),
-    /// A collective by copy engines.
-    CeColl(Row<CeColl>),
-}
-
-impl OperationRow {
-    /// The event as an operation, if it is one.
-    #[must_use]
-    #[inline]
-    pub const fn of(event: EventRow) -> Option<Self> {
-        match event {
-            EventRow::Coll(row) => Some(Self::Coll(row)),
-            EventRow::P2p(row) => Some(Self::P2p(row)),
-            EventRow::CeColl(row) => Some(Self::CeColl(row)),
-            _ => None,
-        }
-    }
-
-    /// Its kind of event.
-    #[must_use]
-    pub const fn kind(self) -> Kind {
-        match self {
-            Self::Coll(_) => Kind::Coll,
-            Self::P2p(_) => Kind::P2p,
-            Self::CeColl(_) => Kind::CeColl,
-        }
-    }
-
-    /// Whether NCCL calls it a collective.
-    #[must_use]
-    pub const fn is_collective(self) -> bool {
-        !matches!(self, Self::P2p(_))
-    }
-
-    /// Whether copy engines do it.
-    #[must_use]
-    pub const fn is_by_copy_engines(self) -> bool {
-        matches!(self, Self::CeColl(_))
-    }
-}
-
-/// What all operations have.
-#[derive(Clone, Copy, Debug)]
-pub struct Operation<'a> {
-    head: &'a Head,
-    /// The function.
-    pub func: Symbol,
-    /// Elements.
-    pub count: u64,
-    /// Their type.
-    pub datatype: Symbol,
-    /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
-    pub plan: u64,
-}
-
-impl Deref for Operation<'_> {
-    type Target = Head;
-
-    #[inline]
-    fn deref(&self) -> &Head {
-        self.head
-    }
-}
-
-impl Tables {
-    /// What a row has that all operations have.
-    #[must_use]
-    #[inline]
-    pub fn operation(&self, row: OperationRow) -> Operation<'_> {
-        match row {
-            OperationRow::Coll(row) => {
-                let event = &self[row];
-                Operation {
-                    head: event.head(),
-                    func: event.fields.func,
-                    count: event.fields.count,
-                    datatype: event.fields.datatype,
-                    plan: event.fields.parent_group,
-                }
-            }
-            OperationRow::P2p(row) => {
-                let event = &self[row];
-                Operation {
-                    head: event.head(),
-                    func: event.fields.func,
-                    count: event.fields.count,
-                    datatype: event.fields.datatype,
-                    plan: event.fields.parent_group,
-                }
-            }
-            OperationRow::CeColl(row) => {
-                let event = &self[row];
-                Operation {
-                    head: event.head(),
-                    func: event.fields.func,
-                    count: event.fields.count,
-                    datatype: event.fields.datatype,
-                    plan: 0,
-                }
-            }
-        }
-    }
-
-    /// Whether a call was captured into a graph.
-    #[must_use]
-    pub fn is_captured(&self, call: EventRow) -> bool {
-        match call {
-            EventRow::CollApi(row) => self[row].fields.graph_captured,
-            EventRow::P2pApi(row) => self[row].fields.graph_captured,
-            _ => false,
-        }
-    }
-}
+use tables::place::{index, place};
+use tables::{KernelLaunch, OperationRow, Row, Tables};
 
 /// What belongs to one operation.
 #[derive(Clone, Copy, Debug)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// The operation.
     pub operation: OperationRow,
     /// Which replay of its captured call it is, from 1.
@@ -180,7 +56,7 @@ impl Activity {
 
 /// One activity for each operation, in the order of the journal.
 #[derive(Debug, Default)]
-pub struct Activities {
+pub(crate) struct Activities {
     /// The activities.
     pub all: Vec<Activity>,
     /// By row: the index in `all`.
@@ -192,7 +68,7 @@ pub struct Activities {
 impl Activities {
     /// Those of a process, without anything that belongs to them yet.
     #[must_use]
-    pub fn of(tables: &Tables) -> Self {
+    pub(crate) fn of(tables: &Tables) -> Self {
         let mut order: Vec<(u32, OperationRow)> = Vec::new();
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::P2p(row))));
@@ -223,7 +99,7 @@ impl Activities {
     /// The index of the activity of an operation.
     #[must_use]
     #[inline]
-    pub fn at(&self, operation: OperationRow) -> Option<u32> {
+    pub(crate) fn at(&self, operation: OperationRow) -> Option<u32> {
         let at = match operation {
             OperationRow::Coll(row) => self.of_colls.get(row.index()),
             OperationRow::P2p(row) => self.of_p2ps.get(row.index()),
@@ -235,17 +111,11 @@ impl Activities {
     /// The index of the activity of the event with this id.
     #[must_use]
     #[inline]
-    pub fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
+    pub(crate) fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
         self.at(OperationRow::of(tables.find(id)?)?)
     }
 
-    /// The activity of the event with this id.
-    #[must_use]
-    pub fn get(&self, tables: &Tables, id: u64) -> Option<&Activity> {
-        self.all.get(index(self.find(tables, id)?))
-    }
-
-    /// The same, to add to it.
+    /// The activity of the event with this id, to add to it.
     #[inline]
     pub(super) fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut Activity> {
         let at = self.find(tables, id)?;

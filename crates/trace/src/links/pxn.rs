@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::links::comm::Comms;
 use crate::links::operations::Activities;
 use crate::links::transfers::Transfers;
-use crate::tables::{Event, ProxyOp, Tables};
+use tables::communicators::Comms;
+use tables::{Event, ProxyOp, Tables};
 
 /// What a process transferred for one operation of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RemoteTransfers {
+pub(crate) struct RemoteTransfers {
     /// The operation: an event id of the other process.
     pub parent: u64,
     /// Proxy operations.
@@ -37,7 +37,7 @@ pub struct RemoteTransfers {
 
 /// What a process did for a communicator rank of another, in sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RemoteWork {
+pub(crate) struct RemoteWork {
     /// The context that the other process handed out.
     pub context: u64,
     /// Proxy operations.
@@ -52,7 +52,7 @@ pub struct RemoteWork {
 
 /// A rank of a communicator, as other processes may refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExportedRank {
+pub(crate) struct ExportedRank {
     /// The context that this process handed out.
     pub context: u64,
     /// An index into the part's communicators.

@@ -12,16 +12,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::operations::{Activities, Activity, Operation};
-use crate::tables::place::index;
-use crate::tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
+use super::operations::{Activities, Activity};
+use tables::place::index;
+use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
 
 /// What CUDA's own threads are called: they tell of replays, nobody calls there.
 const CUDA_THREADS: &str = "cuda";
 
 /// What is known of captured calls.
 #[derive(Debug, Default)]
-pub struct Replays {
+pub(crate) struct Replays {
     /// By call: its replays.
     of_call: BTreeMap<EventRow, u64>,
     /// Launches of captured calls: they put a kernel into a graph.
@@ -92,13 +92,13 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
 impl Replays {
     /// How many replays of a captured call NCCL reported.
     #[must_use]
-    pub fn of_call(&self, call: EventRow) -> u64 {
+    pub(crate) fn of_call(&self, call: EventRow) -> u64 {
         self.of_call.get(&call).copied().unwrap_or(0)
     }
 
     /// Whether a launch did not run its kernel but put it into a graph.
     #[must_use]
-    pub fn is_captured_launch(&self, launch: Row<KernelLaunch>) -> bool {
+    pub(crate) fn is_captured_launch(&self, launch: Row<KernelLaunch>) -> bool {
         self.captured_launches.contains(&launch)
     }
 }
@@ -106,7 +106,7 @@ impl Replays {
 impl Activity {
     /// Whether the operation tells that the rank uses graphs.
     #[must_use]
-    pub fn tells_of_graphs(&self, tables: &Tables) -> bool {
+    pub(crate) fn tells_of_graphs(&self, tables: &Tables) -> bool {
         let thread = tables.operation(self.operation).thread;
         let thread = tables.threads.get(index(thread));
         self.is_at_capture

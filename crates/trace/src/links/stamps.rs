@@ -12,12 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::tables::counts::Counts;
-use crate::tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
+use tables::counts::Counts;
+use tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
 
 /// Why the GPU times of a kernel channel or phase are not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distrust {
+pub(crate) enum Distrust {
     /// One of the two is 0.
     Zero,
     /// 2^63 ns or more, 292 years: no timer gets there, and no offset of a clock leads back.
@@ -34,7 +34,7 @@ pub enum Distrust {
 
 impl Distrust {
     /// Counts it, with its reason.
-    pub fn count(self, counts: &mut Counts) {
+    pub(crate) fn count(self, counts: &mut Counts) {
         counts.gpu_times_suspicious += 1;
         let reason = match self {
             Self::Zero => &mut counts.gpu_times_zero,
@@ -52,7 +52,7 @@ impl Distrust {
 ///
 /// # Errors
 /// What is wrong with them.
-pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
+pub(crate) const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
     if start_gpu_ns == 0 || stop_gpu_ns == 0 {
         Err(Distrust::Zero)
     } else if (start_gpu_ns | stop_gpu_ns) > i64::MAX.unsigned_abs() {
@@ -66,7 +66,7 @@ pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Dis
 
 /// The stamps of a process's kernel channels, as far as they are not to be believed.
 #[derive(Debug, Default)]
-pub struct Stamps {
+pub(crate) struct Stamps {
     distrusted: BTreeMap<Row<KernelCh>, Distrust>,
 }
 
@@ -86,7 +86,7 @@ struct Work {
 impl Stamps {
     /// Looks at the stamps of a process.
     #[must_use]
-    pub fn of(tables: &Tables) -> Self {
+    pub(crate) fn of(tables: &Tables) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();
         for (row, event) in tables.rows::<KernelCh>() {
@@ -123,13 +123,13 @@ impl Stamps {
 
     /// Why the stamps of a kernel channel are not believed.
     #[must_use]
-    pub fn distrust(&self, row: Row<KernelCh>) -> Option<Distrust> {
+    pub(crate) fn distrust(&self, row: Row<KernelCh>) -> Option<Distrust> {
         self.distrusted.get(&row).copied()
     }
 
     /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
     #[must_use]
-    pub fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
+    pub(crate) fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
         let stamps = pair(event.fields.gpu_ns, event.told()).ok()?;
         self.distrust(row).is_none().then_some(stamps)
     }
@@ -191,54 +191,4 @@ fn out_of_order(works: &[Work]) -> Vec<Row<KernelCh>> {
     }
     let outside = works.iter().zip(in_chain).filter(|(_, kept)| !kept);
     outside.map(|(work, _)| work.row).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stamps_that_make_no_sense() {
-        assert_eq!(pair(0, 5), Err(Distrust::Zero));
-        assert_eq!(pair(6, 0), Err(Distrust::Zero));
-        assert_eq!(pair(6, 5), Err(Distrust::Backwards));
-        assert_eq!(pair(6, 6), Ok((6, 6)));
-    }
-
-    fn row(at: u64) -> Row<KernelCh> {
-        Row::at(usize::try_from(at).expect("few"))
-    }
-
-    fn works(starts: &[u64]) -> Vec<Work> {
-        let works = (0..).zip(starts).map(|(at, &start_gpu_ns)| Work {
-            context: ContextName::of_place(1),
-            channel: 0,
-            enqueued: at,
-            plan: at + 1,
-            start_gpu_ns,
-            stop_gpu_ns: start_gpu_ns + 1,
-            row: row(at),
-        });
-        works.collect()
-    }
-
-    #[test]
-    fn the_fewest_stamps_are_out_of_order() {
-        let out_of_order =
-            |starts: &[u64]| -> Vec<usize> { out_of_order(&works(starts)).into_iter().map(Row::index).collect() };
-        assert_eq!(out_of_order(&[1, 2, 3, 3, 4]), [0; 0]);
-        assert_eq!(out_of_order(&[1, 2, 9, 4, 5]), [2]);
-        assert_eq!(out_of_order(&[8, 9, 1, 2, 3, 7, 4]), [0, 1, 5]);
-        assert_eq!(out_of_order(&[]), [0; 0]);
-    }
-
-    #[test]
-    fn of_equal_stamps_those_of_the_last_kernel_are_true() {
-        let mut stamps = Stamps::default();
-        stamps.check_ring(&works(&[10, 50, 30, 50, 60]));
-        assert_eq!(stamps.distrust(row(1)), Some(Distrust::Repeated));
-        for at in [0, 2, 3, 4] {
-            assert_eq!(stamps.distrust(row(at)), None, "{at}");
-        }
-    }
 }

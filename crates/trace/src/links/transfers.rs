@@ -3,12 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::operations::Activities;
-use crate::tables::{ContextName, Event, ProxyOp, Row, Tables};
 use nccl_events::Kind;
+use tables::{ContextName, Event, ProxyOp, Row, Tables};
 
 /// The proxy operations of a process.
 #[derive(Debug, Default)]
-pub struct Transfers {
+pub(crate) struct Transfers {
     /// By row of the proxy operation.
     all: Vec<Transfer>,
     /// Proxy operations that are, or may be, for operations of other processes.
@@ -67,7 +67,7 @@ impl Transfers {
 
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
     #[must_use]
-    pub fn bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
+    pub(crate) fn bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
         let steps = self.all.get(row.index()).map_or(0, |op| op.bytes);
         steps.max(op.told())
     }
@@ -75,7 +75,7 @@ impl Transfers {
     /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says
     /// nothing (CollNet, shared memory and peer-to-peer proxies since 2.27).
     #[must_use]
-    pub fn is_silent(&self, row: Row<ProxyOp>) -> bool {
+    pub(crate) fn is_silent(&self, row: Row<ProxyOp>) -> bool {
         self.all.get(row.index()).is_some_and(|op| op.is_silent)
     }
 

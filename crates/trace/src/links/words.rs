@@ -1,9 +1,9 @@
 //! What the strings of a journal mean: the same few come with every operation, so each is looked into once.
 
 use super::collective::{Shape, element_bytes, shape};
-use crate::tables::place::index;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use tables::place::index;
 
 /// What a string means where it names a data type or a function.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,12 +14,12 @@ struct Word {
 
 /// The meanings of all strings.
 #[derive(Debug, Default)]
-pub struct Words(Vec<Word>);
+pub(crate) struct Words(Vec<Word>);
 
 impl Words {
     /// Looks into the strings of a journal.
     #[must_use]
-    pub fn of(symbols: &Symbols) -> Self {
+    pub(crate) fn of(symbols: &Symbols) -> Self {
         let none = Word::default();
         let named = symbols.all().map(|symbol| {
             let text = symbols.text(symbol);
@@ -31,14 +31,14 @@ impl Words {
     /// Bytes of an element of a data type, see [`element_bytes`].
     #[must_use]
     #[inline]
-    pub fn element_bytes(&self, datatype: Symbol) -> u64 {
+    pub(crate) fn element_bytes(&self, datatype: Symbol) -> u64 {
         self.0.get(index(datatype.0)).map_or(0, |word| word.element_bytes)
     }
 
     /// The shape of a collective, see [`shape`].
     #[must_use]
     #[inline]
-    pub fn shape(&self, func: Symbol) -> Option<Shape> {
+    pub(crate) fn shape(&self, func: Symbol) -> Option<Shape> {
         self.0.get(index(func.0))?.shape
     }
 }

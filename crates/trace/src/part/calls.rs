@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::part::files::write_json;
-use crate::tables::place::index;
 use nccl_events::control::Span;
+use tables::place::index;
 
 /// Name of the file in a part.
 pub(crate) const CALLS: &str = "collectives";
@@ -105,7 +105,7 @@ impl CallLists {
 
 /// What the manifest says about the collectives of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RankDigest {
+pub(crate) struct RankDigest {
     /// An index into the manifest's communicators.
     pub comm: u32,
     /// Its rank.
@@ -121,7 +121,7 @@ pub struct RankDigest {
 
 /// Number and hash of some calls in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest {
+pub(crate) struct Digest {
     /// How many.
     pub count: u64,
     /// Of all of them.
@@ -151,7 +151,7 @@ impl Digest {
 
 /// The step ranges that a rank came to, or is to come to next: first and last collective, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct StepRanges(pub(crate) Vec<(u32, u32)>);
+pub(crate) struct StepRanges(pub(crate) Vec<(u32, u32)>);
 
 impl StepRanges {
     pub(crate) fn of(spans: &[Span]) -> Self {

@@ -12,12 +12,12 @@ use crate::error::{Error, otf2_error};
 use crate::part::manifest::LocationDefinition;
 use crate::part::manifest_builder;
 use crate::progress::Progress;
-use crate::tables::counts::Counts;
-use crate::tables::place::place;
 use crate::timeline::builder::Location;
 use crate::timeline::events::{Interleaved, Nested, TimelineEvent};
 use crate::timeline::measurement;
 use crate::timeline::model::ProcessModel;
+use tables::counts::Counts;
+use tables::place::place;
 
 /// How many events are written between two looks at the clock.
 const EVENTS_PER_CHECK: usize = 16 * 1024;

@@ -6,20 +6,15 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, io_error};
-use journal::part::process::ProcessInfo;
+use journal::part::JOURNAL;
 use journal::private;
 
 /// Name of the manifest in a part.
 pub(crate) const MANIFEST: &str = "manifest";
 /// Name of the completion mark in a part.
 pub(crate) const DONE: &str = "done";
-/// Name of the journal's directory (or a link to it) in a part.
-pub const JOURNAL: &str = "journal";
 /// Name of the directory of event files, in a part and in the archive.
 pub(crate) const TRACES: &str = "traces";
-/// Name of the description of the process in a part.
-pub const PROCESS: &str = "process.json";
-
 /// How far a part is, as its completion mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -61,13 +56,6 @@ impl Progress {
     }
 }
 
-/// The name of a part: that of its directory.
-#[must_use]
-pub fn part_name(part: &Path) -> String {
-    let name = part.file_name().unwrap_or(part.as_os_str());
-    name.to_string_lossy().into_owned()
-}
-
 /// Whether a part is written, and can go into an archive.
 #[must_use]
 pub fn is_done(part: &Path) -> bool {
@@ -92,17 +80,6 @@ pub(crate) fn obstacle(part: &Path) -> Option<String> {
     // A file that cannot be seen is not one that is not there.
     let read = fs::read_dir(part).map_err(io_error("read", part));
     read.err().map(|error| error.to_string())
-}
-
-/// Reads who recorded a part, and why not, if it cannot be read.
-#[must_use]
-pub fn read_process(part: &Path) -> (ProcessInfo, String) {
-    let read = fs::read(part.join(PROCESS)).map_err(|error| error.to_string());
-    let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
-    match parsed {
-        Ok(process) => (process, String::new()),
-        Err(reason) => (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
-    }
 }
 
 /// Writes a file of a part.

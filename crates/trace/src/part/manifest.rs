@@ -16,32 +16,34 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clocks::anchors::Anchor;
-use crate::clocks::gpu::GpuQuality;
-use crate::clocks::ticks::ClockQuality;
 use crate::error::{Error, io_error};
 use crate::links::gpu_work::definition::GpuWorkDefinition;
 use crate::links::pxn::{ExportedRank, RemoteWork};
 use crate::part::calls::RankDigest;
 use crate::part::files::{MANIFEST, write_json};
 use crate::part::traffic::rows::Traffic;
-use crate::tables::counts::Counts;
+use clocks::anchors::Anchor;
+use clocks::gpu::GpuQuality;
+use clocks::ticks::ClockQuality;
 use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
+use tables::communicators::CommIdentity;
+use tables::counts::Counts;
 
 mod locations;
+mod ranks;
 
-pub use locations::LocationKind;
-pub(crate) use locations::{Connection, LocationDefinition, LocationOwner};
+pub(crate) use locations::{Connection, LocationDefinition, LocationKind, LocationOwner};
+pub use ranks::{WrittenPart, WrittenRank};
 
 /// Version of the file. Another one is not read.
 const FORMAT: u32 = 1;
 
 /// A part's manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// Name of the part.
     pub part: String,
     /// The process, from `process.json`.
@@ -122,7 +124,7 @@ impl Manifest {
     ///
     /// # Errors
     /// It cannot be read, makes no sense, or another version wrote it.
-    pub fn read(part: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
         let bytes = fs::read(&path).map_err(io_error("read", &path))?;
         let unreadable = |error: serde_json::Error| Error::Manifest {
@@ -170,7 +172,7 @@ impl Manifest {
 
 /// An attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct AttributeDefinition {
+pub(crate) struct AttributeDefinition {
     /// Its name.
     pub name: String,
     /// OTF2's number of its type.
@@ -181,7 +183,7 @@ pub struct AttributeDefinition {
 
 /// A region.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct RegionDefinition {
+pub(crate) struct RegionDefinition {
     /// Its name.
     pub name: String,
     /// What kind of region; regions of one name differ in it.
@@ -192,20 +194,8 @@ pub struct RegionDefinition {
     pub paradigm: u8,
     /// The region group it is in.
     pub group: String,
-    /// What it shows, see [`crate::vocabulary`]; of a kernel what compilers call it.
+    /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
     pub canonical_name: String,
-}
-
-/// How a communicator is identified across processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CommIdentity {
-    /// By NCCL's id and the number of ranks.
-    Id,
-    /// By the hash its operations carry (v1–v3).
-    Hash,
-    /// Not at all: it is this part's own.
-    Part,
 }
 
 /// A communicator.
@@ -229,7 +219,7 @@ pub struct CommDefinition {
 
 /// A GPU of the process, called after a communicator rank on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuDefinition {
+pub(crate) struct GpuDefinition {
     /// An index into [`Manifest::comms`]; past its end where no rank is on it.
     pub comm: u32,
     /// The rank there.
@@ -243,7 +233,7 @@ pub struct GpuDefinition {
 
 /// The clock of a communicator rank's GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuClockDefinition {
+pub(crate) struct GpuClockDefinition {
     /// An index into [`Manifest::comms`].
     pub comm: u32,
     /// The rank.
@@ -255,7 +245,7 @@ pub struct GpuClockDefinition {
 
 /// A switch of recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwitchDefinition {
+pub(crate) struct SwitchDefinition {
     /// When, CLOCK_MONOTONIC ns.
     pub ns: u64,
     /// Whether recording was on from then on.
@@ -273,7 +263,7 @@ pub struct SwitchDefinition {
 
 /// A step range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepRangeDefinition {
+pub(crate) struct StepRangeDefinition {
     /// Its first collective.
     pub first: u32,
     /// Its last one.

@@ -3,29 +3,28 @@
 use std::path::Path;
 
 use super::calls::RankDigest;
-use super::files::part_name;
 use super::manifest::{
-    AttributeDefinition, CommDefinition, CommIdentity, Connection, GpuClockDefinition, GpuDefinition,
-    LocationDefinition, LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition,
+    AttributeDefinition, CommDefinition, Connection, GpuClockDefinition, GpuDefinition, LocationDefinition,
+    LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition,
 };
 use super::recording::Recording;
-use crate::clocks::anchors;
-use crate::clocks::gpu::GpuCalibration;
 use crate::emit::attributes::Attribute;
 use crate::emit::definitions::{Definitions, RegionText};
-use crate::links::comm::Comms;
-use crate::links::communicator::Identity;
 use crate::links::pxn;
 use crate::part::traffic::rows::Traffic;
-use crate::tables::Tables;
-use crate::tables::counts::Counts;
-use crate::tables::place::{NOWHERE, index};
-use crate::tables::switches::SwitchAt;
 use crate::timeline::location::{LocationKey, Owner};
 use crate::timeline::model::ProcessModel;
+use clocks::anchors;
+use clocks::gpu::GpuCalibration;
+use journal::part::part_name;
 use journal::part::scorep::ScorepReport;
 use journal::reader::{Outcome, Symbols};
 use nccl_events::control::Cause;
+use tables::Tables;
+use tables::communicators::Comms;
+use tables::counts::Counts;
+use tables::place::{NOWHERE, index};
+use tables::switches::SwitchAt;
 
 /// What the manifest of a part is made of.
 pub(super) struct Builder<'a> {
@@ -128,11 +127,7 @@ fn region(text: &RegionText) -> RegionDefinition {
 
 fn communicators(comms: &Comms, symbols: &Symbols) -> Vec<CommDefinition> {
     let definitions = comms.comms.iter().map(|comm| CommDefinition {
-        identity: match comm.identity {
-            Identity::Given => CommIdentity::Id,
-            Identity::Hash => CommIdentity::Hash,
-            Identity::Context => CommIdentity::Part,
-        },
+        identity: comm.identity,
         id: comm.comm_id,
         ranks: comm.ranks,
         repetition: comm.repetition,

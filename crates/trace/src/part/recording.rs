@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
-use super::files::{JOURNAL, is_done, read_process};
+use super::files::is_done;
 use super::manifest::Manifest;
 use super::remote_transfers::from_neighbours;
-use crate::clocks::ticks::HostClock;
 use crate::error::Error;
 use crate::links::pxn::RemoteTransfers;
-use crate::tables::Tables;
-use crate::tables::builder::TableBuilder;
+use clocks::ticks::HostClock;
 use journal::part::process::ProcessInfo;
+use journal::part::{JOURNAL, read_process};
 use journal::reader::{Journal, Outcome};
+use tables::Tables;
+use tables::builder::TableBuilder;
 
 /// What a process recorded, and who it was.
 pub(super) struct Recording {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::links::pxn::RemoteTransfers;
-use crate::part::files::{is_final, part_name, write_json};
+use crate::part::files::{is_final, write_json};
+use journal::part::part_name;
 use journal::part::process::ProcessInfo;
 use nccl_events::id::EventId;
 

@@ -18,13 +18,14 @@ use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
 use crate::links::collective::{Flow, shape};
-use crate::links::communicator::Identity;
-use crate::links::operations::{Activity, Operation, OperationRow};
-use crate::tables::place::{index, place};
-use crate::tables::switches::Cut;
-use crate::tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
+use crate::links::operations::Activity;
 use crate::timeline::model::ProcessModel;
 use nccl_events::{Kind, state};
+use tables::communicators::CommIdentity;
+use tables::place::{index, place};
+use tables::switches::Cut;
+use tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
+use tables::{Operation, OperationRow};
 
 /// How many collectives of a communicator's rank are looked at.
 const BUCKETS: usize = 64;
@@ -94,7 +95,7 @@ impl Numbered {
 impl Traffic {
     /// Gathers what a process saw of communicators that are on several hosts.
     #[must_use]
-    pub fn of(model: &ProcessModel<'_>) -> Self {
+    pub(crate) fn of(model: &ProcessModel<'_>) -> Self {
         let mut traffic = Self::default();
         let mut chosen = traffic.choose(model);
         if chosen.is_empty() {
@@ -223,7 +224,7 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
     let is_compared = |operation: &Operation<'_>| {
         let member = operation.context_at().and_then(|at| model.comms.member(at));
         let comm = member.and_then(|member| model.comms.comm(member));
-        comm.is_some_and(|comm| comm.identity != Identity::Context && comm.ranks != 1 && comm.nodes != 1)
+        comm.is_some_and(|comm| comm.identity != CommIdentity::Part && comm.ranks != 1 && comm.nodes != 1)
     };
     let activities = model.links.activities.all.iter();
     let ran = activities.filter(|activity| !activity.is_at_capture);

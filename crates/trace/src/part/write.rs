@@ -26,10 +26,10 @@ use crate::emit::definitions::Definitions;
 use crate::error::{Error, io_error};
 use crate::links::pxn;
 use crate::progress::Progress;
-use crate::tables::counts::Counts;
 use crate::timeline::builder::Timeline;
 use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
+use tables::counts::Counts;
 
 /// How to write a part.
 #[derive(Clone, Copy, Debug, Default)]

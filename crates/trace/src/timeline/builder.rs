@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-pub use self::location::LocationBuilder;
-use crate::tables::counts::Counts;
-use crate::tables::place::{index, place};
-use crate::tables::{Tables, Thread};
+pub(crate) use self::location::LocationBuilder;
 use crate::timeline::events::{Interleaved, Nested, TimedInstance, TimelineEvent, sort};
 use crate::timeline::instance::{RegionKey, RegionNumber, Regions};
 use crate::timeline::location::LocationKey;
@@ -18,10 +15,13 @@ use crate::timeline::metrics::Sample;
 use crate::timeline::model::ProcessModel;
 use journal::part::options::Level;
 use nccl_events::Kind;
+use tables::counts::Counts;
+use tables::place::{index, place};
+use tables::{Tables, Thread};
 
 /// A location of the trace with what is on it.
 #[derive(Debug)]
-pub struct Location {
+pub(crate) struct Location {
     /// What it is about.
     pub key: LocationKey,
     /// 0 for the location itself, 1 for its sibling `#2`.
@@ -36,7 +36,7 @@ pub struct Location {
 
 /// Takes what is shown and gives locations.
 #[derive(Debug, Default)]
-pub struct TimelineBuilder {
+pub(crate) struct TimelineBuilder {
     /// By index of a thread, the first with its key: what is shown on it.
     threads: Vec<ThreadRow>,
     locations: Vec<Shown>,
@@ -72,7 +72,7 @@ struct ThreadRow {
 
 /// The locations of a process, in the order of their numbers.
 #[derive(Debug, Default)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     /// The locations.
     pub locations: Vec<Location>,
     /// The threads that [`LocationKey::Thread`] counts: a place in [`Tables::threads`] for each.
@@ -84,7 +84,7 @@ pub struct Timeline {
 impl TimelineBuilder {
     /// An empty builder for a process. What is shown on locations above the level is left out.
     #[must_use]
-    pub fn new(tables: &Tables, level: Level) -> Self {
+    pub(crate) fn new(tables: &Tables, level: Level) -> Self {
         let threads = 0..place(tables.threads.len());
         let mut rows = Vec::new();
         rows.resize_with(tables.threads.len(), ThreadRow::default);
@@ -97,7 +97,7 @@ impl TimelineBuilder {
     }
 
     /// Writes on the location of a thread.
-    pub fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
+    pub(crate) fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
         self.regions.use_one(instance.instance.region);
         let first = self.first_threads.get(index(thread)).copied();
         let row = self.threads.get_mut(index(first.unwrap_or(thread)));
@@ -108,12 +108,12 @@ impl TimelineBuilder {
     }
 
     /// Makes a location, used or not.
-    pub fn create(&mut self, key: LocationKey) {
+    pub(crate) fn create(&mut self, key: LocationKey) {
         let _number = self.number(key, 0);
     }
 
     /// Writes on a location or one of its siblings.
-    pub fn on_location(&mut self, key: LocationKey, sibling: usize, instance: TimedInstance) {
+    pub(crate) fn on_location(&mut self, key: LocationKey, sibling: usize, instance: TimedInstance) {
         self.location(key).add(sibling, instance);
     }
 
@@ -129,12 +129,12 @@ impl TimelineBuilder {
 
     /// The number of a region that is shown.
     #[inline]
-    pub fn region(&mut self, key: RegionKey) -> RegionNumber {
+    pub(crate) fn region(&mut self, key: RegionKey) -> RegionNumber {
         self.regions.number(key)
     }
 
     /// Counts an event that is of no communicator of this process: it is another process's, or the beginning was lost.
-    pub fn count_without_communicator(&mut self, is_foreign: bool) {
+    pub(crate) fn count_without_communicator(&mut self, is_foreign: bool) {
         if is_foreign {
             self.counts.foreign += 1;
         } else {
@@ -143,12 +143,12 @@ impl TimelineBuilder {
     }
 
     /// Puts communication records on a location.
-    pub fn messages(&mut self, key: LocationKey, messages: Messages) {
+    pub(crate) fn messages(&mut self, key: LocationKey, messages: Messages) {
         self.messages.insert(key, messages);
     }
 
     /// Puts samples of a metric on a location; those of one metric come by time.
-    pub fn samples(&mut self, key: LocationKey, samples: Vec<Sample>) {
+    pub(crate) fn samples(&mut self, key: LocationKey, samples: Vec<Sample>) {
         if !samples.is_empty() && self.level.shows(key.kind()) {
             self.samples.entry(key).or_default().extend(samples);
         }
@@ -156,7 +156,7 @@ impl TimelineBuilder {
 
     /// Notes that one more event of a kind is in the trace, if the level has the kind.
     #[inline]
-    pub fn shown(&mut self, kind: Kind) {
+    pub(crate) fn shown(&mut self, kind: Kind) {
         if let Some(shown) = self.shown.get_mut(usize::from(kind as u8)) {
             *shown += 1;
         }
@@ -164,7 +164,7 @@ impl TimelineBuilder {
 
     /// Counts what was shown and what was not, and orders the locations.
     #[must_use]
-    pub fn finish(mut self, model: &ProcessModel<'_>) -> (Timeline, Counts) {
+    pub(crate) fn finish(mut self, model: &ProcessModel<'_>) -> (Timeline, Counts) {
         let tables = model.tables;
         for (kind, written) in Kind::ALL.into_iter().zip(self.shown) {
             let all = tables.events.count(kind) as u64;
@@ -220,25 +220,25 @@ impl TimelineBuilder {
 impl Location {
     /// Whether nothing happens on it.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.instances.is_empty() && self.has_only_instances()
     }
 
     /// Whether nothing but intervals is on it, as on most.
     #[must_use]
-    pub const fn has_only_instances(&self) -> bool {
+    pub(crate) const fn has_only_instances(&self) -> bool {
         self.messages.is_empty() && self.samples.is_empty()
     }
 
     /// Puts what is on it in the order that [`Self::events`] needs.
-    pub fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         sort(&mut self.instances);
         self.messages.sort();
     }
 
     /// The events of the location, once sorted, in a valid order. `instances` goes through [`Self::instances`]; `cut`
     /// counts those that had to be cut to nest.
-    pub fn events<'a>(
+    pub(crate) fn events<'a>(
         &'a self,
         instances: impl Iterator<Item = &'a TimedInstance>,
         cut: &'a mut u64,

@@ -9,7 +9,7 @@ use journal::part::metrics::Metric;
 
 /// A region instance with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedInstance {
+pub(crate) struct TimedInstance {
     /// From.
     pub start: u64,
     /// To; not before `start`.
@@ -26,7 +26,7 @@ impl TimedInstance {
 
 /// An event of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimelineEvent {
+pub(crate) struct TimelineEvent {
     /// When.
     pub time: u64,
     /// What.
@@ -36,14 +36,14 @@ pub struct TimelineEvent {
 impl TimelineEvent {
     /// Whether it completes a collective on this rank.
     #[must_use]
-    pub const fn ends_collective(&self) -> bool {
+    pub(crate) const fn ends_collective(&self) -> bool {
         matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
     }
 }
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventBody {
+pub(crate) enum EventBody {
     /// A region is entered.
     Enter(RegionInstance),
     /// It is left.
@@ -57,14 +57,14 @@ pub enum EventBody {
 }
 
 /// Puts instances in the order that [`Nested`] takes them in.
-pub fn sort(instances: &mut [TimedInstance]) {
+pub(crate) fn sort(instances: &mut [TimedInstance]) {
     // Stable for its speed: instances come in a few runs that are in order. No two have the same key.
     instances.sort_by_key(TimedInstance::key);
 }
 
 /// ENTER and LEAVE of nested instances in a valid order. One that ends after the instance around it ends with that one.
 #[derive(Debug)]
-pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
+pub(crate) struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
     instances: Peekable<I>,
     around: Vec<TimedInstance>,
     cut: &'a mut u64,
@@ -72,7 +72,7 @@ pub struct Nested<'a, I: Iterator<Item = &'a TimedInstance>> {
 
 impl<'a, I: Iterator<Item = &'a TimedInstance>> Nested<'a, I> {
     /// Of instances that are in order. `cut` counts those that end earlier here.
-    pub fn new(instances: I, cut: &'a mut u64) -> Self {
+    pub(crate) fn new(instances: I, cut: &'a mut u64) -> Self {
         Self { instances: instances.peekable(), around: Vec::new(), cut }
     }
 }
@@ -101,14 +101,14 @@ impl<'a, I: Iterator<Item = &'a TimedInstance>> Iterator for Nested<'a, I> {
 
 /// Puts other events between those of a location: before those of the same time.
 #[derive(Debug)]
-pub struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> {
+pub(crate) struct Interleaved<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> {
     row: Peekable<I>,
     others: Peekable<J>,
 }
 
 impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Interleaved<I, J> {
     /// Both are in order.
-    pub fn new(row: I, others: J) -> Self {
+    pub(crate) fn new(row: I, others: J) -> Self {
         Self { row: row.peekable(), others: others.peekable() }
     }
 }
@@ -144,7 +144,7 @@ fn leave(instance: &TimedInstance) -> TimelineEvent {
 mod tests {
     use super::*;
     use crate::timeline::instance::{InstanceKind, RegionKey, Regions, Source};
-    use crate::vocabulary::RegionClass;
+    use nccl_events::archive::RegionClass;
     use proptest::prelude::*;
 
     fn instance(start: u64, end: u64, operation: u32) -> TimedInstance {

@@ -2,11 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::tables::{EventRow, InTable, Row};
-pub use crate::timeline::instance_kind::InstanceKind;
-use crate::timeline::instance_kind::{CONTROLS, PARTS, STEPS};
-pub use crate::timeline::region::{RegionKey, RegionName};
-use crate::vocabulary::RegionClass;
+pub(crate) use crate::timeline::instance_kind::InstanceKind;
+use crate::timeline::instance_kind::{PARTS, STEPS};
+pub(crate) use crate::timeline::region::{RegionKey, RegionName};
+use nccl_events::archive::RegionClass;
+use tables::{EventRow, InTable, Row};
 
 // [`RegionInstance::tie`] keeps five bits for it.
 const _: () = assert!((InstanceKind::Work as u8) < 1 << 5);
@@ -15,7 +15,7 @@ const _: () = assert!(size_of::<RegionInstance>() <= 16);
 
 /// One region instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionInstance {
+pub(crate) struct RegionInstance {
     /// What it is about.
     pub source: Source,
     /// Breaks ties: what was recorded first is around what came later.
@@ -30,10 +30,10 @@ pub struct RegionInstance {
 
 /// What a region instance is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
+pub(crate) enum Source {
     /// An event.
     Event(EventRow),
-    /// A call of `init` or `finalize`: an index in [`crate::tables::Tables::comm_calls`].
+    /// A call of `init` or `finalize`: an index in [`tables::Tables::comm_calls`].
     CommCall(u32),
     /// An operation: an index of activities.
     Activity(u32),
@@ -49,39 +49,33 @@ pub enum Source {
 impl RegionInstance {
     /// What is no part of several.
     #[must_use]
-    pub const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
+    pub(crate) const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self { source, order, region, kind, is_last: false }
     }
 
     /// The same of an event.
     #[must_use]
     #[inline]
-    pub fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
+    pub(crate) fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self::new(Source::Event(F::any(row)), order, kind, region)
     }
 
     /// Whether it stands for the event, not for a part of it.
     #[must_use]
-    pub const fn is_whole(&self) -> bool {
+    pub(crate) const fn is_whole(&self) -> bool {
         !PARTS.has(self.kind)
     }
 
     /// Whether it is a proxy step or a phase of one.
     #[must_use]
-    pub const fn is_step(&self) -> bool {
+    pub(crate) const fn is_step(&self) -> bool {
         STEPS.has(self.kind)
-    }
-
-    /// Whether it is a state of a proxy thread.
-    #[must_use]
-    pub const fn is_control(&self) -> bool {
-        CONTROLS.has(self.kind)
     }
 
     /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of
     /// others around them.
     #[must_use]
-    pub const fn tie(&self) -> u64 {
+    pub(crate) const fn tie(&self) -> u64 {
         match self.kind {
             // An init or finalize is around everything its thread does meanwhile.
             InstanceKind::CommInit | InstanceKind::CommFinalize => self.order as u64,
@@ -92,20 +86,20 @@ impl RegionInstance {
 
 /// A region by number: its place in [`Regions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionNumber(u16);
+pub(crate) struct RegionNumber(u16);
 
 impl RegionNumber {
     /// As an index.
     #[must_use]
     #[inline]
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0.into()
     }
 }
 
 /// The regions that are shown, in no particular order.
 #[derive(Debug, Default)]
-pub struct Regions {
+pub(crate) struct Regions {
     keys: Vec<RegionKey>,
     numbers: FxHashMap<RegionKey, RegionNumber>,
     /// By number: whether something is shown.
@@ -118,7 +112,7 @@ pub struct Regions {
 impl Regions {
     /// The number of a region. Of more than 65 535 the further ones are one.
     #[inline]
-    pub fn number(&mut self, key: RegionKey) -> RegionNumber {
+    pub(crate) fn number(&mut self, key: RegionKey) -> RegionNumber {
         match self.last {
             Some((last, number)) if last.is_surely(key) => number,
             _ => self.look_up(key),
@@ -164,7 +158,7 @@ impl Regions {
     }
 
     /// The regions of which something is shown, with their numbers.
-    pub fn used(&self) -> impl Iterator<Item = (RegionNumber, RegionKey)> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = (RegionNumber, RegionKey)> {
         let all = (0..).map(RegionNumber).zip(&self.keys).zip(&self.is_used);
         all.filter_map(|((number, &key), &is_used)| is_used.then_some((number, key)))
     }

@@ -1,12 +1,12 @@
 //! Which part of an event is shown, and what the parts are like.
 
 use super::region::RegionKey;
-use crate::vocabulary::RegionClass;
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
 
 /// Which part of an operation an interval shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum InstanceKind {
+pub(crate) enum InstanceKind {
     /// `init`.
     CommInit,
     /// `finalize`.
@@ -120,7 +120,7 @@ pub(crate) const PARTS: InstanceKinds = STEPS.with(CONTROLS).with(InstanceKinds:
 impl InstanceKind {
     /// The region, where the kind alone tells it.
     #[must_use]
-    pub const fn region(self) -> Option<RegionKey> {
+    pub(crate) const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
             Self::CommInit => (RegionClass::Api, "ncclCommInit"),
             Self::CommFinalize => (RegionClass::Api, "ncclCommFinalize"),

@@ -4,16 +4,16 @@
 //! * **all others**: intervals follow each other. One that starts before the location is free goes to the lowest free
 //!   sibling, `#2`, `#3` …: the fewest locations, because intervals come by start.
 
-use crate::links::comm::Comms;
 use crate::links::gpu_work::GpuStream;
 use nccl_events::Kind;
+use tables::communicators::Comms;
 
 /// What a location is about. Locations are in the order of [`LocationKey::position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LocationKey {
+pub(crate) enum LocationKey {
     /// A thread that called NCCL, by index in the list of such threads (first event first).
     Thread(u32),
-    /// A proxy thread between transfers, by index in [`crate::tables::Tables::threads`].
+    /// A proxy thread between transfers, by index in [`tables::Tables::threads`].
     Proxy(u32),
     /// A rank of a communicator, by index of the context.
     Communicator(u32),
@@ -32,8 +32,8 @@ pub enum LocationKey {
 /// Whose location it is: a context's of this process, or one that this process has no beginning of or only works for
 /// (PXN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Owner {
-    /// An index in [`crate::tables::Tables::contexts`].
+pub(crate) enum Owner {
+    /// An index in [`tables::Tables::contexts`].
     Context(u32),
     /// What NCCL gave as the context of another process's operation, or of one whose beginning was lost.
     Foreign(u64),
@@ -42,7 +42,7 @@ pub enum Owner {
 impl Owner {
     /// Whether it is another process's.
     #[must_use]
-    pub const fn is_foreign(&self) -> bool {
+    pub(crate) const fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign(_))
     }
 }
@@ -50,16 +50,16 @@ impl Owner {
 /// Where a location is among those of its process: threads, communicators, CUDA streams, channels, network; in each by
 /// communicator, rank, channel, direction, peer and slot. Contexts come in order of arrival, which differs from
 /// run to run, so they only break ties.
-pub type Position = (u8, Whose, u8, bool, i32, u8);
+pub(crate) type Position = (u8, Whose, u8, bool, i32, u8);
 
 /// A location's communicator and rank, foreign ones after the process's own; then its context or thread (proxy
 /// threads after those that call).
-pub type Whose = (u32, u32, u64);
+pub(crate) type Whose = (u32, u32, u64);
 
 impl LocationKey {
     /// The kind of event that the location is there for: a level that leaves it out leaves out the location.
     #[must_use]
-    pub const fn kind(self) -> Kind {
+    pub(crate) const fn kind(self) -> Kind {
         match self {
             // What it shows is no event, and wanted by who asked for it.
             Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) => Kind::Coll,
@@ -73,7 +73,7 @@ impl LocationKey {
 
     /// Where it is among the locations of its process.
     #[must_use]
-    pub fn position(self, comms: &Comms) -> Position {
+    pub(crate) fn position(self, comms: &Comms) -> Position {
         let whose = |owner| match owner {
             Owner::Context(context) => match comms.member(context) {
                 Some(member) => (member.comm, member.rank, u64::from(context)),
@@ -98,19 +98,19 @@ impl LocationKey {
 
 /// Finds, for intervals that come by start, the sibling that is free: 0 is the location itself, 1 its sibling `#2`.
 #[derive(Debug, Default)]
-pub struct Siblings {
+pub(crate) struct Siblings {
     free_from: Vec<u64>,
 }
 
 impl Siblings {
     /// When the location itself is free.
     #[must_use]
-    pub fn free_from(&self) -> u64 {
+    pub(crate) fn free_from(&self) -> u64 {
         self.free_from.first().copied().unwrap_or(0)
     }
 
     /// Takes the lowest sibling that is free at `start`, until `end`.
-    pub fn take(&mut self, start: u64, end: u64) -> usize {
+    pub(crate) fn take(&mut self, start: u64, end: u64) -> usize {
         let free = self.free_from.iter().position(|&from| from <= start);
         let sibling = free.unwrap_or(self.free_from.len());
         match self.free_from.get_mut(sibling) {

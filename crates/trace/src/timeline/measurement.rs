@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::tables::Tables;
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::location::LocationKey;
+use tables::Tables;
 
 /// The switches that a row shows, in order.
 #[must_use]
-pub fn of_row(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
+pub(crate) fn of_row(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
     let shows = sibling == 0 && matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
     if !shows || tables.switches.is_empty() {
         return Vec::new();

@@ -2,7 +2,7 @@
 
 /// Which record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub(crate) enum Role {
     /// `MpiCollectiveBegin`
     CollectiveBegin,
     /// `MpiCollectiveEnd`
@@ -23,7 +23,7 @@ pub enum Role {
 
 /// A communication record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     /// Whose: an index of activities.
     pub activity: u32,
     /// Which.

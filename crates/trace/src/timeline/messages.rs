@@ -26,7 +26,7 @@ struct Timed {
 
 /// The records of one communicator rank, gathered in its order.
 #[derive(Debug, Default)]
-pub struct Messages {
+pub(crate) struct Messages {
     all: Vec<Timed>,
     position: u32,
     collective_free: u64,
@@ -36,12 +36,12 @@ pub struct Messages {
 impl Messages {
     /// None yet, with room for those of so many operations.
     #[must_use]
-    pub fn for_operations(count: usize) -> Self {
+    pub(crate) fn for_operations(count: usize) -> Self {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
 
     /// Adds the records of the next operation; the order of its instance is the index of its activity.
-    pub fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), at_home: bool) {
+    pub(crate) fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), at_home: bool) {
         let activity = instance.order;
         self.position += 1;
         let (mut start, mut end) = span;
@@ -74,25 +74,25 @@ impl Messages {
 
     /// Whether there are none.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Puts the records in the order of time.
-    pub fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         self.all.sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
     }
 
     /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside
     /// their operation where it is shown there.
-    pub fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
+    pub(crate) fn merge<I: Iterator<Item = TimelineEvent>>(&self, shown: I) -> Merged<'_, I> {
         Merged { shown: shown.peekable(), records: self.all.iter(), begun: None }
     }
 }
 
 /// What is shown on the communicator's own location, with the records of [`Messages`].
 #[derive(Debug)]
-pub struct Merged<'a, I: Iterator<Item = TimelineEvent>> {
+pub(crate) struct Merged<'a, I: Iterator<Item = TimelineEvent>> {
     shown: Peekable<I>,
     records: std::slice::Iter<'a, Timed>,
     /// What is around others, has just been entered, and begins, as a record, before those are.
@@ -146,7 +146,7 @@ impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
 
 /// What kind of exchange an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exchange {
+pub(crate) enum Exchange {
     /// All ranks take part.
     Collective,
     /// All ranks take part; it was asked for at this time, and others may be under way.
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::timeline::events::{Nested, TimedInstance, sort};
     use crate::timeline::instance::{RegionKey, Regions, Source};
-    use crate::vocabulary::RegionClass;
+    use nccl_events::archive::RegionClass;
 
     fn instance(operation: u32) -> RegionInstance {
         of(operation, InstanceKind::Operation)

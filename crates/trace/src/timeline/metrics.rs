@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use journal::part::metrics::{Metric, MetricSet};
 use otf2::MetricRef;
 
-use crate::tables::place::place;
+use tables::place::place;
 
 /// A metric's number in a part: its place among those that the part has.
 #[must_use]
-pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {
+pub(crate) fn reference(set: MetricSet, metric: Metric) -> MetricRef {
     match set.iter().position(|known| known == metric) {
         Some(number) => MetricRef::new(place(number)),
         None => MetricRef::UNDEFINED,
@@ -21,7 +21,7 @@ pub fn reference(set: MetricSet, metric: Metric) -> MetricRef {
 
 /// A metric's value from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// From when.
     pub time: u64,
     /// Which metric.
@@ -32,13 +32,13 @@ pub struct Sample {
 
 /// What is under way, summed up over time. Exact: what is added is taken away again to the last unit.
 #[derive(Debug, Default)]
-pub struct Load {
+pub(crate) struct Load {
     changes: BTreeMap<u64, i128>,
 }
 
 impl Load {
     /// Something is under way.
-    pub fn add(&mut self, span: (u64, u64), amount: u64) {
+    pub(crate) fn add(&mut self, span: (u64, u64), amount: u64) {
         if span.0 < span.1 && amount > 0 {
             *self.changes.entry(span.0).or_insert(0) += i128::from(amount);
             *self.changes.entry(span.1).or_insert(0) -= i128::from(amount);
@@ -47,7 +47,7 @@ impl Load {
 
     /// The value wherever it changes.
     #[must_use]
-    pub fn samples(&self, metric: Metric) -> Vec<Sample> {
+    pub(crate) fn samples(&self, metric: Metric) -> Vec<Sample> {
         let mut sum = 0;
         let changes = self.changes.iter().filter(|(_, change)| **change != 0);
         let samples = changes.map(|(&time, &change)| {
@@ -61,7 +61,7 @@ impl Load {
 
 /// Bytes per second, rounded down; none where no time passed.
 #[must_use]
-pub fn rate(bytes: u64, span: (u64, u64)) -> Option<u64> {
+pub(crate) fn rate(bytes: u64, span: (u64, u64)) -> Option<u64> {
     let nanoseconds = span.1.checked_sub(span.0).filter(|&length| length > 0)?;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanoseconds);
     Some(u64::try_from(rate).unwrap_or(u64::MAX))

@@ -1,25 +1,25 @@
 //! Locations with their region instances, messages and metrics: one file in [`locations`] for each kind of location.
 
-pub mod builder;
-pub mod events;
-pub mod instance;
+pub(crate) mod builder;
+pub(crate) mod events;
+pub(crate) mod instance;
 mod instance_kind;
-pub mod location;
-pub mod locations;
-pub mod measurement;
-pub mod message;
-pub mod messages;
-pub mod metrics;
-pub mod model;
+pub(crate) mod location;
+pub(crate) mod locations;
+pub(crate) mod measurement;
+pub(crate) mod message;
+pub(crate) mod messages;
+pub(crate) mod metrics;
+pub(crate) mod model;
 mod region;
 
 use self::builder::{Timeline, TimelineBuilder};
 use self::model::ProcessModel;
-use crate::tables::counts::Counts;
+use tables::counts::Counts;
 
 /// Builds the timeline of a process.
 #[must_use]
-pub fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
+pub(crate) fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.options.level);
     locations::build(model, &mut builder);
     builder.finish(model)

@@ -2,24 +2,45 @@
 
 use std::collections::BTreeSet;
 
-use crate::clocks::gpu::GpuClock;
 use crate::links::Links;
 use crate::links::callback_threads;
-use crate::links::comm::Comms;
-use crate::links::communicator::CommunicatorMember;
 use crate::links::gpu_clocks::gpu_clocks;
 use crate::links::interval::{Interval, intervals};
 use crate::links::pxn::RemoteTransfers;
 use crate::links::words::Words;
-use crate::tables::place::index;
-use crate::tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 use crate::timeline::location::Owner;
+use clocks::gpu::GpuClock;
 use journal::part::options::ArchiveOptions;
 use journal::reader::Symbols;
+use tables::communicators::Comms;
+use tables::place::index;
+use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
+
+/// A rank in its communicator, as communication records need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommunicatorMember {
+    /// The part's number of the communicator.
+    pub comm: u32,
+    /// The rank.
+    pub rank: u32,
+    /// Number of ranks, as far as this process knows.
+    pub ranks: u32,
+    /// Whether that is all of them.
+    pub knows_ranks: bool,
+}
+
+impl CommunicatorMember {
+    /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
+    /// process may have seen other ranks, and what the members of a collective say must fit together.
+    #[must_use]
+    pub(crate) fn ranks_in_bytes(&self) -> u64 {
+        if self.knows_ranks { self.ranks.into() } else { 1 }
+    }
+}
 
 /// A process, understood: what its events mean and when its operations ran.
 #[derive(Debug)]
-pub struct ProcessModel<'a> {
+pub(crate) struct ProcessModel<'a> {
     /// The events.
     pub tables: &'a Tables,
     /// The strings.
@@ -44,7 +65,12 @@ impl<'a> ProcessModel<'a> {
     /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already; `remote` is what other
     /// processes did for this one.
     #[must_use]
-    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
+    pub(crate) fn of(
+        tables: &'a Tables,
+        symbols: &'a Symbols,
+        remote: &[RemoteTransfers],
+        options: ArchiveOptions,
+    ) -> Self {
         let links = Links::of(tables, symbols, remote);
         let comms = Comms::of(tables, &links.gpu.devices);
         let gpu_clocks = gpu_clocks(tables, &links, &comms);
@@ -64,27 +90,27 @@ impl<'a> ProcessModel<'a> {
 
     /// When an operation ran, by the index of its activity.
     #[must_use]
-    pub fn interval(&self, activity: u32) -> Option<Interval> {
+    pub(crate) fn interval(&self, activity: u32) -> Option<Interval> {
         self.intervals.get(index(activity)).copied().flatten()
     }
 
     /// When an event stopped; the last time seen if it did not.
     #[must_use]
     #[inline]
-    pub fn end(&self, event: &Head) -> u64 {
+    pub(crate) fn end(&self, event: &Head) -> u64 {
         event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
     }
 
     /// When a step ended, as far as anything tells.
     #[must_use]
-    pub fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
+    pub(crate) fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
         let inferred = self.links.inferred_ends.steps.get(&row).copied();
         inferred.or(self.tables[row].stop())
     }
 
     /// Whether an event never stopped, although NCCL would have told.
     #[must_use]
-    pub fn is_unfinished(&self, event: EventRow) -> bool {
+    pub(crate) fn is_unfinished(&self, event: EventRow) -> bool {
         let head = self.tables.head(event);
         let is_told = || match event {
             EventRow::ProxyOp(row) => self.links.transfers.is_silent(row),
@@ -97,7 +123,7 @@ impl<'a> ProcessModel<'a> {
 
     /// Who took part in an operation, or whose transfer it was.
     #[must_use]
-    pub fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
+    pub(crate) fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
         let member = self.comms.member(event.context_at()?)?;
         let comm = self.comms.comm(member)?;
         Some(CommunicatorMember {
@@ -110,14 +136,14 @@ impl<'a> ProcessModel<'a> {
 
     /// Whose location an event goes on.
     #[must_use]
-    pub fn owner(&self, event: &Head) -> Owner {
+    pub(crate) fn owner(&self, event: &Head) -> Owner {
         let foreign = || Owner::Foreign(self.tables.context_of(event));
         event.context_at().map_or_else(foreign, Owner::Context)
     }
 
     /// Whose location a proxy operation goes on.
     #[must_use]
-    pub fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
+    pub(crate) fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
         if self.tables.names_another_process(op) {
             return Owner::Foreign(self.tables.context_of(op));
         }

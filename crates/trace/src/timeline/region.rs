@@ -1,13 +1,13 @@
 //! What a region is, before strings come into it.
 
 use crate::links::derived::Pattern;
-use crate::vocabulary::RegionClass;
 use journal::format::record::Symbol;
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
 
 /// A region by what it stands for; its name comes from the strings of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegionKey {
+pub(crate) struct RegionKey {
     /// Its class.
     pub class: RegionClass,
     /// The kind of event that it shows, if it shows one.
@@ -18,7 +18,7 @@ pub struct RegionKey {
 
 /// A region's name before strings come into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RegionName {
+pub(crate) enum RegionName {
     /// As it is.
     Fixed(&'static str),
     /// `nccl` and the function NCCL named, then a suffix.
@@ -38,19 +38,19 @@ pub enum RegionName {
 impl RegionKey {
     /// A region that shows no event.
     #[must_use]
-    pub const fn new(class: RegionClass, name: RegionName) -> Self {
+    pub(crate) const fn new(class: RegionClass, name: RegionName) -> Self {
         Self { class, kind: None, name }
     }
 
     /// A region with a name that does not depend on the journal.
     #[must_use]
-    pub const fn fixed(class: RegionClass, name: &'static str) -> Self {
+    pub(crate) const fn fixed(class: RegionClass, name: &'static str) -> Self {
         Self::new(class, RegionName::Fixed(name))
     }
 
     /// A region that is called after a function.
     #[must_use]
-    pub const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
+    pub(crate) const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
         Self::new(class, RegionName::Func(func, suffix))
     }
 
@@ -70,7 +70,7 @@ impl RegionKey {
 
     /// The same region, which shows events of this kind.
     #[must_use]
-    pub const fn showing(self, kind: Kind) -> Self {
+    pub(crate) const fn showing(self, kind: Kind) -> Self {
         Self { kind: Some(kind), ..self }
     }
 }

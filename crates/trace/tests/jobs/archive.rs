@@ -11,10 +11,7 @@ use crate::job::{contents, record_two_ranks};
 use journal::testing::{Process, Who};
 use nccl_events::Kind;
 use otf2::{Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType, LocationRef};
-use trace::progress::Silent;
-use trace::{ANCHOR, unify};
-use trace::{FinalizeOptions, PartState, finalize};
-use trace::{WriteOptions, write_part};
+use trace::{ANCHOR, FinalizeOptions, PartState, Silent, WriteOptions, finalize, unify, write_part};
 
 pub(crate) const KEEP: WriteOptions =
     WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };

@@ -7,13 +7,11 @@ use std::path::Path;
 
 use crate::archive::{KEEP, events, print};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
+use nccl_events::archive::{LOCATION_KIND, RANK_LOCATION, SIBLING};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef};
-use trace::progress::Silent;
-use trace::vocabulary::{LOCATION_KIND, RANK_LOCATION, SIBLING};
-use trace::write_part;
-use trace::{ANCHOR, unify};
+use trace::{ANCHOR, Silent, unify, write_part};
 
 /// A rank that does everything once; its transfers have this peer and size.
 fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
@@ -119,15 +117,11 @@ fn copy_engine(process: &mut Process) {
             send_buffer: 1,
             recv_buffer: 2,
             count: 30,
-            root: 0,
             datatype: Name::from_cstr(c"ncclInt8"),
             sync_strategy: Name::from_cstr(c"MC"),
-            intra_batch_sync: false,
-            batch_size: 0,
-            batches: 0,
-            ce_sequence: 0,
             stream: 0x6000,
             user_tag: 9,
+            ..event::CeColl::default()
         }),
     ));
     for body in [

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use journal::testing::{Process, Who};
-use trace::is_last_process;
-use trace::progress::Silent;
-use trace::{WriteOptions, write_part};
+use trace::{Silent, WriteOptions, is_last_process, write_part};
 
 fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);

@@ -14,9 +14,7 @@ use otf2::{
     Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm,
     RegionRole, StringRef, SystemTreeDomain,
 };
-use trace::progress::Silent;
-use trace::write_part;
-use trace::{ANCHOR, unify};
+use trace::{ANCHOR, Silent, unify, write_part};
 
 const MANGLED: &std::ffi::CStr = c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 const DEMANGLED: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
@@ -61,15 +59,10 @@ fn copied(process: &mut Process) -> u64 {
         send_buffer: 1,
         recv_buffer: 2,
         count: 4096,
-        root: 0,
         datatype: Name::from_cstr(c"ncclInt8"),
         sync_strategy: Name::from_cstr(c"MC"),
-        intra_batch_sync: false,
-        batch_size: 0,
-        batches: 0,
-        ce_sequence: 0,
         stream: 0x6000,
-        user_tag: 0,
+        ..event::CeColl::default()
     });
     let context = process.context;
     let collective = process.main.start(&start(context, 0, 0, collective));

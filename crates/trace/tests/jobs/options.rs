@@ -11,10 +11,7 @@ use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, C
 use journal::part::process::ProcessInfo;
 use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
-use trace::progress::Silent;
-use trace::{ANCHOR, unify};
-use trace::{FinalizeOptions, FinalizeSummary, PartState, finalize};
-use trace::{Manifest, WriteOptions, write_part};
+use trace::{ANCHOR, FinalizeOptions, FinalizeSummary, PartState, Silent, WriteOptions, finalize, unify, write_part};
 use whole_plugin::machine::python;
 
 /// A sample: time and value, by name of the location and of the metric.
@@ -219,7 +216,6 @@ fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
     std::fs::write(&path, json).expect("written");
     let options = WriteOptions::default();
     write_part(&parts[0], &options, &Silent).expect("written");
-    assert_eq!(Manifest::read(&parts[0]).expect("there").options.level, Level::Standard);
     let summary = wanted(out, ArchiveWishes::default());
     assert_eq!(written_now(&summary), 1);
     assert_eq!(open(out).property("NCCL::LEVEL"), Some("standard"));

@@ -11,9 +11,7 @@ use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{Body, CommInit, Name};
 use otf2::{Archive, CollectiveOp, EventKind};
-use trace::progress::Silent;
-use trace::{ANCHOR, unify};
-use trace::{WriteOptions, write_part};
+use trace::{ANCHOR, Silent, WriteOptions, unify, write_part};
 
 const RANKS: u32 = 3;
 const ROOT: i32 = 1;
@@ -40,11 +38,8 @@ fn record(out: &std::path::Path, rank: u32) {
             warps: 8,
             algorithm: Name::from_cstr(c"RING"),
             protocol: Name::from_cstr(c"SIMPLE"),
-            parent_group: 0,
             comm_hash: 0xbeef,
-            kernel_variant: Name::NONE,
-            is_symmetric: false,
-            user_tag: 0,
+            ..event::Coll::default()
         });
         let rank = i32::try_from(rank).expect("few ranks");
         let event = process.main.start(&start(context, 0, rank, coll));

@@ -1,8 +1,7 @@
 //! A long journal: a million events become a part in seconds and in bounded memory.
 
 use journal::testing::{Process, Who};
-use trace::progress::Silent;
-use trace::{WriteOptions, write_part};
+use trace::{Silent, WriteOptions, write_part};
 
 #[test]
 #[ignore = "half a minute in a debug build; run it by hand in a release build"]

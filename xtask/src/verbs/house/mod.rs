@@ -35,7 +35,7 @@ const DESIGN: &str = "docs/DESIGN.md";
 /// file that defines what it names, through re-exports. Code for tests is not looked at.
 ///
 /// Imports: rooms import what the table in docs/DESIGN.md (between `<!-- imports -->` and `<!-- end imports -->`)
-/// allows. Rows name a module of the plugin (`record`), of a crate (`trace/tables`) or a crate (`journal`).
+/// allows. Rows name a module of the plugin (`record`), of a crate (`trace/links`) or a crate (`journal`).
 ///
 /// Sizes: lines of files and functions (tests too), files in a folder (`mod.rs`, `lib.rs` and `main.rs` not counted),
 /// production lines of a room, items that other crates can name (no methods, no modules). Generated files

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Fields, Instance, Shows, Step, Trace, statement};
 use nccl_events::Kind;
+use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationGroupType, LocationRef};
-use trace::vocabulary::LocationKind;
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;

@@ -1,7 +1,7 @@
 //! The members of communicators, and what the archive says of those that are missing.
 
+use nccl_events::archive::LocationKind;
 use otf2::LocationRef;
-use trace::vocabulary::LocationKind;
 
 use super::collectives::Collectives;
 use crate::archive::is_nccl;

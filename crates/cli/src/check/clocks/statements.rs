@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use analysis::{Boot, Trace, property, statement};
+use clocks::anchors;
 use otf2::{AttributeValue, ClockOffset, LocationGroupRef};
-use trace::clocks::anchors;
 
 use super::line::{is_same, pieces};
 use crate::check::findings::Findings;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nccl_events::Kind;
 use nccl_events::id::EventId;
-use trace::tables::{Head, Tables};
+use tables::{Head, Tables};
 
 use crate::hang::operation::Call;
 

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
+use trace::Progress;
 use trace::part_directories;
-use trace::progress::Progress;
 
 use super::job::{Comm, Job};
 use align::align;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::{Body, event, state};
-use trace::tables::{EventRow, Head, P2p, Row, Tables};
+use tables::{EventRow, Head, P2p, Row, Tables};
 
 use super::flight::{self, RemovedCall};
 use super::progress::{Progresses, RanUntil};

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
+use clocks::ticks::{Calibration, HostClock};
 use journal::clock::{self, ClockPair, TickSource};
 use journal::part::process::ProcessInfo;
+use journal::part::{JOURNAL, part_name, read_process};
 use journal::reader::{Journal, Outcome};
-use trace::clocks::ticks::{Calibration, HostClock};
-use trace::links::comm::Comms;
-use trace::links::communicator::Identity;
-use trace::links::gpu_work::devices::Devices;
-use trace::tables::Tables;
-use trace::tables::builder::TableBuilder;
-use trace::tables::switches::SwitchAt;
-use trace::{CommIdentity, JOURNAL, LocationKind, Manifest, is_done, part_name, read_process};
+use tables::Tables;
+use tables::builder::TableBuilder;
+use tables::communicators::devices::Devices;
+use tables::communicators::{CommIdentity, Comms};
+use tables::switches::SwitchAt;
+use trace::{WrittenPart, WrittenRank, is_done};
 
 use super::life::Here;
 use super::operations::Reader;
@@ -20,19 +20,10 @@ use crate::hang::job::{Actor, Process, ProcessState, Rank};
 use crate::hang::tail::{Positions, Tail};
 use crate::units::plural;
 
-/// How a communicator is identified over processes, the surest way first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum IdentifiedBy {
-    Id,
-    Hash,
-    /// Nothing: it is of one process.
-    Part,
-}
-
 /// What identifies a communicator over processes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CommKey {
-    by: IdentifiedBy,
+    by: CommIdentity,
     id: u64,
     pub(super) size: u32,
     pub(super) repetition: u32,
@@ -41,14 +32,14 @@ pub(super) struct CommKey {
 }
 
 impl CommKey {
-    fn new(by: IdentifiedBy, id: u64, size: u32, repetition: u32, part: &str) -> Self {
-        let is_shared = by != IdentifiedBy::Part;
+    fn new(by: CommIdentity, id: u64, size: u32, repetition: u32, part: &str) -> Self {
+        let is_shared = by != CommIdentity::Part;
         Self { by, id, size, repetition, part: if is_shared { "" } else { part }.to_owned() }
     }
 
     /// The id that all processes know; 0 where there is none.
     pub(super) fn shared_id(&self) -> u64 {
-        if self.by == IdentifiedBy::Part { 0 } else { self.id }
+        if self.by == CommIdentity::Part { 0 } else { self.id }
     }
 }
 
@@ -99,10 +90,10 @@ impl Part {
         }
         let mut members = Vec::new();
         if is_done(directory) {
-            match Manifest::read(directory) {
-                Ok(manifest) => {
-                    process.event_mask = manifest.process.event_mask;
-                    members = written_members(number, &manifest, &process.part);
+            match WrittenPart::read(directory) {
+                Ok(written) => {
+                    process.event_mask = written.event_mask;
+                    members = written_members(number, written, &process.part);
                 }
                 Err(error) => process.problems.push(error.to_string()),
             }
@@ -238,11 +229,6 @@ fn members(
     let members = tables.contexts.iter().zip(&comms.members);
     let members = members.filter_map(|(context, member)| {
         let comm = comms.comm(member)?;
-        let by = match comm.identity {
-            Identity::Given => IdentifiedBy::Id,
-            Identity::Hash => IdentifiedBy::Hash,
-            Identity::Context => IdentifiedBy::Part,
-        };
         let mut rank = ranks.remove(&context.id).unwrap_or_default();
         rank.actor.process = number;
         rank.actor.gpu = member.gpu;
@@ -256,7 +242,7 @@ fn members(
         }
         convert_times(&mut rank, &realtime);
         Some(RecordedMember {
-            key: CommKey::new(by, comm.comm_id, comm.ranks, comm.repetition, &process.part),
+            key: CommKey::new(comm.identity, comm.comm_id, comm.ranks, comm.repetition, &process.part),
             comm_name: outcome.symbols.text(comm.name).to_owned(),
             ranks_seen: comm.ranks_seen,
             rank: member.rank,
@@ -283,35 +269,22 @@ fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
 }
 
 /// The ranks of a part whose journal is removed: only the number of their collectives is known.
-fn written_members(process: usize, manifest: &Manifest, part: &str) -> Vec<RecordedMember> {
-    let locations = manifest.locations.iter();
-    let locations = locations.filter(|location| location.sibling == 0);
-    let members = locations.filter_map(|location| {
-        let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
-            return None;
-        };
-        let comm = manifest.comms.get(usize::try_from(comm).ok()?)?;
-        let by = match comm.identity {
-            CommIdentity::Id => IdentifiedBy::Id,
-            CommIdentity::Hash => IdentifiedBy::Hash,
-            CommIdentity::Part => IdentifiedBy::Part,
-        };
-        let positions = match manifest.counts.removed {
-            0 => Positions::Counted,
-            _ => Positions::Unknown,
-        };
-        Some(RecordedMember {
-            key: CommKey::new(by, comm.id, comm.ranks, comm.repetition, part),
-            comm_name: comm.name.clone(),
-            ranks_seen: comm.ranks_seen,
-            rank,
-            recorded: Rank {
-                actor: Actor { process, gpu },
-                calls: Tail { before: location.collectives, positions, ..Tail::default() },
-                finalized: true,
-                ..Rank::default()
-            },
-        })
+fn written_members(process: usize, written: WrittenPart, part: &str) -> Vec<RecordedMember> {
+    let positions = match written.removed {
+        0 => Positions::Counted,
+        _ => Positions::Unknown,
+    };
+    let members = written.ranks.into_iter().map(|WrittenRank { comm, rank, gpu, collectives }| RecordedMember {
+        key: CommKey::new(comm.identity, comm.id, comm.ranks, comm.repetition, part),
+        comm_name: comm.name,
+        ranks_seen: comm.ranks_seen,
+        rank,
+        recorded: Rank {
+            actor: Actor { process, gpu },
+            calls: Tail { before: collectives, positions, ..Tail::default() },
+            finalized: true,
+            ..Rank::default()
+        },
     });
     members.collect()
 }

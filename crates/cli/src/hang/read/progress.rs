@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nccl_events::state;
-use trace::links::operations::OperationRow;
-use trace::tables::{EventRow, Head, ProxyOp, Row, Tables};
+use tables::OperationRow;
+use tables::{EventRow, Head, ProxyOp, Row, Tables};
 
 use super::proxy::Proxies;
 use crate::hang::operation::{Progress, Stage};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nccl_events::state;
-use trace::tables::{Event, ProxyOp, ProxyStep, Tables};
+use tables::{Event, ProxyOp, ProxyStep, Tables};
 
 use crate::hang::operation::{Wait, WaitState};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, MappingType};
-use trace::progress::Progress as _;
+use trace::Progress as _;
 
 use super::clocks::Local;
 use super::definitions::numbers::Numbers;

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::Definition;
 use otf2::{Archive, Definitions, Event, EventKind, LocationRef, RegionRef};
-use trace::progress::Progress as _;
+use trace::Progress as _;
 
 use crate::progress::Bar;
 

@@ -7,8 +7,8 @@ use crate::archive::communicators::Communicator;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
-use crate::tables::place::index;
 use journal::part::options::{ArchiveOptions, CommLocations};
+use tables::place::index;
 
 /// The GPUs that locations of a process are on.
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {

@@ -25,9 +25,9 @@ use crate::archive::location_properties;
 use crate::archive::merged::{Strings, region_groups};
 use crate::archive::processes::Process;
 use crate::part::manifest::RegionDefinition;
-use crate::tables::place::{index, place};
-use crate::vocabulary::LocationKind;
 use journal::part::options::{ArchiveOptions, CommLocations};
+use nccl_events::archive::LocationKind;
+use tables::place::{index, place};
 
 mod gpus;
 mod lists;

@@ -10,7 +10,7 @@ use super::lists::{Definitions, Sources};
 use crate::archive::clock_statements::Value;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
-use crate::tables::place::place;
+use tables::place::place;
 
 /// A host: its name and boot.
 type Host<'a> = (&'a str, &'a str);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::archive::unify::{ANCHOR, ArchiveSummary, is_in_place, part_directories, unify_alike};
 use crate::error::Error;
-use crate::part::files::{JOURNAL, Progress as PartProgress, is_done, part_name};
+use crate::part::files::{Progress as PartProgress, is_done};
 use crate::part::journal_cleanup;
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::has_unwritten_neighbours;
@@ -15,6 +15,7 @@ use crate::part::write;
 use crate::progress::Progress;
 use crate::workers::Workers;
 use journal::part::late::LateCallbacks;
+use journal::part::{JOURNAL, part_name};
 
 mod options;
 mod part;

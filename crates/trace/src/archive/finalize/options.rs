@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::archive::unify::most_common;
 use crate::error::Error;
-use crate::part::files::{JOURNAL, read_process};
 use crate::part::manifest::Manifest;
 use journal::part::options::{ArchiveOptions, ArchiveWishes};
+use journal::part::{JOURNAL, read_process};
 
 /// How to finalize.
 #[derive(Clone, Copy, Debug, Default)]

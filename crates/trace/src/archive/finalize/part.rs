@@ -6,12 +6,13 @@ use std::path::Path;
 use super::options::{FinalizeOptions, Known};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{JOURNAL, MANIFEST, Progress, is_done, is_final, obstacle, part_name, read_process};
+use crate::part::files::{MANIFEST, Progress, is_done, is_final, obstacle};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
 use crate::progress::Silent;
 use journal::part::options::ArchiveOptions;
+use journal::part::{JOURNAL, part_name, read_process};
 
 /// What became of a part.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::part::{PartState, write_again as write_part_again};
-use crate::part::files::{JOURNAL, is_final};
+use crate::part::files::is_final;
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::{REMOTE_TRANSFERS, from_neighbours};
 use crate::part::write;
+use journal::part::JOURNAL;
 use nccl_events::id::ContextId;
 
 /// Those of some of a job's parts that are to be written again, so that all transfers count that neighbours did for

@@ -5,29 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::part::calls::Digest;
-use crate::tables::place::index;
+use super::Kind;
+use crate::part::calls::{Call, Digest};
+use tables::place::index;
 
 /// How many groups are told apart: each takes a whole sequence in memory.
 pub(super) const MOST_GROUPS: usize = 16;
 
-/// What sequences are made of.
-pub trait Item: Clone + Ord {
-    /// In what two items differ.
-    type Difference: Copy + Ord;
-    /// They are the same from there on, in another order.
-    const ORDER: Self::Difference;
-
-    /// A hash of the item, the same in every process.
-    fn hash(&self) -> u64;
-
-    /// In what the item differs from another one.
-    fn difference(&self, other: &Self) -> Self::Difference;
-}
-
 /// A rank, as far as it is known without its calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<T> {
+pub(super) struct Member<T> {
     /// The rank.
     pub rank: u32,
     /// Of its calls.
@@ -38,39 +25,25 @@ pub struct Member<T> {
 
 /// The calls of a rank in order.
 #[derive(Clone, Debug)]
-pub struct Sequence<C> {
+pub(super) struct Sequence {
     /// Each different call once.
-    pub calls: Vec<C>,
+    pub calls: Vec<Call>,
     /// Indices into these.
     pub order: Vec<u32>,
 }
 
-impl<C: Item> Sequence<C> {
-    /// Of calls as they came.
-    #[must_use]
-    pub fn of(calls: impl IntoIterator<Item = C>) -> Self {
-        let mut numbers = BTreeMap::new();
-        let order = calls.into_iter().map(|call| {
-            let next = crate::tables::place::place(numbers.len());
-            *numbers.entry(call).or_insert(next)
-        });
-        let order = order.collect();
-        let mut calls: Vec<(C, u32)> = numbers.into_iter().collect();
-        calls.sort_by_key(|(_, number)| *number);
-        Self { calls: calls.into_iter().map(|(call, _)| call).collect(), order }
-    }
-
+impl Sequence {
     /// Number and hash of the calls.
     #[must_use]
-    pub fn digest(&self) -> Digest {
+    pub(super) fn digest(&self) -> Digest {
         Digest::of(&self.hashes(), &self.order)
     }
 
     fn hashes(&self) -> Vec<u64> {
-        self.calls.iter().map(C::hash).collect()
+        self.calls.iter().map(Call::hash).collect()
     }
 
-    fn get(&self, position: usize) -> Option<&C> {
+    fn get(&self, position: usize) -> Option<&Call> {
         self.calls.get(index(*self.order.get(position)?))
     }
 
@@ -92,16 +65,16 @@ impl<C: Item> Sequence<C> {
 
 /// Ranks that agree: what each called is how the longest sequence begins.
 #[derive(Debug)]
-pub struct Group<C> {
+pub(super) struct Group {
     /// With the number of their calls.
     pub ranks: BTreeMap<u32, u64>,
     /// The longest sequence; `None` where all ranks are equal.
-    sequence: Option<Sequence<C>>,
+    sequence: Option<Sequence>,
 }
 
-impl<C: Item> Group<C> {
+impl Group {
     /// The call at a position, and the ranks that came to it.
-    fn at(&self, position: u64) -> Option<(&C, BTreeSet<u32>)> {
+    fn at(&self, position: u64) -> Option<(&Call, BTreeSet<u32>)> {
         let at = usize::try_from(position).ok()?;
         let call = self.sequence.as_ref()?.get(at)?;
         let ranks = self.ranks.iter().filter(|(_, count)| **count > position);
@@ -109,13 +82,13 @@ impl<C: Item> Group<C> {
     }
 
     /// In what two groups first differ, and where.
-    fn first_difference(&self, other: &Self) -> Option<(C::Difference, u64)> {
+    fn first_difference(&self, other: &Self) -> Option<(Kind, u64)> {
         let (one, other) = (self.sequence.as_ref()?, other.sequence.as_ref()?);
         let pairs = || (0..).map_while(|at| Some((at, one.get(at)?, other.get(at)?)));
         let (at, a, b) = pairs().find(|(_, a, b)| a != b)?;
         let difference = match is_other_order(pairs().skip(at).map(|(_, a, b)| (a, b))) {
-            true => C::ORDER,
-            false => a.difference(b),
+            true => Kind::Order,
+            false => Kind::between(a, b),
         };
         Some((difference, at as u64))
     }
@@ -123,35 +96,27 @@ impl<C: Item> Group<C> {
 
 /// The ranks of a communicator, sorted into groups.
 #[derive(Debug)]
-pub struct Groups<C> {
+pub(super) struct Groups {
     /// The group with most ranks first.
-    pub all: Vec<Group<C>>,
+    pub all: Vec<Group>,
     /// Ranks that differ from these, it is not known where: their calls cannot be read, or there are too many groups.
     pub unclear: BTreeSet<u32>,
 }
 
 /// The first position where groups differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference<C: Item> {
+pub(super) struct Difference {
     /// In what.
-    pub kind: C::Difference,
+    pub kind: Kind,
     /// Counted from 0.
     pub position: u64,
     /// Who called what there.
-    pub calls: BTreeMap<C, BTreeSet<u32>>,
+    pub calls: BTreeMap<Call, BTreeSet<u32>>,
 }
 
-impl<C: Item> Groups<C> {
-    /// Sorts ranks whose calls are at hand.
-    pub fn of_sequences(sequences: &BTreeMap<u32, Sequence<C>>) -> Self {
-        let members =
-            sequences.iter().map(|(&rank, sequence)| Member { rank, digest: sequence.digest(), source: sequence });
-        let members: Vec<Member<&Sequence<C>>> = members.collect();
-        Self::of(&members, |member| Some(member.source.clone()))
-    }
-
+impl Groups {
     /// Sorts the ranks; `load` gives the calls of a rank.
-    pub fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence<C>>) -> Self {
+    pub(super) fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
         let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
         rest.sort_by_key(|member| (std::cmp::Reverse(member.digest.count), member.rank));
@@ -191,11 +156,11 @@ impl<C: Item> Groups<C> {
 
     /// The first differences from what most ranks did, in order.
     #[must_use]
-    pub fn differences(&self) -> Vec<Difference<C>> {
+    pub(super) fn differences(&self) -> Vec<Difference> {
         let Some((most, others)) = self.all.split_first() else {
             return Vec::new();
         };
-        let mut found: BTreeMap<(u64, C::Difference), BTreeMap<C, BTreeSet<u32>>> = BTreeMap::new();
+        let mut found: BTreeMap<(u64, Kind), BTreeMap<Call, BTreeSet<u32>>> = BTreeMap::new();
         for other in others {
             let Some((kind, position)) = most.first_difference(other) else {
                 continue;
@@ -211,8 +176,8 @@ impl<C: Item> Groups<C> {
 }
 
 /// Whether both call the same from here on for a while, in another order.
-fn is_other_order<'a, C: Ord + 'a>(pairs: impl Iterator<Item = (&'a C, &'a C)>) -> bool {
-    let mut more: BTreeMap<&C, i64> = BTreeMap::new();
+fn is_other_order<'a>(pairs: impl Iterator<Item = (&'a Call, &'a Call)>) -> bool {
+    let mut more: BTreeMap<&Call, i64> = BTreeMap::new();
     for (a, b) in pairs {
         for (call, by) in [(a, 1), (b, -1)] {
             let balance = more.entry(call).or_insert(0);
@@ -231,7 +196,6 @@ fn is_other_order<'a, C: Ord + 'a>(pairs: impl Iterator<Item = (&'a C, &'a C)>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::part::calls::Call;
     use std::cell::Cell;
 
     /// A letter for each call: its function; in lower case on another root; a digit: the number of elements of A.
@@ -243,8 +207,18 @@ mod tests {
         Call { func, count, datatype: String::new(), root: i32::from(letter.is_lowercase()) }
     }
 
-    fn sequence(text: &str) -> Sequence<Call> {
-        Sequence::of(text.chars().map(call))
+    fn sequence(text: &str) -> Sequence {
+        let mut calls = Vec::new();
+        let order = text.chars().map(call).map(|call| {
+            let known = calls.iter().position(|other| *other == call);
+            let number = known.unwrap_or_else(|| {
+                calls.push(call);
+                calls.len() - 1
+            });
+            u32::try_from(number).expect("few calls")
+        });
+        let order = order.collect();
+        Sequence { calls, order }
     }
 
     fn members<'a>(ranks: &[&'a str]) -> Vec<Member<&'a str>> {
@@ -254,8 +228,7 @@ mod tests {
     }
 
     fn shown(ranks: &[&str]) -> Vec<String> {
-        let sequences = (0..).zip(ranks).map(|(rank, text)| (rank, sequence(text)));
-        let groups = Groups::of_sequences(&sequences.collect());
+        let groups = Groups::of(&members(ranks), |member| Some(sequence(member.source)));
         assert!(groups.unclear.is_empty());
         let found = groups.differences().into_iter().map(|found| {
             let calls = found.calls.iter().map(|(call, ranks)| {

@@ -14,7 +14,6 @@ mod ranks;
 mod report;
 mod step_ranges;
 
-pub use compare::{Difference, Group, Groups, Item, Member, Sequence};
 pub(super) use report::Matching;
 
 use crate::part::calls::Call;
@@ -41,23 +40,17 @@ impl Kind {
     ];
 }
 
-impl Item for Call {
-    type Difference = Kind;
-    const ORDER: Kind = Kind::Order;
-
-    fn hash(&self) -> u64 {
-        Self::hash(self)
-    }
-
-    fn difference(&self, other: &Self) -> Kind {
-        if self.func != other.func {
-            Kind::Function
-        } else if self.root != other.root {
-            Kind::Root
-        } else if self.datatype != other.datatype {
-            Kind::Datatype
+impl Kind {
+    /// In what two calls differ.
+    fn between(one: &Call, other: &Call) -> Self {
+        if one.func != other.func {
+            Self::Function
+        } else if one.root != other.root {
+            Self::Root
+        } else if one.datatype != other.datatype {
+            Self::Datatype
         } else {
-            Kind::Count
+            Self::Count
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compare::{Member, Sequence};
 use super::step_ranges;
 use crate::archive::processes::Process;
-use crate::part::calls::{Call, CallLists, Digest, RankDigest, StepRanges};
+use crate::part::calls::{CallLists, Digest, RankDigest, StepRanges};
 use crate::part::manifest::Manifest;
 use nccl_events::Kind;
 
@@ -24,7 +24,7 @@ impl Source<'_> {
     }
 
     /// The calls of the rank.
-    pub(super) fn load(&self, basis: Basis) -> Option<Sequence<Call>> {
+    pub(super) fn load(&self, basis: Basis) -> Option<Sequence> {
         let lists = CallLists::read(&self.process.directory)?;
         let mut ranks = lists.ranks.into_iter();
         // A part can have a rank only once under this number of a communicator.

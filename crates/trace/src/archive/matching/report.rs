@@ -8,8 +8,8 @@ use super::ranks::{Ranks, Source};
 use super::step_ranges;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
-use crate::part::calls::{Call, StepRanges};
-use crate::tables::place::index;
+use crate::part::calls::StepRanges;
+use tables::place::index;
 
 /// How many lines of one kind are listed.
 const MOST_LINES: usize = 100;
@@ -115,7 +115,7 @@ impl Matching {
     }
 }
 
-fn mismatch(comm: &str, difference: &Difference<Call>, ranges: Option<&StepRanges>) -> String {
+fn mismatch(comm: &str, difference: &Difference, ranges: Option<&StepRanges>) -> String {
     let position = difference.position;
     let number = ranges.map_or(position + 1, |ranges| step_ranges::number(ranges, position));
     let calls = difference.calls.iter();

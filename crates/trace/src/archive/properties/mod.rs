@@ -9,11 +9,11 @@ use crate::archive::blind_spots;
 use crate::archive::clock_statements;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::{Parts, Process};
-use crate::clocks::gpu::GpuCalibration;
-use crate::tables::counts::Counts;
-use crate::tables::place::index;
+use clocks::gpu::GpuCalibration;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
+use tables::counts::Counts;
+use tables::place::index;
 
 mod fit;
 mod flight;

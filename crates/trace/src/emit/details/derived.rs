@@ -6,8 +6,8 @@ use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::collective;
 use crate::links::derived::DerivedCall;
-use crate::tables::place::index;
-use crate::tables::{EventRow, P2pApi};
+use tables::place::index;
+use tables::{EventRow, P2pApi};
 
 impl Details<'_, '_> {
     /// The call.

@@ -5,9 +5,9 @@ use otf2::AttributeValue;
 use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::gpu_work::{What, words};
-use crate::tables::EventRow;
 use journal::format::record::Symbol;
-use nccl_events::gpu::{Copy, Kernel};
+use nccl_events::gpu::{Copy, Kernel, extent};
+use tables::EventRow;
 
 impl Details<'_, '_> {
     pub(super) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
@@ -47,8 +47,8 @@ impl Details<'_, '_> {
 
     fn kernel(&mut self, kernel: &Kernel<Symbol>) -> otf2::Result<()> {
         self.part(Attribute::Correlation, kernel.correlation)?;
-        self.word(Attribute::Grid, &words::extent(kernel.grid))?;
-        self.word(Attribute::Block, &words::extent(kernel.block))?;
+        self.word(Attribute::Grid, &extent(kernel.grid))?;
+        self.word(Attribute::Block, &extent(kernel.block))?;
         self.part(Attribute::Registers, kernel.registers_per_thread.into())?;
         self.part(Attribute::StaticShared, kernel.static_shared_bytes)?;
         self.part(Attribute::DynamicShared, kernel.dynamic_shared_bytes)?;

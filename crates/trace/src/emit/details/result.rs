@@ -6,7 +6,7 @@ use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::collective::Shape;
 use crate::links::interval::Interval;
-use crate::links::operations::OperationRow;
+use tables::OperationRow;
 
 impl Details<'_, '_> {
     pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {

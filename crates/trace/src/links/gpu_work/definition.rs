@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::GpuWork;
-use crate::clocks::gpu::samples::SampleQuality;
+use clocks::gpu::samples::SampleQuality;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::gpu::GpuCount;
@@ -14,7 +14,7 @@ use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
 /// What was found out about GPUs, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct GpuWorkDefinition {
+pub(crate) struct GpuWorkDefinition {
     /// How their work was recorded at last: `off`, `cupti`, `events`; empty where the journal does not say.
     pub backend: String,
     /// What was decided and what went wrong, in order.
@@ -29,7 +29,7 @@ pub struct GpuWorkDefinition {
 
 /// A clock of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SampleClockDefinition {
+pub(crate) struct SampleClockDefinition {
     /// `cupti` or `events`.
     pub clock: String,
     /// Which device's; `None` for all.
@@ -42,7 +42,7 @@ pub struct SampleClockDefinition {
 /// A device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DeviceDefinition {
+pub(crate) struct DeviceDefinition {
     /// CUDA's number of it in this process.
     pub ordinal: u32,
     /// Product name.
@@ -64,13 +64,13 @@ pub struct DeviceDefinition {
 impl DeviceDefinition {
     /// What tells the device from all others of a host; `None` where nothing does.
     #[must_use]
-    pub fn identity(&self) -> Option<&str> {
+    pub(crate) fn identity(&self) -> Option<&str> {
         [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }
 
     /// What the archive says of it: name and value, without those that are not known.
     #[must_use]
-    pub fn statements(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn statements(&self) -> Vec<(&'static str, String)> {
         let known = |number: u32| match number {
             0 => String::new(),
             number => number.to_string(),
@@ -128,7 +128,7 @@ fn uuid(bytes: [u8; 16], is_mig: bool) -> String {
 impl GpuWork {
     /// In words.
     #[must_use]
-    pub fn definition(&self, symbols: &Symbols) -> GpuWorkDefinition {
+    pub(crate) fn definition(&self, symbols: &Symbols) -> GpuWorkDefinition {
         let clocks = self.clocks.all.iter();
         let clocks = clocks.map(|(&(clock, ordinal), samples)| SampleClockDefinition {
             clock: match clock {

@@ -12,10 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::work::{GpuWork, Link, What};
-use crate::links::operations::{Activities, Operation};
+use crate::links::operations::Activities;
 use crate::links::replays::Replays;
-use crate::tables::switches::Cut;
-use crate::tables::{EventRow, KernelLaunch, Row, Tables};
+use tables::Operation;
+use tables::switches::Cut;
+use tables::{EventRow, KernelLaunch, Row, Tables};
 
 /// A graph's node: graph and node, or node alone where CUPTI tells what was captured.
 type Node = (u32, u64);

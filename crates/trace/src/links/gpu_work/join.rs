@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::words::is_of_nccl;
 use super::work::{GpuStream, GpuWork, Link, Ran, What, Work};
-use crate::links::operations::{Activities, OperationRow};
-use crate::tables::place::{index, place};
-use crate::tables::{EventRow, Tables};
+use crate::links::operations::Activities;
 use journal::reader::Symbols;
 use nccl_events::gpu::{GpuClock, GpuRecord};
+use tables::OperationRow;
+use tables::place::{index, place};
+use tables::{EventRow, Tables};
 
 /// The operations of each launch that ran, and of each copy-engine collective: indices of activities.
 #[derive(Debug, Default)]

@@ -10,30 +10,29 @@
 //! Nothing is guessed: a kernel whose launch is not known is shown on its location and belongs to no operation; one
 //! whose times cannot be placed is counted and not shown.
 
-pub mod definition;
-pub mod devices;
+pub(crate) mod definition;
 mod graphs;
 mod join;
-pub mod words;
+pub(crate) mod words;
 mod work;
 
-pub use self::work::{Fates, GpuStream, GpuWork, Link, Ran, RanBy, What, Work};
+pub(crate) use self::work::{Fates, GpuStream, GpuWork, Link, RanBy, What, Work};
 
 use std::collections::BTreeSet;
 
-use self::devices::Devices;
-use crate::clocks::gpu::samples::SampleClocks;
 use crate::links::operations::Activities;
 use crate::links::replays::Replays;
-use crate::tables::place::index;
-use crate::tables::{EventRow, Tables};
+use clocks::gpu::samples::SampleClocks;
 use journal::reader::Symbols;
-use nccl_events::gpu::{Backend, GpuRecord};
+use nccl_events::gpu::{Backend, GpuRecord, extent};
+use tables::communicators::devices::Devices;
+use tables::place::index;
+use tables::{EventRow, Tables};
 
 impl GpuWork {
     /// Works it out. The activities must have their launches already, and times be nanoseconds.
     #[must_use]
-    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities, replays: &Replays) -> Self {
+    pub(crate) fn of(tables: &Tables, symbols: &Symbols, activities: &Activities, replays: &Replays) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
         }
@@ -69,19 +68,19 @@ impl GpuWork {
 
     /// When an activity ran, by its place.
     #[must_use]
-    pub fn ran(&self, activity: usize) -> RanBy {
+    pub(crate) fn ran(&self, activity: usize) -> RanBy {
         self.of_activity.get(activity).copied().unwrap_or_default()
     }
 
     /// The kernel or copy at a place.
     #[must_use]
-    pub fn get(&self, at: u32) -> Option<&Work> {
+    pub(crate) fn get(&self, at: u32) -> Option<&Work> {
         self.all.get(index(at))
     }
 
     /// Whether another context on the device has a stream of this number.
     #[must_use]
-    pub fn is_ambiguous(&self, stream: GpuStream) -> bool {
+    pub(crate) fn is_ambiguous(&self, stream: GpuStream) -> bool {
         let mut others = self.streams.range(GpuStream { context: 0, stream: 0, ..stream }..);
         others.any(|other| {
             let is_like_it = (other.ordinal, other.stream) == (stream.ordinal, stream.stream);
@@ -91,13 +90,13 @@ impl GpuWork {
 
     /// Whether kernels or copies carry the id of this launch or copy-engine collective.
     #[must_use]
-    pub fn is_joined(&self, launch: EventRow) -> bool {
+    pub(crate) fn is_joined(&self, launch: EventRow) -> bool {
         self.joined.contains(&launch)
     }
 
     /// The strings that its events carry.
     #[must_use]
-    pub fn texts(&self) -> BTreeSet<String> {
+    pub(crate) fn texts(&self) -> BTreeSet<String> {
         let (mut extents, mut kinds) = (BTreeSet::new(), BTreeSet::new());
         for work in &self.all {
             match work.what {
@@ -106,13 +105,13 @@ impl GpuWork {
             }
         }
         let kinds = kinds.into_iter().map(words::memory_kind);
-        let extents = extents.into_iter().map(words::extent);
+        let extents = extents.into_iter().map(extent);
         extents.chain(kinds.map(str::to_owned)).collect()
     }
 
     /// How GPUs were recorded at last.
     #[must_use]
-    pub fn backend(&self) -> Option<Backend> {
+    pub(crate) fn backend(&self) -> Option<Backend> {
         self.notices.last().map(|&(way, _)| way)
     }
 

@@ -4,7 +4,7 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 /// Whether a kernel is NCCL's, by its mangled name: what graphs replay has no other sign.
 #[must_use]
-pub fn is_of_nccl(mangled: &str) -> bool {
+pub(crate) fn is_of_nccl(mangled: &str) -> bool {
     const NAMES: [&str; 3] = ["ncclDevKernel", "ncclSymkDevKernel", "oneRankReduce"];
     NAMES.iter().any(|name| mangled.contains(name))
 }
@@ -14,7 +14,7 @@ const MOST_RECURSION: u32 = 96;
 
 /// A C++ name as people write it; as it is where it is none.
 #[must_use]
-pub fn demangled(mangled: &str) -> String {
+pub(crate) fn demangled(mangled: &str) -> String {
     let parsing = ParseOptions::default().recursion_limit(MOST_RECURSION);
     let writing = DemangleOptions::default().recursion_limit(MOST_RECURSION);
     let symbol = Symbol::new_with_options(mangled, &parsing).ok();
@@ -24,7 +24,7 @@ pub fn demangled(mangled: &str) -> String {
 
 /// `CUpti_ActivityMemcpyKind`.
 #[must_use]
-pub const fn copy_kind(kind: u8) -> &'static str {
+pub(crate) const fn copy_kind(kind: u8) -> &'static str {
     match kind {
         1 => "memcpy HtoD",
         2 => "memcpy DtoH",
@@ -42,7 +42,7 @@ pub const fn copy_kind(kind: u8) -> &'static str {
 
 /// `CUpti_ActivityMemoryKind`.
 #[must_use]
-pub const fn memory_kind(kind: u8) -> &'static str {
+pub(crate) const fn memory_kind(kind: u8) -> &'static str {
     match kind {
         1 => "pageable",
         2 => "pinned",
@@ -53,12 +53,6 @@ pub const fn memory_kind(kind: u8) -> &'static str {
         7 => "managed static",
         _ => "",
     }
-}
-
-/// A kernel's grid or block, as CUDA writes it.
-#[must_use]
-pub fn extent([x, y, z]: [u32; 3]) -> String {
-    format!("{x},{y},{z}")
 }
 
 #[cfg(test)]

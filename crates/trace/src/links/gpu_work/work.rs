@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::devices::Devices;
-use crate::clocks::gpu::samples::SampleClocks;
-use crate::tables::EventRow;
+use clocks::gpu::samples::SampleClocks;
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Backend, Copy, GpuCount, Kernel};
+use tables::EventRow;
+use tables::communicators::devices::Devices;
 
 /// What follows each other on a CUDA stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GpuStream {
+pub(crate) struct GpuStream {
     /// The device, by ordinal.
     pub ordinal: u32,
     /// CUPTI's number of the CUDA context.
@@ -21,7 +21,7 @@ pub struct GpuStream {
 
 /// What worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// A kernel.
     Kernel(Kernel<Symbol>),
     /// A copy engine.
@@ -30,7 +30,7 @@ pub enum What {
 
 /// How it is known whose work it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Link {
+pub(crate) enum Link {
     /// It carries the id of a launch or a copy-engine collective.
     Launch,
     /// It carries the id of one that is not in the journal.
@@ -45,7 +45,7 @@ pub enum Link {
 
 /// Something that a GPU did.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub(crate) struct Work {
     /// From, CLOCK_MONOTONIC ns.
     pub start: u64,
     /// To; the last time seen where it had not ended.
@@ -71,7 +71,7 @@ pub struct Work {
 
 /// When an operation ran, as a GPU tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub(crate) struct Ran {
     /// From.
     pub start: u64,
     /// To.
@@ -96,7 +96,7 @@ impl Ran {
 
 /// When one activity ran, by both backends.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RanBy {
+pub(crate) struct RanBy {
     /// Its kernels or copies, from CUPTI.
     pub work: Option<Ran>,
     /// CUDA events around its launch.
@@ -105,7 +105,7 @@ pub struct RanBy {
 
 /// What became of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fates {
+pub(crate) struct Fates {
     /// Launches and copy-engine collectives of which it is known when their work ran.
     pub launches_timed: u64,
     /// Kernels shown: of a launch that is known.
@@ -131,7 +131,7 @@ pub struct Fates {
 impl Fates {
     /// The numbers by name, in the order they are written; behind `NCCL::GPU::`, as those of [`GpuCount`].
     #[must_use]
-    pub const fn named(&self) -> [(&'static str, u64); 10] {
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("LAUNCHES_TIMED", self.launches_timed),
             ("KERNELS_JOINED", self.kernels_joined),
@@ -149,7 +149,7 @@ impl Fates {
 
 /// Everything that GPUs did in a process.
 #[derive(Debug, Default)]
-pub struct GpuWork {
+pub(crate) struct GpuWork {
     /// Kernels and copies, by start.
     pub all: Vec<Work>,
     /// By index of the activity; empty where GPUs tell nothing.

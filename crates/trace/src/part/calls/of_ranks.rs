@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 use super::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
 use crate::links::Links;
 use crate::links::collective;
-use crate::links::comm::Comms;
-use crate::links::operations::OperationRow;
-use crate::tables::place::{index, place};
-use crate::tables::switches::Cut;
-use crate::tables::{CollApi, Tables};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use tables::OperationRow;
+use tables::communicators::Comms;
+use tables::place::{index, place};
+use tables::switches::Cut;
+use tables::{CollApi, Tables};
 
 /// A collective with its position: start, id, number of the call.
 type Timed = (u64, u64, u32);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a location is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum LocationKind {
+pub(crate) enum LocationKind {
     /// A thread that called NCCL.
     Thread {
         /// The system's id; 0 if not known.
@@ -76,7 +76,7 @@ impl LocationKind {
 
 /// A network connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Connection {
+pub(crate) struct Connection {
     /// Whose.
     pub owner: LocationOwner,
     /// Which channel.
@@ -90,7 +90,7 @@ pub struct Connection {
 /// Whose location it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "of")]
-pub enum LocationOwner {
+pub(crate) enum LocationOwner {
     /// A rank of a communicator of this process.
     Rank {
         /// An index into [`super::Manifest::comms`].
@@ -112,7 +112,7 @@ pub enum LocationOwner {
 
 /// A location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocationDefinition {
+pub(crate) struct LocationDefinition {
     /// What it is about.
     #[serde(flatten)]
     pub kind: LocationKind,

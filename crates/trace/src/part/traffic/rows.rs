@@ -99,7 +99,7 @@ impl From<End> for EndRow {
 /// What a part says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Names of the functions in the lists.
     pub functions: Vec<String>,
     /// Collectives.

@@ -1,14 +1,14 @@
 //! A location with its siblings, while something is shown on it.
 
 use super::TimelineBuilder;
-use crate::tables::place::place;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::location::LocationKey;
+use tables::place::place;
 
 /// A location with its siblings, to add many instances to.
 #[derive(Debug)]
-pub struct LocationBuilder<'c> {
+pub(crate) struct LocationBuilder<'c> {
     builder: &'c mut TimelineBuilder,
     key: LocationKey,
     /// Whether the level has it.
@@ -19,14 +19,14 @@ pub struct LocationBuilder<'c> {
 
 impl TimelineBuilder {
     /// A location to add to.
-    pub fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
+    pub(crate) fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
         LocationBuilder { is_shown: self.level.shows(key.kind()), builder: self, key, siblings: Vec::new() }
     }
 }
 
 impl LocationBuilder<'_> {
     /// What else is noted of what is shown.
-    pub fn builder(&mut self) -> &mut TimelineBuilder {
+    pub(crate) fn builder(&mut self) -> &mut TimelineBuilder {
         self.builder
     }
 
@@ -52,7 +52,7 @@ impl LocationBuilder<'_> {
     }
 
     /// Makes room for so many more on the location itself: most of what is put on it goes there.
-    pub fn reserve(&mut self, count: usize) {
+    pub(crate) fn reserve(&mut self, count: usize) {
         if self.is_shown
             && let Some(instances) = self.instances(0)
         {
@@ -61,7 +61,7 @@ impl LocationBuilder<'_> {
     }
 
     /// Writes on the location or one of its siblings.
-    pub fn add(&mut self, sibling: usize, instance: TimedInstance) {
+    pub(crate) fn add(&mut self, sibling: usize, instance: TimedInstance) {
         if !self.is_shown {
             return;
         }
@@ -72,7 +72,7 @@ impl LocationBuilder<'_> {
     }
 
     /// Writes the parts of one event that follow each other, each from its beginning to that of the next.
-    pub fn add_parts(
+    pub(crate) fn add_parts(
         &mut self,
         sibling: usize,
         (source, order): (Source, u32),

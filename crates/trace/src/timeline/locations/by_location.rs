@@ -3,8 +3,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::tables::place::{index, place};
 use crate::timeline::location::LocationKey;
+use tables::place::{index, place};
 
 /// What is gathered for each location.
 #[derive(Debug)]

@@ -1,17 +1,17 @@
 //! Kernel channels on the GPU's timer, on the location of their channel.
 
 use super::phases::{self, Around};
-use crate::clocks::gpu::GpuClock;
-use crate::tables::place::index;
-use crate::tables::{Event, KernelCh, Row};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::locations::by_location::ByLocation;
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
+use clocks::gpu::GpuClock;
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
+use tables::place::index;
+use tables::{Event, KernelCh, Row};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut order = ByLocation::new();

@@ -5,18 +5,18 @@ use nccl_events::Kind;
 use std::collections::BTreeMap;
 
 use crate::links::interval::Interval;
-use crate::links::operations::OperationRow;
-use crate::tables::place::{NOWHERE, index, place};
-use crate::tables::switches::Cut;
 use crate::timeline::builder::{LocationBuilder, TimelineBuilder};
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::messages::{Exchange, Messages};
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
 use journal::format::record::Symbol;
 use journal::part::options::CollectiveRecords;
+use nccl_events::archive::RegionClass;
+use tables::OperationRow;
+use tables::place::{NOWHERE, index, place};
+use tables::switches::Cut;
 
 /// The first version of the interface that tells of calls.
 const TELLS_CALLS: u8 = 5;

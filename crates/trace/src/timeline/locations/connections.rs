@@ -4,15 +4,15 @@
 //! same connection. The location shows one at a time: the wait begins on it when the one before has ended
 //! (attribute `nccl.queued_ns` has all of it), nested `queued` until the first progress.
 
-use crate::tables::{Event, EventRow, ProxyOp, Row};
 use crate::timeline::builder::{LocationBuilder, TimelineBuilder};
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::locations::by_location::ByLocation;
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
+use nccl_events::archive::RegionClass;
 use nccl_events::{Kind, state};
+use tables::{Event, EventRow, ProxyOp, Row};
 
 /// A proxy operation on its way to its location, by start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,14 +8,14 @@
 //!   shown:  ├── a ───┤├───────── b ─────────────┤
 //! ```
 
-use crate::links::operations::OperationRow;
-use crate::tables::place::place;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber, Source};
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
+use tables::OperationRow;
+use tables::place::place;
 
 /// The enqueueing of an operation, by thread, launch plan and start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::links::operations::{Operation, OperationRow};
-use crate::tables::{Event, ProxyOp, ProxyStep, Row};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::location::LocationKey;
 use crate::timeline::metrics::{Load, rate};
 use crate::timeline::model::ProcessModel;
 use journal::part::metrics::Metric;
 use nccl_events::state;
+use tables::{Event, ProxyOp, ProxyStep, Row};
+use tables::{Operation, OperationRow};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let metrics = model.options.metrics;

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::clocks::gpu::GpuClock;
 use crate::links::stamps::{Distrust, pair};
-use crate::tables::{KernelCh, KernelPhase, Row};
 use crate::timeline::builder::LocationBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName};
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
+use clocks::gpu::GpuClock;
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
+use tables::{KernelCh, KernelPhase, Row};
 
 /// The phases of each kernel channel.
 pub(super) type Phases = BTreeMap<Row<KernelCh>, Vec<Row<KernelPhase>>>;

@@ -4,14 +4,14 @@
 //! the step's slot; parts of one message overlap and go to its siblings.
 
 use super::steps;
-use crate::tables::{NetPlugin, ProxyStep, Row};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
+use nccl_events::archive::RegionClass;
 use nccl_events::{Kind, NetData};
+use tables::{NetPlugin, ProxyStep, Row};
 
 /// What a network plugin does, where it is known which it is.
 fn region(fields: &NetPlugin, sends: bool) -> RegionKey {

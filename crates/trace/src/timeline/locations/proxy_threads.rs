@@ -9,13 +9,13 @@
 //! Up to NCCL 2.26 every turn of the loop starts and stops one without a state: those say
 //! nothing, are not shown, and are counted.
 
-use crate::tables::{Event, EventRow, ProxyCtrl, Row};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::locations::parts::Parts;
 use crate::timeline::model::ProcessModel;
 use nccl_events::{Kind, state};
+use tables::{Event, EventRow, ProxyCtrl, Row};
 
 const fn phase(number: u32) -> Option<InstanceKind> {
     match number {

@@ -8,7 +8,6 @@
 //! ```
 
 use crate::links::inferred_ends::slot;
-use crate::tables::{Event, EventRow, ProxyOp, ProxyStep, Row};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
 use crate::timeline::location::{LocationKey, Owner, Siblings};
@@ -16,6 +15,7 @@ use crate::timeline::locations::by_location::ByLocation;
 use crate::timeline::locations::parts::Parts;
 use crate::timeline::model::ProcessModel;
 use nccl_events::{Kind, state};
+use tables::{Event, EventRow, ProxyOp, ProxyStep, Row};
 
 /// What a step waits for in a state.
 const fn phase(number: u32) -> Option<InstanceKind> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::links::gpu_work::{GpuStream, What};
-use crate::tables::place::place;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
+use nccl_events::archive::RegionClass;
+use tables::place::place;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();

@@ -4,15 +4,15 @@
 //! nested in the enqueueing of their collective. The collective itself is on the location of its communicator.
 
 use super::enqueue;
-use crate::tables::place::place;
-use crate::tables::{CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi};
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::model::ProcessModel;
-use crate::vocabulary::RegionClass;
 use nccl_events::Kind;
+use nccl_events::archive::RegionClass;
 use nccl_events::state;
+use tables::place::place;
+use tables::{CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     comm_calls(model, builder);

@@ -1,0 +1,199 @@
+//! Maps NCCL's stamps of a GPU's timer to host time, by bounds: there is no moment at which both were read.
+//!
+//! ```text
+//!   host:  KernelLaunch start ────────────────┐            ┌──── the callback that brings the stamp
+//!                             ≤ kernel runs ≤ │  on GPU: g │ ≤
+//!   so:    launch − g  ≤  offset(g)  ≤  callback − g        for every stamp g
+//! ```
+//!
+//! Times of the kernel from CUPTI or CUDA events give closer bounds: kernel start − g ≤ offset(g) for its first
+//! stamp, offset(g) ≤ kernel end − g for its last. The offset is one line in g within the bounds; else several joined
+//! lines; else the upper bound alone. The stated residual is a bound of the error, not an estimate.
+
+use super::{GpuCalibration, GpuClock};
+use crate::fit::{Bounds, Point};
+use crate::piecewise::{Beyond, Piecewise};
+
+/// The most that a GPU's timer drifts against CLOCK_MONOTONIC: quartzes are good for some 50 ppm, and NTP slews
+/// the host's clock by up to 500 ppm only when it sets it right.
+const MOST_DRIFT: f64 = 200e-6;
+
+/// The coarsest steps that the timer is known to go in, ns; some go in steps of 32 ns.
+const COARSEST_STEP_NS: u64 = 1024;
+
+/// How far off the times of kernels may be beyond what is known of their clock: tried one after the other.
+const SLACKS_NS: [u64; 6] = [0, 1_000, 4_000, 16_000, 128_000, 1_000_000];
+
+/// How much rounding may add up to: both ends to whole ns, and the value between them.
+const ROUNDING_NS: u64 = 2;
+
+/// A pair of times in ns: stamp of the GPU's timer, CLOCK_MONOTONIC of the host.
+type Pair = (u64, u64);
+
+/// What is known of the host times of a GPU's stamps: each was taken at a time or later (`lower`), or before (`upper`).
+#[derive(Clone, Debug, Default)]
+pub struct StampBounds {
+    lower: Vec<Pair>,
+    upper: Vec<Pair>,
+    /// By the times of kernels on the host's clock: closer, and as good as that clock's samples.
+    kernel_lower: Vec<Pair>,
+    kernel_upper: Vec<Pair>,
+}
+
+impl StampBounds {
+    /// This stamp was taken at this host time or before.
+    pub fn not_after(&mut self, gpu_ns: u64, host_ns: u64) {
+        self.upper.push((gpu_ns, host_ns));
+    }
+
+    /// This stamp was taken at this host time or later.
+    pub fn not_before(&mut self, gpu_ns: u64, host_ns: u64) {
+        self.lower.push((gpu_ns, host_ns));
+    }
+
+    /// This stamp was taken after its kernel had begun, by the host's clock.
+    pub fn after_kernel_began(&mut self, gpu_ns: u64, host_ns: u64) {
+        self.kernel_lower.push((gpu_ns, host_ns));
+    }
+
+    /// This stamp was taken before its kernel ended, by the host's clock.
+    pub fn before_kernel_ended(&mut self, gpu_ns: u64, host_ns: u64) {
+        self.kernel_upper.push((gpu_ns, host_ns));
+    }
+
+    /// Takes in what is known of other stamps of the same GPU.
+    pub fn add(&mut self, other: &Self) {
+        self.lower.extend(&other.lower);
+        self.upper.extend(&other.upper);
+        self.kernel_lower.extend(&other.kernel_lower);
+        self.kernel_upper.extend(&other.kernel_upper);
+    }
+
+    /// Whether there are no stamps.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.upper.is_empty()
+    }
+
+    /// The clock. Bounds from callbacks hold. Bounds from kernels are widened until they fit those, by up to a
+    /// millisecond.
+    #[must_use]
+    pub fn clock(&self) -> GpuClock {
+        let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;
+        let mut without = fitted(&self.lower, &self.upper);
+        if kernels == 0 {
+            return without;
+        }
+        let rank = |clock: &GpuClock| {
+            let mut all = GpuCalibration::ALL.iter();
+            all.position(|known| *known == clock.quality.calibration)
+        };
+        let kept = |clock: &GpuClock| {
+            let calibration = clock.quality.calibration;
+            matches!(calibration, GpuCalibration::Bounded | GpuCalibration::Piecewise)
+                && (rank(&without).is_none() || rank(clock) <= rank(&without))
+        };
+        for slack_ns in SLACKS_NS {
+            let wider = |all: &[Pair], kernels: &[Pair], wider: fn(u64, u64) -> u64| {
+                let kernels = kernels.iter();
+                let kernels = kernels.map(|&(gpu, host)| (gpu, wider(host, slack_ns)));
+                all.iter().copied().chain(kernels).collect::<Vec<Pair>>()
+            };
+            let lower = wider(&self.lower, &self.kernel_lower, u64::saturating_sub);
+            let upper = wider(&self.upper, &self.kernel_upper, u64::saturating_add);
+            let mut clock = fitted(&lower, &upper);
+            if kept(&clock) {
+                clock.quality.kernel_bounds = kernels;
+                clock.quality.kernel_slack_ns = slack_ns;
+                return clock;
+            }
+        }
+        without.quality.kernels_contradict = true;
+        without
+    }
+}
+
+/// The clock that keeps these bounds.
+fn fitted(lower: &[Pair], upper: &[Pair]) -> GpuClock {
+    let mut clock = fit(lower, upper).unwrap_or_default();
+    if clock.quality.calibration != GpuCalibration::None {
+        clock.quality.bounds = (lower.len() as u64, upper.len() as u64);
+    }
+    clock
+}
+
+fn fit(lower: &[Pair], upper: &[Pair]) -> Option<GpuClock> {
+    let stamps = || lower.iter().chain(upper).map(|pair| pair.0);
+    let (origin, last) = (stamps().min()?, stamps().max()?);
+    let offset = |&(gpu, host): &Pair| i128::from(host) - i128::from(gpu);
+    let most = upper.iter().map(offset).min()?;
+    let constant = || Piecewise::offset((origin.into(), i128::from(origin) + most));
+    let Some(least) = lower.iter().map(offset).max() else {
+        return Some(GpuClock::new(constant(), GpuCalibration::UpperOnly, 0));
+    };
+    let step = step_ns(stamps());
+    let near = |pair: &Pair, slack: u64| Point {
+        x: approximate(i128::from(pair.0.abs_diff(origin))),
+        y: approximate(offset(pair) - most - i128::from(slack)),
+    };
+    let bounds = Bounds {
+        lower: lower.iter().map(|pair| near(pair, step)).collect(),
+        upper: upper.iter().map(|pair| near(pair, 0)).collect(),
+    };
+    let clock = |calibration, knots: &[Point], residual: f64| {
+        let knots = knots.iter().map(|knot| {
+            let gpu_ns = i128::from(origin) + whole(knot.x);
+            (gpu_ns, gpu_ns + most + whole(knot.y))
+        });
+        let knots: Vec<_> = knots.collect();
+        let one = knots.first().copied();
+        let map = Piecewise::new(knots, Beyond::Nearest).or(one.map(Piecewise::offset))?;
+        let residual_ns = whole(residual.ceil()) + i128::from(step + ROUNDING_NS);
+        let residual_ns = u64::try_from(residual_ns).unwrap_or(u64::MAX);
+        Some(GpuClock::new(map.within(residual_ns), calibration, residual_ns))
+    };
+    let span = approximate((last - origin).into());
+    if let Some(fit) = bounds.line(span, MOST_DRIFT) {
+        let ends = [(0.0, fit.first), (span, fit.last)].map(|(x, y)| Point { x, y });
+        return clock(GpuCalibration::Bounded, &ends, fit.residual);
+    }
+    if let Some(piecewise) = bounds.piecewise(MOST_DRIFT) {
+        return clock(GpuCalibration::Piecewise, &piecewise.knots, piecewise.residual);
+    }
+    let contradiction = u64::try_from(least - most).unwrap_or(u64::MAX);
+    Some(GpuClock::new(constant(), GpuCalibration::Inconsistent, contradiction))
+}
+
+/// The steps that the timer goes in, as far as the stamps show it: the event was up to one step after its
+/// stamp.
+fn step_ns(mut stamps: impl Iterator<Item = u64>) -> u64 {
+    let first = stamps.next().unwrap_or(0);
+    let step = stamps.fold(0, |step, stamp| common_divisor(step, stamp.abs_diff(first)));
+    if step == 0 { COARSEST_STEP_NS } else { step.min(COARSEST_STEP_NS) }
+}
+
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while let Some(rest) = a.checked_rem(b) {
+        (a, b) = (b, rest);
+    }
+    a
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences of times: exact up to 104 days, and the residual allows for rounding"
+)]
+fn approximate(ns: i128) -> f64 {
+    ns as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
+)]
+fn whole(ns: f64) -> i128 {
+    ns.round() as i128
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Finds the clocks of hosts that bound each other: continuous, straight on pieces of equal length, with as few
+//! pieces as keep the constraints.
+
+use std::collections::BTreeMap;
+
+use super::constraint::Constraint;
+use super::correction::{Correction, Relation};
+use super::paths::{Difference, Extent, extent};
+use super::pieces::{Curves, NEGLIGIBLE, PairBounds, count};
+use super::repair::{Need, repair};
+use super::rough;
+use crate::fit::{Bounds, Point};
+use crate::piecewise::{Beyond, Knot, Piecewise};
+
+/// Oscillators change their pace with the temperature: a line is believed for no longer than this, ns.
+const LONGEST_PIECE: f64 = 600e9;
+/// And not asked to bend sooner than this.
+const SHORTEST_PIECE: f64 = 2e9;
+/// More pieces are not tried.
+const MOST_PIECES: usize = 256;
+/// Each round knows the times of constraints and the drifts better than the one before.
+const ROUNDS: usize = 4;
+/// What rounding may add up to, ns.
+const ROUNDING_NS: f64 = 4.0;
+
+/// The corrections of the hosts of one component, with their numbers.
+pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constraint]) -> Vec<(usize, Correction)> {
+    if let &[reference] = hosts {
+        let clock = Correction { reference, ..Correction::default() };
+        return vec![(reference, clock)];
+    }
+    let mut ahead = rough::ahead(hosts, constraints);
+    let reference = rough::middle(&ahead);
+    let zero = ahead.get(reference).copied().unwrap_or(0);
+    for ahead in &mut ahead {
+        *ahead = ahead.saturating_sub(zero);
+    }
+    let problem = Problem::of(hosts, ahead, reference, constraints);
+    let best = problem.best();
+    let corrected = hosts.iter().enumerate().map(|(at, &host)| {
+        let span = spans.get(host).copied().unwrap_or_default();
+        let clock =
+            Correction { reference: hosts.get(reference).copied().unwrap_or(0), ..problem.correction(&best, at, span) };
+        (host, clock)
+    });
+    corrected.collect()
+}
+
+/// A constraint as it is computed with: readings less each host's rough constant, ns.
+struct Observed {
+    /// Place of the host of the earlier reading.
+    earlier: usize,
+    /// Place of the host of the later one.
+    later: usize,
+    /// The earlier reading.
+    reading: f64,
+    /// The later reading less the earlier one.
+    room: f64,
+}
+
+impl Observed {
+    /// The two hosts, the first first.
+    fn pair(&self) -> (usize, usize) {
+        (self.earlier.min(self.later), self.earlier.max(self.later))
+    }
+}
+
+struct Problem {
+    reference: usize,
+    /// The first reading of the constraints, on the reference's clock.
+    origin: i128,
+    /// From there to the last.
+    length: f64,
+    /// Sorted by pair.
+    observed: Vec<Observed>,
+    /// How far each clock is ahead by the rough constant, ns.
+    ahead: Vec<i64>,
+}
+
+impl Problem {
+    fn of(hosts: &[usize], ahead: Vec<i64>, reference: usize, constraints: &[Constraint]) -> Self {
+        let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).collect();
+        let on_reference = |host: usize, ns: u64| i128::from(ns) - i128::from(ahead.get(host).copied().unwrap_or(0));
+        let inside = || {
+            constraints.iter().filter_map(|one| {
+                let earlier = *places.get(&one.earlier.boot)?;
+                let later = *places.get(&one.later.boot)?;
+                let readings = (on_reference(earlier, one.earlier.ns), on_reference(later, one.later.ns));
+                Some((earlier, later, readings))
+            })
+        };
+        let times = || inside().flat_map(|(_, _, readings)| [readings.0, readings.1]);
+        let origin = times().min().unwrap_or(0);
+        let length = times().max().unwrap_or(0) - origin;
+        let mut observed: Vec<Observed> = inside()
+            .map(|(earlier, later, readings)| Observed {
+                earlier,
+                later,
+                reading: approximate(readings.0 - origin),
+                room: approximate(readings.1 - readings.0),
+            })
+            .collect();
+        observed.sort_by(|a, b| a.pair().cmp(&b.pair()).then(a.reading.total_cmp(&b.reading)));
+        Self { reference, origin, length: approximate(length).max(1e6), observed, ahead }
+    }
+
+    /// The curves with the fewest pieces that keep the constraints; else those that miss them least.
+    fn best(&self) -> Curves {
+        let mut pieces = 1;
+        while self.length / count(pieces) > LONGEST_PIECE && pieces < MOST_PIECES {
+            pieces += 1;
+        }
+        let mut best: Option<Curves> = None;
+        loop {
+            let curves = self.curves(pieces);
+            let slack = curves.slack;
+            if best.as_ref().is_none_or(|best| slack < best.slack / 2.0) {
+                best = Some(curves);
+            }
+            pieces *= 2;
+            let too_short = self.length / count(pieces) < SHORTEST_PIECE;
+            if slack < NEGLIGIBLE || pieces > MOST_PIECES || too_short {
+                return best.unwrap_or_default();
+            }
+        }
+    }
+
+    fn curves(&self, pieces: usize) -> Curves {
+        let mut curves = Curves::flat(self.ahead.len(), pieces, self.length);
+        for _ in 0..ROUNDS {
+            let bounds = self.bounds(&curves);
+            let (extents, slack) = self.extents(&curves, &bounds);
+            let hosts = 0..self.ahead.len();
+            let middles = hosts.map(|host| extents.iter().map(|extent| extent.middle(host)).collect());
+            curves.middle = middles.collect();
+            (curves.extents, curves.slack) = (extents, slack);
+        }
+        // Moving a clock moves the times of its constraints, a little: again.
+        for _ in 0..ROUNDS {
+            let bounds = self.bounds(&curves);
+            let needs = bounds.iter().flat_map(|pair| pair.needs(curves.piece));
+            let needs: Vec<Need> = needs.collect();
+            if !repair(&mut curves.middle, self.reference, &needs) {
+                break;
+            }
+        }
+        curves.straighten();
+        curves
+    }
+
+    /// The bounds of every pair of hosts.
+    fn bounds(&self, curves: &Curves) -> Vec<PairBounds> {
+        let of_pair = |observed: &[Observed]| {
+            let pair = observed.first().map_or((0, 0), Observed::pair);
+            let mut pieces = vec![Bounds::default(); curves.pieces];
+            for one in observed {
+                let time = curves.common(one.earlier, one.reading);
+                let time = time.clamp(0.0, self.length);
+                let mut piece = 0;
+                while piece + 1 < curves.pieces && curves.time(piece + 1) <= time {
+                    piece += 1;
+                }
+                let Some(bounds) = pieces.get_mut(piece) else {
+                    continue;
+                };
+                let x = time - curves.time(piece);
+                if one.earlier == pair.0 {
+                    bounds.upper.push(Point { x, y: one.room });
+                } else {
+                    bounds.lower.push(Point { x, y: -one.room });
+                }
+            }
+            pieces.iter_mut().for_each(Bounds::reduce);
+            PairBounds { pair, pieces }
+        };
+        let pairs = self.observed.chunk_by(|a, b| a.pair() == b.pair());
+        pairs.map(of_pair).collect()
+    }
+
+    /// How early and late every clock can be at every knot.
+    fn extents(&self, curves: &Curves, pairs: &[PairBounds]) -> (Vec<Extent>, f64) {
+        let mut differences: Vec<Vec<Difference>> = vec![Vec::new(); curves.pieces + 1];
+        let mut slack = 0.0_f64;
+        for bounds in pairs {
+            let (known, contradiction) = bounds.at_knots(curves);
+            slack = slack.max(contradiction);
+            let (first, second) = bounds.pair;
+            for (differences, (least, most)) in differences.iter_mut().zip(known) {
+                for (from, to, most) in [(first, second, most), (second, first, -least)] {
+                    if most.is_finite() {
+                        differences.push(Difference { from, to, most });
+                    }
+                }
+            }
+        }
+        let extents: Vec<Extent> =
+            differences.iter().map(|differences| extent(self.ahead.len(), self.reference, differences)).collect();
+        let slacks = extents.iter().map(|extent| extent.slack);
+        slack = slacks.fold(slack, f64::max);
+        (extents, slack)
+    }
+
+    /// A host's curve as a correction, beyond its span by a little.
+    fn correction(&self, curves: &Curves, host: usize, span: (u64, u64)) -> Correction {
+        if host == self.reference {
+            return Correction {
+                relation: Relation::Reference,
+                map: Piecewise::default().within(0),
+                ..Correction::default()
+            };
+        }
+        let clock = curves.middle.get(host).map_or(&[][..], Vec::as_slice);
+        let ahead = self.ahead.get(host).copied().unwrap_or(0);
+        // Readings and what to add to them.
+        let mut knots: Vec<Knot> = (0..)
+            .zip(clock)
+            .map(|(at, &more)| {
+                let reading = self.origin + i128::from(ahead);
+                let reading = reading + i128::from(whole(curves.time(at) + more));
+                (reading, whole(-approximate(ahead.into()) - more).into())
+            })
+            .collect();
+        knots.dedup_by_key(|knot| knot.0);
+        let is_shown = [0, curves.pieces.saturating_sub(1)].map(|piece| {
+            let (least, most) = curves.drift((self.reference, host), piece);
+            least > 0.0 || most < 0.0
+        });
+        extend(&mut knots, is_shown, span);
+        let knots = knots.iter().map(|(ns, added)| (*ns, ns + added)).collect();
+        let mut map = Piecewise::new(knots, Beyond::Nearest).unwrap_or_default();
+        let mut uncertainty = 0.0_f64;
+        for (extent, &middle) in curves.extents.iter().zip(clock) {
+            let off = |end: Option<&f64>| end.map_or(f64::INFINITY, |end| (end - middle).abs());
+            uncertainty = uncertainty.max(off(extent.earliest.get(host))).max(off(extent.latest.get(host)));
+        }
+        uncertainty += curves.slack + ROUNDING_NS;
+        let drift = match *clock {
+            [first, .., last] => (last - first) / self.length,
+            _ => 0.0,
+        };
+        let is_bounded = uncertainty.is_finite();
+        map.uncertainty = is_bounded.then(|| u64::try_from(whole(uncertainty.ceil())).unwrap_or(u64::MAX));
+        Correction {
+            relation: if is_bounded { Relation::Bounded } else { Relation::System },
+            map,
+            drift_ppb: whole(-drift * 1e9),
+            ..Correction::default()
+        }
+    }
+}
+
+/// Goes on to the ends of the span: as before, where a drift is shown at this end; where none is, with none.
+fn extend(knots: &mut Vec<Knot>, is_shown: [bool; 2], span: (u64, u64)) {
+    let along = |from: Knot, to: Knot, ns: i128, is_shown: bool| {
+        if !is_shown {
+            return from.1;
+        }
+        let run = approximate(to.0 - from.0);
+        let rise = approximate(to.1 - from.1);
+        from.1 + i128::from(whole(approximate(ns - from.0) * rise / run))
+    };
+    let begin = i128::from(span.0.saturating_sub(1));
+    let end = i128::from(span.1.saturating_add(1));
+    if let [first, second, ..] = *knots.as_slice()
+        && begin < first.0
+    {
+        knots.insert(0, (begin, along(first, second, begin, is_shown[0])));
+    }
+    if let [.., before, last] = *knots.as_slice()
+        && end > last.0
+    {
+        knots.push((end, along(last, before, end, is_shown[1])));
+    }
+}
+
+/// Differences of times as they are computed with.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "differences of times: exact up to 104 days, and stated uncertainties allow for rounding"
+)]
+fn approximate(ns: i128) -> f64 {
+    ns as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounds to whole ns on purpose; a cast keeps to the limits of the type"
+)]
+fn whole(ns: f64) -> i64 {
+    ns.round() as i64
+}

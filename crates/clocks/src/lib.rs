@@ -1,0 +1,26 @@
+//! Clocks: ticks to nanoseconds ([`ticks`]), GPU times to nanoseconds ([`gpu`]), the clocks of several hosts to one
+//! ([`hosts`]).
+//!
+//! Every clock is a [`piecewise::Piecewise`] map. Where only bounds are known, [`fit`] finds the lines within them.
+//! `docs/CLOCKS.md` explains the algorithms and names their sources. Callers pass plain numbers: this room imports
+//! neither tables nor parts nor OTF2.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::print_stdout,
+        clippy::print_stderr
+    )
+)]
+
+pub mod anchors;
+pub mod fit;
+pub mod gpu;
+pub mod hosts;
+pub mod piecewise;
+pub mod ticks;

@@ -1,0 +1,306 @@
+//! Fills the tables from the records of one process, by event id.
+//!
+//! ```text
+//! slot 0: Start(7) … Stop(7)                 row of 7: start, stop, fields
+//! slot 3: Start(9) State(9, 19) … Stop(9) →  row of 9: …, time of state 19
+//! ```
+//!
+//! Nothing is thrown away unseen: a start that is there twice, a stop without a start and a state that
+//! repeats are counted; an event without a stop stays open. Records come slot by slot, so a stop or
+//! a state of another thread may be read before its start: it waits until all is read. Times are ticks
+//! until [`Tables::to_nanoseconds`] has run.
+
+use std::collections::HashSet;
+
+use super::counts::Counts;
+use super::event::Head;
+use super::kinds::EventRow;
+use super::place::{NOWHERE, index, place};
+use super::switches::SwitchAt;
+use super::{CommCall, Context, GpuAt, Tables, Thread};
+use clocks::ticks::HostClock;
+use journal::clock::{ClockPair, TickSource};
+use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
+use journal::reader::{Losses, Removed};
+use nccl_events::{Start, StateArgs, state};
+
+/// A stop or state whose start has not been read yet.
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    ticks: u64,
+    /// `None`: a stop.
+    state: Option<(u32, StateArgs)>,
+}
+
+/// Takes records and makes [`Tables`].
+#[derive(Debug, Default)]
+pub struct TableBuilder {
+    tables: Tables,
+    waiting: Vec<Waiting>,
+    finalizes: Vec<(u64, CommCall)>,
+    /// By slot; [`NOWHERE`] where it is not known yet.
+    slot_threads: Vec<u32>,
+    /// Contexts of which it is only known that they are there.
+    only_known: HashSet<u64>,
+    /// Starts so far.
+    starts: u32,
+    seen_any: bool,
+}
+
+impl Records for TableBuilder {
+    fn record(&mut self, record: Record) {
+        // What only repeats an earlier record may lie before the window.
+        if !matches!(record.body, RecordBody::CommKnown(_)) {
+            self.see(record.ticks);
+        }
+        let Record { slot, ticks, id, body } = record;
+        match body {
+            RecordBody::ThreadBegin { thread_id, name } => {
+                self.thread_begin(slot, thread_id, name);
+            }
+            RecordBody::ThreadEnd => {}
+            RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => self
+                .tables
+                .clock_pairs
+                .push(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks }),
+            RecordBody::Switch(switch) => {
+                let thread = if id == 0 { NOWHERE } else { self.thread(slot) };
+                self.tables.switches.push(SwitchAt { time: ticks, context: id, thread, switch });
+            }
+            RecordBody::NotSelected(starts) => self.tables.counts.add_not_selected(&starts),
+            RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt { time: ticks, id, record }),
+            RecordBody::CommKnown(comm) => self.comm_known(id, comm),
+            RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),
+            RecordBody::CommFinalize { end_ticks } => {
+                self.see(end_ticks);
+                let call = CommCall {
+                    context: NOWHERE,
+                    is_init: false,
+                    thread: self.thread(slot),
+                    start: ticks,
+                    end: end_ticks.max(ticks),
+                };
+                self.finalizes.push((id, call));
+            }
+            RecordBody::Start(start) => self.start_at(slot, ticks, id, &start),
+            RecordBody::Stop => self.find_and_stop(id, ticks),
+            RecordBody::State { state, args } => self.find_and_change(id, ticks, (state, args)),
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        self.see(ticks);
+        self.start_at(slot, ticks, id, start);
+    }
+
+    #[inline]
+    fn stop(&mut self, _slot: u16, ticks: u64, id: u64) {
+        self.see(ticks);
+        self.find_and_stop(id, ticks);
+    }
+
+    #[inline]
+    fn state(&mut self, _slot: u16, ticks: u64, id: u64, state: (u32, StateArgs)) {
+        self.see(ticks);
+        self.find_and_change(id, ticks, state);
+    }
+}
+
+impl TableBuilder {
+    /// The tables, with times in ticks: of a recording of which only a window may be kept.
+    #[must_use]
+    pub fn finish(self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
+        let mut tables = self.join(losses, removed, process_tag);
+        tables.name_contexts(None);
+        tables
+    }
+
+    /// All but where contexts are.
+    fn join(mut self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
+        self.join_waiting(removed, process_tag);
+        for (id, mut call) in std::mem::take(&mut self.finalizes) {
+            match self.tables.find_context(id) {
+                Some(context) => call.context = context,
+                None => self.tables.counts.finalizes_without_init += 1,
+            }
+            self.tables.comm_calls.push(call);
+        }
+        let mut tables = self.tables;
+        tables.clock_pairs.sort_by_key(|pair| pair.ticks);
+        // Those of ranges are in the slots of the threads that called.
+        tables.switches.sort_by_key(|switch| switch.time);
+        tables.sort_contexts();
+        tables.count_open(removed, process_tag);
+        tables.counts.add_losses(losses);
+        tables.counts.removed = removed.starts;
+        tables.removed = removed.clone();
+        tables
+    }
+
+    /// The same, and the clock of the process: all times are its nanoseconds.
+    #[must_use]
+    pub fn finish_by_clock(
+        self,
+        losses: &Losses,
+        removed: &Removed,
+        process_tag: u16,
+        source: TickSource,
+    ) -> (Tables, HostClock) {
+        let mut tables = self.join(losses, removed, process_tag);
+        let clock = HostClock::new(source, &tables.clock_pairs);
+        tables.name_contexts(Some(&clock));
+        tables.rest_to_nanoseconds(&mut clock.reader());
+        (tables, clock)
+    }
+
+    /// Stops and states whose starts came later.
+    fn join_waiting(&mut self, removed: &Removed, process_tag: u16) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            let found = self.tables.find(waiting.id);
+            let counts = &mut self.tables.counts;
+            let is_gone = || removed.has(waiting.id, process_tag);
+            match (found, waiting.state) {
+                (Some(row), None) => self.stop_at(row, waiting.ticks),
+                (Some(row), Some(state)) => self.state_at(row, waiting.ticks, state),
+                (None, None) if is_gone() => counts.stops_of_removed += 1,
+                (None, Some(_)) if is_gone() => counts.states_of_removed += 1,
+                (None, None) => counts.stops_without_start += 1,
+                (None, Some(_)) => counts.states_without_start += 1,
+            }
+        }
+    }
+
+    fn see(&mut self, ticks: u64) {
+        let (first, last) = self.tables.span;
+        self.tables.span = if self.seen_any { (first.min(ticks), last.max(ticks)) } else { (ticks, ticks) };
+        self.seen_any = true;
+    }
+
+    fn thread_of(&self, slot: u16) -> Option<u32> {
+        let thread = self.slot_threads.get(usize::from(slot)).copied();
+        thread.filter(|&thread| thread != NOWHERE)
+    }
+
+    /// The thread that writes in a slot; one without a name if the journal does not say who.
+    fn thread(&mut self, slot: u16) -> u32 {
+        self.thread_of(slot).unwrap_or_else(|| self.new_thread(slot, 0, String::new()))
+    }
+
+    fn new_thread(&mut self, slot: u16, thread_id: u32, name: String) -> u32 {
+        let thread = place(self.tables.threads.len());
+        self.tables.threads.push(Thread { slot, thread_id, name });
+        let slot = usize::from(slot);
+        if slot >= self.slot_threads.len() {
+            self.slot_threads.resize(slot + 1, NOWHERE);
+        }
+        if let Some(known) = self.slot_threads.get_mut(slot) {
+            *known = thread;
+        }
+        thread
+    }
+
+    /// A thread takes a slot. Segments of a window say so each time.
+    fn thread_begin(&mut self, slot: u16, thread_id: u32, name: String) {
+        let known = self.thread_of(slot);
+        let known = known.and_then(|thread| self.tables.threads.get(index(thread)));
+        if known.is_none_or(|known| known.thread_id != thread_id || known.name != name) {
+            let _thread = self.new_thread(slot, thread_id, name);
+        }
+    }
+
+    fn comm_known(&mut self, id: u64, comm: CommRecord) {
+        if self.tables.find_context(id).is_none() {
+            let context = place(self.tables.contexts.len());
+            self.tables.note_context(id, context);
+            self.tables.contexts.push(Context { id, comm });
+            self.only_known.insert(id);
+        }
+    }
+
+    fn comm_init(&mut self, slot: u16, ticks: u64, id: u64, comm: CommRecord) {
+        self.see(comm.end_ticks);
+        let known = self.only_known.remove(&id);
+        let known = known.then(|| self.tables.find_context(id)).flatten();
+        let context = known.unwrap_or_else(|| place(self.tables.contexts.len()));
+        let call = CommCall {
+            context,
+            is_init: true,
+            thread: self.thread(slot),
+            start: ticks,
+            end: comm.end_ticks.max(ticks),
+        };
+        self.tables.comm_calls.push(call);
+        if known.is_some() {
+            return;
+        }
+        if self.tables.find_context(id).is_some() {
+            self.tables.counts.contexts_twice += 1;
+        }
+        self.tables.note_context(id, context);
+        self.tables.contexts.push(Context { id, comm });
+    }
+
+    #[inline]
+    fn start_at(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        let thread = self.thread(slot);
+        let kind = start.body.kind();
+        self.tables.counts.kind_mut(kind).seen += 1;
+        let next = self.tables.events.next(kind);
+        if !next.is_some_and(|row| self.tables.note_event(id, row)) {
+            self.tables.counts.kind_mut(kind).duplicate += 1;
+            return;
+        }
+        let context = self.tables.named.name(start.context);
+        let head = Head::new((id, start.parent), ticks, self.starts, context, thread);
+        self.starts = self.starts.saturating_add(1);
+        self.tables.events.push(head, start.rank, &start.body);
+    }
+
+    #[inline]
+    fn find_and_stop(&mut self, id: u64, ticks: u64) {
+        match self.tables.find(id) {
+            Some(row) => self.stop_at(row, ticks),
+            None => self.waiting.push(Waiting { id, ticks, state: None }),
+        }
+    }
+
+    #[inline]
+    fn stop_at(&mut self, row: EventRow, ticks: u64) {
+        let Counts { kinds, stops_repeated, .. } = &mut self.tables.counts;
+        kinds.get_mut(row.kind()).stops += 1;
+        if let Some(head) = self.tables.events.head_mut(row) {
+            *stops_repeated += u64::from(!head.stop_at(ticks));
+        }
+    }
+
+    #[inline]
+    fn find_and_change(&mut self, id: u64, ticks: u64, state: (u32, StateArgs)) {
+        match self.tables.find(id) {
+            Some(row) => self.state_at(row, ticks, state),
+            None => self.waiting.push(Waiting { id, ticks, state: Some(state) }),
+        }
+    }
+
+    #[inline]
+    fn state_at(&mut self, row: EventRow, ticks: u64, (number, args): (u32, StateArgs)) {
+        let value = |before: u64| match (number, args) {
+            // Steps: the size is right here and stale at the other states.
+            (state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::ProxyStep { bytes }) => bytes,
+            (state::PROXY_CTRL_APPEND_END, StateArgs::ProxyCtrl { appended }) => u64::try_from(appended).unwrap_or(0),
+            // v1–v3 operations: a running total.
+            (_, StateArgs::ProxyOp { bytes, .. }) => before.max(bytes),
+            (_, StateArgs::GpuTime { gpu_ns }) if before == 0 => gpu_ns,
+            _ => before,
+        };
+        let is_first = self.tables.events.enter(row, (number, ticks), value);
+        let counts = &mut self.tables.counts;
+        counts.kind_mut(row.kind()).states += 1;
+        if !is_first {
+            counts.states_repeated += 1;
+        } else if number > state::LAST {
+            counts.states_unknown += 1;
+        }
+    }
+}

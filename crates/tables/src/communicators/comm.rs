@@ -1,0 +1,47 @@
+//! What a communicator is as a process knows it, and a rank in one.
+
+use serde::{Deserialize, Serialize};
+
+use journal::format::record::Symbol;
+
+/// How a communicator is identified across processes, the surest way first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommIdentity {
+    /// By NCCL's id and the number of ranks.
+    Id,
+    /// By the hash its operations carry (v1–v3).
+    Hash,
+    /// Not at all: it is the process's own.
+    Part,
+}
+
+/// A communicator as this process knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comm {
+    /// How sure the identity is.
+    pub identity: CommIdentity,
+    /// NCCL's id, the hash, or the context.
+    pub comm_id: u64,
+    /// Number of ranks; 0 where this process does not know.
+    pub ranks: u32,
+    /// Zero-based index among those with this id and size.
+    pub repetition: u32,
+    /// One more than the highest rank seen in it.
+    pub ranks_seen: u32,
+    /// The user's name.
+    pub name: Symbol,
+    /// Number of hosts; 0 where not given.
+    pub nodes: u32,
+}
+
+/// One rank of a communicator: what a context stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// A place in [`tables::communicators::super::Comms::comms`].
+    pub comm: u32,
+    /// Its rank there.
+    pub rank: u32,
+    /// Which of this process's GPUs: a place in [`tables::communicators::super::Comms::gpus`].
+    pub gpu: u32,
+}

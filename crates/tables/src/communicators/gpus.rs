@@ -1,0 +1,252 @@
+//! Which of a process's communicator ranks are on one GPU, as far as the events tell: NCCL's profiler
+//! interface names no device.
+//!
+//! 1. Operations on one CUDA stream are on one GPU (handles 0, 1, 2 are CUDA's default streams, the same
+//!    number on every GPU, and say nothing).
+//! 2. The ranks of one communicator are on different GPUs. The communicator with the most ranks in the
+//!    process names the GPUs: `GPU of rank 2`.
+//! 3. Where each thread works for one rank of that communicator only, what else it calls is on that
+//!    rank's GPU.
+//!
+//! What none of these places has a GPU of its own: one too many is better than a wrong one.
+//!
+//! Where it is known which devices ranks use ([`crate::communicators::devices`]) that is so; the rules above are for
+//! the others. Devices that work and have no rank are GPUs, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::devices::Devices;
+use super::callers;
+use super::comm::{Comm, Member};
+use crate::place::{NOWHERE, index, place};
+use crate::{Tables, ThreadKey};
+
+/// A GPU of a process, called after a communicator rank that is on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The communicator: a place in [`super::Comms::comms`], or past its end where no rank is on it.
+    pub comm: u32,
+    /// The rank there.
+    pub rank: u32,
+    /// Whether the communicator is the one that all GPUs are named after, where possible.
+    pub in_largest: bool,
+    /// CUDA's number of it, where that is known.
+    pub ordinal: Option<u32>,
+}
+
+/// Sets of contexts on one GPU.
+#[derive(Debug)]
+struct Sets {
+    /// By index of the context: another one of its set, or itself.
+    next: Vec<u32>,
+    /// By index of the set's first: the communicators with a rank in it.
+    comms: Vec<BTreeSet<u32>>,
+    /// By index of the set's first: the device, where it is known.
+    ordinals: Vec<Option<u32>>,
+}
+
+impl Sets {
+    fn new(members: &[Member], devices: &Devices) -> Self {
+        Self {
+            ordinals: (0..place(members.len())).map(|context| devices.of_context(context)).collect(),
+            next: (0..place(members.len())).collect(),
+            comms: members.iter().map(|member| BTreeSet::from([member.comm])).collect(),
+        }
+    }
+
+    /// The context that stands for the set.
+    fn first(&self, mut context: u32) -> u32 {
+        while let Some(&next) = self.next.get(index(context))
+            && next != context
+        {
+            context = next;
+        }
+        context
+    }
+
+    /// The device of the set with this first, where it is known.
+    fn ordinal(&self, first: u32) -> Option<u32> {
+        self.ordinals.get(index(first)).copied().flatten()
+    }
+
+    /// Puts two sets together, unless two ranks of one communicator or two devices would meet.
+    fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.first(a), self.first(b));
+        let of = |set: u32| self.comms.get(index(set));
+        let apart = match (of(a), of(b)) {
+            (Some(one), Some(other)) => one.is_disjoint(other),
+            _ => false,
+        };
+        let devices = (self.ordinal(a), self.ordinal(b));
+        let is_one = !matches!(devices, (Some(one), Some(other)) if one != other);
+        if apart && is_one {
+            self.unite(a, b);
+        }
+    }
+
+    /// Puts the sets of two contexts together.
+    fn unite(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.first(a), self.first(b));
+        let (first, other) = (a.min(b), a.max(b));
+        if first == other {
+            return;
+        }
+        let moving = self.comms.get(index(other)).cloned().unwrap_or_default();
+        let ordinal = self.ordinal(first).or(self.ordinal(other));
+        if let Some(comms) = self.comms.get_mut(index(first)) {
+            comms.extend(moving);
+        }
+        if let Some(of_set) = self.ordinals.get_mut(index(first)) {
+            *of_set = ordinal;
+        }
+        if let Some(next) = self.next.get_mut(index(other)) {
+            *next = first;
+        }
+    }
+}
+
+/// Finds the GPUs of a process, and on which each of its members is.
+pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Member], devices: &Devices) -> Vec<Gpu> {
+    let Some(largest) = largest(comms, members) else {
+        return without_ranks(&[], devices);
+    };
+    let mut sets = Sets::new(members, devices);
+    // Ranks of one communicator, too, if somebody wants it so.
+    for contexts in devices.contexts().values() {
+        for (&a, &b) in contexts.iter().zip(contexts.iter().skip(1)) {
+            sets.unite(a, b);
+        }
+    }
+    join_by_stream(tables, members, &mut sets);
+    join_by_thread(tables, members, largest, &mut sets);
+    // The largest communicator's first, in rank order; then the others, by communicator and rank.
+    let mut order: Vec<(bool, u32, u32, u32)> = (0..)
+        .zip(&*members)
+        .map(|(context, member)| (member.comm != largest, member.comm, member.rank, context))
+        .collect();
+    order.sort_unstable();
+    let mut gpus = Vec::new();
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    for (elsewhere, comm, rank, context) in order {
+        let first = sets.first(context);
+        let number = *numbers.entry(first).or_insert_with(|| {
+            gpus.push(Gpu { comm, rank, in_largest: !elsewhere, ordinal: sets.ordinal(first) });
+            place(gpus.len().saturating_sub(1))
+        });
+        if let Some(member) = members.get_mut(index(context)) {
+            member.gpu = number;
+        }
+    }
+    let others = without_ranks(&gpus, devices);
+    gpus.extend(others);
+    gpus
+}
+
+/// Devices that work, and that no rank is known to be on.
+fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
+    let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).collect();
+    let others = devices.with_work.difference(&known);
+    let others = others.map(|&ordinal| Gpu { comm: NOWHERE, rank: 0, in_largest: false, ordinal: Some(ordinal) });
+    others.collect()
+}
+
+/// The communicator with the most ranks in this process, then in all; the first of equals.
+fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
+    let mut here = vec![0_u32; comms.len()];
+    for member in members {
+        if let Some(count) = here.get_mut(index(member.comm)) {
+            *count += 1;
+        }
+    }
+    let sizes = (0..).zip(comms).zip(here);
+    let sizes = sizes.map(|((at, comm), here)| (here, comm.ranks, std::cmp::Reverse(at)));
+    sizes.max().map(|(_, _, at)| at.0)
+}
+
+/// The highest handle that CUDA gives a special meaning: 0, `cudaStreamLegacy`, `cudaStreamPerThread`.
+const LAST_SPECIAL_STREAM: u64 = 2;
+
+/// The streams that calls and launches named, with their communicators.
+fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
+    let calls = tables.events.coll_apis.iter();
+    let calls = calls.map(|call| (call.fields.stream, call.context));
+    let messages = tables.events.p2p_apis.iter();
+    let messages = messages.map(|call| (call.fields.stream, call.context));
+    let launches = tables.events.kernel_launches.iter();
+    let launches = launches.map(|launch| (launch.fields.stream, launch.context));
+    let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+    let mut last = None;
+    for (stream, context) in calls.chain(messages).chain(launches) {
+        // Almost always the same as before.
+        if stream <= LAST_SPECIAL_STREAM || last == Some((stream, context)) {
+            continue;
+        }
+        last = Some((stream, context));
+        if let Some(context) = context.at() {
+            users.entry(stream).or_default().insert(context);
+        }
+    }
+    users
+}
+
+fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
+    let users = streams(tables);
+    for contexts in users.values() {
+        let comms = contexts.iter().filter_map(|&at| members.get(index(at))).map(|member| member.comm);
+        // Two ranks of one communicator: the handle was given again, to a stream of another GPU.
+        if comms.collect::<BTreeSet<u32>>().len() < contexts.len() {
+            continue;
+        }
+        for (&a, &b) in contexts.iter().zip(contexts.iter().skip(1)) {
+            sets.join(a, b);
+        }
+    }
+}
+
+/// The threads of the application that work with each context, by index of the context.
+fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
+    let mut threads: Vec<BTreeSet<ThreadKey>> = vec![BTreeSet::new(); tables.contexts.len()];
+    let mut add = |context: Option<u32>, thread: u32| {
+        let threads = context.and_then(|at| threads.get_mut(index(at)));
+        if let (Some(threads), Some(thread)) = (threads, tables.threads.get(index(thread))) {
+            threads.insert(thread.key());
+        }
+    };
+    // Not finalize: the last rank's thread does it for all.
+    for call in tables.comm_calls.iter().filter(|call| call.is_init) {
+        add(Some(call.context), call.thread);
+    }
+    // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
+    let mut callers = callers::of_calls(tables);
+    callers.extend(callers::of_launches(tables));
+    if callers.is_empty() {
+        callers = callers::of_operations(tables);
+    }
+    callers.into_iter().for_each(|(context, thread)| add(context.at(), thread));
+    threads
+}
+
+fn join_by_thread(tables: &Tables, members: &[Member], largest: u32, sets: &mut Sets) {
+    let threads = threads(tables);
+    let mut works_for: BTreeMap<ThreadKey, u32> = BTreeMap::new();
+    for ((context, member), threads) in (0..).zip(members).zip(&threads) {
+        if member.comm != largest {
+            continue;
+        }
+        for &thread in threads {
+            if works_for.insert(thread, context).is_some() {
+                // A thread that works for several ranks says nothing about any.
+                return;
+            }
+        }
+    }
+    for ((context, member), threads) in (0..).zip(members).zip(&threads) {
+        let mut ranks = threads.iter().filter_map(|thread| works_for.get(thread));
+        if let Some(&rank) = ranks.next()
+            && ranks.all(|&other| other == rank)
+            && member.comm != largest
+        {
+            sets.join(rank, context);
+        }
+    }
+}

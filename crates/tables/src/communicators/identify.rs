@@ -1,0 +1,150 @@
+//! Finds the communicators of a process and its ranks in them.
+
+use std::collections::BTreeMap;
+
+use super::comm::{Comm, CommIdentity, Member};
+use super::devices::Devices;
+use super::gpus::{Gpu, place_members};
+use crate::place::{index, place};
+use crate::{Context, Head, Tables};
+use journal::format::record::Symbol;
+
+/// The communicators of a process.
+#[derive(Debug, Default)]
+pub struct Comms {
+    /// In order of first creation.
+    pub comms: Vec<Comm>,
+    /// By index of the context.
+    pub members: Vec<Member>,
+    /// The GPUs of the process, as far as can be told.
+    pub gpus: Vec<Gpu>,
+}
+
+/// What the operations of one context tell about it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hints {
+    hash: u64,
+    rank: Option<u32>,
+    /// The order of the operation that told the rank: the last one counts.
+    order: u32,
+    highest: u32,
+}
+
+impl Hints {
+    fn take_operation(&mut self, event: &Head, rank: i32, hash: u64) {
+        if self.hash == 0 {
+            self.hash = hash;
+        }
+        let rank = u32::try_from(rank).ok();
+        if self.rank.is_none() || event.order > self.order {
+            self.rank = rank.or(self.rank);
+            self.order = event.order;
+        }
+        self.see(rank);
+    }
+
+    /// There is this rank.
+    fn see(&mut self, rank: Option<u32>) {
+        self.highest = self.highest.max(rank.unwrap_or(0));
+    }
+}
+
+/// Id, number of ranks and rank, where `init` said them.
+fn given(context: &Context) -> Option<(u64, u32, u32)> {
+    let said = &context.comm;
+    let ranks = u32::try_from(said.ranks).ok()?;
+    let rank = u32::try_from(said.rank).ok().filter(|&rank| rank < ranks)?;
+    (said.comm_id != 0).then_some((said.comm_id, ranks, rank))
+}
+
+fn hints(tables: &Tables) -> Vec<Hints> {
+    let mut hints = vec![Hints::default(); tables.contexts.len()];
+    if tables.contexts.iter().all(|context| given(context).is_some()) {
+        return hints;
+    }
+    for coll in &tables.events.colls {
+        if let Some(hint) = coll.context_at().and_then(|at| hints.get_mut(index(at))) {
+            hint.take_operation(coll, coll.rank, coll.fields.comm_hash);
+        }
+    }
+    for p2p in &tables.events.p2ps {
+        if let Some(hint) = p2p.context_at().and_then(|at| hints.get_mut(index(at))) {
+            hint.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
+            hint.see(u32::try_from(p2p.fields.peer).ok());
+        }
+    }
+    for op in &tables.events.proxy_ops {
+        let context = op.context_at().filter(|_| !tables.is_foreign(op));
+        if let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) {
+            let rank = u32::try_from(op.rank).ok();
+            // It is wrong in some releases; a collective's never.
+            hint.rank = hint.rank.or(rank);
+            hint.see(rank);
+            hint.see(u32::try_from(op.fields.peer).ok());
+        }
+    }
+    hints
+}
+
+impl Comms {
+    /// Identifies the communicators of a process.
+    #[must_use]
+    pub fn of(tables: &Tables, devices: &Devices) -> Self {
+        let mut comms = Self::default();
+        let mut known: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
+        let mut repetitions: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
+        let hints = hints(tables);
+        for (context, hint) in tables.contexts.iter().zip(&hints) {
+            let said = &context.comm;
+            let (identity, comm_id, ranks, rank) = match (given(context), hint.rank) {
+                (Some((comm_id, ranks, rank)), _) => (CommIdentity::Id, comm_id, ranks, rank),
+                (_, Some(rank)) if hint.hash != 0 => (CommIdentity::Hash, hint.hash, 0, rank),
+                (_, rank) => (CommIdentity::Part, context.id, 0, rank.unwrap_or(0)),
+            };
+            let repetition =
+                repetitions.entry((identity, comm_id, ranks, rank)).and_modify(|next| *next += 1).or_insert(0);
+            let key = (identity, comm_id, ranks, *repetition);
+            let comm = *known.entry(key).or_insert_with(|| {
+                comms.comms.push(Comm {
+                    identity,
+                    comm_id,
+                    ranks,
+                    repetition: *repetition,
+                    ranks_seen: 0,
+                    name: said.name,
+                    nodes: u32::try_from(said.nodes).unwrap_or(0),
+                });
+                place(comms.comms.len().saturating_sub(1))
+            });
+            if let Some(entry) = comms.comms.get_mut(index(comm)) {
+                let highest = rank.max(if ranks == 0 { hint.highest } else { 0 });
+                entry.ranks_seen = entry.ranks_seen.max(highest.saturating_add(1));
+                if entry.name == Symbol::NONE {
+                    entry.name = said.name;
+                }
+            }
+            comms.members.push(Member { comm, rank, gpu: 0 });
+        }
+        comms.gpus = place_members(tables, &comms.comms, &mut comms.members, devices);
+        comms
+    }
+
+    /// The member that a context stands for.
+    #[must_use]
+    pub fn member(&self, context: u32) -> Option<&Member> {
+        self.members.get(index(context))
+    }
+
+    /// The GPU with this ordinal: a place in [`Self::gpus`].
+    #[must_use]
+    pub fn gpu(&self, ordinal: u32) -> Option<u32> {
+        let mut gpus = self.gpus.iter();
+        gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(place)
+    }
+
+    /// The communicator of a member.
+    #[must_use]
+    pub fn comm(&self, member: &Member) -> Option<&Comm> {
+        self.comms.get(index(member.comm))
+    }
+}

@@ -1,0 +1,183 @@
+//! What a row of a table holds.
+
+use std::ops::Deref;
+
+use super::contexts::ContextName;
+use super::states::States;
+use clocks::ticks::ClockReader;
+use nccl_events::{Kind, state};
+
+/// The stop of an event that has not stopped.
+const OPEN: u64 = u64::MAX;
+
+/// What the events of all kinds have.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// The event's id.
+    pub id: u64,
+    /// The parent's handle as NCCL passed it; 0 for none.
+    pub parent: u64,
+    /// When it started.
+    pub start: u64,
+    stop: u64,
+    /// Its number among the starts of the process, in the order of the journal. Breaks ties.
+    pub order: u32,
+    /// See [`super::Tables::context_of`].
+    pub context: ContextName,
+    /// The thread that started it: an index in [`super::Tables::threads`].
+    pub thread: u32,
+    /// Bit n: state n was seen.
+    pub states_seen: u32,
+}
+
+impl Head {
+    /// An event that just started.
+    pub(super) const fn new(
+        (id, parent): (u64, u64),
+        start: u64,
+        order: u32,
+        context: ContextName,
+        thread: u32,
+    ) -> Self {
+        Self { id, parent, start, stop: OPEN, order, context, thread, states_seen: 0 }
+    }
+
+    /// When it stopped, if it did.
+    #[must_use]
+    #[inline]
+    pub const fn stop(&self) -> Option<u64> {
+        if self.stop == OPEN { None } else { Some(self.stop) }
+    }
+
+    /// Notes a stop; gives whether it is the first one. The earliest counts: NCCL 2.28–2.32 stops stale handles of API
+    /// events again, later.
+    pub(super) fn stop_at(&mut self, ticks: u64) -> bool {
+        let is_first = self.stop == OPEN;
+        // Two processors' ticks may differ by a few cycles: no event ends before it starts.
+        self.stop = self.stop.min(ticks.max(self.start));
+        is_first
+    }
+
+    /// The index of its context in [`super::Tables::contexts`], if that is of this process.
+    #[must_use]
+    #[inline]
+    pub const fn context_at(&self) -> Option<u32> {
+        self.context.at()
+    }
+
+    /// Whether NCCL reported this state.
+    #[must_use]
+    #[inline]
+    pub const fn saw(&self, state: u32) -> bool {
+        state < 32 && self.states_seen & (1 << state) != 0
+    }
+
+    fn convert(&mut self, clock: &mut ClockReader<'_>) {
+        self.start = clock.nanoseconds(self.start);
+        if self.stop != OPEN {
+            self.stop = clock.nanoseconds(self.stop);
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<F: Fields> {
+    pub(super) head: Head,
+    /// The descriptor's rank; the context's counts where it has one.
+    pub rank: i32,
+    /// What the descriptor says of this kind.
+    pub fields: F,
+    pub(super) states: F::States,
+}
+
+impl<F: Fields> Deref for Event<F> {
+    type Target = Head;
+
+    #[inline]
+    fn deref(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl<F: Fields> Event<F> {
+    /// What the events of all kinds have.
+    #[must_use]
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// When it first entered a state.
+    #[must_use]
+    #[inline]
+    pub fn state_time(&self, number: u32) -> Option<u64> {
+        let place = F::STATES.iter().position(|&known| known == number)?;
+        self.saw(number).then(|| self.states.time(place))?
+    }
+
+    /// The states of its kind that it entered, with the first time of each, by time.
+    pub fn states(&self) -> impl Iterator<Item = (u32, u64)> {
+        let mut states = [(u64::MAX, 0); MOST_STATES];
+        let mut count = 0;
+        for (place, &number) in F::STATES.iter().enumerate() {
+            let time = self.states.time(place).filter(|_| self.saw(number));
+            if let (Some(time), Some(free)) = (time, states.get_mut(count)) {
+                *free = (time, number);
+                count += 1;
+            }
+        }
+        if let Some(seen) = states.get_mut(..count) {
+            // Almost always: states come in their order.
+            if !seen.is_sorted_by_key(|&(time, _)| time) {
+                seen.sort_by_key(|&(time, _)| time);
+            }
+        }
+        states.into_iter().take(count).map(|(time, number)| (number, time))
+    }
+
+    /// The one number that its states told: bytes (proxy), operations taken (proxy control) or the GPU's time of the
+    /// stop (kernel channel and phase); 0 for none.
+    #[must_use]
+    #[inline]
+    pub fn told(&self) -> u64 {
+        self.states.value()
+    }
+
+    /// Notes a state; gives whether it is the first of its number. Under back-pressure state 20 comes thousands of
+    /// times for one step: the first one counts.
+    #[inline]
+    pub(super) fn enter(&mut self, number: u32, ticks: u64, value: impl FnOnce(u64) -> u64) -> bool {
+        self.states.set_value(value);
+        let is_first = !self.saw(number);
+        if is_first {
+            if number <= state::LAST {
+                self.head.states_seen |= 1 << number;
+            }
+            if let Some(place) = F::STATES.iter().position(|&known| known == number) {
+                self.states.set_time(place, ticks);
+            }
+        }
+        is_first
+    }
+
+    /// Turns ticks into nanoseconds.
+    #[inline]
+    pub(super) fn convert(&mut self, clock: &mut ClockReader<'_>) {
+        self.head.convert(clock);
+        self.states.convert(clock);
+    }
+}
+
+/// The most states that a kind has.
+const MOST_STATES: usize = 9;
+
+/// The fields of a kind.
+pub trait Fields: Copy + 'static {
+    /// The kind.
+    const KIND: Kind;
+    /// Its states of which the times are kept. The n-th one has the n-th time, modulo the number of times: those that
+    /// exclude each other share one.
+    const STATES: &'static [u32];
+    /// Their times.
+    type States: States;
+}

@@ -1,0 +1,75 @@
+//! What the tables know once all is read: where contexts are, and what has no stop or no parent.
+
+use super::contexts::ContextName;
+use super::ids::Ids;
+use super::kinds::EventRow;
+use super::place::{NOWHERE, index, place};
+use super::{Tables, context_key, event_key};
+use clocks::ticks::HostClock;
+use journal::reader::Removed;
+
+impl Tables {
+    /// Notes the row of an event id unless it has one; gives whether it had none.
+    #[inline]
+    pub(super) fn note_event(&mut self, id: u64, row: EventRow) -> bool {
+        let events = &self.events;
+        let is_of = |row| events.head(row).is_some_and(|head| head.id == id);
+        self.ids.insert_new(id, event_key(id), row, is_of)
+    }
+
+    /// Notes the index of a context's id, in place of the one it had.
+    pub(super) fn note_context(&mut self, id: u64, at: u32) {
+        let contexts = &self.contexts;
+        let is_of = |at: u32| contexts.get(index(at)).is_some_and(|one| one.id == id);
+        self.context_ids.put(id, context_key(id), at, is_of);
+    }
+
+    /// Orders the communicator ranks by context id, which counts up in order of creation.
+    pub(super) fn sort_contexts(&mut self) {
+        let mut order: Vec<u32> = (0..place(self.contexts.len())).collect();
+        order.sort_by_key(|&at| self.contexts.get(index(at)).map(|context| context.id));
+        let mut moved = vec![NOWHERE; order.len()];
+        for (now, &before) in order.iter().enumerate() {
+            if let Some(slot) = moved.get_mut(index(before)) {
+                *slot = place(now);
+            }
+        }
+        let to_now = |at: u32| moved.get(index(at)).copied().unwrap_or(NOWHERE);
+        self.contexts.sort_by_key(|context| context.id);
+        for call in &mut self.comm_calls {
+            call.context = to_now(call.context);
+        }
+        self.context_ids = Ids::default();
+        for at in 0..place(self.contexts.len()) {
+            let id = self.contexts.get(index(at)).map_or(0, |one| one.id);
+            self.note_context(id, at);
+        }
+    }
+
+    /// Says of each event where its context is, and turns its times into nanoseconds where there is a clock: going
+    /// through all events once more would cost as much.
+    pub(super) fn name_contexts(&mut self, clock: Option<&HostClock>) {
+        let ids = self.named.ids().iter();
+        let places: Vec<Option<ContextName>> =
+            ids.map(|&id| self.find_context(id).map(ContextName::of_place)).collect();
+        let name = |name: ContextName| {
+            let number = name.number();
+            let known = number.and_then(|number| places.get(index(number)).copied());
+            known.flatten().unwrap_or(name)
+        };
+        self.events.name_contexts(name, clock.map(HostClock::reader));
+    }
+
+    /// Counts events without a stop, and those whose parent is not there.
+    pub(super) fn count_open(&mut self, removed: &Removed, process_tag: u16) {
+        let mut counts = std::mem::take(&mut self.counts);
+        self.events.each_head(|kind, head| {
+            let counts = counts.kind_mut(kind);
+            counts.unfinished += u64::from(head.stop().is_none());
+            let is_orphan =
+                head.parent != 0 && self.find(head.parent).is_none() && !removed.has(head.parent, process_tag);
+            counts.orphan += u64::from(is_orphan);
+        });
+        self.counts = counts;
+    }
+}

@@ -1,0 +1,199 @@
+//! Places by id. Ids count up in their slot, so a place is found by slot and number, without hashing.
+//!
+//! ```text
+//!   id = tag | slot | number        slots: 0 ─ [ place of 1, place of 2, … ]
+//!                                          1 ─ [ … ]
+//! ```
+//!
+//! Journals may be damaged and ids of other processes come in: what a place is of is for the caller to compare, and
+//! what does not lie densely, or has its place taken, is in a map.
+
+use std::collections::HashMap;
+
+/// Numbers that a slot may skip, for each that it has: bounds the memory that a damaged id can ask for.
+const SKIPPED: usize = 4;
+/// As many it may skip anyway.
+const SKIPPED_AT_LEAST: usize = 4096;
+
+/// The places of one slot.
+#[derive(Debug)]
+struct Slot<T> {
+    /// The number of the first place: a window does not begin with 1.
+    first: u64,
+    /// By number from there.
+    places: Vec<Option<T>>,
+    used: usize,
+}
+
+/// Which slot, and the number there.
+pub(crate) type Key = (u16, u64);
+
+/// Places by id.
+#[derive(Debug)]
+pub(crate) struct Ids<T> {
+    slots: Vec<Slot<T>>,
+    others: HashMap<u64, T>,
+}
+
+impl<T> Default for Ids<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), others: HashMap::new() }
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { first: 0, places: Vec::new(), used: 0 }
+    }
+}
+
+impl<T: Copy> Slot<T> {
+    fn offset(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    #[inline]
+    fn get(&self, number: u64) -> Option<T> {
+        *self.places.get(self.offset(number)?)?
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let offset = self.offset(number)?;
+        self.places.get_mut(offset)?.as_mut()
+    }
+
+    /// Puts in the number after the last one; gives whether it is that.
+    #[inline]
+    fn push(&mut self, number: u64, at: T) -> bool {
+        let is_next = self.used > 0 && self.offset(number) == Some(self.places.len());
+        if is_next {
+            self.places.push(Some(at));
+            self.used += 1;
+        }
+        is_next
+    }
+
+    /// Whether there was room for it.
+    fn insert(&mut self, number: u64, at: T) -> bool {
+        if self.used == 0 {
+            self.first = number;
+        }
+        let Some(offset) = self.offset(number) else {
+            return false;
+        };
+        if offset >= self.places.len() {
+            if offset > SKIPPED * self.used + SKIPPED_AT_LEAST {
+                return false;
+            }
+            self.places.resize(offset + 1, None);
+        }
+        match self.places.get_mut(offset) {
+            Some(free) if free.is_none() => {
+                *free = Some(at);
+                self.used += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<T: Copy> Ids<T> {
+    /// The place of an id. `is_of` says whether what is at a place has this id.
+    #[inline]
+    pub(crate) fn get(&self, id: u64, key: Key, is_of: impl Fn(T) -> bool) -> Option<T> {
+        let slot = self.slots.get(usize::from(key.0));
+        match slot.and_then(|slot| slot.get(key.1)) {
+            Some(at) if is_of(at) => Some(at),
+            _ if self.others.is_empty() => None,
+            _ => self.others.get(&id).copied(),
+        }
+    }
+
+    /// Notes the place of an id, in place of the one it has. `is_of` as for [`Self::get`].
+    pub(crate) fn put(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) {
+        let slot = self.slots.get_mut(usize::from(key.0));
+        match slot.and_then(|slot| slot.get_mut(key.1)) {
+            Some(known) if is_of(*known) => *known = at,
+            _ => self.insert(id, key, at),
+        }
+    }
+
+    /// Notes the place of an id unless it has one; gives whether it had none. `is_of` as for [`Self::get`].
+    #[inline]
+    pub(crate) fn insert_new(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) -> bool {
+        let slot = self.slots.get_mut(usize::from(key.0));
+        // Nearly always: ids count up.
+        if self.others.is_empty() && slot.is_some_and(|slot| slot.push(key.1, at)) {
+            return true;
+        }
+        let is_new = self.get(id, key, is_of).is_none();
+        if is_new {
+            self.insert(id, key, at);
+        }
+        is_new
+    }
+
+    /// Notes the place of an id that has none yet.
+    fn insert(&mut self, id: u64, key: Key, at: T) {
+        let slot = usize::from(key.0);
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, Slot::default);
+        }
+        let is_placed = self.slots.get_mut(slot).is_some_and(|slot| slot.insert(key.1, at));
+        if !is_placed {
+            self.others.insert(id, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::index;
+    use proptest::prelude::*;
+
+    /// Ids as a map has them.
+    fn check(ids: &[(u16, u64, u16)]) {
+        let all: Vec<u64> =
+            ids.iter().map(|&(slot, number, tag)| u64::from(tag) << 48 | u64::from(slot) << 36 | number).collect();
+        let key = |id: u64| {
+            let slot = u16::try_from(id >> 36 & 0xfff).expect("12 bits");
+            (slot, id & 0xf_ffff_ffff)
+        };
+        let mut expected: HashMap<u64, u32> = HashMap::new();
+        let mut found = Ids::<u32>::default();
+        let is_of = |id: u64| {
+            let all = &all;
+            move |at: u32| all.get(index(at)) == Some(&id)
+        };
+        for (at, &id) in (0..).zip(&all) {
+            assert_eq!(found.get(id, key(id), is_of(id)), expected.get(&id).copied());
+            let is_new = found.insert_new(id, key(id), at, is_of(id));
+            assert_eq!(is_new, !expected.contains_key(&id));
+            expected.entry(id).or_insert(at);
+        }
+        for &id in &all {
+            assert_eq!(found.get(id, key(id), is_of(id)), expected.get(&id).copied());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_id_has_its_place(
+            ids in proptest::collection::vec((0_u16..3, prop_oneof![0_u64..40, 0_u64..1 << 36], 1_u16..3), 0..80)
+        ) {
+            check(&ids);
+        }
+    }
+
+    #[test]
+    fn a_number_far_off_costs_no_memory() {
+        let mut ids = Ids::<u32>::default();
+        ids.insert(1, (0, 1), 0);
+        ids.insert(2, (0, 1 << 35), 1);
+        assert!(ids.slots.iter().all(|slot| slot.places.len() < 10));
+        assert_eq!(ids.get(2, (0, 1 << 35), |at| at == 1), Some(1));
+        assert_eq!(ids.get(3, (0, 1 << 34), |_| true), None);
+    }
+}

@@ -1,0 +1,344 @@
+//! The journal of one process as tables: one for each kind of event, one row for each event.
+//!
+//! A row holds start, stop, parent, context and thread, the descriptor's fields and the times of the kind's states. A
+//! [`Row`] names one; ids lead to rows.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::print_stdout,
+        clippy::print_stderr
+    )
+)]
+
+pub mod builder;
+pub mod communicators;
+mod contexts;
+pub mod counts;
+mod event;
+mod finish;
+mod ids;
+mod kinds;
+mod operation;
+pub mod place;
+mod row;
+mod states;
+pub mod switches;
+
+pub use self::contexts::ContextName;
+pub use self::event::{Event, Fields, Head};
+pub use self::kinds::{EventRow, Events, InTable};
+pub use self::operation::{Operation, OperationRow};
+pub use self::row::Row;
+
+use std::ops::Index;
+
+use self::contexts::Named;
+use self::counts::Counts;
+use self::ids::{Ids, Key};
+use self::place::{index, place};
+use self::switches::{Cut, SwitchAt};
+use clocks::ticks::{ClockReader, HostClock};
+use journal::clock::ClockPair;
+use journal::format::record::{CommRecord, Symbol};
+use journal::reader::Removed;
+use nccl_events::Body;
+use nccl_events::event as fields;
+use nccl_events::gpu::GpuRecord;
+use nccl_events::id::{ContextId, EventId};
+
+pub use nccl_events::event::{
+    CeBatch, CeSync, Group, GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep, Unknown,
+};
+/// The fields of a collective.
+pub type Coll = fields::Coll<Symbol>;
+/// The fields of a send or receive.
+pub type P2p = fields::P2p<Symbol>;
+/// The fields of a call of a collective.
+pub type CollApi = fields::CollApi<Symbol>;
+/// The fields of a call of a send or receive.
+pub type P2pApi = fields::P2pApi<Symbol>;
+/// The fields of a collective by copy engines.
+pub type CeColl = fields::CeColl<Symbol>;
+/// The fields of a phase of a kernel.
+pub type KernelPhase = fields::KernelPhase<Symbol>;
+
+/// A record about GPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuAt {
+    /// When it was written, or what [`GpuRecord`] says.
+    pub time: u64,
+    /// What [`GpuRecord`] says; 0 for none.
+    pub id: u64,
+    /// What it says.
+    pub record: GpuRecord<Symbol>,
+}
+
+/// A thread that recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The slot it wrote in.
+    pub slot: u16,
+    /// The system's thread id; 0 if the journal does not say.
+    pub thread_id: u32,
+    /// Its name when it began.
+    pub name: String,
+}
+
+/// What tells one thread from another: its id, or the slot where the journal does not say.
+pub type ThreadKey = (u32, Option<u16>);
+
+impl Thread {
+    /// What tells it from others: a thread may have written in several slots.
+    #[must_use]
+    pub fn key(&self) -> ThreadKey {
+        let slot = (self.thread_id == 0).then_some(self.slot);
+        (self.thread_id, slot)
+    }
+}
+
+/// A call of `init` or `finalize`.
+#[derive(Clone, Copy, Debug)]
+pub struct CommCall {
+    /// An index in [`Tables::contexts`], or [`NOWHERE`](place::NOWHERE).
+    pub context: u32,
+    /// Whether it is `init`.
+    pub is_init: bool,
+    /// The calling thread: an index in [`Tables::threads`].
+    pub thread: u32,
+    /// When it was called.
+    pub start: u64,
+    /// When it returned.
+    pub end: u64,
+}
+
+/// A communicator rank of this process.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Its id.
+    pub id: u64,
+    /// What `init` said.
+    pub comm: CommRecord,
+}
+
+/// Everything one process recorded.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// The id of the process, as it saw it itself; 0 if the journal does not say.
+    pub process_id: u32,
+    /// The events, by kind. In each table they are in the order of the journal: slot by slot, in time within a slot.
+    pub events: Events,
+    /// The threads.
+    pub threads: Vec<Thread>,
+    /// The communicator ranks, in order of creation.
+    pub contexts: Vec<Context>,
+    /// The calls that made and ended them.
+    pub comm_calls: Vec<CommCall>,
+    /// The clock pairs, by ticks.
+    pub clock_pairs: Vec<ClockPair>,
+    /// How many of what.
+    pub counts: Counts,
+    /// The first and last time seen in any record; (0, 0) without records.
+    pub span: (u64, u64),
+    /// The tag in the ids that this process made; 0 where it is not known.
+    pub process_tag: u16,
+    /// What is gone because only a window was kept.
+    pub removed: Removed,
+    /// What was switched, in order.
+    pub switches: Vec<SwitchAt>,
+    /// What was found out about GPUs, in the order of the journal.
+    pub gpu: Vec<GpuAt>,
+    ids: Ids<EventRow>,
+    context_ids: Ids<u32>,
+    named: Named,
+}
+
+impl Tables {
+    /// The row of the event with this id.
+    #[must_use]
+    #[inline]
+    pub fn find(&self, id: u64) -> Option<EventRow> {
+        let is_of = |row| self.events.head(row).is_some_and(|head| head.id == id);
+        self.ids.get(id, event_key(id), is_of)
+    }
+
+    /// The same for one that is to be of the kind with the fields `F`.
+    #[must_use]
+    #[inline]
+    pub fn find_as<F: InTable>(&self, id: u64) -> Option<Row<F>> {
+        self.find(id)?.as_row()
+    }
+
+    /// The event with this id, if it is of the kind with the fields `F`.
+    #[must_use]
+    #[inline]
+    pub fn get<F: InTable>(&self, id: u64) -> Option<&Event<F>> {
+        Some(&self[self.find_as(id)?])
+    }
+
+    /// What the event with this id has that all have.
+    #[must_use]
+    pub fn head_of(&self, id: u64) -> Option<&Head> {
+        self.head(self.find(id)?)
+    }
+
+    /// What the event of a row has that all have.
+    #[must_use]
+    #[inline]
+    pub fn head(&self, row: EventRow) -> Option<&Head> {
+        self.events.head(row)
+    }
+
+    /// The fields of the event of a row.
+    #[must_use]
+    pub fn body(&self, row: EventRow) -> Option<Body<Symbol>> {
+        self.events.body(row)
+    }
+
+    /// The events of a kind with their rows, in the order of the journal.
+    #[inline]
+    pub fn rows<F: InTable>(&self) -> impl Iterator<Item = (Row<F>, &Event<F>)> {
+        let events = F::table(&self.events).iter().enumerate();
+        events.filter_map(|(at, event)| Some((Row::new(at)?, event)))
+    }
+
+    /// The context of an event as NCCL passed it.
+    #[must_use]
+    pub fn context_of(&self, event: &Head) -> u64 {
+        match event.context.number() {
+            Some(number) => self.named.id(number),
+            None => {
+                let context = event.context_at();
+                let context = context.and_then(|at| self.contexts.get(index(at)));
+                context.map_or(0, |context| context.id)
+            }
+        }
+    }
+
+    /// The index of the communicator rank with this context id.
+    #[must_use]
+    pub fn find_context(&self, id: u64) -> Option<u32> {
+        let is_of = |at: u32| self.contexts.get(index(at)).is_some_and(|one| one.id == id);
+        self.context_ids.get(id, context_key(id), is_of)
+    }
+
+    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their places
+    /// in the order say nothing.
+    #[must_use]
+    pub fn cut(&self, context: u32) -> Cut {
+        let context = self.contexts.get(index(context));
+        let context = context.map_or(0, |context| context.id);
+        Cut::of(&self.switches, &self.removed, context)
+    }
+
+    /// Whether an event is of a communicator of another process (PXN): its context is none of ours.
+    #[must_use]
+    pub fn is_of_foreign_context(&self, event: &Head) -> bool {
+        event.context_at().is_none() && !self.is_own_context(self.context_of(event))
+    }
+
+    /// Whether a proxy operation is work for a communicator of another process (PXN): its context is none of ours, or
+    /// it names another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
+    #[must_use]
+    pub fn is_foreign(&self, op: &Event<ProxyOp>) -> bool {
+        self.names_another_process(op) || self.is_of_foreign_context(op)
+    }
+
+    /// Whether an event id is one of another process.
+    #[must_use]
+    pub fn is_of_another_process(&self, id: u64) -> bool {
+        let tag = EventId::from_raw(id).tag();
+        tag != 0 && self.process_tag != 0 && tag != self.process_tag
+    }
+
+    /// Whether NCCL says of a proxy operation that it is another process's.
+    #[must_use]
+    pub fn names_another_process(&self, op: &Event<ProxyOp>) -> bool {
+        let origin = u32::try_from(op.fields.pid).unwrap_or(0);
+        origin != 0 && self.process_id != 0 && origin != self.process_id
+    }
+
+    /// Whether this process handed out this context, whatever became of the record of it.
+    #[must_use]
+    pub fn is_own_context(&self, id: u64) -> bool {
+        let id = ContextId::from_raw(id);
+        id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
+    }
+
+    /// Whether the communicator rank at an index was ended by `finalize`.
+    #[must_use]
+    pub fn is_finalized(&self, context: u32) -> bool {
+        let mut calls = self.comm_calls.iter();
+        calls.any(|call| !call.is_init && call.context == context)
+    }
+
+    /// When a communicator rank began: when its `init` returned, where that is recorded.
+    #[must_use]
+    pub fn began(&self, context: u32) -> Option<u64> {
+        let mut calls = self.comm_calls.iter();
+        let init = calls.find(|call| call.is_init && call.context == context);
+        init.map(|call| call.end)
+    }
+
+    /// The first index of a thread, which may have written in several slots.
+    #[must_use]
+    pub fn first_place_of_thread(&self, thread: u32) -> u32 {
+        let key = self.threads.get(index(thread)).map(Thread::key);
+        let first = self.threads.iter().position(|one| Some(one.key()) == key);
+        first.map_or(thread, place)
+    }
+
+    /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.
+    pub fn to_nanoseconds(&mut self, clock: &HostClock) {
+        let mut clock = clock.reader();
+        self.events.convert(&mut clock);
+        self.rest_to_nanoseconds(&mut clock);
+    }
+
+    /// The same of all but events.
+    fn rest_to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
+        for call in &mut self.comm_calls {
+            call.start = clock.nanoseconds(call.start);
+            call.end = clock.nanoseconds(call.end);
+        }
+        for switch in &mut self.switches {
+            switch.time = clock.nanoseconds(switch.time);
+        }
+        for at in &mut self.gpu {
+            if let GpuRecord::Clock(sample) = &mut at.record {
+                let until = at.time.saturating_add(sample.uncertainty_ticks);
+                let length = clock.nanoseconds(until) - clock.nanoseconds(at.time);
+                sample.uncertainty_ticks = length;
+            }
+            at.time = clock.nanoseconds(at.time);
+        }
+        self.span = (clock.nanoseconds(self.span.0), clock.nanoseconds(self.span.1));
+    }
+}
+
+impl<F: InTable> Index<Row<F>> for Tables {
+    type Output = Event<F>;
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "only a table makes rows, of what it has, and tables only grow")]
+    fn index(&self, row: Row<F>) -> &Event<F> {
+        &F::table(&self.events)[row.index()]
+    }
+}
+
+/// Where an event id goes in [`Ids`].
+const fn event_key(id: u64) -> Key {
+    let id = EventId::from_raw(id);
+    (id.slot(), id.sequence())
+}
+
+/// The same of a context's.
+const fn context_key(id: u64) -> Key {
+    let id = ContextId::from_raw(id);
+    (id.slot(), id.sequence())
+}

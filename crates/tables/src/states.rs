@@ -1,0 +1,104 @@
+//! What states told of an event.
+
+use clocks::ticks::ClockReader;
+
+/// The time of a state that was not seen.
+const UNSEEN: u64 = u64::MAX;
+
+/// The times of an event's states, and the one number that they told.
+pub trait States: Clone + Copy + Default + std::fmt::Debug {
+    /// When the state at a place was entered.
+    fn time(&self, place: usize) -> Option<u64>;
+    /// Notes when it was.
+    fn set_time(&mut self, place: usize, time: u64);
+    /// The number.
+    fn value(&self) -> u64;
+    /// Changes it.
+    fn set_value(&mut self, change: impl FnOnce(u64) -> u64);
+    /// The last of the times.
+    fn last(&self) -> Option<u64>;
+    /// Turns ticks into nanoseconds.
+    fn convert(&mut self, clock: &mut ClockReader<'_>);
+}
+
+/// Of a kind of which no state is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoStates;
+
+impl States for NoStates {
+    #[inline]
+    fn time(&self, _place: usize) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn set_time(&mut self, _place: usize, _time: u64) {}
+
+    #[inline]
+    fn value(&self) -> u64 {
+        0
+    }
+
+    #[inline]
+    fn set_value(&mut self, _change: impl FnOnce(u64) -> u64) {}
+
+    fn last(&self) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn convert(&mut self, _clock: &mut ClockReader<'_>) {}
+}
+
+/// The times of `N` states at a time, and a number.
+#[derive(Clone, Copy, Debug)]
+pub struct StateTimes<const N: usize> {
+    times: [u64; N],
+    value: u64,
+}
+
+impl<const N: usize> Default for StateTimes<N> {
+    #[inline]
+    fn default() -> Self {
+        Self { times: [UNSEEN; N], value: 0 }
+    }
+}
+
+impl<const N: usize> States for StateTimes<N> {
+    #[inline]
+    fn time(&self, place: usize) -> Option<u64> {
+        let time = self.times.get(place % N).copied();
+        time.filter(|&time| time != UNSEEN)
+    }
+
+    #[inline]
+    fn set_time(&mut self, place: usize, time: u64) {
+        if let Some(unseen) = self.times.get_mut(place % N)
+            && *unseen == UNSEEN
+        {
+            *unseen = time;
+        }
+    }
+
+    #[inline]
+    fn value(&self) -> u64 {
+        self.value
+    }
+
+    #[inline]
+    fn set_value(&mut self, change: impl FnOnce(u64) -> u64) {
+        self.value = change(self.value);
+    }
+
+    fn last(&self) -> Option<u64> {
+        let seen = self.times.iter().filter(|&&time| time != UNSEEN);
+        seen.max().copied()
+    }
+
+    #[inline]
+    fn convert(&mut self, clock: &mut ClockReader<'_>) {
+        for time in self.times.iter_mut().filter(|time| **time != UNSEEN) {
+            *time = clock.nanoseconds(*time);
+        }
+    }
+}

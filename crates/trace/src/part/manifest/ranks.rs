@@ -1,0 +1,49 @@
+//! The ranks of a written part, for readers that have no journal of it.
+
+use std::path::Path;
+
+use super::{CommDefinition, LocationKind, Manifest};
+use crate::error::Error;
+
+/// What a written part says of its ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenPart {
+    /// The events that were recorded, as NCCL's activation mask.
+    pub event_mask: u32,
+    /// Events of which a flight recording did not keep the start.
+    pub removed: u64,
+    /// The communicator ranks of the process.
+    pub ranks: Vec<WrittenRank>,
+}
+
+/// A communicator rank of a written part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenRank {
+    /// Its communicator.
+    pub comm: CommDefinition,
+    /// Its rank there.
+    pub rank: u32,
+    /// Its GPU, by the process's own numbers.
+    pub gpu: u32,
+    /// How many collectives it took part in.
+    pub collectives: u64,
+}
+
+impl WrittenPart {
+    /// Reads the ranks of a part.
+    ///
+    /// # Errors
+    /// Its manifest cannot be read, makes no sense, or another version wrote it.
+    pub fn read(part: &Path) -> Result<Self, Error> {
+        let manifest = Manifest::read(part)?;
+        let locations = manifest.locations.iter().filter(|location| location.sibling == 0);
+        let ranks = locations.filter_map(|location| {
+            let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
+                return None;
+            };
+            let comm = manifest.comms.get(usize::try_from(comm).ok()?)?.clone();
+            Some(WrittenRank { comm, rank, gpu, collectives: location.collectives })
+        });
+        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, ranks: ranks.collect() })
+    }
+}

@@ -1,0 +1,171 @@
+//! Whose stamps make a GPU's clock.
+
+use crate::tests::stream::{CONTEXT, Stream, kernel};
+use clocks::gpu::{GpuCalibration, GpuClock};
+use nccl_events::Body;
+use nccl_events::event;
+use nccl_events::{StateArgs, state};
+
+/// A kernel: where, launched, told and ended on the host, begun and ended on the GPU.
+struct Kernel {
+    context: u64,
+    cuda_stream: u64,
+    captured: bool,
+    /// Of the launch, the Coll, the callback that brings the start, and that which brings the stop.
+    host_ns: [u64; 4],
+    gpu_ns: (u64, u64),
+}
+
+/// The clocks of two communicators' ranks that ran these kernels.
+fn clocks(kernels: &[Kernel]) -> Vec<GpuClock> {
+    clocks_of([(5, 0), (6, 0)], kernels)
+}
+
+/// The same with these communicators and ranks.
+fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
+    let mut stream = Stream::default();
+    for (context, (comm, rank)) in (CONTEXT..).zip(ranks) {
+        stream.init(context, comm, 2, rank);
+    }
+    for (number, of) in (1..).zip(kernels) {
+        let base = 1000 * number;
+        let [launched, coll_at, told, ended] = of.host_ns;
+        let group = Body::GroupApi(event::GroupApi { graph_captured: of.captured, depth: 1 });
+        let call = Body::CollApi(event::CollApi {
+            func: stream.symbols.intern("AllReduce"),
+            count: 1,
+            stream: of.cuda_stream,
+            graph_captured: of.captured,
+            ..event::CollApi::default()
+        });
+        let launch = Body::KernelLaunch(event::KernelLaunch { stream: of.cuda_stream });
+        let coll = stream.coll(base + 100, 0);
+        let context = CONTEXT + of.context;
+        let call_at = (launched - 2, Some(launched - 1));
+        stream.event_of(context, base, 0, (launched - 3, Some(coll_at)), group);
+        stream.event_of(context, base + 1, base, call_at, call);
+        let span = (launched, Some(launched + 1));
+        stream.event_of(context, base + 2, base, span, launch);
+        let span = (coll_at, Some(coll_at));
+        stream.event_of(context, base + 3, base + 1, span, coll);
+        let span = (told, Some(ended));
+        stream.event_of(context, base + 4, base + 3, span, kernel(of.gpu_ns.0));
+        let gpu_ns = of.gpu_ns.1;
+        let args = StateArgs::GpuTime { gpu_ns };
+        stream.state(base + 4, ended, state::KERNEL_CH_STOP, args);
+    }
+    stream.build().model.gpu_clocks
+}
+
+/// How far the GPU's timer is ahead in these tests.
+const AHEAD_NS: u64 = 1_000_000;
+
+/// Begins at 100 µs and takes 10, launched 1 µs before, told 1 µs after.
+fn tight(context: u64, cuda_stream: u64) -> Kernel {
+    Kernel {
+        context,
+        cuda_stream,
+        captured: false,
+        host_ns: [99_000, 99_500, 101_000, 111_000],
+        gpu_ns: (100_000 + AHEAD_NS, 110_000 + AHEAD_NS),
+    }
+}
+
+/// Begins at 300 µs and takes 10, launched 200 µs before, told 200 µs after.
+fn loose(context: u64, cuda_stream: u64) -> Kernel {
+    Kernel {
+        context,
+        cuda_stream,
+        captured: false,
+        host_ns: [100_000, 100_500, 500_000, 510_000],
+        gpu_ns: (300_000 + AHEAD_NS, 310_000 + AHEAD_NS),
+    }
+}
+
+#[test]
+fn ranks_on_one_gpu_have_one_clock_as_good_as_the_best() {
+    let clocks = clocks(&[tight(0, 0x70), loose(1, 0x70)]);
+    assert_eq!(clocks[0], clocks[1]);
+    assert_eq!(clocks[0].quality.calibration, GpuCalibration::Bounded);
+    assert!(clocks[0].quality.residual_ns < 5_000, "{clocks:?}");
+}
+
+#[test]
+fn ranks_on_different_gpus_have_different_clocks() {
+    let clocks = clocks_of([(5, 0), (5, 1)], &[tight(0, 0x70), loose(1, 0x80)]);
+    let residuals = [clocks[0].quality.residual_ns, clocks[1].quality.residual_ns];
+    assert!(residuals[0] < 5_000 && residuals[1] > 200_000, "{clocks:?}");
+}
+
+#[test]
+fn ranks_whose_bounds_contradict_are_not_on_one_gpu_after_all() {
+    let mut other = tight(1, 0x70);
+    other.gpu_ns = (other.gpu_ns.0 + AHEAD_NS, other.gpu_ns.1 + AHEAD_NS);
+    let clocks = clocks(&[tight(0, 0x70), other]);
+    for (clock, ahead) in clocks.iter().zip([AHEAD_NS, 2 * AHEAD_NS]) {
+        assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+        let off = clock.host_ns(100_000 + ahead).abs_diff(100_000);
+        assert!(off <= clock.quality.residual_ns && off < 2_000, "{clocks:?}");
+    }
+}
+
+#[test]
+fn the_kernel_of_a_graph_begins_after_its_operation_was_started() {
+    // Captured long before; the replay's Coll starts 1 µs before the kernel.
+    let mut replay = tight(0, 0x70);
+    replay.captured = true;
+    replay.host_ns = [1_000, 99_000, 101_000, 111_000];
+    let clock = &clocks(&[replay])[0];
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+    assert!(clock.quality.residual_ns < 5_000, "{clock:?}");
+}
+
+/// Begins at a time, with 5 µs before and after; the GPU's timer is so far ahead then.
+fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
+    Kernel {
+        context,
+        cuda_stream,
+        captured: false,
+        host_ns: [host_ns - 5_000, host_ns - 4_000, host_ns + 5_000, host_ns + 15_000],
+        gpu_ns: (host_ns + ahead_ns, host_ns + 10_000 + ahead_ns),
+    }
+}
+
+/// Faster by 100 ppm for two seconds, slower by as much for two: no line is within 5 µs of 200 µs.
+fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
+    (1..=40_u64).map(move |number| {
+        let ahead_ns = 10_000 * number.min(40 - number);
+        at(context, cuda_stream, number * 100_000_000, AHEAD_NS + ahead_ns)
+    })
+}
+
+#[test]
+fn a_timer_that_bends_has_several_lines() {
+    let kernels: Vec<Kernel> = bending(0, 0x70).collect();
+    let clock = &clocks(&kernels)[0];
+    assert_eq!(clock.quality.calibration, GpuCalibration::Piecewise);
+    assert!((2..=3).contains(&clock.quality.lines), "{clock:?}");
+    for kernel in &kernels {
+        let began = kernel.host_ns[0] + 5_000;
+        let off = clock.host_ns(kernel.gpu_ns.0).abs_diff(began);
+        assert!(off <= clock.quality.residual_ns && off < 30_000, "{clock:?}");
+    }
+}
+
+/// One bends to and fro only because another GPU's stamps were taken for its own.
+#[test]
+fn two_gpus_taken_for_one_do_not_bend() {
+    let kernels: Vec<Kernel> = (1..=40_u64)
+        .map(|number| {
+            let context = number % 2;
+            let ahead_ns = AHEAD_NS + 15_000 * context;
+            at(context, 0x70, number * 100_000_000, ahead_ns)
+        })
+        .collect();
+    let clocks = clocks(&kernels);
+    for (clock, offset) in clocks.iter().zip([AHEAD_NS, AHEAD_NS + 15_000]) {
+        assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+        let off = clock.host_ns(1_000_000_000 + offset).abs_diff(1_000_000_000);
+        assert!(off <= clock.quality.residual_ns && off < 6_000, "{clocks:?}");
+    }
+}

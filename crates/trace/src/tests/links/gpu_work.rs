@@ -1,0 +1,223 @@
+//! Kernels and copies: on which rows, and for which operations.
+
+use crate::links::gpu_work::{Fates, GpuStream, Link};
+use crate::links::interval::Timing;
+use crate::tests::stream::{Built, CONTEXT, CUPTI_AHEAD, Stream, kernel as kernel_channel};
+use crate::timeline::instance::InstanceKind;
+use crate::timeline::location::LocationKey;
+use clocks::gpu::GpuCalibration;
+use journal::part::options::Level;
+use nccl_events::Body;
+use nccl_events::event;
+use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
+use nccl_events::{StateArgs, state};
+
+pub(super) const STREAM: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
+
+pub(super) fn fates(built: &Built) -> Fates {
+    built.model.links.gpu.fates
+}
+
+pub(super) fn links(built: &Built) -> Vec<(Link, u64, u64)> {
+    let all = built.model.links.gpu.all.iter();
+    all.map(|work| (work.link, work.external, work.parent)).collect()
+}
+
+#[test]
+fn a_kernel_tells_when_its_operation_ran() {
+    let mut stream = Stream::with_gpu();
+    stream.collective(10, 100, false);
+    stream.add_kernel(12, (150, 400));
+    stream.options.level = Level::Light;
+    let built = stream.build();
+    assert_eq!(built.operations(), [(150, 400, Timing::Cupti, false)]);
+    assert_eq!(built.locations[&(LocationKey::Stream(STREAM), 0)], [(InstanceKind::Work, 150, 400)]);
+    assert_eq!(links(&built), [(Link::Launch, 12, 13)]);
+    let fates = fates(&built);
+    assert_eq!((fates.kernels_joined, fates.launches_timed), (1, 1));
+    // The row is the GPU's that the communicator uses.
+    let comms = &built.model.comms;
+    assert_eq!(comms.gpus.len(), 1);
+    assert_eq!((comms.gpu(3), comms.members[0].gpu), (Some(0), 0));
+    let rows = [(LocationKey::Thread(0), 0), (LocationKey::Communicator(0), 0), (LocationKey::Stream(STREAM), 0)];
+    assert_eq!(built.rows, rows);
+}
+
+#[test]
+fn kernels_outrank_events_and_events_kernel_channels() {
+    let build = |with_kernel: bool, with_event: bool| {
+        let mut stream = Stream::with_gpu();
+        for time in [0, 10_000] {
+            stream.sample(GpuClock::Events, 3, time, time + 500);
+        }
+        stream.collective(10, 100, false);
+        stream.event(22, 13, (115, Some(170)), kernel_channel(1110));
+        let args = StateArgs::GpuTime { gpu_ns: 1150 };
+        stream.state(22, 165, state::KERNEL_CH_STOP, args);
+        if with_kernel {
+            stream.add_kernel(12, (106, 160));
+        }
+        if with_event {
+            let time = LaunchTime { ordinal: 3, uncertainty_ns: 2, stream: 1, start_ns: 104 + 500, end_ns: 163 + 500 };
+            stream.gpu(9000, 12, GpuRecord::LaunchTime(time));
+        }
+        stream.build().operations()[0]
+    };
+    assert_eq!(build(true, true), (106, 160, Timing::Cupti, false));
+    assert_eq!(build(true, false), (106, 160, Timing::Cupti, false));
+    assert_eq!(build(false, true), (104, 163, Timing::Event, false));
+    assert_eq!(build(false, false).2, Timing::KernelChannel);
+}
+
+#[test]
+fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels() {
+    let mut stream = Stream::with_gpu();
+    stream.collective(10, 100, false);
+    // A second operation in the same plan, called by a call of its own.
+    let call = Body::CollApi(event::CollApi {
+        func: stream.symbols.intern("AllReduce"),
+        count: 1,
+        stream: 1,
+        ..event::CollApi::default()
+    });
+    let coll = stream.coll(110, 0);
+    stream.event(110, 0, (105, Some(109)), Body::Group(event::Group {})).event(14, 10, (102, Some(103)), call).event(
+        15,
+        14,
+        (107, Some(108)),
+        coll,
+    );
+    stream.add_kernel(12, (150, 400));
+    stream.add_kernel(12, (410, 500));
+    let built = stream.build();
+    let both = (150, 500, Timing::Cupti, false);
+    assert_eq!(built.operations(), [both, both]);
+    assert!(built.model.intervals.iter().flatten().all(|interval| interval.is_shared));
+    // Both are the plan's.
+    assert_eq!(links(&built), [(Link::Launch, 12, 110); 2]);
+    assert_eq!(fates(&built).launches_timed, 1);
+}
+
+#[test]
+fn what_overlaps_on_a_stream_goes_to_a_sibling() {
+    let mut stream = Stream::with_gpu();
+    for (id, span) in [(0, (100, 300)), (0, (200, 250)), (0, (300, 310))] {
+        stream.add_kernel(id, span);
+    }
+    let built = stream.build();
+    let location = |sibling| &built.locations[&(LocationKey::Stream(STREAM), sibling)];
+    assert_eq!(location(0)[..], [(InstanceKind::Work, 100, 300), (InstanceKind::Work, 300, 310)]);
+    assert_eq!(location(1)[..], [(InstanceKind::Work, 200, 250)]);
+    assert_eq!((built.counts.overflowed, fates(&built).kernels_other), (1, 3));
+}
+
+#[test]
+fn a_kernel_whose_launch_is_not_there_belongs_to_nothing() {
+    let mut stream = Stream::with_gpu();
+    stream.collective(10, 100, false);
+    stream.add_kernel(999, (150, 400));
+    // An id of something that launches nothing is none.
+    stream.add_kernel(13, (500, 600));
+    let built = stream.build();
+    assert_eq!(built.operations()[0].2, Timing::Enqueue);
+    let expected = [(Link::LaunchUnknown, 999, 0), (Link::LaunchUnknown, 13, 0)];
+    assert_eq!(links(&built), expected);
+    assert_eq!(fates(&built).kernels_without_launch, 2);
+}
+
+#[test]
+fn times_that_cannot_be_placed_are_counted_and_not_shown() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.sample(GpuClock::Cupti, ALL_DEVICES, 50, 50 + CUPTI_AHEAD);
+    stream.collective(10, 100, false);
+    stream.add_kernel(12, (150, 400));
+    let time = LaunchTime { ordinal: 3, uncertainty_ns: 2, stream: 1, start_ns: 5, end_ns: 6 };
+    stream.gpu(9000, 12, GpuRecord::LaunchTime(time));
+    let built = stream.build();
+    assert_eq!(built.operations()[0].2, Timing::Enqueue);
+    let fates = fates(&built);
+    assert_eq!((fates.not_placed, fates.events_not_used, fates.kernels_joined), (1, 1, 0));
+    let clocks = &built.model.links.gpu.clocks.all;
+    assert_eq!(clocks[&(GpuClock::Cupti, ALL_DEVICES)].quality.samples, 1);
+}
+
+#[test]
+fn a_kernel_that_still_ran_is_unfinished() {
+    let mut stream = Stream::with_gpu();
+    stream.collective(10, 100, false);
+    let mut running = stream.kernel((150, 400));
+    running.end_ns = 0;
+    stream.gpu(9000, 12, GpuRecord::Kernel(running));
+    assert_eq!(stream.build().operations(), [(150, 10_000, Timing::Cupti, true)]);
+}
+
+#[test]
+fn a_copy_engine_collective_ran_while_its_copies_did() {
+    let mut stream = Stream::with_gpu();
+    let collective = Body::CeColl(event::CeColl {
+        func: stream.symbols.intern("AllGather"),
+        count: 8,
+        stream: 0x70,
+        ..event::CeColl::default()
+    });
+    stream.event(20, 0, (100, Some(130)), collective);
+    for (start, end) in [(200, 240), (220, 300)] {
+        let copy = Copy {
+            correlation: 5,
+            device: 3,
+            context: 1,
+            stream: 8,
+            start_ns: start + CUPTI_AHEAD,
+            end_ns: end + CUPTI_AHEAD,
+            bytes: 4096,
+            kind: 8,
+            source_kind: 3,
+            destination_kind: 3,
+            count: 1,
+            graph_node: 0,
+            source_device: 3,
+            destination_device: 2,
+        };
+        stream.gpu(9000, 20, GpuRecord::Copy(copy));
+    }
+    let built = stream.build();
+    assert_eq!(built.operations(), [(200, 300, Timing::Cupti, false)]);
+    assert_eq!(links(&built), [(Link::Launch, 20, 20); 2]);
+    let fates = fates(&built);
+    assert_eq!((fates.copies, fates.copies_joined), (2, 2));
+    assert_eq!(built.counts.overflowed, 1);
+}
+
+#[test]
+fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
+    let clock = |known: Option<(u64, u64)>| {
+        let mut stream = Stream::with_gpu();
+        stream.collective(10, 100, false);
+        // The GPU's timer is 5000 ahead: it began at 2000 and ended at 3000, the host heard of it at 60000.
+        stream.event(22, 13, (60_000, Some(60_100)), kernel_channel(7000));
+        let args = StateArgs::GpuTime { gpu_ns: 8000 };
+        stream.state(22, 60_100, state::KERNEL_CH_STOP, args);
+        if let Some(span) = known {
+            stream.add_kernel(12, span);
+        }
+        stream.build().model.gpu_clocks[0].clone()
+    };
+    let without = clock(None);
+    assert_eq!((without.quality.calibration, without.quality.kernel_bounds), (GpuCalibration::Bounded, 0));
+    let with = clock(Some((1980, 3010)));
+    assert_eq!((with.quality.calibration, with.quality.kernel_bounds), (GpuCalibration::Bounded, 2));
+    // Between 2000 − 20 and 3000 + 10, and one step of the timer (as far as two stamps show it: 1000), against
+    // 103 … 60000.
+    assert!(with.quality.residual_ns < 1600 && without.quality.residual_ns > 20_000, "{with:?} {without:?}");
+    assert!(with.host_ns(7000).abs_diff(2000) <= with.quality.residual_ns, "{with:?}");
+    assert_eq!(with.quality.kernel_slack_ns, 0);
+    // The host heard of it 11 µs before that: it is given some slack, and it is said.
+    let late = clock(Some((70_000, 71_010)));
+    assert_eq!((late.quality.kernel_bounds, late.quality.kernel_slack_ns), (2, 16_000));
+    assert!(late.quality.residual_ns < without.quality.residual_ns, "{late:?}");
+    // Such as cannot be are not believed.
+    let wrong = clock(Some((5_070_000, 5_071_010)));
+    assert_eq!((wrong.quality.kernel_bounds, wrong.quality.kernels_contradict), (0, true));
+    assert_eq!(wrong.quality.residual_ns, without.quality.residual_ns);
+}

@@ -1,0 +1,181 @@
+//! Which ranks of a process are built as one GPU.
+
+use crate::tests::stream::{CONTEXT, Stream};
+use journal::format::record::RecordBody;
+use nccl_events::Body;
+use nccl_events::Start;
+use nccl_events::event;
+use nccl_events::gpu::{GpuRecord, Kernel};
+
+use super::gpu_work::STREAM;
+use crate::timeline::location::LocationKey;
+
+#[test]
+fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
+    let mut stream = Stream::default();
+    for (context, rank) in [(0, 2), (1, 0), (2, 1), (3, 2)] {
+        stream.init(CONTEXT + context, 5, 3, rank);
+    }
+    // One thread made them all, and nothing says that the repetition is where the first was.
+    let comms = stream.build().model.comms;
+    assert_eq!(comms.comms.len(), 2, "the last is the same communicator again");
+    let gpus: Vec<u32> = comms.members.iter().map(|member| member.gpu).collect();
+    assert_eq!(gpus, [2, 0, 1, 3]);
+    assert_eq!(comms.comms[1].repetition, 1);
+}
+
+/// Two ranks of a communicator of four, then each in a communicator of its own of two: what
+/// `ncclCommSplit` by odd and even gives. Returns the GPUs, by context.
+fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
+    let mut stream = Stream::default();
+    for thread in [0, 1] {
+        let name = String::new();
+        let thread_id = 100 + u32::from(thread);
+        let begin = RecordBody::ThreadBegin { thread_id, name };
+        stream.put(thread, 0, 0, begin);
+    }
+    stream.init(CONTEXT, 5, 4, 0).init(CONTEXT + 1, 5, 4, 1);
+    // The split's ranks are the other way round.
+    stream.init(CONTEXT + 2, 6, 2, 1).init(CONTEXT + 3, 7, 2, 0);
+    for (context, thread, cuda_stream) in [(0, 0, 0x70), (1, 1, 0x80), (2, 0, 0x70), (3, 1, 0x80)] {
+        call(&mut stream, context, thread, cuda_stream);
+    }
+    let comms = stream.build().model.comms;
+    comms.members.iter().map(|member| member.gpu).collect()
+}
+
+fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
+    let start = Start {
+        parent: 0,
+        context: CONTEXT + context,
+        rank: 0,
+        body: Body::KernelLaunch(event::KernelLaunch { stream: cuda_stream }),
+    };
+    stream.put(slot, 50 + context, 50 + context, RecordBody::Start(start));
+}
+
+#[test]
+fn communicators_on_one_cuda_stream_are_on_one_gpu() {
+    let gpus = split(|stream, context, _, cuda_stream| launch(stream, context, 0, cuda_stream));
+    assert_eq!(gpus, [0, 1, 0, 1]);
+}
+
+#[test]
+fn communicators_of_a_thread_that_works_for_one_rank_are_on_its_gpu() {
+    // `init` came on the first thread for all: that alone would say that it works for both ranks.
+    let gpus = split(|stream, context, thread, _| {
+        launch(stream, context, thread, 1);
+        for record in &mut stream.records {
+            if record.id == CONTEXT + context {
+                record.slot = thread;
+            }
+        }
+    });
+    assert_eq!(gpus, [0, 1, 0, 1]);
+}
+
+#[test]
+fn where_nothing_tells_a_communicator_has_a_gpu_of_its_own() {
+    // CUDA's default streams have the same handle on every GPU.
+    for default_stream in [0, 1, 2] {
+        let gpus = split(|stream, context, _, _| match context {
+            0 | 3 => launch(stream, context, 0, default_stream),
+            _ => {}
+        });
+        assert_eq!(gpus, [0, 1, 2, 3], "stream {default_stream}");
+    }
+}
+
+#[test]
+fn ranks_of_one_communicator_never_share_a_gpu() {
+    let gpus = split(|stream, context, _, _| launch(stream, context, 0, 0x70));
+    assert_eq!(gpus, [0, 1, 2, 3], "the handle says nothing then");
+}
+
+#[test]
+fn nor_do_they_by_way_of_a_third() {
+    let gpus = split(|stream, context, _, _| match context {
+        0 => launch(stream, context, 0, 0x70),
+        1 => launch(stream, context, 0, 0x80),
+        2 => {
+            launch(stream, context, 0, 0x70);
+            launch(stream, context + 10, 0, 0);
+            let Some(last) = stream.records.last_mut() else {
+                return;
+            };
+            if let RecordBody::Start(start) = &mut last.body {
+                start.context = CONTEXT + context;
+                start.body = Body::KernelLaunch(event::KernelLaunch { stream: 0x80 });
+            }
+        }
+        _ => {}
+    });
+    assert_eq!(gpus, [0, 1, 0, 2]);
+}
+
+#[test]
+fn devices_decide_which_ranks_share_a_gpu() {
+    let gpus = |ordinals: [u32; 3]| {
+        let mut stream = Stream::default();
+        // Two ranks of one communicator, and one of another that uses the first one's stream.
+        stream.init(CONTEXT, 5, 2, 0).init(CONTEXT + 1, 5, 2, 1);
+        stream.init(CONTEXT + 2, 6, 1, 0);
+        for (context, ordinal) in (CONTEXT..).zip(ordinals) {
+            stream.gpu(0, context, GpuRecord::DeviceOfCommunicator { ordinal });
+        }
+        for (context, handle) in [(0, 0x70), (1, 0x80), (2, 0x70)] {
+            let launch = Body::KernelLaunch(event::KernelLaunch { stream: handle });
+            stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch);
+        }
+        let comms = stream.build().model.comms;
+        comms.members.iter().map(|member| member.gpu).collect::<Vec<u32>>()
+    };
+    assert_eq!(gpus([0, 1, 0]), [0, 1, 0]);
+    assert_eq!(gpus([0, 1, 1]), [0, 1, 1]);
+    assert_eq!(gpus([0, 1, 2]), [0, 1, 2]);
+    // Two ranks of a communicator on one GPU, if somebody wants it so.
+    assert_eq!(gpus([0, 0, 0]), [0, 0, 0]);
+}
+
+#[test]
+fn a_device_that_no_rank_is_on_is_a_gpu_too() {
+    let mut stream = Stream::with_gpu();
+    let mut other = stream.kernel((100, 200));
+    other.device = 5;
+    stream.gpu(9000, 0, GpuRecord::Kernel(other));
+    let comms = stream.build().model.comms;
+    let ordinals: Vec<_> = comms.gpus.iter().map(|gpu| gpu.ordinal).collect();
+    assert_eq!(ordinals, [Some(3), Some(5)]);
+}
+
+#[test]
+fn cupti_may_number_devices_otherwise() {
+    let mut stream = Stream::with_gpu();
+    stream.collective(10, 100, false);
+    let mut kernel = stream.kernel((150, 400));
+    kernel.device = 0;
+    stream.gpu(9000, 12, GpuRecord::Kernel(kernel));
+    let built = stream.build();
+    assert_eq!(built.locations[&(LocationKey::Stream(STREAM), 0)].len(), 1);
+    assert_eq!(built.model.comms.gpus.len(), 1);
+}
+
+#[test]
+fn where_devices_contradict_what_ran_there_is_believed() {
+    let mut stream = Stream::default();
+    for (number, device) in (0..).zip([3, 2]) {
+        let context = CONTEXT + number;
+        stream.init(context, 5, 2, i32::try_from(number).expect("small"));
+        stream.gpu(0, context, GpuRecord::DeviceOfCommunicator { ordinal: 0 });
+        let launch = Body::KernelLaunch(event::KernelLaunch { stream: 0x70 });
+        stream.event_of(context, 10 + number, 0, (5, Some(6)), launch);
+        let kernel = Kernel { device, ..stream.kernel((100, 200)) };
+        stream.gpu(9000, 10 + number, GpuRecord::Kernel(kernel));
+    }
+    let built = stream.build();
+    let comms = &built.model.comms;
+    let gpus: Vec<_> = comms.members.iter().map(|member| comms.gpus[member.gpu as usize]).collect();
+    assert_eq!([gpus[0].ordinal, gpus[1].ordinal], [Some(3), Some(2)]);
+    let said = built.model.links.gpu.definition(built.model.symbols);
+    assert!(said.notices[0].contains("believed"), "{said:?}");
+}

@@ -1,0 +1,107 @@
+//! Which launch an operation had, where a group has several.
+
+use crate::tests::stream::{CONTEXT, Stream};
+use nccl_events::Body;
+use nccl_events::event;
+
+/// A group.
+fn group(stream: &mut Stream, id: u64, span: (u64, u64)) {
+    let group = Body::GroupApi(event::GroupApi { graph_captured: false, depth: 2 });
+    stream.event(id, 0, (span.0, Some(span.1)), group);
+}
+
+fn call_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
+    let call = Body::CollApi(event::CollApi {
+        func: stream.symbols.intern("AllReduce"),
+        count: 1,
+        stream: 1,
+        ..event::CollApi::default()
+    });
+    stream.event_of(context, id, group, (at, Some(at + 1)), call);
+}
+
+fn launch_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
+    let launch = Body::KernelLaunch(event::KernelLaunch { stream: 1 });
+    stream.event_of(context, id, group, (at, Some(at + 2)), launch);
+}
+
+/// A task of a plan.
+fn coll_of(stream: &mut Stream, context: u64, id: u64, call: u64, plan: u64, at: u64) {
+    let coll = stream.coll(plan, 0);
+    stream.event_of(context, id, call, (at, Some(at + 1)), coll);
+}
+
+/// By operation in order of time: when its launch began.
+fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
+    let built = stream.build();
+    let activities = built.model.links.activities.all.iter();
+    let launches = activities.map(|activity| activity.launch.map(|row| built.model.tables[row].start));
+    launches.collect()
+}
+
+/// A group of two calls, each a plan of its own, with launches at 110 and 120.
+fn two_plans() -> Stream {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    group(&mut stream, 10, (100, 190));
+    call_of(&mut stream, CONTEXT, 11, 10, 101);
+    call_of(&mut stream, CONTEXT, 12, 10, 103);
+    launch_of(&mut stream, CONTEXT, 13, 10, 110);
+    launch_of(&mut stream, CONTEXT, 14, 10, 120);
+    stream
+}
+
+#[test]
+fn plans_that_are_reported_late_have_the_launches_in_order() {
+    let mut stream = two_plans();
+    coll_of(&mut stream, CONTEXT, 15, 11, 900, 200);
+    coll_of(&mut stream, CONTEXT, 16, 12, 901, 210);
+    assert_eq!(launches(&mut stream), [Some(110), Some(120)]);
+}
+
+#[test]
+fn where_a_plan_is_lost_the_time_tells() {
+    let mut stream = two_plans();
+    coll_of(&mut stream, CONTEXT, 16, 12, 901, 130);
+    assert_eq!(launches(&mut stream), [Some(120)]);
+    // A launch that came after what was reported cannot be its own.
+    let mut stream = two_plans();
+    coll_of(&mut stream, CONTEXT, 15, 11, 900, 112);
+    coll_of(&mut stream, CONTEXT, 16, 12, 901, 113);
+    assert_eq!(launches(&mut stream), [Some(110), Some(110)]);
+}
+
+#[test]
+fn communicators_of_a_group_have_launches_of_their_own() {
+    let other = CONTEXT + 1;
+    let mut stream = two_plans();
+    stream.init(other, 6, 2, 0);
+    call_of(&mut stream, other, 21, 10, 105);
+    launch_of(&mut stream, other, 23, 10, 115);
+    coll_of(&mut stream, CONTEXT, 15, 11, 900, 200);
+    coll_of(&mut stream, other, 25, 21, 902, 205);
+    coll_of(&mut stream, CONTEXT, 16, 12, 901, 210);
+    let expected = [Some(110), Some(115), Some(120)];
+    assert_eq!(launches(&mut stream), expected);
+}
+
+#[test]
+fn a_plan_has_one_launch_also_for_tasks_of_another_group() {
+    for later in [None, Some(140)] {
+        let mut stream = Stream::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        // The inner group's task made the plan; the launch is in its name.
+        group(&mut stream, 10, (100, 190));
+        call_of(&mut stream, CONTEXT, 11, 10, 101);
+        group(&mut stream, 20, (105, 180));
+        call_of(&mut stream, CONTEXT, 21, 20, 106);
+        launch_of(&mut stream, CONTEXT, 30, 20, 120);
+        coll_of(&mut stream, CONTEXT, 31, 11, 900, 130);
+        coll_of(&mut stream, CONTEXT, 32, 21, 900, 131);
+        if let Some(at) = later {
+            // The plan of this one is lost.
+            launch_of(&mut stream, CONTEXT, 33, 20, at);
+        }
+        assert_eq!(launches(&mut stream), [Some(120), Some(120)]);
+    }
+}

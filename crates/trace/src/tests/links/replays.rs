@@ -1,0 +1,67 @@
+//! Replays of a CUDA graph: operations of their own; what is reported at capture did not run.
+
+use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+use crate::timeline::instance::InstanceKind;
+use crate::timeline::location::LocationKey;
+use nccl_events::Body;
+use nccl_events::event;
+use tables::{CollApi, EventRow};
+
+#[test]
+fn replays_are_numbered_and_what_was_captured_did_not_run() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // Coll 13 is reported at capture, inside its group; 50 and 60 later.
+    stream.collective(10, 100, true);
+    for (id, at) in [(60, 6000), (50, 5000)] {
+        let coll = stream.coll(id + 5, 0);
+        stream.event(id, 11, (at, Some(at + 1)), coll);
+        stream.event(id + 1, id, (at + 2, Some(at + 80)), proxy_op(true));
+    }
+    let built = stream.build();
+    let replays = &built.model.links.replays;
+    let numbers: Vec<Option<u64>> = built.model.links.activities.all.iter().map(|activity| activity.replay).collect();
+    assert_eq!(numbers, [None, Some(2), Some(1)], "by time, not by arrival");
+    let mut calls = built.model.tables.rows::<CollApi>();
+    let (call, _) = calls.next().expect("one call");
+    assert_eq!(replays.of_call(EventRow::CollApi(call)), 2);
+    let location = &built.locations[&(LocationKey::Communicator(0), 0)];
+    let expected = [(InstanceKind::Operation, 5000, 5080), (InstanceKind::Operation, 6000, 6080)];
+    assert_eq!(location[..], expected);
+    assert_eq!(built.records[&LocationKey::Communicator(0)].len(), 4);
+    assert_eq!(built.counts.foreign, 0);
+}
+
+#[test]
+fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    let graph_captured = true;
+    let group = Body::GroupApi(event::GroupApi { graph_captured, depth: 1 });
+    let call = Body::CollApi(event::CollApi {
+        func: stream.symbols.intern("AllReduce"),
+        count: 1,
+        stream: 1,
+        graph_captured,
+        ..event::CollApi::default()
+    });
+    stream.event(10, 0, (100, Some(109)), group);
+    stream.event(11, 10, (101, Some(102)), call);
+    // The group is over when slot 1 launches and reports; slot 2 is CUDA's callback thread.
+    for (slot, id, at) in [(1, 13, 210), (2, 14, 5000)] {
+        let begun = stream.records.len();
+        if slot == 1 {
+            let launch = Body::KernelLaunch(event::KernelLaunch { stream: 1 });
+            stream.event(12, 10, (200, Some(205)), launch);
+        }
+        let coll = stream.coll(id + 100, 0);
+        stream.event(id, 11, (at, Some(at + 1)), coll);
+        for record in stream.records.iter_mut().skip(begun) {
+            record.slot = slot;
+        }
+    }
+    let built = stream.build();
+    let numbers: Vec<(bool, Option<u64>)> =
+        built.model.links.activities.all.iter().map(|activity| (activity.is_at_capture, activity.replay)).collect();
+    assert_eq!(numbers, [(true, None), (false, Some(1))]);
+}

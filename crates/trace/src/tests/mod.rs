@@ -1,0 +1,8 @@
+//! What is made of records: links, timelines and statements, by streams of records with exact times.
+
+mod links;
+mod pages;
+mod random;
+mod stream;
+mod timeline;
+mod traffic;

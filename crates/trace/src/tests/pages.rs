@@ -1,0 +1,116 @@
+//! Pages of `docs/` that list what tables of this crate say.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use journal::part::process::nccl_version_text;
+use nccl_events::gpu::GpuCount;
+use tables::counts::{Counts, KindCounts};
+use whole_plugin::kinds;
+
+use crate::archive::blind_spots::{BLIND_SPOTS, TABLES};
+use crate::links::gpu_work::Fates;
+
+const BEGIN: &str = "<!-- releases -->\n";
+const END: &str = "<!-- end releases -->";
+
+/// Set to write the tables into the page instead of comparing.
+const UPDATE: &str = "UPDATE_DOCS";
+
+/// The releases of the page.
+const RELEASES: [u32; 12] =
+    [22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203];
+
+/// A page, and where it is.
+fn page(name: &str) -> (PathBuf, String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let page = std::fs::read_to_string(&path).expect("the page is there");
+    (path, page)
+}
+
+#[test]
+fn the_page_lists_the_blind_spots_of_the_table() {
+    let (path, page) = page("RELEASES.md");
+    let (before, rest) = page.split_once(BEGIN).expect("the page has the first marker");
+    let (_, after) = rest.split_once(END).expect("the page has the second marker");
+    let current = format!("{before}{BEGIN}{}{END}{after}", tables());
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(&path, &current).expect("the page can be written");
+        return;
+    }
+    let way_out = format!("{UPDATE}=1 cargo test -p trace pages");
+    assert!(page == current, "{} differs from archive/blind_spots.rs: {way_out}", path.display());
+}
+
+/// The table version that a release calls.
+fn table_of(version: u32) -> usize {
+    1 + TABLES.iter().skip(1).take_while(|(first, _)| *first <= version).count()
+}
+
+fn tables() -> String {
+    let mut text = String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
+    for release in RELEASES {
+        let table = u32::try_from(table_of(release)).expect("a table");
+        let numbered = BLIND_SPOTS.iter().zip(1..);
+        let numbers = numbered.filter(|(spot, _)| spot.is_in(release, release)).map(|(_, number)| number.to_string());
+        let numbers: Vec<String> = numbers.collect();
+        let (name, kinds, numbers) =
+            (nccl_version_text(release), kinds::of_table(table).join(", "), numbers.join(", "));
+        writeln!(text, "| {name} | v{table} | {kinds} | {numbers} |").expect("a string");
+    }
+    text.push_str("\n| | not seen | releases | recorded | why |\n|---|---|---|---|---|\n");
+    for (spot, number) in BLIND_SPOTS.iter().zip(1..) {
+        for words in [spot.unseen, spot.why] {
+            let fits = !words.is_empty() && !words.contains(['|', '\n']);
+            assert!(fits, "{words:?} breaks the table");
+        }
+        let (unseen, releases, why) = (spot.unseen, spot.releases(), spot.why);
+        let recorded = spot.when;
+        writeln!(text, "| {number} | {unseen} | {releases} | {recorded} | {why} |").expect("a string");
+    }
+    text
+}
+
+/// The names in a table's first column; each has something said of it.
+fn names(table: &str) -> Vec<String> {
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    // The first row is the heading.
+    let rows = rows.skip(1).map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let &[name, what] = &cells[..] else {
+            panic!("two columns: {row}");
+        };
+        assert!(what.len() > 3, "nothing is said of {name}");
+        name.trim_matches('`').to_owned()
+    });
+    rows.collect()
+}
+
+/// What is between two markers of the page of counters.
+fn section(name: &str) -> String {
+    let (_, page) = page("REFERENCE.md");
+    let (_, rest) = page.split_once(&format!("<!-- {name} -->\n")).expect("the first marker");
+    let (tables, _) = rest.split_once(&format!("<!-- end {name} -->")).expect("the last marker");
+    tables.to_owned()
+}
+
+#[test]
+fn the_page_lists_the_counters_of_gpus() {
+    let recorded = GpuCount::ALL.map(GpuCount::name);
+    let found = Fates::default().named().map(|(name, _)| name);
+    let there: Vec<&str> = recorded.into_iter().chain(found).collect();
+    assert_eq!(names(&section("gpu counters")), there);
+}
+
+#[test]
+fn the_page_lists_the_counters_of_the_table() {
+    let tables = section("counters");
+    let (of_kinds, others) = tables.split_once("\n\n").expect("two tables");
+    let of_kinds_there: Vec<&str> = KindCounts::default().named().map(|(name, _)| name).into();
+    assert_eq!(names(of_kinds), of_kinds_there);
+    // Counted by the ids, not by what became of them.
+    let mut others_there = vec!["STARTED"];
+    let counts = Counts::default();
+    others_there.extend(counts.named().iter().map(|&(name, _)| name));
+    assert_eq!(names(others), others_there);
+}

@@ -1,0 +1,247 @@
+//! Small streams of records with exact times, and what is built of them.
+
+use nccl_events::event;
+use std::collections::BTreeMap;
+
+use crate::links::interval::Timing;
+use crate::part::traffic::rows::Traffic;
+use crate::timeline::build;
+use crate::timeline::events::{EventBody, TimelineEvent};
+use crate::timeline::instance::InstanceKind;
+use crate::timeline::location::LocationKey;
+use crate::timeline::message::Message;
+use crate::timeline::model::ProcessModel;
+use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
+use journal::part::metrics::Metric;
+use journal::part::options::ArchiveOptions;
+use journal::reader::{Losses, Removed, Symbols};
+use nccl_events::Body;
+use nccl_events::Start;
+use nccl_events::StateArgs;
+use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
+use tables::Tables;
+use tables::builder::TableBuilder;
+use tables::counts::Counts;
+
+pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
+pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
+
+/// CUPTI's clock is ahead of the host's by so much.
+pub(crate) const CUPTI_AHEAD: u64 = 1_000_000;
+
+/// A stream of records, built in the order of time.
+#[derive(Default)]
+pub(crate) struct Stream {
+    pub(crate) symbols: Symbols,
+    pub(crate) records: Vec<Record>,
+    pub(crate) options: ArchiveOptions,
+}
+
+/// What is built, from, to.
+pub(crate) type Item = (InstanceKind, u64, u64);
+
+/// What came out: intervals by location, and the rest.
+pub(crate) struct Built {
+    pub(crate) model: ProcessModel<'static>,
+    pub(crate) counts: Counts,
+    /// Names of the threads with locations, in the order of those.
+    pub(crate) threads: Vec<String>,
+    /// Communication records, by location.
+    pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
+    /// Samples of metrics, by location.
+    pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
+    /// Location and sibling, in the order of rows.
+    pub(crate) rows: Vec<(LocationKey, u32)>,
+    /// Location and sibling: what is built there, from, to.
+    pub(crate) locations: BTreeMap<(LocationKey, u32), Vec<Item>>,
+}
+
+impl Stream {
+    pub(crate) fn put(&mut self, slot: u16, ticks: u64, id: u64, body: RecordBody) -> &mut Self {
+        let record = Record { slot, ticks, id, body };
+        self.records.push(record);
+        self
+    }
+
+    pub(crate) fn init(&mut self, id: u64, comm_id: u64, ranks: i32, rank: i32) -> &mut Self {
+        let comm = CommRecord {
+            end_ticks: 1,
+            comm_id,
+            name: Symbol::NONE,
+            nodes: 1,
+            ranks,
+            rank,
+            table: 6,
+            nccl_version: 0,
+            repetition: 0,
+        };
+        self.put(0, 0, id, RecordBody::CommInit(comm))
+    }
+
+    /// A started event that stops at `end`, if it does.
+    pub(crate) fn event(&mut self, id: u64, parent: u64, span: (u64, Option<u64>), fields: Body<Symbol>) -> &mut Self {
+        self.event_of(CONTEXT, id, parent, span, fields)
+    }
+
+    pub(crate) fn event_of(
+        &mut self,
+        context: u64,
+        id: u64,
+        parent: u64,
+        span: (u64, Option<u64>),
+        fields: Body<Symbol>,
+    ) -> &mut Self {
+        let start = Start { parent, context, rank: 1, body: fields };
+        self.put(0, span.0, id, RecordBody::Start(start));
+        if let Some(end) = span.1 {
+            self.put(0, end, id, RecordBody::Stop);
+        }
+        self
+    }
+
+    pub(crate) fn state(&mut self, id: u64, ticks: u64, state: u32, args: StateArgs) -> &mut Self {
+        self.put(0, ticks, id, RecordBody::State { state, args })
+    }
+
+    /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
+    pub(crate) fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
+        let group = Body::GroupApi(event::GroupApi { graph_captured: captured, depth: 1 });
+        let call = Body::CollApi(event::CollApi {
+            func: self.symbols.intern("AllReduce"),
+            count: 1,
+            stream: 1,
+            graph_captured: captured,
+            ..event::CollApi::default()
+        });
+        let coll = self.coll(base + 100, 0);
+        self.event(base, 0, (at, Some(at + 9)), group)
+            .event(base + 1, base, (at + 1, Some(at + 2)), call)
+            .event(base + 2, base, (at + 3, Some(at + 5)), Body::KernelLaunch(event::KernelLaunch { stream: 1 }))
+            .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
+    }
+
+    pub(crate) fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Body<Symbol> {
+        Body::Coll(event::Coll {
+            func: self.symbols.intern("AllReduce"),
+            count: 1,
+            channels: 1,
+            warps: 1,
+            parent_group,
+            comm_hash,
+            ..event::Coll::default()
+        })
+    }
+
+    /// A communicator of two on GPU 3, and two samples of CUPTI's clock, which is ahead of the host's.
+    pub(crate) fn with_gpu() -> Self {
+        let mut stream = Self::default();
+        stream.init(CONTEXT, 5, 2, 0).gpu(0, CONTEXT, GpuRecord::DeviceOfCommunicator { ordinal: 3 });
+        for time in [0, 10_000] {
+            stream.sample(GpuClock::Cupti, ALL_DEVICES, time, time + CUPTI_AHEAD);
+        }
+        stream
+    }
+
+    pub(crate) fn gpu(&mut self, time: u64, id: u64, record: GpuRecord<Symbol>) {
+        self.put(0, time, id, RecordBody::Gpu(record));
+    }
+
+    pub(crate) fn sample(&mut self, clock: GpuClock, ordinal: u32, time: u64, gpu_ns: u64) {
+        let sample = ClockSample { clock, ordinal, gpu_ns, uncertainty_ticks: 1 };
+        self.gpu(time, 0, GpuRecord::Clock(sample));
+    }
+
+    /// A kernel of NCCL's that ran then, by the host's clock.
+    pub(crate) fn kernel(&mut self, (start, end): (u64, u64)) -> Kernel<Symbol> {
+        Kernel {
+            device: 3,
+            context: 1,
+            stream: 7,
+            start_ns: start + CUPTI_AHEAD,
+            end_ns: end + CUPTI_AHEAD,
+            name: self.symbols.intern("_Z30ncclDevKernel_AllReduce_Sum_f32v"),
+            ..Kernel::default()
+        }
+    }
+
+    pub(crate) fn add_kernel(&mut self, id: u64, span: (u64, u64)) {
+        let kernel = self.kernel(span);
+        self.gpu(9000, id, GpuRecord::Kernel(kernel));
+    }
+
+    /// What the process says of its traffic with others.
+    pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
+        let mut builder = TableBuilder::default();
+        for record in self.records.drain(..) {
+            builder.record(record);
+        }
+        let tables = builder.finish(losses, &Removed::default(), 0);
+        let options = ArchiveOptions::default();
+        Traffic::of(&ProcessModel::of(&tables, &self.symbols, &[], options))
+    }
+
+    pub(crate) fn build(&mut self) -> Built {
+        let mut builder = TableBuilder::default();
+        for record in self.records.drain(..) {
+            builder.record(record);
+        }
+        let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
+        // A test looks into them as long as it runs.
+        let tables: &'static Tables = Box::leak(Box::new(tables));
+        let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));
+        let model = ProcessModel::of(tables, symbols, &[], self.options);
+        let (timeline, mut counts) = build(&model);
+        counts.add(&tables.counts);
+        let threads = timeline.threads.iter().map(|&thread| {
+            let at = usize::try_from(thread).expect("few threads");
+            tables.threads[at].name.clone()
+        });
+        let threads = threads.collect();
+        let rows = timeline.locations.iter().map(|location| (location.key, location.sibling));
+        let rows = rows.collect();
+        let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
+        let mut locations = BTreeMap::new();
+        let mut samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
+        for mut location in timeline.locations {
+            let key = location.key;
+            let items = location.instances.iter();
+            let items = items.map(|one| (one.instance.kind, one.start, one.end));
+            locations.insert((key, location.sibling), items.collect());
+            location.sort();
+            let mut cut = 0;
+            let events: Vec<TimelineEvent> = location.events(location.instances.iter(), &mut cut).collect();
+            let messages = events.iter().filter_map(|event| match event.body {
+                EventBody::Message(message) => Some(message),
+                _ => None,
+            });
+            records.entry(key).or_default().extend(messages);
+            for event in &events {
+                if let EventBody::Sample(metric, value) = event.body {
+                    let of_location = samples.entry(key).or_default();
+                    of_location.push((event.time, metric, value));
+                }
+            }
+        }
+        Built { rows, threads, locations, records, samples, model, counts }
+    }
+}
+
+impl Built {
+    pub(crate) fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
+        let intervals = self.model.intervals.iter().flatten();
+        intervals
+            .map(|interval| {
+                let span = (interval.start, interval.end);
+                (span.0, span.1, interval.timing, interval.unfinished)
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn proxy_op(is_send: bool) -> Body<Symbol> {
+    Body::ProxyOp(event::ProxyOp { pid: 1, channel: 0, peer: 0, steps: 1, chunk_bytes: 1, is_send })
+}
+
+pub(crate) const fn kernel(gpu_ns: u64) -> Body<Symbol> {
+    Body::KernelCh(event::KernelCh { channel: 0, gpu_ns })
+}

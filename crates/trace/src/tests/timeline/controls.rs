@@ -1,0 +1,88 @@
+//! Proxy threads between transfers.
+
+use crate::tests::stream::{Built, CONTEXT, Item, Stream};
+use crate::timeline::instance::InstanceKind;
+use crate::timeline::location::LocationKey;
+use journal::format::record::RecordBody;
+use nccl_events::Body;
+use nccl_events::Start;
+use nccl_events::event;
+use nccl_events::{Kind, StateArgs, state};
+
+/// What a proxy thread did, by slot: id, from, to, states.
+type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);
+
+fn build(controls: &[Control<'_>]) -> Built {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for &(slot, id, from, to, states) in controls {
+        let start = Start { parent: 0, context: CONTEXT, rank: 0, body: Body::ProxyCtrl(event::ProxyCtrl {}) };
+        stream.put(slot, from, id, RecordBody::Start(start));
+        for &(number, time) in states {
+            stream.state(id, time, number, StateArgs::ProxyCtrl { appended: 3 });
+        }
+        if let Some(to) = to {
+            stream.put(slot, to, id, RecordBody::Stop);
+        }
+    }
+    stream.build()
+}
+
+/// What is built on the only row of a proxy thread.
+fn row(built: &Built) -> &[Item] {
+    let mut rows = built.locations.iter();
+    let found = rows.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_)));
+    found.map_or(&[], |(_, items)| items)
+}
+
+#[test]
+fn states_follow_each_other() {
+    let built = build(&[
+        (3, 10, 100, Some(101), &[(state::PROXY_CTRL_IDLE, 100)]),
+        (3, 11, 110, Some(150), &[(15, 111), (16, 149)]),
+        (3, 12, 150, Some(160), &[(17, 151), (18, 159)]),
+        (3, 13, 161, Some(162), &[(state::PROXY_CTRL_ACTIVE, 161)]),
+    ]);
+    let expected = [
+        (InstanceKind::ProxyIdle, 100, 101),
+        (InstanceKind::ProxySleep, 110, 149),
+        (InstanceKind::ProxyWakeup, 149, 150),
+        (InstanceKind::ProxyAppend, 150, 160),
+        (InstanceKind::ProxyActive, 161, 162),
+    ];
+    assert_eq!(row(&built), expected);
+    let keys: Vec<LocationKey> = built.rows.iter().map(|(key, _)| *key).collect();
+    let [LocationKey::Thread(0), LocationKey::Proxy(_), LocationKey::Communicator(0)] = keys[..] else {
+        panic!("threads that call, proxy threads, communicators: {keys:?}")
+    };
+}
+
+#[test]
+fn turns_of_the_loop_without_a_state_are_counted_only() {
+    let built = build(&[
+        (3, 10, 100, Some(101), &[]),
+        (3, 11, 102, Some(103), &[]),
+        (3, 12, 104, Some(109), &[(17, 105), (18, 106)]),
+    ]);
+    assert_eq!(row(&built), [(InstanceKind::ProxyAppend, 104, 109)]);
+    let counts = built.counts.kinds.get(Kind::ProxyCtrl);
+    assert_eq!((counts.seen, counts.written, counts.not_shown), (3, 1, 2));
+}
+
+#[test]
+fn what_is_never_told_to_end_ends_when_the_thread_goes_on() {
+    let built = build(&[
+        (3, 10, 100, None, &[(17, 101)]),
+        (4, 11, 110, Some(111), &[(13, 110)]),
+        (3, 12, 120, Some(130), &[(15, 121)]),
+        (3, 13, 140, None, &[(15, 141)]),
+        (4, 14, 900, Some(900), &[]),
+    ]);
+    let expected = [
+        (InstanceKind::ProxyAppend, 100, 120),
+        (InstanceKind::ProxySleep, 120, 130),
+        (InstanceKind::ProxySleep, 140, 900),
+    ];
+    assert_eq!(row(&built), expected);
+    assert_eq!((built.counts.closed, built.counts.overflowed), (1, 0));
+}

@@ -1,0 +1,42 @@
+//! What network plugins tell of their work for a step.
+
+use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+use crate::timeline::instance::InstanceKind;
+use crate::timeline::location::{LocationKey, Owner};
+use journal::format::record::Symbol;
+use nccl_events::Body;
+use nccl_events::event;
+use nccl_events::{Kind, NetData};
+
+const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin { id: 1 << 16 | 1, data: NetData::Opaque });
+
+#[test]
+fn parts_of_a_message_are_under_the_slot_of_their_step() {
+    for (is_send, shape) in [(true, InstanceKind::PluginSend), (false, InstanceKind::PluginReceive)] {
+        let mut stream = Stream::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        stream.event(20, 0, (100, Some(200)), proxy_op(is_send));
+        for step in [1_i32, 2] {
+            let id = 30 + step.unsigned_abs();
+            stream.event(id.into(), 20, (110, Some(190)), Body::ProxyStep(event::ProxyStep { step }));
+        }
+        stream.event(40, 31, (120, Some(150)), PLUGIN);
+        stream.event(41, 31, (121, Some(140)), PLUGIN);
+        stream.event(42, 31, (160, Some(170)), PLUGIN);
+        // Without a step, and with something else around them.
+        stream.event(43, 0, (160, Some(170)), PLUGIN);
+        stream.event(44, 20, (160, Some(170)), PLUGIN);
+        let built = stream.build();
+        let owner = Owner::Context(0);
+        let net = LocationKey::Net(owner, 0, is_send, 0);
+        let step = |slot| LocationKey::Step(owner, 0, is_send, 0, slot);
+        let plugin = LocationKey::Plugin(owner, 0, is_send, 0, 1);
+        let rows = [(net, 0), (step(1), 0), (plugin, 0), (plugin, 1), (step(2), 0)];
+        assert!(built.rows.ends_with(&rows), "{:?}", built.rows);
+        let first = [(shape, 120, 150), (shape, 160, 170)];
+        assert_eq!(built.locations[&(plugin, 0)], first);
+        assert_eq!(built.locations[&(plugin, 1)], [(shape, 121, 140)]);
+        let counts = built.counts.kinds.get(Kind::NetPlugin);
+        assert_eq!((counts.seen, counts.written, counts.not_shown), (5, 3, 2));
+    }
+}

@@ -1,0 +1,311 @@
+//! What intervals operations get, and on which locations: small streams with exact times.
+
+use crate::links::interval::Timing;
+use crate::tests::stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
+use crate::timeline::instance::InstanceKind;
+use crate::timeline::location::{LocationKey, Owner};
+use crate::timeline::message::Role;
+use clocks::gpu::GpuCalibration;
+use journal::record::RecordBody;
+use nccl_events::{StateArgs, state};
+use tables::communicators::CommIdentity;
+
+#[test]
+fn an_operation_is_never_its_enqueueing_when_more_is_known() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    let enqueue = stream.build().operations();
+    assert_eq!(enqueue, [(106, 107, Timing::Enqueue, false)]);
+
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(20, 13, (110, Some(150)), proxy_op(true));
+    stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    let proxy = stream.build().operations();
+    assert_eq!(proxy, [(105, 160, Timing::Proxy, false)], "launch stop to last transfer");
+
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    stream.event(22, 13, (115, Some(170)), kernel(1110));
+    stream.state(22, 165, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: 1150 });
+    let built = stream.build();
+    // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
+    // the step of the timer, which may be 40 for all one knows.
+    let clock = &built.model.gpu_clocks[0];
+    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+    assert_eq!((clock.host_ns(1110), clock.quality.residual_ns), (89, 69));
+    assert_eq!(built.operations(), [(89, 129, Timing::KernelChannel, false)]);
+}
+
+#[test]
+fn kernels_of_a_communicator_run_one_after_the_other() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for (base, at, end) in [(10, 100, 200), (20, 110, 300), (30, 120, 310)] {
+        stream.collective(base, at, false);
+        stream.event(base + 1000, base + 3, (at + 8, Some(end)), proxy_op(true));
+    }
+    let built = stream.build();
+    let spans: Vec<(u64, u64)> = built.operations().iter().map(|o| (o.0, o.1)).collect();
+    assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
+    assert_eq!(built.locations[&(LocationKey::Communicator(0), 0)].len(), 3);
+    // The transfers were told without states: they do overlap.
+    assert_eq!(built.counts.overflowed, 2);
+}
+
+#[test]
+fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // One plan: an operation with a transfer, and one of which nothing else is known.
+    for (id, at) in [(10, 100), (11, 102)] {
+        let coll = stream.coll(90, 0);
+        stream.event(id, 0, (at, Some(at + 4)), coll);
+    }
+    stream.event(20, 10, (108, Some(200)), proxy_op(true));
+    // The next plan is enqueued while that kernel runs, and nothing else is known of it.
+    let coll = stream.coll(91, 0);
+    stream.event(30, 0, (120, Some(121)), coll);
+    let built = stream.build();
+    let expected =
+        [(100, 200, Timing::Proxy, false), (100, 200, Timing::Kernel, false), (200, 200, Timing::Enqueue, false)];
+    assert_eq!(built.operations(), expected);
+    let moved: Vec<u64> = built.model.intervals.iter().flatten().map(|i| i.moved_ns).collect();
+    assert_eq!(moved, [0, 0, 80]);
+    assert_eq!((built.counts.starts_moved, built.counts.overflowed), (1, 1));
+}
+
+#[test]
+fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(true));
+    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.collective(20, 200, false);
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let operations = stream.build().operations();
+    assert_eq!(operations[1], (206, 207, Timing::Enqueue, false));
+}
+
+#[test]
+fn enqueueings_that_are_told_together_follow_each_other() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    // Started one after the other, then stopped in the same order; then one after the other.
+    for (id, plan, start, stop) in
+        [(10, 90, 100, 150), (11, 90, 102, 151), (12, 90, 104, 152), (13, 91, 200, 210), (14, 91, 220, 230)]
+    {
+        let coll = stream.coll(plan, 0);
+        stream.event(id, 0, (start, Some(stop)), coll);
+    }
+    let built = stream.build();
+    let spans: Vec<(u64, u64)> = built.locations[&(LocationKey::Thread(0), 0)]
+        .iter()
+        .filter(|(shape, ..)| *shape == InstanceKind::Enqueue)
+        .map(|&(_, start, end)| (start, end))
+        .collect();
+    let expected = [(100, 102), (102, 104), (104, 150), (200, 210), (220, 230)];
+    assert_eq!(spans, expected);
+    assert_eq!(built.counts.enqueued_together, 3);
+}
+
+#[test]
+fn a_transfer_waits_on_its_lane_when_the_one_before_has_ended() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190)] {
+        stream.event(id, 0, (start, Some(end)), proxy_op(true));
+        stream.state(id, progress, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    }
+    let built = stream.build();
+    let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
+    let location = &built.locations[&(net, 0)];
+    assert_eq!(
+        location[..],
+        [
+            (InstanceKind::Net, 100, 150),
+            (InstanceKind::Queued, 100, 105),
+            (InstanceKind::Net, 150, 190),
+            (InstanceKind::Queued, 150, 160)
+        ]
+    );
+}
+
+#[test]
+fn what_hangs_is_unfinished_and_what_waits_behind_it_has_not_begun() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(true));
+    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    stream.collective(20, 200, false);
+    stream.event(1001, 23, (208, None), proxy_op(true));
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let built = stream.build();
+    let operations = built.operations();
+    let spans: Vec<_> = operations.iter().map(|o| (o.0, o.1, o.3)).collect();
+    assert_eq!(spans, [(105, 900, true), (900, 900, true)]);
+}
+
+#[test]
+fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(1000, 13, (108, None), proxy_op(false));
+    stream.put(1, 900, 0, RecordBody::ThreadEnd);
+    let built = stream.build();
+    assert_eq!(built.operations(), [(106, 107, Timing::Enqueue, false)]);
+    assert_eq!(built.counts.closed, 1);
+}
+
+#[test]
+fn replays_of_a_graph_do_not_take_the_launch_of_the_capture() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, true);
+    for (id, at) in [(50, 5000), (60, 6000)] {
+        let coll = stream.coll(id + 5, 0);
+        stream.event(id, 11, (at, Some(at + 1)), coll);
+        stream.event(id + 1, id, (at + 2, Some(at + 80)), proxy_op(true));
+    }
+    let spans: Vec<_> = stream.build().operations()[1..].iter().map(|o| (o.0, o.1)).collect();
+    assert_eq!(spans, [(5000, 5080), (6000, 6080)]);
+}
+
+#[test]
+fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.event(22, 0, (115, Some(170)), kernel(1110));
+    stream.state(22, 165, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: 1000 });
+    let built = stream.build();
+    assert_eq!(built.counts.gpu_times_suspicious, 1);
+    let location = LocationKey::Channel(Owner::Context(0), 0);
+    assert_eq!(built.locations[&(location, 0)][..], [(InstanceKind::Channel, 115, 170)]);
+}
+
+#[test]
+fn transfers_for_another_process_have_lanes_of_their_own() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
+    let built = stream.build();
+    let location = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
+    assert_eq!(built.locations[&(location, 0)].len(), 1);
+    assert_eq!(built.counts.foreign, 1);
+}
+
+#[test]
+fn old_versions_are_identified_by_what_operations_carry() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 0, 0, -1);
+    stream.init(CONTEXT + 1, 0, 0, -1);
+    let coll = stream.coll(0, 0xbeef);
+    stream.event(20, 0, (100, Some(110)), coll);
+    let built = stream.build();
+    let comms = &built.model.comms;
+    assert_eq!(comms.comms[0].identity, CommIdentity::Hash);
+    assert_eq!((comms.comms[0].comm_id, comms.members[0].rank), (0xbeef, 1));
+    assert_eq!(comms.comms[1].identity, CommIdentity::Part);
+}
+
+#[test]
+fn rows_are_in_the_order_of_ranks_channels_and_peers() {
+    let mut stream = Stream::default();
+    // Rank 1 came first, and its first transfer is a send.
+    stream.init(CONTEXT, 5, 2, 1).init(CONTEXT + 1, 5, 2, 0);
+    let of = [(0, 20), (1, 30)];
+    for (context, id) in of {
+        let context = CONTEXT + context;
+        stream.event_of(FOREIGN, id, 0, (100, Some(120)), proxy_op(true));
+        stream.event_of(context, id + 1, 0, (100, Some(120)), proxy_op(true));
+        stream.event_of(context, id + 2, 0, (100, Some(120)), proxy_op(true));
+        stream.event_of(context, id + 3, 0, (100, Some(120)), proxy_op(false));
+    }
+    let net = |owner, send, sibling| (LocationKey::Net(owner, 0, send, 0), sibling);
+    let (rank_0, rank_1) = (Owner::Context(1), Owner::Context(0));
+    let expected = [
+        (LocationKey::Thread(0), 0),
+        (LocationKey::Communicator(1), 0),
+        (LocationKey::Communicator(0), 0),
+        net(rank_0, false, 0),
+        net(rank_0, true, 0),
+        net(rank_0, true, 1),
+        net(rank_1, false, 0),
+        net(rank_1, true, 0),
+        net(rank_1, true, 1),
+        net(Owner::Foreign(FOREIGN), true, 0),
+        net(Owner::Foreign(FOREIGN), true, 1),
+    ];
+    assert_eq!(stream.build().rows, expected);
+}
+
+#[test]
+fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
+    // On another rank the first may end last: the order must be the same there.
+    for ends in [(150, 170), (170, 150)] {
+        let mut stream = Stream::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        for (id, at, end) in [(10, 100, ends.0), (11, 100, ends.1)] {
+            let coll = stream.coll(90, 0);
+            stream.event(id, 0, (at, Some(at + 4)), coll);
+            stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
+        }
+        let built = stream.build();
+        let records = &built.records[&LocationKey::Communicator(0)];
+        let order: Vec<(u32, Role)> = records.iter().map(|m| (m.activity, m.role)).collect();
+        let expected = [
+            (0, Role::CollectiveBegin),
+            (0, Role::CollectiveEnd),
+            (1, Role::CollectiveBegin),
+            (1, Role::CollectiveEnd),
+        ];
+        assert_eq!(order, expected, "ends {ends:?}");
+    }
+}
+
+#[test]
+fn sizes_that_no_init_gave_are_said_to_be_unknown() {
+    for (ranks, unknown) in [(0_i32, 1), (2, 0)] {
+        let mut stream = Stream::default();
+        let comm_id = ranks.unsigned_abs().into();
+        stream.init(CONTEXT, comm_id, ranks, ranks - 1);
+        let coll = stream.coll(0, 0xbeef);
+        stream.event(20, 0, (100, Some(110)), coll);
+        assert_eq!(stream.build().counts.sizes_unknown, unknown);
+    }
+}
+
+#[test]
+fn operations_of_one_plan_go_to_sibling_lanes() {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    for id in [20, 21] {
+        let coll = stream.coll(7, 0);
+        stream.event(id, 0, (100, Some(110)), coll);
+        stream.event(id + 100, id, (105, Some(150)), proxy_op(id == 20));
+    }
+    let built = stream.build();
+    for sibling in [0, 1] {
+        let location = &built.locations[&(LocationKey::Communicator(0), sibling)];
+        assert_eq!(location[..], [(InstanceKind::Operation, 100, 150)], "location {sibling}");
+    }
+    assert_eq!(built.counts.overflowed, 1);
+}
+
+#[test]
+fn a_lane_is_named_by_the_thread_that_did_something() {
+    let mut stream = Stream::default();
+    // The maintenance thread's slot is begun by the thread of the first init.
+    for (slot, name) in [(0, "maintenance"), (1, "main")] {
+        let (thread_id, name) = (100, name.to_owned());
+        stream.put(slot, 0, 0, RecordBody::ThreadBegin { thread_id, name });
+    }
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.records[2].slot = 1;
+    assert_eq!(stream.build().threads, ["main"]);
+}

@@ -1,0 +1,71 @@
+//! What is left out by level, and what metrics say.
+
+use crate::links::interval::Timing;
+use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+use crate::timeline::location::{LocationKey, Owner};
+use crate::timeline::message::Role;
+use journal::part::metrics::{Metric, MetricSet};
+use journal::part::options::{CollectiveRecords, Level};
+use nccl_events::Body;
+use nccl_events::event;
+use nccl_events::{Kind, StateArgs, state};
+
+/// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
+fn stream() -> Stream {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0);
+    stream.collective(10, 100, false);
+    stream.event(20, 13, (110, Some(150)), proxy_op(true));
+    for (id, step, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {
+        stream.event(id, 20, (112, Some(begin + 10)), Body::ProxyStep(event::ProxyStep { step }));
+        let args = StateArgs::ProxyStep { bytes };
+        stream.state(id, begin, state::PROXY_STEP_SEND_WAIT, args);
+    }
+    stream
+}
+
+#[test]
+fn a_level_leaves_out_lanes_and_counts_but_knows_when_operations_ran() {
+    for (level, operations, steps) in [(Level::Light, 0, 0), (Level::Standard, 1, 0), (Level::Full, 1, 2)] {
+        let mut stream = stream();
+        stream.options.level = level;
+        let built = stream.build();
+        let counts = |kind| {
+            let counts = built.counts.kinds.get(kind);
+            assert!(counts.adds_up(), "{kind:?} {counts:?}");
+            (counts.written, counts.left_out, counts.not_shown)
+        };
+        assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
+        assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
+        let rows = built.rows.iter().map(|(key, _)| key.kind());
+        assert!(rows.clone().all(|kind| level.shows(kind)), "{level:?}");
+        assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
+    }
+}
+
+#[test]
+fn metrics_add_up_what_overlaps() {
+    let mut stream = stream();
+    stream.options.metrics = MetricSet::all();
+    let built = stream.build();
+    let net = LocationKey::Net(Owner::Context(0), 0, true, 0);
+    let sample = |time, value| (time, Metric::NetworkBandwidth, value);
+    let giga = 1_000_000_000;
+    let expected = [sample(120, 100 * giga), sample(125, 150 * giga), sample(130, 50 * giga), sample(135, 0)];
+    assert_eq!(built.samples[&net], expected);
+}
+
+#[test]
+fn nonblocking_collectives_are_requested_when_enqueued() {
+    for (records, expected) in [
+        (CollectiveRecords::None, vec![]),
+        (CollectiveRecords::Nonblocking, vec![Role::CollectiveRequest, Role::CollectiveComplete]),
+    ] {
+        let mut stream = stream();
+        stream.options.collectives = records;
+        let built = stream.build();
+        let records = &built.records[&LocationKey::Communicator(0)];
+        let roles: Vec<Role> = records.iter().map(|message| message.role).collect();
+        assert_eq!(roles, expected);
+    }
+}

@@ -1,0 +1,190 @@
+//! What a process says of its traffic with others: never more than is certain, and the same choice on both sides.
+
+use crate::part::traffic::rows::{End, Passage, Traffic};
+use journal::format::record::{RecordBody, Symbol};
+use journal::reader::Losses;
+use nccl_events::Body;
+use nccl_events::event;
+use nccl_events::{Kind, StateArgs, state};
+
+use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+
+/// Rank 1 of 2, on so many hosts.
+fn on_hosts(nodes: i32) -> Stream {
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 1);
+    if let Some(RecordBody::CommInit(comm)) = stream.records.last_mut().map(|one| &mut one.body) {
+        comm.nodes = nodes;
+    }
+    stream
+}
+
+fn said(stream: &mut Stream) -> Traffic {
+    stream.traffic(&Losses::default())
+}
+
+fn times(passages: &[Passage]) -> Vec<(u64, u64)> {
+    let passages = passages.iter();
+    passages.map(|one| (one.entered_ns, one.left_ns)).collect()
+}
+
+/// A collective that is launched from 103 to 105 and enqueued from 106 to 107, with transfers until 150 and 160.
+fn with_transfers(nodes: i32, sends: bool, receives: bool) -> Traffic {
+    let mut stream = on_hosts(nodes);
+    stream.collective(10, 100, false);
+    if sends {
+        stream.event(20, 13, (110, Some(150)), proxy_op(true));
+    }
+    if receives {
+        stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    }
+    said(&mut stream)
+}
+
+#[test]
+fn left_is_measured_and_needs_a_receive() {
+    let all = with_transfers(2, true, true);
+    assert_eq!(all.functions, ["AllReduce"]);
+    assert_eq!(times(&all.passages), [(103, 160)]);
+    // Who only sends may be done before the others have come; the end of enqueueing says nothing at all.
+    assert_eq!(times(&with_transfers(2, true, false).passages), [(103, 0)]);
+    assert_eq!(times(&with_transfers(2, false, false).passages), [(103, 0)]);
+    // Processes of one host need no comparison.
+    assert_eq!(with_transfers(1, true, true), Traffic::default());
+}
+
+#[test]
+fn what_has_not_ended_is_not_left() {
+    let mut stream = on_hosts(2);
+    stream.collective(10, 100, false);
+    stream.event(20, 13, (110, Some(150)), proxy_op(false));
+    stream.event(21, 13, (110, None), proxy_op(false));
+    // It has shown a sign of life.
+    stream.state(21, 120, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+    assert_eq!(times(&said(&mut stream).passages), [(103, 0)]);
+}
+
+#[test]
+fn without_a_launch_the_data_leaves_after_the_coll() {
+    for (is_send, entered) in [(true, 106), (false, 0)] {
+        let mut stream = on_hosts(2);
+        let coll = stream.coll(0, 0);
+        stream.event(13, 0, (106, Some(107)), coll);
+        stream.event(20, 13, (110, Some(150)), proxy_op(is_send));
+        stream.event(21, 13, (110, Some(160)), proxy_op(false));
+        assert_eq!(times(&said(&mut stream).passages), [(entered, 160)]);
+    }
+}
+
+#[test]
+fn of_several_launches_the_first_is_not_too_late() {
+    let mut stream = on_hosts(2);
+    stream.collective(10, 100, false);
+    // Another plan of the group, launched before the first was reported.
+    stream.event(19, 10, (105, Some(106)), Body::KernelLaunch(event::KernelLaunch { stream: 1 }));
+    stream.event(21, 13, (110, Some(160)), proxy_op(false));
+    assert_eq!(times(&said(&mut stream).passages), [(103, 160)]);
+}
+
+#[test]
+fn a_root_waits_or_is_waited_for() {
+    // Rank 1: as the root, and as another.
+    for (func, root, expected) in
+        [("Broadcast", 1, (103, 0)), ("Broadcast", 0, (0, 160)), ("Reduce", 1, (0, 160)), ("Reduce", 0, (103, 0))]
+    {
+        let mut stream = on_hosts(2);
+        stream.collective(10, 100, false);
+        stream.event(21, 13, (110, Some(160)), proxy_op(false));
+        let name = stream.symbols.intern(func);
+        for record in &mut stream.records {
+            if let RecordBody::Start(start) = &mut record.body
+                && let Body::Coll(event::Coll { func, root: of, .. }) = &mut start.body
+            {
+                (*func, *of) = (name, root);
+            }
+        }
+        assert_eq!(times(&said(&mut stream).passages), [expected], "{func} {root}");
+    }
+}
+
+/// A message of rank 1 to rank 0, or from it, with one step.
+fn message(stream: &mut Stream, is_send: bool) {
+    let p2p = Body::P2p(event::P2p {
+        func: stream.symbols.intern(if is_send { "Send" } else { "Recv" }),
+        buffer: 0,
+        datatype: Symbol::NONE,
+        count: 4,
+        peer: 0,
+        channels: 1,
+        parent_group: 0,
+        comm_hash: 0,
+        user_tag: 0,
+    });
+    stream.event(30, 0, (106, Some(107)), p2p);
+    stream.event(31, 30, (110, Some(160)), proxy_op(is_send));
+    stream.event(32, 31, (111, Some(150)), Body::ProxyStep(event::ProxyStep { step: 0 }));
+    stream.event(33, 31, (112, Some(151)), Body::ProxyStep(event::ProxyStep { step: 1 }));
+}
+
+/// From, to, channel and step, whether it is the sender's, when.
+type Seen = (u32, u32, (i32, i32), bool, u64);
+
+fn ends(traffic: &Traffic) -> Vec<Seen> {
+    let ends = traffic.ends.iter();
+    ends.map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns)).collect()
+}
+
+#[test]
+fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
+    let mut stream = on_hosts(2);
+    message(&mut stream, true);
+    stream.state(32, 120, state::PROXY_STEP_SEND_PEER_WAIT, StateArgs::None);
+    // Told when the network may have delivered it already.
+    stream.state(32, 140, state::PROXY_STEP_SEND_WAIT, StateArgs::None);
+    let sent = [(1, 0, (-1, -1), true, 106), (1, 0, (0, 0), true, 120)];
+    assert_eq!(ends(&said(&mut stream)), sent);
+
+    let mut stream = on_hosts(2);
+    message(&mut stream, false);
+    stream.state(32, 130, state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::None);
+    let received = [(0, 1, (-1, -1), false, 160), (0, 1, (0, 0), false, 130)];
+    assert_eq!(ends(&said(&mut stream)), received);
+}
+
+#[test]
+fn where_some_were_lost_numbers_mean_nothing() {
+    let mut stream = on_hosts(2);
+    message(&mut stream, true);
+    let mut losses = Losses::default();
+    losses.starts[Kind::P2p as usize] = 1;
+    assert_eq!(stream.traffic(&losses), Traffic::default());
+
+    let mut stream = on_hosts(2);
+    stream.collective(10, 100, false);
+    losses.starts[Kind::Coll as usize] = 1;
+    assert_eq!(stream.traffic(&losses), Traffic::default());
+}
+
+#[test]
+fn a_long_run_has_a_bounded_sample_that_is_the_same_elsewhere() {
+    let sample = |pace: u64| {
+        let mut stream = on_hosts(2);
+        for number in 0..500 {
+            let base = 10 + number * 1000;
+            stream.collective(base, 100 + number * pace, false);
+            for record in &mut stream.records {
+                if let RecordBody::Start(start) = &mut record.body
+                    && let Body::Coll(event::Coll { sequence, count, .. }) = &mut start.body
+                    && record.id == base + 3
+                {
+                    (*sequence, *count) = (number, 1 + number * 7919 % 64);
+                }
+            }
+        }
+        said(&mut stream)
+    };
+    let (one, other) = (sample(20), sample(33));
+    let keys = |traffic: &Traffic| traffic.passages.iter().map(|one| one.key).collect::<Vec<_>>();
+    assert_eq!(keys(&one), keys(&other));
+    assert!((32..=64).contains(&one.passages.len()), "{}", one.passages.len());
+}
