@@ -1,11 +1,16 @@
 //! Which threads did what for which communicators.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashSet;
 
-use crate::{Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables};
+use crate::place::index;
+use crate::{
+    Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables, Thread, ThreadKey,
+};
 
 /// Contexts and threads, each pair once, in no order.
-pub type Callers = FxHashSet<(ContextName, u32)>;
+pub(super) type Callers = FxHashSet<(ContextName, u32)>;
 
 fn add<F: Fields>(callers: &mut Callers, events: &[Event<F>]) {
     let mut last = None;
@@ -20,7 +25,7 @@ fn add<F: Fields>(callers: &mut Callers, events: &[Event<F>]) {
 }
 
 /// Who called NCCL's interface.
-pub fn of_calls(tables: &Tables) -> Callers {
+pub(super) fn of_calls(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<GroupApi>(&mut callers, &tables.events.group_apis);
     add::<CollApi>(&mut callers, &tables.events.coll_apis);
@@ -29,16 +34,38 @@ pub fn of_calls(tables: &Tables) -> Callers {
 }
 
 /// Who launched kernels.
-pub fn of_launches(tables: &Tables) -> Callers {
+pub(super) fn of_launches(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<KernelLaunch>(&mut callers, &tables.events.kernel_launches);
     callers
 }
 
 /// Who enqueued operations.
-pub fn of_operations(tables: &Tables) -> Callers {
+pub(super) fn of_operations(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<Coll>(&mut callers, &tables.events.colls);
     add::<P2p>(&mut callers, &tables.events.p2ps);
     callers
+}
+
+/// Threads that are CUDA's own: they call the host functions that NCCL puts into streams and graphs, and in these NCCL
+/// reports the operations of a replay, or of a launch on a busy stream.
+///
+/// Nothing names them. A thread of the program that reports operations has called NCCL or has launched (nonblocking
+/// communicators); one that has done neither is CUDA's. Only since calls and launches are reported (2.28).
+#[must_use]
+pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
+    let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
+    let threads = |callers: Callers| -> BTreeSet<ThreadKey> {
+        callers.into_iter().filter_map(|(_, thread)| key(thread)).collect()
+    };
+    let mut callers = threads(of_calls(tables));
+    let launchers = threads(of_launches(tables));
+    if callers.is_empty() || launchers.is_empty() {
+        return BTreeSet::new();
+    }
+    callers.extend(launchers);
+    callers.extend(tables.comm_calls.iter().filter_map(|call| key(call.thread)));
+    let reporters = threads(of_operations(tables));
+    reporters.difference(&callers).copied().collect()
 }

@@ -15,9 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::devices::Devices;
 use super::callers;
 use super::comm::{Comm, Member};
+use super::devices::Devices;
 use crate::place::{NOWHERE, index, place};
 use crate::{Tables, ThreadKey};
 

@@ -8,7 +8,6 @@
 //!          (same group, same communicator, see [`launches`])
 //! ```
 
-pub(crate) mod callback_threads;
 mod channels;
 pub(crate) mod collective;
 pub(crate) mod derived;
@@ -22,7 +21,6 @@ pub(crate) mod pxn;
 pub(crate) mod replays;
 pub(crate) mod stamps;
 pub(crate) mod transfers;
-pub(crate) mod words;
 
 use self::derived::DerivedCollectives;
 use self::gpu_work::GpuWork;

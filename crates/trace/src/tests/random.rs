@@ -174,7 +174,7 @@ fn symbols() -> (Symbols, [Symbol; 3]) {
     (symbols, all)
 }
 
-fn check_lane(events: &[TimelineEvent]) -> Result<Vec<RegionInstance>, TestCaseError> {
+fn check_location(events: &[TimelineEvent]) -> Result<Vec<RegionInstance>, TestCaseError> {
     let mut open: Vec<RegionInstance> = Vec::new();
     let mut entered = Vec::new();
     let mut in_collective = false;
@@ -206,7 +206,7 @@ fn check_lane(events: &[TimelineEvent]) -> Result<Vec<RegionInstance>, TestCaseE
 
 proptest! {
     #[test]
-    fn lanes_are_sound_and_counts_add_up(records in records(symbols().1)) {
+    fn locations_are_sound_and_counts_add_up(records in records(symbols().1)) {
         let (symbols, _) = symbols();
         let starts = records
             .iter()
@@ -236,7 +236,7 @@ proptest! {
             location.sort();
             let mut cut = 0;
             let events: Vec<TimelineEvent> = location.events(location.instances.iter(), &mut cut).collect();
-            for instance in check_lane(&events)? {
+            for instance in check_location(&events)? {
                 prop_assert!(definitions.region(instance.region).is_defined());
                 prop_assert!(instances.insert((instance.source, instance.kind)), "built twice: {instance:?}");
                 // An operation as it ran is there besides its enqueueing, and counted as that.

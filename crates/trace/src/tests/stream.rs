@@ -50,8 +50,8 @@ pub(crate) struct Built {
     pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
     /// Samples of metrics, by location.
     pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
-    /// Location and sibling, in the order of rows.
-    pub(crate) rows: Vec<(LocationKey, u32)>,
+    /// Location and sibling, in the order of the archive.
+    pub(crate) order: Vec<(LocationKey, u32)>,
     /// Location and sibling: what is built there, from, to.
     pub(crate) locations: BTreeMap<(LocationKey, u32), Vec<Item>>,
 }
@@ -197,8 +197,8 @@ impl Stream {
             tables.threads[at].name.clone()
         });
         let threads = threads.collect();
-        let rows = timeline.locations.iter().map(|location| (location.key, location.sibling));
-        let rows = rows.collect();
+        let order = timeline.locations.iter().map(|location| (location.key, location.sibling));
+        let order = order.collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let mut locations = BTreeMap::new();
         let mut samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
@@ -222,7 +222,7 @@ impl Stream {
                 }
             }
         }
-        Built { rows, threads, locations, records, samples, model, counts }
+        Built { order, threads, locations, records, samples, model, counts }
     }
 }
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use crate::links::Links;
-use crate::links::callback_threads;
+use crate::links::collective::words::Words;
 use crate::links::gpu_clocks::gpu_clocks;
 use crate::links::interval::{Interval, intervals};
 use crate::links::pxn::RemoteTransfers;
-use crate::links::words::Words;
 use crate::timeline::location::Owner;
 use clocks::gpu::GpuClock;
 use journal::part::options::ArchiveOptions;
 use journal::reader::Symbols;
 use tables::communicators::Comms;
+use tables::communicators::callers;
 use tables::place::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 
@@ -83,7 +83,7 @@ impl<'a> ProcessModel<'a> {
             comms,
             gpu_clocks,
             intervals,
-            callback_threads: callback_threads::of(tables),
+            callback_threads: callers::callback_threads(tables),
             options,
         }
     }

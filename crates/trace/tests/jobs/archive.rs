@@ -1,20 +1,16 @@
 //! Journals become parts, parts become an archive, and the archive says what happened: read back by our
 //! reader and by otf2-print.
 
-use nccl_events::event;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
-use crate::job::{contents, record_two_ranks};
+use crate::job::{KEEP, contents, record_two_ranks};
+use crate::read::{attributes, events, print};
 use journal::testing::{Process, Who};
 use nccl_events::Kind;
-use otf2::{Archive, AttributeValue, CollectiveOp, Event, EventKind, GroupType, LocationGroupType, LocationRef};
+use otf2::{Archive, AttributeValue, CollectiveOp, EventKind, GroupType, LocationGroupType, LocationRef};
 use trace::{ANCHOR, FinalizeOptions, PartState, Silent, WriteOptions, finalize, unify, write_part};
-
-pub(crate) const KEEP: WriteOptions =
-    WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };
 
 fn written(out: &Path) -> Archive {
     let parts = record_two_ranks(out);
@@ -23,43 +19,6 @@ fn written(out: &Path) -> Archive {
     }
     unify(out, &Silent).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
-}
-
-pub(crate) fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
-    let definitions = archive.definitions().expect("definitions");
-    let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
-    let mut events: BTreeMap<LocationRef, Vec<Event>> = BTreeMap::new();
-    archive
-        .for_each_event(&locations, |location, event| {
-            events.entry(location).or_default().push(event);
-            ControlFlow::Continue(())
-        })
-        .expect("events");
-    events
-}
-
-/// otf2-print takes every warning for an error; the Python package and `nccl-otf2 print` read the same as it.
-pub(crate) fn print(out: &Path) -> String {
-    let output = Command::new("otf2-print").args(["-Werror", "-G"]).arg(out.join(ANCHOR)).output();
-    match output {
-        Ok(output) => {
-            let error = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && error.is_empty(), "{error}");
-        }
-        Err(error) if std::env::var_os("CI").is_none() => {
-            println!("SKIPPED: otf2-print: {error}");
-            return String::new();
-        }
-        Err(error) => panic!("otf2-print: {error}"),
-    }
-    let output = Command::new("otf2-print").arg("-Werror").arg(out.join(ANCHOR)).output().expect("it ran before");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && error.is_empty(), "{error}");
-    if let Some(python) = whole_plugin::machine::python() {
-        let agreed = whole_plugin::archive::Archive::open(out).readers_agree(&python);
-        assert_eq!(agreed["agree"], true, "{agreed:#}");
-    }
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
@@ -124,7 +83,7 @@ fn two_parts_become_one_archive() {
 
 /// The clock of a GPU is stated with the locations that show its times, and with no others.
 #[test]
-fn lanes_of_a_gpu_state_its_clock() {
+fn locations_of_a_gpu_state_its_clock() {
     let directory = tempfile::tempdir().expect("a directory");
     let archive = written(directory.path());
     let definitions = archive.definitions().expect("definitions");
@@ -206,17 +165,14 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
 }
 
 #[test]
-fn every_lane_is_ordered_and_nested_inside_the_clock() {
+fn every_location_is_ordered_and_nested_inside_the_clock() {
     let directory = tempfile::tempdir().expect("a directory");
     let archive = written(directory.path());
     let definitions = archive.definitions().expect("definitions");
     let clock = definitions.clock.expect("a clock");
     let end = clock.global_offset + clock.trace_length;
     let all = events(&archive);
-    let now = u64::try_from(
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos(),
-    )
-    .expect("before 2554");
+    let now = journal::clock::realtime_ns();
     assert!(now - clock.global_offset < 3_600_000_000_000, "it is wall clock time");
     for (location, events) in &all {
         let mut open = Vec::new();
@@ -250,19 +206,7 @@ fn operations_carry_what_nccl_said() {
         .expect("rank 0 has a location");
     let events = events(&archive);
     let on_location = &events[&location];
-    let attributes = |event: &Event| -> BTreeMap<String, String> {
-        let values = event.attributes.iter().map(|(attribute, value)| {
-            let value = match value {
-                AttributeValue::String(string) => name(*string),
-                AttributeValue::U64(number) => number.to_string(),
-                AttributeValue::U32(number) => number.to_string(),
-                other => format!("{other:?}"),
-            };
-            (name(definitions.attributes[attribute].name), value)
-        });
-        values.collect()
-    };
-    let first = attributes(&on_location[0]);
+    let first = attributes(&definitions, &on_location[0]);
     for (attribute, value) in [
         ("nccl.seq", "0"),
         ("nccl.count", "1000"),
@@ -280,7 +224,7 @@ fn operations_carry_what_nccl_said() {
     };
     assert_eq!(name(definitions.regions[&region].name), "ncclAllReduce");
     let leave = on_location.iter().find(|event| matches!(event.kind, EventKind::Leave(_))).expect("it is left");
-    let late = attributes(leave);
+    let late = attributes(&definitions, leave);
     assert_eq!(late.get("nccl.wire_bytes_sent").map(String::as_str), Some("4000"));
     assert!(late.contains_key("nccl.busbw"));
     assert!(!late.contains_key("nccl.unfinished"));
@@ -403,13 +347,8 @@ fn a_killed_process_still_gives_its_part() {
     let who = Who { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
-    let context = process.context;
-    let _hangs = process.main.start(&journal::testing::start(
-        context,
-        0,
-        0,
-        nccl_events::Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 }),
-    ));
+    let group = nccl_events::Body::GroupApi(nccl_events::event::GroupApi::default());
+    let _hangs = process.main.start(&journal::testing::start(process.context, 0, 0, group));
     let part = process.leave();
     std::fs::remove_file(part.join("process.json")).expect("it was there");
     let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");

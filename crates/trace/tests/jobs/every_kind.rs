@@ -5,16 +5,17 @@ use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::archive::{KEEP, events, print};
+use crate::job::KEEP;
+use crate::read::{events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::archive::{LOCATION_KIND, RANK_LOCATION, SIBLING};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
-use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef, StringRef};
+use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
 use trace::{ANCHOR, Silent, unify, write_part};
 
 /// A rank that does everything once; its transfers have this peer and size.
-fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
+pub(crate) fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
     let who = Who { rank: 0, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let coll = calls(&mut process);
@@ -223,17 +224,13 @@ fn proxy_thread(process: &mut Process) {
 /// Location, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
 type Row = [String; 5];
 
-fn text(definitions: &Definitions, string: StringRef) -> String {
-    definitions.string(string).expect("defined").to_owned()
-}
-
 fn attributes(definitions: &Definitions, event: &Event) -> String {
     let mut all: Vec<String> = Vec::new();
     for (attribute, value) in &event.attributes {
-        let name = text(definitions, definitions.attributes[attribute].name);
+        let name = text(definitions, definitions.attributes[attribute].name).to_owned();
         let name = name.trim_start_matches("nccl.").to_owned();
         let value = match value {
-            AttributeValue::String(string) => text(definitions, *string),
+            AttributeValue::String(string) => text(definitions, *string).to_owned(),
             AttributeValue::U8(number) => number.to_string(),
             AttributeValue::U32(number) => number.to_string(),
             AttributeValue::U64(number) => number.to_string(),
@@ -261,13 +258,13 @@ fn group_of(definitions: &Definitions, region: u64) -> String {
         .filter(|group| group.group_type == GroupType::Regions && group.members.contains(&region));
     let group = groups.next().expect("it is in one");
     assert!(groups.next().is_none(), "it is in one only");
-    text(definitions, group.name)
+    text(definitions, group.name).to_owned()
 }
 
 fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (location, events) in events {
-        let location = text(definitions, definitions.locations[location].name);
+        let location = text(definitions, definitions.locations[location].name).to_owned();
         let location = if location.starts_with("API thread") {
             "API thread".to_owned()
         } else if location.starts_with("proxy thread") {
@@ -280,7 +277,7 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
             match event.kind {
                 EventKind::Enter(_) => open.push(attributes(definitions, event)),
                 EventKind::Leave(region) => {
-                    let name = text(definitions, definitions.regions[&region].name);
+                    let name = text(definitions, definitions.regions[&region].name).to_owned();
                     rows.push([
                         location.clone(),
                         group_of(definitions, region.get().into()),
@@ -327,67 +324,6 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
     print(out);
 }
 
-#[test]
-fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
-    let part = record(out, 1, 4000);
-    write_part(&part, &KEEP, &Silent).expect("written");
-    unify(out, &Silent).expect("unified");
-    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
-    let definitions = archive.definitions().expect("definitions");
-    let mut seen = Vec::new();
-    for (location, events) in events(&archive) {
-        let location = text(&definitions, definitions.locations[&location].name);
-        let mut matching = None;
-        for (at, event) in events.iter().enumerate() {
-            match event.kind {
-                EventKind::RmaPut(put) => {
-                    let before = &events[at - 1];
-                    let EventKind::Enter(region) = before.kind else {
-                        panic!("{before:?}");
-                    };
-                    let region = text(&definitions, definitions.regions[&region].name);
-                    assert_eq!((region.as_str(), before.time), ("SendWait", event.time));
-                    let comm = definitions.rma_wins[&put.win].comm;
-                    let group = &definitions.groups[&definitions.comms[&comm].group];
-                    let peer = group.members[usize::try_from(put.remote).expect("small")];
-                    let peer = &definitions.locations[&LocationRef::new(peer)];
-                    matching = Some(put.matching);
-                    seen.push((location.clone(), text(&definitions, peer.name), put.bytes));
-                }
-                EventKind::RmaOpCompleteNonBlocking { matching: id, .. } => {
-                    assert_eq!(matching.take(), Some(id));
-                    let after = &events[at + 1];
-                    assert!(matches!(after.kind, EventKind::Leave(_)), "{after:?}");
-                    assert_eq!(after.time, event.time);
-                }
-                _ => {}
-            }
-        }
-        assert_eq!(matching, None, "all puts complete");
-    }
-    let comm = "0xabcdef0123456789";
-    assert_eq!(seen, [(format!("net {comm} r0 ch01 send→1 s2"), format!("NCCL {comm} rank 1/2 (not recorded)"), 4000)]);
-}
-
-#[test]
-fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
-    for (peer, size, without_peer) in [(1, 0, 0), (5, 4000, 1)] {
-        let directory = tempfile::tempdir().expect("a directory");
-        let out = directory.path();
-        let part = record(out, peer, size);
-        let summary = write_part(&part, &KEEP, &Silent).expect("written");
-        assert_eq!(summary.counts.messages_without_peer, without_peer);
-        unify(out, &Silent).expect("unified");
-        let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
-        let all = events(&archive);
-        let is_put = |event: &Event| matches!(event.kind, EventKind::RmaPut(_));
-        assert!(!all.values().flatten().any(is_put), "{peer} {size}");
-        print(out);
-    }
-}
-
 /// What programs read: kinds, ranks and siblings of locations, and what regions show, without a look at any name.
 #[test]
 fn locations_and_regions_say_what_they_stand_for() {
@@ -400,12 +336,12 @@ fn locations_and_regions_say_what_they_stand_for() {
     let locations = definitions.locations.values().map(|location| {
         let mut said = Vec::new();
         for (name, value) in &location.properties {
-            let name = text(&definitions, *name);
+            let name = text(&definitions, *name).to_owned();
             if name.starts_with("NCCL::GPU_CLOCK::") {
                 continue;
             }
             said.push(match (name.as_str(), *value) {
-                (LOCATION_KIND, AttributeValue::String(kind)) => text(&definitions, kind),
+                (LOCATION_KIND, AttributeValue::String(kind)) => text(&definitions, kind).to_owned(),
                 (RANK_LOCATION, AttributeValue::Location(rank)) => format!("of {}", rank.get()),
                 (SIBLING, AttributeValue::U32(number)) => format!("#{number}"),
                 other => panic!("{other:?}"),
@@ -429,7 +365,7 @@ fn locations_and_regions_say_what_they_stand_for() {
     ];
     assert_eq!(locations.collect::<Vec<_>>(), expected);
     let regions: BTreeSet<String> =
-        definitions.regions.values().map(|region| text(&definitions, region.canonical_name)).collect();
+        definitions.regions.values().map(|region| text(&definitions, region.canonical_name).to_owned()).collect();
     for canonical in [
         "nccl::call::ncclCommInit",
         "nccl::call::CollApi::ncclBroadcast",

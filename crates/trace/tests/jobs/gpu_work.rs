@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::archive::{KEEP, events, print};
+use crate::job::KEEP;
+use crate::read::{attributes, events, print, text};
 use journal::clock;
 use journal::testing::{Process, Who, start};
 use nccl_events::event;
@@ -11,8 +12,8 @@ use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel};
 use nccl_events::{Body, Name};
 use otf2::{
-    Archive, AttributeValue, Definitions, Event, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm,
-    RegionRole, StringRef, SystemTreeDomain,
+    Archive, AttributeValue, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole,
+    SystemTreeDomain,
 };
 use trace::{ANCHOR, Silent, unify, write_part};
 
@@ -71,7 +72,7 @@ fn copied(process: &mut Process) -> u64 {
 }
 
 /// A rank with a device, and a kernel for each of three collectives. Without kernels it is what there was without GPUs.
-fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBuf {
+pub(crate) fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBuf {
     let who = Who { rank, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let context = process.context.get();
@@ -88,7 +89,6 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
         let end = clock::monotonic_ns();
         let kernel = Kernel {
             correlation: 17,
-            device: 0,
             context: 1,
             stream: 7,
             start_ns: start + AHEAD_NS,
@@ -98,10 +98,8 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
             static_shared_bytes: 16,
             dynamic_shared_bytes: 82_240,
             registers_per_thread: 96,
-            graph: 0,
-            graph_node: 0,
-            source_graph_node: 0,
             name: Name::from_cstr(MANGLED),
+            ..Kernel::default()
         };
         if kernels {
             gpu(&mut process, launch.get(), &GpuRecord::Kernel(kernel));
@@ -112,7 +110,6 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
     let start_ns = clock::monotonic_ns() + AHEAD_NS;
     let copy = Copy {
         correlation: 18,
-        device: 0,
         context: 1,
         stream: 8,
         start_ns,
@@ -122,9 +119,8 @@ fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBu
         source_kind: 3,
         destination_kind: 2,
         count: 2,
-        graph_node: 0,
-        source_device: 0,
         destination_device: 1,
+        ..Copy::default()
     };
     if kernels {
         gpu(&mut process, collective, &GpuRecord::Copy(copy));
@@ -146,25 +142,6 @@ fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
     }
     unify(out, &Silent).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
-}
-
-fn text(definitions: &Definitions, string: StringRef) -> &str {
-    definitions.string(string).expect("defined")
-}
-
-/// What an event carries, by name.
-fn attributes(definitions: &Definitions, event: &Event) -> BTreeMap<String, String> {
-    let values = event.attributes.iter().map(|(attribute, value)| {
-        let value = match value {
-            AttributeValue::String(string) => text(definitions, *string).to_owned(),
-            AttributeValue::U64(number) => number.to_string(),
-            AttributeValue::U32(number) => number.to_string(),
-            other => format!("{other:?}"),
-        };
-        let name = definitions.attributes[attribute].name;
-        (text(definitions, name).to_owned(), value)
-    });
-    values.collect()
 }
 
 /// A region with what it carried when it was entered, from, to.
@@ -348,56 +325,6 @@ fn the_archive_says_what_was_found_out_about_gpus() {
     }
     let clocks = archive.property("NCCL::GPU::CLOCKS::LIST").expect("two clocks");
     assert_eq!(clocks.matches(": cupti: 2 samples, residual 0 ns").count(), 2, "{clocks}");
-}
-
-/// What `nccl-otf2 print` says of a part's journal.
-fn printed(part: &Path, options: &[&str]) -> Vec<String> {
-    let mut command = std::process::Command::new(whole_plugin::built::nccl_otf2());
-    command.arg("print").arg(part).args(options);
-    let ended = whole_plugin::process::run(&mut command).with_code(0);
-    ended.stdout.lines().map(str::to_owned).collect()
-}
-
-#[test]
-fn a_journal_is_printed_with_what_it_says_of_gpus() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let part = record(directory.path(), 0, 1, true);
-    let lines = printed(&part, &["--kind", "Gpu"]);
-    let has = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
-    for (words, times) in [
-        ("GPU notice way=cupti text=libcupti 13.5 by its newer interface", 1),
-        ("GPU device ordinal=0 name=NVIDIA H100 uuid=01010101", 1),
-        ("GPU communicatorDevice ordinal=0", 1),
-        ("GPU kernel name=_Z39ncclDevKernel_AllReduce", 3),
-        ("GPU copy kind=10 bytes=4096", 1),
-        ("KernelLaunch", 0),
-        ("GPU clock", 0),
-    ] {
-        assert_eq!(has(words), times, "{words}: {lines:#?}");
-    }
-    let copy = lines.iter().find(|line| line.contains("GPU copy")).expect("a copy");
-    // Its two ends are rounded to the host's nanoseconds alone.
-    let lengths = [" 999 ns ", " 1.0 µs ", " 1.00 µs "];
-    assert!(lengths.iter().any(|length| copy.contains(length)), "{copy}");
-
-    let json: Vec<serde_json::Value> =
-        printed(&part, &["--json"]).iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let of = |kind: &str| -> Vec<&serde_json::Value> { json.iter().filter(|line| line["type"] == kind).collect() };
-    let launches: Vec<_> = of("ncclProfileKernelLaunch").iter().map(|launch| launch["eventAddr"].clone()).collect();
-    let kernels = of("kernel");
-    let ids: Vec<_> = kernels.iter().map(|kernel| kernel["eventAddr"].clone()).collect();
-    assert_eq!(ids, launches);
-    for kernel in kernels {
-        let details = &kernel["details"];
-        let took = details["endNs"].as_u64().expect("ns") - details["startNs"].as_u64().expect("ns");
-        let shown = kernel["duration"].as_f64().expect("µs") * 1000.0;
-        #[expect(clippy::cast_precision_loss, reason = "some µs")]
-        let took = took as f64;
-        assert!((shown - took).abs() <= 2.0 + took * 1e-3, "{kernel}");
-        assert_eq!(details["grid"], "24,1,1");
-    }
-    assert_eq!((of("clock").len(), of("counts").len()), (2, 1));
-    assert_eq!(of("counts")[0]["details"]["LAUNCHES"], 4);
 }
 
 #[test]

@@ -4,6 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::testing::{Process, Who};
+use trace::WriteOptions;
+
+pub(crate) const KEEP: WriteOptions =
+    WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };
 
 /// A job of two ranks on one host, recorded and not written.
 pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {

@@ -7,5 +7,8 @@ mod finisher;
 mod gpu_work;
 mod job;
 mod options;
+mod printed;
+mod puts;
+mod read;
 mod sizes;
 mod speed;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::archive::{KEEP, events, print};
-use crate::job::{contents, record_two_ranks};
+use crate::job::{KEEP, contents, record_two_ranks};
+use crate::read::{events, print};
 use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLocations, Level};
 use journal::part::process::ProcessInfo;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::archive::events;
+use crate::read::events;
 use journal::clock;
 use journal::testing::{Process, Who, start};
 use nccl_events::event;

@@ -59,7 +59,7 @@ fn roles(built: &Built) -> Vec<Role> {
     records.map(|message| message.role).collect()
 }
 
-fn row(built: &Built, sibling: u32) -> &[Item] {
+fn location(built: &Built, sibling: u32) -> &[Item] {
     &built.locations[&(LocationKey::Communicator(0), sibling)]
 }
 
@@ -86,10 +86,10 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     let built = stream.build();
     assert_eq!(patterns(&built), [(Pattern::AlltoAll, 0)]);
     // The first member is in it, the others are beside it.
-    assert_eq!(*row(&built, 0), [(InstanceKind::Derived, 201, 330), (InstanceKind::Operation, 201, 300)]);
+    assert_eq!(*location(&built, 0), [(InstanceKind::Derived, 201, 330), (InstanceKind::Operation, 201, 300)]);
     let beside = (1..).map_while(|sibling| built.locations.get(&(LocationKey::Communicator(0), sibling)));
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
-    assert_eq!(roles(&built), [Role::CollectiveBegin, Role::CollectiveEnd], "the bytes are told once");
+    assert_eq!(roles(&built), [Role::CollectiveBegin, Role::CollectiveEnd], "the bytes are reported once");
     let thread = &built.locations[&(LocationKey::Thread(0), 0)];
     assert!(thread.contains(&(InstanceKind::DerivedCall, 101, 107)));
 }
@@ -106,7 +106,7 @@ fn roots_keep_their_messages() {
         member(&mut stream, if func == 'R' { 14 } else { 13 }, func, 2, 310);
         let built = stream.build();
         assert_eq!(patterns(&built), [(pattern, 0)]);
-        assert_eq!(row(&built, 0).first().map(|item| item.0), Some(InstanceKind::Derived));
+        assert_eq!(location(&built, 0).first().map(|item| item.0), Some(InstanceKind::Derived));
         assert_eq!(roles(&built).len(), 4, "two messages, no collective");
         assert!(!roles(&built).contains(&Role::CollectiveEnd));
     }

@@ -1,4 +1,4 @@
-//! Kernels and copies: on which rows, and for which operations.
+//! Kernels and copies: on which locations, and for which operations.
 
 use crate::links::gpu_work::{Fates, GpuStream, Link};
 use crate::links::interval::Timing;
@@ -35,12 +35,12 @@ fn a_kernel_tells_when_its_operation_ran() {
     assert_eq!(links(&built), [(Link::Launch, 12, 13)]);
     let fates = fates(&built);
     assert_eq!((fates.kernels_joined, fates.launches_timed), (1, 1));
-    // The row is the GPU's that the communicator uses.
+    // The location is the GPU's that the communicator uses.
     let comms = &built.model.comms;
     assert_eq!(comms.gpus.len(), 1);
     assert_eq!((comms.gpu(3), comms.members[0].gpu), (Some(0), 0));
     let rows = [(LocationKey::Thread(0), 0), (LocationKey::Communicator(0), 0), (LocationKey::Stream(STREAM), 0)];
-    assert_eq!(built.rows, rows);
+    assert_eq!(built.order, rows);
 }
 
 #[test]

@@ -29,9 +29,9 @@ fn build(controls: &[Control<'_>]) -> Built {
 }
 
 /// What is built on the only row of a proxy thread.
-fn row(built: &Built) -> &[Item] {
-    let mut rows = built.locations.iter();
-    let found = rows.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_)));
+fn location(built: &Built) -> &[Item] {
+    let mut locations = built.locations.iter();
+    let found = locations.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_)));
     found.map_or(&[], |(_, items)| items)
 }
 
@@ -50,8 +50,8 @@ fn states_follow_each_other() {
         (InstanceKind::ProxyAppend, 150, 160),
         (InstanceKind::ProxyActive, 161, 162),
     ];
-    assert_eq!(row(&built), expected);
-    let keys: Vec<LocationKey> = built.rows.iter().map(|(key, _)| *key).collect();
+    assert_eq!(location(&built), expected);
+    let keys: Vec<LocationKey> = built.order.iter().map(|(key, _)| *key).collect();
     let [LocationKey::Thread(0), LocationKey::Proxy(_), LocationKey::Communicator(0)] = keys[..] else {
         panic!("threads that call, proxy threads, communicators: {keys:?}")
     };
@@ -64,13 +64,13 @@ fn turns_of_the_loop_without_a_state_are_counted_only() {
         (3, 11, 102, Some(103), &[]),
         (3, 12, 104, Some(109), &[(17, 105), (18, 106)]),
     ]);
-    assert_eq!(row(&built), [(InstanceKind::ProxyAppend, 104, 109)]);
+    assert_eq!(location(&built), [(InstanceKind::ProxyAppend, 104, 109)]);
     let counts = built.counts.kinds.get(Kind::ProxyCtrl);
     assert_eq!((counts.seen, counts.written, counts.not_shown), (3, 1, 2));
 }
 
 #[test]
-fn what_is_never_told_to_end_ends_when_the_thread_goes_on() {
+fn what_is_never_reported_to_end_ends_when_the_thread_goes_on() {
     let built = build(&[
         (3, 10, 100, None, &[(17, 101)]),
         (4, 11, 110, Some(111), &[(13, 110)]),
@@ -83,6 +83,6 @@ fn what_is_never_told_to_end_ends_when_the_thread_goes_on() {
         (InstanceKind::ProxySleep, 120, 130),
         (InstanceKind::ProxySleep, 140, 900),
     ];
-    assert_eq!(row(&built), expected);
+    assert_eq!(location(&built), expected);
     assert_eq!((built.counts.closed, built.counts.overflowed), (1, 0));
 }

@@ -1,4 +1,4 @@
-//! Collectives by copy engines: no kernel, and of the copies only the enqueueing is told.
+//! Collectives by copy engines: no kernel, and of the copies only the enqueueing is reported.
 
 use crate::links::interval::Timing;
 use crate::tests::stream::{CONTEXT, Stream};

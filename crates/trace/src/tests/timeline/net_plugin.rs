@@ -32,7 +32,7 @@ fn parts_of_a_message_are_under_the_slot_of_their_step() {
         let step = |slot| LocationKey::Step(owner, 0, is_send, 0, slot);
         let plugin = LocationKey::Plugin(owner, 0, is_send, 0, 1);
         let rows = [(net, 0), (step(1), 0), (plugin, 0), (plugin, 1), (step(2), 0)];
-        assert!(built.rows.ends_with(&rows), "{:?}", built.rows);
+        assert!(built.order.ends_with(&rows), "{:?}", built.order);
         let first = [(shape, 120, 150), (shape, 160, 170)];
         assert_eq!(built.locations[&(plugin, 0)], first);
         assert_eq!(built.locations[&(plugin, 1)], [(shape, 121, 140)]);

@@ -51,7 +51,7 @@ fn kernels_of_a_communicator_run_one_after_the_other() {
     let spans: Vec<(u64, u64)> = built.operations().iter().map(|o| (o.0, o.1)).collect();
     assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
     assert_eq!(built.locations[&(LocationKey::Communicator(0), 0)].len(), 3);
-    // The transfers were told without states: they do overlap.
+    // The transfers were reported without states: they do overlap.
     assert_eq!(built.counts.overflowed, 2);
 }
 
@@ -91,7 +91,7 @@ fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
 }
 
 #[test]
-fn enqueueings_that_are_told_together_follow_each_other() {
+fn enqueueings_that_are_reported_together_follow_each_other() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     // Started one after the other, then stopped in the same order; then one after the other.
@@ -113,7 +113,7 @@ fn enqueueings_that_are_told_together_follow_each_other() {
 }
 
 #[test]
-fn a_transfer_waits_on_its_lane_when_the_one_before_has_ended() {
+fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190)] {
@@ -189,7 +189,7 @@ fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
 }
 
 #[test]
-fn transfers_for_another_process_have_lanes_of_their_own() {
+fn transfers_for_another_process_have_locations_of_their_own() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
@@ -214,7 +214,7 @@ fn old_versions_are_identified_by_what_operations_carry() {
 }
 
 #[test]
-fn rows_are_in_the_order_of_ranks_channels_and_peers() {
+fn locations_are_in_the_order_of_ranks_channels_and_peers() {
     let mut stream = Stream::default();
     // Rank 1 came first, and its first transfer is a send.
     stream.init(CONTEXT, 5, 2, 1).init(CONTEXT + 1, 5, 2, 0);
@@ -241,7 +241,7 @@ fn rows_are_in_the_order_of_ranks_channels_and_peers() {
         net(Owner::Foreign(FOREIGN), true, 0),
         net(Owner::Foreign(FOREIGN), true, 1),
     ];
-    assert_eq!(stream.build().rows, expected);
+    assert_eq!(stream.build().order, expected);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn sizes_that_no_init_gave_are_said_to_be_unknown() {
 }
 
 #[test]
-fn operations_of_one_plan_go_to_sibling_lanes() {
+fn operations_of_one_plan_go_to_sibling_locations() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     for id in [20, 21] {
@@ -298,7 +298,7 @@ fn operations_of_one_plan_go_to_sibling_lanes() {
 }
 
 #[test]
-fn a_lane_is_named_by_the_thread_that_did_something() {
+fn a_location_is_named_by_the_thread_that_did_something() {
     let mut stream = Stream::default();
     // The maintenance thread's slot is begun by the thread of the first init.
     for (slot, name) in [(0, "maintenance"), (1, "main")] {

@@ -25,7 +25,7 @@ fn stream() -> Stream {
 }
 
 #[test]
-fn a_level_leaves_out_lanes_and_counts_but_knows_when_operations_ran() {
+fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
     for (level, operations, steps) in [(Level::Light, 0, 0), (Level::Standard, 1, 0), (Level::Full, 1, 2)] {
         let mut stream = stream();
         stream.options.level = level;
@@ -37,7 +37,7 @@ fn a_level_leaves_out_lanes_and_counts_but_knows_when_operations_ran() {
         };
         assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
-        let rows = built.rows.iter().map(|(key, _)| key.kind());
+        let rows = built.order.iter().map(|(key, _)| key.kind());
         assert!(rows.clone().all(|kind| level.shows(kind)), "{level:?}");
         assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
     }

@@ -136,6 +136,6 @@ fn steps_of_a_transfer_for_another_process_are_beside_it() {
     let of = Owner::Foreign(FOREIGN);
     let net = (LocationKey::Net(of, 0, true, 0), 0);
     let step = (LocationKey::Step(of, 0, true, 0, 1), 0);
-    assert_eq!(built.rows[built.rows.len() - 2..], [net, step]);
+    assert_eq!(built.order[built.order.len() - 2..], [net, step]);
     assert_eq!(built.locations[&step], [(InstanceKind::Step, 110, 120)]);
 }

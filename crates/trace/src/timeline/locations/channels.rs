@@ -1,6 +1,8 @@
 //! Kernel channels on the GPU's timer, on the location of their channel.
 
-use super::phases::{self, Around};
+mod phases;
+
+use self::phases::Around;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey};

@@ -10,7 +10,6 @@ mod connections;
 mod enqueue;
 mod metrics;
 mod parts;
-mod phases;
 mod plugins;
 pub(crate) mod proxy_threads;
 pub(crate) mod steps;

@@ -1,5 +1,7 @@
 //! Collectives in OTF2's words: operation, role, root, bytes.
 
+pub(crate) mod words;
+
 use otf2::{CollectiveOp, RegionRole};
 
 /// How data moves in a collective.

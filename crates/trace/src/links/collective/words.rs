@@ -1,6 +1,6 @@
 //! What the strings of a journal mean: the same few come with every operation, so each is looked into once.
 
-use super::collective::{Shape, element_bytes, shape};
+use super::{Shape, element_bytes, shape};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use tables::place::index;

@@ -1,0 +1,55 @@
+//! What `nccl-otf2 print` says of a journal with records about GPUs.
+
+use std::path::Path;
+
+use crate::gpu_work::record;
+
+/// What `nccl-otf2 print` says of a part's journal.
+fn printed(part: &Path, options: &[&str]) -> Vec<String> {
+    let mut command = std::process::Command::new(whole_plugin::built::nccl_otf2());
+    command.arg("print").arg(part).args(options);
+    let ended = whole_plugin::process::run(&mut command).with_code(0);
+    ended.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_journal_is_printed_with_what_it_says_of_gpus() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let part = record(directory.path(), 0, 1, true);
+    let lines = printed(&part, &["--kind", "Gpu"]);
+    let has = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+    for (words, times) in [
+        ("GPU notice backend=cupti text=libcupti 13.5 by its newer interface", 1),
+        ("GPU device ordinal=0 name=NVIDIA H100 uuid=01010101", 1),
+        ("GPU communicatorDevice ordinal=0", 1),
+        ("GPU kernel name=_Z39ncclDevKernel_AllReduce", 3),
+        ("GPU copy kind=10 bytes=4096", 1),
+        ("KernelLaunch", 0),
+        ("GPU clock", 0),
+    ] {
+        assert_eq!(has(words), times, "{words}: {lines:#?}");
+    }
+    let copy = lines.iter().find(|line| line.contains("GPU copy")).expect("a copy");
+    // Its two ends are rounded to the host's nanoseconds alone.
+    let lengths = [" 999 ns ", " 1.0 µs ", " 1.00 µs "];
+    assert!(lengths.iter().any(|length| copy.contains(length)), "{copy}");
+
+    let json: Vec<serde_json::Value> =
+        printed(&part, &["--json"]).iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str| -> Vec<&serde_json::Value> { json.iter().filter(|line| line["type"] == kind).collect() };
+    let launches: Vec<_> = of("ncclProfileKernelLaunch").iter().map(|launch| launch["eventAddr"].clone()).collect();
+    let kernels = of("kernel");
+    let ids: Vec<_> = kernels.iter().map(|kernel| kernel["eventAddr"].clone()).collect();
+    assert_eq!(ids, launches);
+    for kernel in kernels {
+        let details = &kernel["details"];
+        let took = details["endNs"].as_u64().expect("ns") - details["startNs"].as_u64().expect("ns");
+        let shown = kernel["duration"].as_f64().expect("µs") * 1000.0;
+        #[expect(clippy::cast_precision_loss, reason = "some µs")]
+        let took = took as f64;
+        assert!((shown - took).abs() <= 2.0 + took * 1e-3, "{kernel}");
+        assert_eq!(details["grid"], "24,1,1");
+    }
+    assert_eq!((of("clock").len(), of("counts").len()), (2, 1));
+    assert_eq!(of("counts")[0]["details"]["LAUNCHES"], 4);
+}
