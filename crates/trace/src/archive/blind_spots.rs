@@ -1,5 +1,5 @@
 //! What a release of NCCL does not tell a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows it
-//! (`tests/archive/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
+//! (`src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
 //! the lines that apply to it: whoever misses something in a trace learns whether it can be there.
 
 use std::fmt;
